@@ -1,7 +1,7 @@
-"""The kernel: the encodings of Part 1 and the sections of Part 3, compiled where that was possible.
+"""The kernel: the encodings of Part 1 and the sections of Part 3.
 
-The rest of the library imports from here, and what needs a C type from `kernel.twin`. Each module
-runs as it is; where it was compiled, the library beside it runs instead.
+The rest of the library imports from here, and classes with a C type from `kernel.twin`. Every
+module runs as Python; if it was compiled, Python loads the extension module instead.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Numbers of the kernel: kinds of values, shapes and order of sections, tables by format code.
+"""Constants of the kernel: kinds of values, tables by format code, shapes and order of sections.
 
-And the tables of what the declarations register, of sections and composites.
+Also the registries of sections and composites, which the declarations fill.
 
 The compiled modules hold the constants as C integers (`cdef int` in their ``.pxd``).
 """
@@ -33,7 +33,7 @@ from amqp10msg.wire.primitives import (
     UShort,
 )
 
-# What a format code constructs. The names are those of Part 1 after ``KIND_``.
+# Kinds of values. The names after ``KIND_`` are the type names of Part 1.
 (
     KIND_NULL,
     KIND_BOOLEAN,
@@ -59,20 +59,20 @@ from amqp10msg.wire.primitives import (
     KIND_LIST,
     KIND_MAP,
     KIND_ARRAY,
-    # Only fields are declared as these: any type, the two archetypes of Part 3, 3.2, and a map
-    # whose keys are symbols.
+    # Kinds of declared fields only: any type, the two archetypes of Part 3, 3.2, and a map with
+    # symbols as keys.
     KIND_DESCRIBED,
     KIND_ANY,
     KIND_MESSAGE_ID,
     KIND_ADDRESS,
     KIND_FIELDS,
-    # Only Python types say these, to the writer.
+    # Kinds of Python types, for the writer only.
     KIND_PAIRS,
     KIND_DATETIME,
     KIND_EXACT,
 ) = range(1, 33)
 
-#: The kinds by their names in Part 1 and in the declarations of fields.
+#: The kinds by the type names of Part 1, which declarations of fields use.
 TYPE_IDS: dict[str, int] = {
     "null": KIND_NULL,
     "boolean": KIND_BOOLEAN,
@@ -105,7 +105,7 @@ TYPE_IDS: dict[str, int] = {
     "fields": KIND_FIELDS,
 }
 TYPE_NAMES = {number: name for name, number in TYPE_IDS.items()}
-#: What an error says that a field wants.
+#: The expected type of a field, as named in errors.
 WANTED = {
     **TYPE_NAMES,
     KIND_MESSAGE_ID: "ulong, uuid, binary or string",
@@ -128,13 +128,13 @@ def _by_kind(numbers: dict[int, int]) -> bytes:
     return bytes(numbers.get(kind, 0) for kind in range(KIND_COUNT))
 
 
-#: The kind that each format code constructs, 0 for a byte that is none.
+#: The kind of each format code; 0 for bytes that are not format codes.
 KIND_OF = bytes(
     TYPE_IDS[FORMAT_CODES[code].type] if code in FORMAT_CODES else 0 for code in range(256)
 )
-#: The fewest bytes that an element takes after a shared constructor.
+#: The minimum size in bytes of an array element, by its constructor.
 LEAST = bytes(_least(code) for code in range(256))
-# What `STEPS` says of values with a size of one byte, and of four.
+# Entries of `STEPS` for values with a size field of one byte, and of four.
 SHORT_SIZE = 32
 LONG_SIZE = 33
 
@@ -147,15 +147,16 @@ def _step(code: int) -> int:
     return LONG_SIZE if code & 0x10 else SHORT_SIZE
 
 
-#: The bytes of a value, its format code among them, or one of the two above; 0 for what is none.
+#: The size in bytes of a fixed-width value with its format code, or one of the two above; 0 for
+#: bytes that are not format codes.
 STEPS = bytes(_step(code) for code in range(256))
-#: The kinds of field that a string fits.
+#: The kinds of fields that accept a string.
 IS_STRING = _by_kind({KIND_STRING: 1, KIND_MESSAGE_ID: 1, KIND_ADDRESS: 1})
 
 #: The kinds of a message-id (Part 3, 3.2.11 to 3.2.14).
 IS_MESSAGE_ID = _by_kind({KIND_ULONG: 1, KIND_UUID: 1, KIND_BINARY: 1, KIND_STRING: 1})
 
-#: The wide forms of integers: constructor, and width in bytes.
+#: The constructor of the wide form of each integer kind.
 WIDE_CODES = _by_kind(
     {
         KIND_UBYTE: 0x50,
@@ -170,12 +171,12 @@ WIDE_CODES = _by_kind(
     }
 )
 WIDTHS = bytes(LEAST[code] if code else 0 for code in WIDE_CODES)
-#: Their constructors of one byte after them, of a zero alone, and whether they have a sign.
+#: The constructors of their one-byte forms; below, of their zero forms, and the signed kinds.
 SMALL_CODES = _by_kind({KIND_UINT: 0x52, KIND_ULONG: 0x53, KIND_INT: 0x54, KIND_LONG: 0x55})
 ZERO_CODES = _by_kind({KIND_UINT: 0x43, KIND_ULONG: 0x44})
 SIGNED = _by_kind(dict.fromkeys((KIND_BYTE, KIND_SHORT, KIND_INT, KIND_LONG, KIND_TIMESTAMP), 1))
 
-#: Python types that say their AMQP type, as the kinds that `put` branches on.
+#: The kinds of the Python types that determine the AMQP type, for `put`.
 KINDS: dict[type, int] = {
     str: KIND_STRING,
     int: KIND_LONG,
@@ -209,7 +210,7 @@ KINDS: dict[type, int] = {
     decimal.Decimal: KIND_EXACT,
 }
 
-#: By code less 0x50: every value of the one-byte forms, as the wrappers cost more than the parsing.
+#: All values of the one-byte forms, by code less 0x50: wrapping a value costs more than parsing it.
 OF_OCTET: list[list[Any]] = [
     [UByte(i) for i in range(256)],
     [Byte(i - 256 if i > 127 else i) for i in range(256)],
@@ -218,9 +219,9 @@ OF_OCTET: list[list[Any]] = [
     [Int(i - 256 if i > 127 else i) for i in range(256)],
 ]
 
-# Python hashes numbers, timestamps and UUIDs without a secret, so a peer can choose such keys to
-# collide and make a dict quadratic. A dict gets at most this many of them (some 5 ms at worst), a
-# larger map becomes an AmqpMap.
+# Python hashes numbers, timestamps and UUIDs without a secret, so a peer can choose keys that
+# collide and make insertion quadratic. A dict gets at most this many such keys (about 5 ms in the
+# worst case); a larger map becomes an AmqpMap.
 MAX_GUESSABLE = 4096
 
 
@@ -239,7 +240,7 @@ def _usual(kind: int) -> bytes:
     return bytes(code in codes for code in range(256))
 
 
-#: By kind of field and format code: whether the quick reader takes it.
+#: Whether the quick reader handles a value, by the kind of the field and the format code.
 USUAL = [_usual(kind) for kind in range(KIND_COUNT)]
 
 # Shapes of sections and composites.
@@ -252,25 +253,25 @@ USUAL = [_usual(kind) for kind in range(KIND_COUNT)]
     SHAPE_VALUE,
 ) = range(6)
 
-# What a step of a template writes.
+# The kinds of steps of a template.
 (
-    STEP_COPY,  # bytes, as they are
+    STEP_COPY,  # copies bytes
     STEP_OPEN,  # begins a list or map
     STEP_LIST,  # ends the list of a composite
     STEP_MAP,  # ends a map
-    STEP_FIELDS,  # fields of a composite that do not vary
-    STEP_FIELD,  # one that does
+    STEP_FIELDS,  # constant fields of a composite
+    STEP_FIELD,  # a variable field of a composite
     STEP_TYPED,  # a value of one type, or null
     STEP_VALUE,  # a value of any type
     STEP_PROPERTY,  # a value of any simple type
-    STEP_SECTION,  # a section, or none
+    STEP_SECTION,  # a section, or no section
     STEP_DATA,  # the content of a data section
     STEP_SEQUENCE,  # the content of an amqp-sequence section
-    STEP_BODY,  # a body of any kind, or none
+    STEP_BODY,  # a body of any kind, or no body
 ) = range(13)
 
-# Sections by their code less that of the header, which is also their order in a message but for
-# the three kinds of body, of which a message has one.
+# The number of a section is its code less the code of the header. Sections are ordered by number,
+# except for the three kinds of body, of which a message has one.
 FIRST_CODE = 0x70
 (
     HEADER,
@@ -296,9 +297,9 @@ SECTION_COUNT = 9
     AMQP_VALUE_CODE,
     FOOTER_CODE,
 ) = range(FIRST_CODE, FIRST_CODE + SECTION_COUNT)
-#: The place of each section in a message: the kinds of body share one.
+#: The position of each section in a message: the kinds of body share a position.
 PLACES = bytes((0, 1, 2, 3, 4, 5, 5, 5, 6))
-#: Whether a message may have several of each.
+#: Whether a section may occur several times.
 REPEATABLE = bytes((0, 0, 0, 0, 0, 1, 1, 0, 0))
 
 
@@ -312,11 +313,11 @@ def _followers(last: int) -> bytes:
     return bytes(code in allowed for code in range(256))
 
 
-#: The one table of the order of sections (Part 3, 3.2): by the section before (the beginning first)
-#: and by the code of a section, whether it may follow.
+#: The order of sections (Part 3, 3.2): whether a section may follow, by the number of the previous
+#: section plus 1 (0 at the beginning of the message) and the code of the section.
 FOLLOWERS = [_followers(last) for last in range(-1, SECTION_COUNT)]
 
-# Where a message's attributes stand in the list that it is made from: the places above, then these.
+# Indexes of the list of attributes that a message is built from: the positions above, then these.
 PLACE_BODY = 5
 PLACE_FOOTER = 6
 PLACE_WIRE = 8
@@ -324,13 +325,13 @@ PLACE_LENIENT = 9
 
 
 def order_rule(section: int, last: int, seen: int) -> str:
-    """Return the rule on the order of sections that a section breaks, or an empty text.
+    """Return the rule on the order of sections that a section violates, or an empty text.
 
     Args:
-        section: its number, the code less 0x70.
-        last: the section of the highest place before it, of several kinds of body the first one;
-            -1 for none.
-        seen: the sections before it, as bits.
+        section: its number.
+        last: the number of the earlier section with the highest position, for several kinds of body
+            the first; -1 for the first section.
+        seen: the earlier sections, as bits.
     """
     if FOLLOWERS[last + 1][FIRST_CODE + section]:
         return ""
@@ -341,17 +342,17 @@ def order_rule(section: int, last: int, seen: int) -> str:
     return "section-out-of-order"
 
 
-# Filled by the declarations, which stand to the right of the kernel.
+# Filled by the declarations, which import the kernel.
 #: Specs by class.
 SPECS: dict[type, Any] = {}
-#: The nine kinds of section, in the order of their codes; those of bodies also on their own.
+#: The specs of the nine sections in the order of their codes; below, those of bodies only.
 SECTIONS: list[Any] = []
 BODIES: list[Any] = []
 #: The codes of sections by descriptor: its number, or its symbol as bytes.
 CODES: dict[Any, int] = {}
 #: Names of sections and their fields by descriptor, for the paths in errors.
 NAMES: dict[Any, Any] = {}
-#: The layout of Message, and what reads one that may break the rules.
+#: The layout of Message, and the function that decodes leniently.
 MESSAGE: list[Any] = []
-#: The class that `scan` returns.
+#: The class of the results of `scan`.
 SCAN: list[Any] = []

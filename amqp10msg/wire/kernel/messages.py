@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""Messages: read from their sections, passed over, copied with other annotations, and encoded."""
+"""Messages: decoding, scanning, copying with other annotations, and encoding."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ from amqp10msg.wire.kernel.writer import Writer, not_simple
 from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 from amqp10msg.wire.primitives import AmqpMap, Symbol
 
-# A section found costs a tuple and its numbers, some 170 bytes: as much as a few items.
+# A section that `scan` returns needs a tuple and its numbers, about 170 bytes: like four items.
 _PART_ITEMS = 4
 
 
 class Reader(ValueReader):
-    """A cursor over sections. What takes a format code expects the cursor after it."""
+    """A cursor over sections. Methods with a format code as argument expect the cursor after it."""
 
     def field(self, kind: int, code: int, spec: Any, index: int) -> Any:
-        """Read one field that is declared to be of this kind, as a plain Python value."""
+        """Read a field declared to be of this kind, as a plain Python value."""
         have = KIND_OF[code]
         if have == kind:
             if KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
@@ -108,11 +108,11 @@ class Reader(ValueReader):
         )
 
     def composite(self, spec: Any) -> Any:
-        """Read a composite's list, from its constructor on, into its class."""
+        """Read the list of a composite, from its constructor on; return an instance."""
         return spec.layout.build(self.fields(spec))
 
     def fields(self, spec: Any) -> Any:
-        """Read a composite's list, from its constructor on: all of its fields."""
+        """Read the list of a composite, from its constructor on; return its fields."""
         start = self.pos
         values = spec.blank[:]
         outer = self.open_list(spec)
@@ -137,7 +137,7 @@ class Reader(ValueReader):
         return values
 
     def open_list(self, spec: Any) -> int:
-        """Enter the list of a composite, as `descend` does; -1 where it is an empty one."""
+        """Enter the list of a composite, as `descend` does; return -1 for an empty list."""
         start = self.take(1)
         code = self.buf[start]
         if code == 0x45:
@@ -221,7 +221,7 @@ class Reader(ValueReader):
         return made
 
     def duplicate(self, count: int) -> DecodeError:
-        """Find the key that stands twice in the map of scalar keys that begins at `first`."""
+        """Return the error for the duplicate key of the map of scalar keys at `first`."""
         self.pos = self.first
         seen = set()
         for _ in range(count >> 1):
@@ -253,7 +253,7 @@ class Reader(ValueReader):
         )
 
     def section(self, spec: Any) -> Any:
-        """Read what follows a section's descriptor into the section's class."""
+        """Read the value after a section's descriptor; return an instance of its class."""
         shape = spec.shape
         if shape == SHAPE_COMPOSITE:
             return self.composite(spec)
@@ -271,9 +271,9 @@ class Reader(ValueReader):
         return spec.layout.build([self.read(code)])
 
     def section_code(self) -> int:
-        """Pass over a section's constructor and descriptor; return its code, or -1 if it is none.
+        """Skip a section's constructor and descriptor; return the section's code, or -1.
 
-        A descriptor that is not a section's is not read, so that it may be malformed.
+        Other descriptors are not read, and may be malformed.
         """
         pos = self.pos
         buf = self.buf
@@ -297,15 +297,15 @@ class Reader(ValueReader):
         return -1 if found is None else found
 
     def odd_section(self, last: int, places: int, start: int) -> int:
-        """Pass over a section's descriptor that is not the usual one; return the section's number.
+        """Skip a section's descriptor in an unusual encoding; return the section's number.
 
         Args:
-            last: the section before; -1 for none.
-            places: the places of a message that are taken, as bits.
-            start: where the section begins.
+            last: the number of the previous section; -1 at the beginning of the message.
+            places: the positions of the sections read so far, as bits.
+            start: the offset of the section.
 
         Raises:
-            DecodeError: there is no section, or it may not stand here.
+            DecodeError: the value is not a section, or not allowed here.
         """
         index = self.section_code() - FIRST_CODE
         if index < 0:
@@ -315,13 +315,13 @@ class Reader(ValueReader):
         return index
 
     def other_section(self, index: int) -> Any:
-        """Read what follows a section's descriptor, where the quick way does not."""
+        """Read the value after a section's descriptor, if the fast path does not."""
         if index == AMQP_VALUE:
             return self.wrapped(index, self.value())
         return self.section(SECTIONS[index])
 
     def no_section(self, start: int) -> DecodeError:
-        # Whatever stands here must still be an encoding; if it is not, that is the better report.
+        # If the value cannot be decoded at all, that error is more useful.
         if self.buf[start] == 0:
             self.pos = start + 1
             self.value()
@@ -353,7 +353,7 @@ class Reader(ValueReader):
         return DecodeError(reason, start, rule=rule)
 
     def part(self) -> int:
-        """Pass over one section, set `first` to where its value begins; return its code or -1."""
+        """Skip a section and set `first` to the offset of its value; return its code or -1."""
         start = self.pos
         self.items -= _PART_ITEMS
         if self.items < 0:
@@ -366,9 +366,9 @@ class Reader(ValueReader):
         return code
 
     def scan(self) -> Any:
-        """Find the sections: a list of (code or -1, start, start of the value, end).
+        """Return the sections as a list of (code or -1, start, start of the value, end).
 
-        Where a lenient reader cannot say where one ends, that is all the rest.
+        In lenient mode, a section whose end is unknown extends to the end of the message.
         """
         parts = []
         start = self.pos
@@ -385,7 +385,7 @@ class Reader(ValueReader):
         return parts
 
     def code_at(self, start: int) -> int:
-        """Return the code of the section that begins here, or -1; leave `pos` at its value."""
+        """Return the code of the section at `start`, or -1; set `pos` to its value."""
         self.pos = start
         try:
             code = self.section_code()
@@ -409,25 +409,25 @@ def decode_message(
     No bytes at all decode to a message without sections.
 
     Args:
-        cls: Message or a subclass of it.
+        cls: Message or a subclass.
         data: the encoded message: bytes, bytearray or memoryview. Anything but bytes is copied
             once.
-        limits: what decoding may cost; the defaults of `Limits` where None.
-        strict: refuse what makes a message ambiguous. If False, all that parses is read: what is
-            out of place, or cut off, is kept as it came, encodes byte for byte, and stands in
-            `violations`.
+        limits: limits on the cost of decoding; None for the defaults of `Limits`.
+        strict: raise an error for a message that violates the specification. If False, decode as
+            much as possible: sections that are misplaced or truncated are kept, encode to the same
+            bytes, and are listed in `violations`.
         message_format: the message-format of the transfer that carried it.
 
     Raises:
         DecodeError: malformed encodings; in strict mode also sections that are out of order,
             repeated, unknown or mixed in the body, and fields and keys of wrong types; otherwise
-            only where not one section parses. The error's `data` holds the input.
+            only if no section can be decoded. The error's `data` holds the input.
     """
     if not strict:
         limits = DEFAULT_LIMITS if limits is None else limits
         return MESSAGE[1](cls, data, limits, message_format)
-    # The default limits are not named in passing: threads that count references to them wait for
-    # each other.
+    # The default limits are not passed on: threads contend when they count references to the same
+    # object.
     if limits is not None and limits is not DEFAULT_LIMITS:
         data = octets_of(data, limits)
     elif type(data) is not bytes:
@@ -440,12 +440,12 @@ def decode_message(
         raise reader.fault(error, NAMES) from None
 
 
-# Of larger messages, what was not changed is compared in its place.
+# In larger messages (in bytes), unchanged sections are compared in place.
 _SMALL = 65_536
 
 
 class Scanned:
-    """An encoded message whose sections were passed over once; `replace` copies it."""
+    """An encoded message whose sections were scanned; `replace` returns a changed copy."""
 
     def __init__(self, data: Any, limits: Any, ordered: bool) -> None:
         self.data = data
@@ -462,8 +462,8 @@ class Scanned:
     ) -> bytes:
         """Return the message with other annotations around the same bare message.
 
-        What is not named stays as it is, byte for byte. The bare message cannot be named: it is
-        immutable in the network (Part 3, 3.2).
+        Other sections keep their exact bytes. The bare message cannot be replaced: it is immutable
+        in the network (Part 3, 3.2).
 
         Args:
             header: the new Header; None to leave it out, False to keep it.
@@ -472,9 +472,9 @@ class Scanned:
             footer: likewise, a Footer or a plain dict.
 
         Raises:
-            EncodeError: a section holds what cannot be encoded.
-            DecodeError: the sections do not stand in the order of Part 3, 3.2, so the place of
-                a section is not known.
+            EncodeError: a value cannot be encoded.
+            DecodeError: the sections are not in the order of Part 3, 3.2, so the position of a new
+                section is undefined.
         """
         replaced = [
             header,
@@ -497,18 +497,18 @@ def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
     """Copy a message with some of its sections replaced, inserted or left out.
 
     Args:
-        data: the encoded message, which was passed over once with the same limits.
-        limits: those of the reader.
-        replaced: for each of the nine kinds False to keep, None to leave out, or the section.
-        ordered: the sections are known to stand in order.
+        data: the encoded message, which was scanned with the same limits.
+        limits: limits on the cost of reading.
+        replaced: for each of the nine sections False to keep it, None to remove it, or a new one.
+        ordered: whether the sections are known to be in order.
     """
     writer = Writer.__new__(Writer)
     reader = Reader.__new__(Reader)
     reader.begin(data, 0, limits)
     last = -1
-    keep = 0  # where the bytes begin that are still to be copied
-    new = 0  # the first kind whose section is still to be written
-    final = FOOTER  # the last kind that is replaced
+    keep = 0  # offset of the first byte that was not copied yet
+    new = 0  # number of the next section to write
+    final = FOOTER  # number of the last section to replace
     while final >= 0 and replaced[final] is False:
         final -= 1
     while True:
@@ -548,7 +548,7 @@ def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
 
 
 def check_section(spec: Any, section: Any) -> None:
-    """Refuse what cannot stand for this kind of section."""
+    """Raise an error for a value that is not of the section's class."""
     is_map = spec.shape == SHAPE_ANNOTATIONS or spec.shape == SHAPE_PROPERTIES
     if not isinstance(section, spec.cls) and not (
         is_map and isinstance(section, Mapping) and not isinstance(section, AmqpMap)
@@ -561,14 +561,14 @@ def check_section(spec: Any, section: Any) -> None:
 
 
 def scan(data: Any, *, limits: Any = None) -> Any:
-    """Find the sections of an encoded message without decoding them.
+    """Locate the sections of an encoded message without decoding them.
 
-    Looks at descriptors and sizes only; what is inside a section may still be malformed, and
-    order and number of the sections are not judged.
+    Reads descriptors and sizes only: the contents of sections may be malformed, and the order and
+    number of the sections are not checked.
 
     Args:
         data: the encoded message; anything but bytes is copied once.
-        limits: what decoding a section on demand may cost.
+        limits: limits on the cost of decoding a section on demand.
 
     Raises:
         DecodeError: the bytes are not a sequence of encoded values.
@@ -597,9 +597,9 @@ def scan(data: Any, *, limits: Any = None) -> Any:
 
 
 def write_message(message: Any) -> Any:
-    """Encode all sections of a message again.
+    """Encode all sections of a message.
 
-    None where one is not of its very class, or cannot be encoded.
+    Return None if a section is an instance of a subclass, or cannot be encoded.
     """
     return write_sections(attributes_of(message))
 
@@ -610,7 +610,7 @@ def attributes_of(message: Any) -> Any:
 
 
 def write_sections(found: Any) -> Any:
-    """Encode the sections among a message's attributes, or return None as above."""
+    """Encode the sections in a list of attributes, or return None as `write_message` does."""
     writer = Writer.__new__(Writer)
     writer.lenient = found[PLACE_LENIENT]
     body = found[PLACE_BODY]
@@ -628,19 +628,19 @@ def write_sections(found: Any) -> Any:
 
 
 def encode_message(message: Any) -> bytes:
-    """Encode the message; what was decoded and not changed keeps its exact bytes.
+    """Encode a message; sections that were decoded and not changed keep their exact bytes.
 
     Raises:
-        EncodeError: a value cannot be encoded as what it must be; the error says where.
+        EncodeError: a value cannot be encoded as its declared type; the error has the path.
     """
     found = attributes_of(message)
     octets: Any = write_sections(found)
     wire = found[PLACE_WIRE]
     if wire is None:
         return message._encode_new() if octets is None else octets
-    # Most senders choose the encodings that this library would choose. Otherwise section by
-    # section, to see whether it was so before, or to say where a fault is.
-    # What came is returned itself where it is the same, so that nobody holds the bytes twice.
+    # Most senders choose the same encodings as this library. Otherwise compare section by section
+    # to keep the original bytes, or to find the path of an error.
+    # If the bytes are equal, return the original object, so that only one copy stays in memory.
     if octets == wire:
         return wire
     if octets is not None and not found[PLACE_LENIENT] and len(wire) <= _SMALL:
@@ -651,9 +651,9 @@ def encode_message(message: Any) -> bytes:
 
 
 def merge(wire: Any, anew: Any) -> Any:
-    """Return the message written again, with the original bytes of all that is unchanged.
+    """Return the newly encoded message, with the original bytes of its unchanged sections.
 
-    Only a section whose bytes differ is read again. None where sections are not one of each kind.
+    Only sections whose bytes differ are decoded again. Return None if a section occurs twice.
     """
     before = Reader.__new__(Reader)
     before.begin(wire, 0, UNLIMITED)
@@ -688,14 +688,14 @@ def merge(wire: Any, anew: Any) -> Any:
 
 
 def says_anew(before: Any, begin: int, spec: Any, reader: Any, start: int) -> bool:
-    """Return whether two sections that were just passed over say different things.
+    """Return whether two sections, which were just skipped, differ in content.
 
     Args:
-        before: after the one that came.
-        begin: where that begins.
-        spec: how both are read.
-        reader: after the one that was written again.
-        start: where that begins.
+        before: the reader of the original message, after the section.
+        begin: the offset of the section there.
+        spec: the declaration of the section.
+        reader: the reader of the newly encoded message, after the section.
+        start: the offset of the section there.
     """
     end = before.pos
     size = reader.pos - start

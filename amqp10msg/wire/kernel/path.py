@@ -1,4 +1,4 @@
-"""Where in a value or message an offset lies, in words; only errors pay for finding out."""
+"""Converts the offset of an error to the path of the value; called for errors only."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 from amqp10msg.wire.kernel.walk import DESCRIPTOR, MISSING, Value, end_of, text_at, type_at, walk
 
 _MAX_LEVELS = 32
-# Values passed on the way; a place after more than these is named by what encloses it.
+# Maximum number of values to walk; beyond it the path is that of an enclosing value.
 _MAX_STEPS = 10_000
 
 Names = Mapping[Any, tuple[str, tuple[str, ...]]]
 
 
 def path_of(data: bytes, offset: int, names: Names) -> str:
-    """Return the path of the value at an offset, as far as the bytes before it make sense.
+    """Return the path of the value at an offset, as far as the bytes before it are valid.
 
-    The way to it passes over whole lists and maps, so that it costs no more than it did to read
-    what stands before the offset.
+    The walk skips lists and maps that end before the offset, so it costs no more than reading the
+    bytes before the offset did.
 
     Args:
         data: the whole input.
-        offset: the place.
-        names: name and field names of composites by the descriptor: its number or its symbol.
+        offset: the offset in bytes.
+        names: the name and field names of composites, by numeric or symbolic descriptor.
     """
     start = 0
     for _ in range(_MAX_STEPS):
@@ -39,14 +39,14 @@ def path_of(data: bytes, offset: int, names: Names) -> str:
             break
         if parent is None:
             inmost = None
-            # At the beginning of an outermost value nothing in it is meant.
+            # The offset of an outermost value means the value itself, not its first part.
             if value.offset == offset:
                 break
         if step > _MAX_STEPS:
             inmost, more = parent, "[…]" if parent else ""
             break
         if value.fault == MISSING and parent is not None and parent.code and parent.is_map:
-            continue  # it has no key: the last one before it is nearer than nothing
+            continue  # it has no key: the previous entry of the map is the better path
         inmost = value
         if value.holds:
             limit = len(data) if parent is None else parent.end
@@ -56,7 +56,7 @@ def path_of(data: bytes, offset: int, names: Names) -> str:
 
 
 def _path(data: bytes, inmost: Value, names: Names) -> str:
-    """Write the way from the outermost value to this one."""
+    """Format the path from the outermost value to this one."""
     way = [inmost]
     while way[-1].parent is not None:
         way.append(way[-1].parent)
@@ -95,7 +95,7 @@ def _path(data: bytes, inmost: Value, names: Names) -> str:
 
 
 def _descriptor(data: bytes, pos: int, end: int) -> int | str | None:
-    """Read a descriptor's number or symbol; None if it is neither."""
+    """Read the number or symbol of a descriptor; None if it is neither."""
     have = type_at(data, pos)
     if have == "ulong":
         return int.from_bytes(data[pos + 1 : end], "big")
@@ -103,7 +103,7 @@ def _descriptor(data: bytes, pos: int, end: int) -> int | str | None:
 
 
 def key_text(data: bytes, pos: int, end: int) -> str:
-    """Write a map's key: text in quotes, everything else in hex."""
+    """Format the key of a map: text in quotes, other values in hex."""
     if type_at(data, pos) in ("string", "symbol"):
         text = text_at(data, pos, end)
         return repr(text if len(text) <= 40 else text[:40] + "…")

@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""Single fields and entries of an encoded message, read without the rest of it."""
+"""Reading of single fields and entries of an encoded message, without decoding the whole."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ _ABSENT = object()
 
 
 class Wanted:
-    """What is read of one section."""
+    """The requested values of a section."""
 
     def __init__(
         self, spec: Any, whole: int, fields: Any, keys: dict[bytes, int], numbers: dict[int, int]
     ) -> None:
-        """Take what is wanted, each with its place in the result.
+        """Set the requested values with their indexes in the result.
 
         Args:
-            spec: how the section is read.
-            whole: the place of the section itself, -1 where it is not wanted.
-            fields: of a composite, by field up to the last that is wanted: its place, or less
-                the number of fields from it on that are not wanted.
-            keys: of a map, the places by key: a string or symbol, encoded.
-            numbers: of a map, the places by key that is a ulong.
+            spec: the declaration of the section.
+            whole: the index of the section itself; -1 if it is not requested.
+            fields: for a composite, an entry per field up to the last requested one: the index, or
+                minus the number of consecutive fields to skip.
+            keys: for a map, the indexes by encoded string or symbol key.
+            numbers: for a map, the indexes by ulong key.
         """
         self.spec = spec
         self.whole = whole
@@ -55,18 +55,18 @@ class Wanted:
 
 
 class Picks:
-    """Reads what is wanted of messages: a call returns the values in their order."""
+    """Reads the requested values of messages: a call returns them in order."""
 
     def __init__(
         self, wanted: list[Any], defaults: tuple[Any, ...], body: int, limits: Any
     ) -> None:
-        """Take what is wanted.
+        """Set the requested values.
 
         Args:
-            wanted: by the section's code less that of the header a `Wanted`, or None.
-            defaults: what stands for an absent value, in the order of the result.
-            body: the place of the body in the result, -1 where it is not wanted.
-            limits: what reading one message may cost.
+            wanted: a `Wanted` or None for each section, by its number.
+            defaults: the results for absent values.
+            body: the index of the body in the result; -1 if it is not requested.
+            limits: limits on the cost of reading a message.
         """
         self.wanted = wanted
         self.defaults = defaults
@@ -75,20 +75,20 @@ class Picks:
         self.quick = QuickPicks([quick_section(one) for one in wanted], defaults, body)
 
     def __call__(self, data: Any) -> Any:
-        """Return the values that were asked for, in the order of the paths.
+        """Return the requested values, in the order of the paths.
 
         Args:
             data: the encoded message: bytes, bytearray or memoryview.
 
         Raises:
-            DecodeError: as the class says.
+            DecodeError: the bytes that must be read for the values are invalid.
         """
         return self.picked(data)
 
     def picked(self, data: Any) -> Any:
         """Read an encoded message."""
-        # No name for the limits before they are needed: threads that share a picker wait for each
-        # other where they count references to one object.
+        # The limits are not assigned to a local before they are needed: threads that share a picker
+        # contend when they count references to the same object.
         if type(data) is bytes and self.limits is DEFAULT_LIMITS:
             found = self.quick.pick(data)
             if found is not None:
@@ -109,7 +109,7 @@ class Picks:
         buf = reader.buf
         end = reader.end
         seen = 0
-        last = -1  # the kind of the body, where that is wanted
+        last = -1  # the kind of the body, if the body is requested
         while reader.pos < end:
             start = reader.pos
             if (
@@ -153,7 +153,7 @@ class Picks:
         return tuple(found)
 
     def read_fields(self, reader: Any, found: list[Any], wanted: Any) -> None:
-        """Read fields of a composite, and nothing after the last that is wanted."""
+        """Read the requested fields of a composite, and skip the fields after the last of them."""
         spec = wanted.spec
         fields = wanted.fields
         wide = len(fields)
@@ -167,7 +167,7 @@ class Picks:
         i = 0
         while i < count:
             if i == wide:
-                # The others are as little on the way as what is in other sections.
+                # The remaining fields are not checked, just as skipped sections are not.
                 reader.pos = reader.end
                 break
             place = fields[i]
@@ -183,7 +183,7 @@ class Picks:
         reader.ascend(outer)
 
     def read_entries(self, reader: Any, found: list[Any], wanted: Any) -> None:
-        """Read entries of a map, whose other values are passed over."""
+        """Read the requested entries of a map, and skip the others."""
         spec = wanted.spec
         outer = reader.open_map(spec)
         count = reader.count
@@ -248,11 +248,11 @@ class Picks:
 
 
 def quick_section(wanted: Any) -> Any:
-    """Describe a section to the quick way."""
+    """Return the description of a section for the fast path."""
     if wanted is None:
         return None
     spec = wanted.spec
-    # Keys that are numbers are rare, and whole sections are read whole.
+    # The fast path handles neither ulong keys, which are rare, nor whole sections.
     shape = -1
     if wanted.whole < 0 and not wanted.numbers:
         shape = (SHAPE_COMPOSITE, SHAPE_PROPERTIES, SHAPE_ANNOTATIONS).index(spec.shape)
@@ -261,14 +261,14 @@ def quick_section(wanted: Any) -> Any:
 
 
 def pass_over(reader: Any, count: int) -> None:
-    """Pass over some values, by their constructors and sizes."""
+    """Skip values by their constructors and sizes."""
     if not reader.passed(count):
         for _ in range(count):
             reader.skip()
 
 
 def joined(parts: Any, index: int) -> Any:
-    """Return the content of several sections of a body as that of one."""
+    """Return the content of several body sections as that of a single section."""
     if len(parts) == 1:
         return parts[0]
     if index == DATA:

@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""Messages written from what is always the same in them, encoded once, and values in between."""
+"""Templates of messages: constant parts, which are encoded once, and variable values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NULLS = [b"\x40" * n for n in range(32)]
 
 
 class Step:
-    """One thing to write."""
+    """A step of writing a message."""
 
     def __init__(
         self,
@@ -54,17 +54,17 @@ class Step:
         default: Any = None,
         spec: Any = None,
     ) -> None:
-        """Say what is written.
+        """Set the attributes.
 
         Args:
-            way: what is done, a `STEP_` of `codes`.
-            octets: the bytes of fields that do not vary; of all other steps, those before.
-            source: the place of the value among those that are given.
-            kind: the number of the value's type.
-            index: of a composite's fields, the number of the first; of a map, the count.
-            stop: the number of the field after them.
+            way: the kind of step, a `STEP_` constant of `codes`.
+            octets: for `STEP_FIELDS`, the encoded fields; else the bytes to write before the step.
+            source: the index of the value among the arguments of `Pattern.encode`.
+            kind: the kind of the value.
+            index: for fields of a composite, the index of the first; for a map, the count.
+            stop: the index after the last field.
             default: the field's default.
-            spec: how the section is written.
+            spec: the declaration of the section.
         """
         self.way = way
         self.octets = octets
@@ -76,24 +76,24 @@ class Step:
         self.spec = spec
 
     def after(self, octets: bytes) -> Step:
-        """Have bytes written before it, and return this step."""
+        """Set the bytes to write before the step, and return the step."""
         self.octets = octets
         return self
 
 
 class Pattern:
-    """Writes messages in steps; `encode` takes the values that vary."""
+    """Writes messages in steps; the variable values are the arguments of `encode`."""
 
     def __init__(
         self, steps: list[Any], width: int, plainly: Callable[[tuple[Any, ...]], bytes]
     ) -> None:
-        """Take what is written.
+        """Set the steps.
 
         Args:
-            steps: in the order of the bytes.
-            width: how many values vary.
-            plainly: builds the message of such values and encodes it, where they are out of the
-                ordinary: what is wrong with them is said there.
+            steps: the steps in the order of the bytes.
+            width: the number of variable values.
+            plainly: builds and encodes the message for values that the steps do not handle, and
+                raises the errors for invalid values.
         """
         self.steps = steps
         self.width = width
@@ -103,7 +103,7 @@ class Pattern:
         """Encode the message with these values, in the order of the paths.
 
         Raises:
-            EncodeError: a value cannot be encoded; the error says where, as `Message.encode` does.
+            EncodeError: a value cannot be encoded; the path is that of `Message.encode`.
             TypeError: there are more or fewer values than paths.
         """
         return self.filled(values)
@@ -122,7 +122,7 @@ class Pattern:
     def write(self, writer: Any, values: Any) -> None:
         """Write all steps."""
         mark = 0
-        count = 0  # of the fields of a composite that are written
+        count = 0  # fields of the composite written so far
         for step in self.steps:
             way = step.way
             if way == STEP_FIELDS:
@@ -184,7 +184,7 @@ class Pattern:
 
 
 def write_typed(writer: Any, kind: int, value: Any) -> None:
-    """Write a value as this AMQP type, the usual ones without a look at what type they say."""
+    """Write a value as an AMQP type; the usual Python types take a fast path."""
     have = type(value)
     if have is str and IS_STRING[kind]:
         writer.string(value)
@@ -197,7 +197,7 @@ def write_typed(writer: Any, kind: int, value: Any) -> None:
 
 
 def write_body(writer: Any, body: Any) -> None:
-    """Write what a message takes as its body."""
+    """Write a body in any form that `Message` accepts."""
     if body is None:
         return
     kind = KINDS.get(type(body), 0)

@@ -1,9 +1,9 @@
-"""The pure build's byte input, byte output and attribute access: the twin of `twin.pyx`.
+"""Byte input, byte output and attribute access of the pure build: the counterpart of `twin.pyx`.
 
 Both files define the same names, and the same tests run on both. The other kernel modules do not
-know which of the two they run on. `twin.pyx` has fast paths for the usual encodings, each of which
-falls back to `Reader`, `Writer` or `Picks`. Here those functions fall back immediately, so that the
-pure build runs the compiled modules' own source and nothing else.
+depend on which of the two is loaded. `twin.pyx` has fast paths for the usual encodings, which fall
+back to `Reader`, `Writer` or `Picks`. Here those functions fall back immediately, so the pure build
+runs the same Python source as the compiled modules, without fast paths of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.kernel.fill import filler
 from amqp10msg.wire.primitives import Symbol
 
-#: Whether the kernel that runs is the compiled one.
+#: Whether the compiled kernel is loaded.
 COMPILED = False
 
 _unpack_u32 = struct.Struct(">I").unpack_from
@@ -41,25 +41,25 @@ _pack_head32 = struct.Struct(">BII").pack
 
 
 def declare_section(*_: Any) -> None:
-    """Have cursors read a kind of section the quick way: here they look at its `Spec`."""
+    """Declare a section for the fast path of cursors; a no-op here."""
 
 
 def declare_message(_: Any) -> None:
-    """Have cursors make messages: here they look at `MESSAGE`."""
+    """Declare the class of messages for the fast path of cursors; a no-op here."""
 
 
 def declare_decode(_: Any) -> None:
-    """Have ``decode`` of a class looked up quickly by threads: here, it stays as it is."""
+    """Speed up the lookup of the class's ``decode`` from several threads; a no-op here."""
 
 
 class Keys:
-    """Keys that are looked for in the bytes of a map, by their content."""
+    """A set of encoded keys, to find keys in the bytes of a map."""
 
     def __init__(self, places: dict[bytes, int]) -> None:
         self.places = places
 
     def place(self, buf: bytes, start: int, stop: int) -> int:
-        """Return the place of the key that stands there, -1 where it is none of them."""
+        """Return the index of the key at ``buf[start:stop]``; -1 if it is not in the set."""
         return self.places.get(buf[start:stop], -1)
 
 
@@ -67,14 +67,14 @@ class QuickPicks:
     """The fast path of `Picks`, which the pure build does not have."""
 
     def __init__(self, *_: Any) -> None:
-        """Ignore the description of the wanted sections."""
+        """Ignore the description of the requested sections."""
 
     def pick(self, _: bytes) -> Any:
         """Return None: `Picks` reads every message itself."""
 
 
 class Cursor:
-    """A position in bytes. What takes positions checks them: IndexError or struct.error."""
+    """A position in bytes. Reading outside the bytes raises IndexError or struct.error."""
 
     buf: bytes
     pos: int
@@ -88,26 +88,26 @@ class Cursor:
     repairs_text: bool = False
 
     def u32(self, pos: int) -> int:
-        """Return the unsigned number of the four bytes here."""
+        """Return the unsigned number in the four bytes at `pos`."""
         number: int = _unpack_u32(self.buf, pos)[0]
         return number
 
     def i64(self, pos: int) -> int:
-        """Return the signed number of the eight bytes here."""
+        """Return the signed number in the eight bytes at `pos`."""
         number: int = _unpack_i64(self.buf, pos)[0]
         return number
 
     def f64(self, pos: int) -> float:
-        """Return the double of the eight bytes here."""
+        """Return the double in the eight bytes at `pos`."""
         number: float = _unpack_f64(self.buf, pos)[0]
         return number
 
     def octets(self, start: int, stop: int) -> bytes:
-        """Copy bytes out."""
+        """Return a copy of a range of bytes."""
         return self.buf[start:stop]
 
     def holds(self, start: int, stop: int, other: bytes, at: int) -> bool:
-        """Return whether the bytes here are those of others from `at` on."""
+        """Return whether a range of bytes equals the bytes of `other` from `at` on."""
         return self.buf[start:stop] == other[at : at + stop - start]
 
     def passed(self, _: int) -> bool:
@@ -115,17 +115,17 @@ class Cursor:
         return False
 
     def symbol(self, start: int, stop: int) -> Any:
-        """Return the symbol of these bytes; raise UnicodeDecodeError if they are not ASCII."""
+        """Decode a symbol; raise UnicodeDecodeError if the bytes are not ASCII."""
         return Symbol.__new__(Symbol, self.buf[start:stop].decode("ascii"))
 
     def octet_value(self, code: int, octet: int) -> Any:
-        """Return the value of a format code from 0x50 to 0x54 and the byte after it."""
+        """Return the value of a format code from 0x50 to 0x54 with its byte of data."""
         return OF_OCTET[code - 0x50][octet]
 
     def read_message(self, cls: Any, message_format: int) -> Any:
-        """Read the sections of a message into an instance of this class."""
+        """Read the sections of a message; return an instance of the class."""
         buf = self.buf
-        # In the order of the attributes: by place, then format, bytes and leniency.
+        # The attributes in order: by position, then message-format, bytes and leniency.
         found: list[Any]
         found = [None, None, None, None, None, None, None, message_format, buf, False]
         last = -1
@@ -167,12 +167,12 @@ class Cursor:
         raise NotImplementedError
 
     def wrapped(self, index: int, value: Any) -> Any:
-        """Return the body section that holds a value."""
+        """Return a body section with a value."""
         return SECTIONS[index].layout.build([value])
 
 
 class Mapping(dict[Any, Any]):
-    """A dict to derive from; its subclasses look keys up as fast as a dict does."""
+    """The base class of mappings; its subclasses look up keys as fast as a dict does."""
 
     __slots__ = ()
 
@@ -186,10 +186,10 @@ _PAIRS = {
 
 
 class Output:
-    """A run of bytes that grows.
+    """A growing sequence of bytes.
 
-    Each part is one bytes object in a list, joined at the end: in Python that is faster than
-    growing a buffer, and copies large data once.
+    The parts are collected in a list and joined at the end: in Python that is faster than growing
+    a buffer, and copies large data only once.
     """
 
     parts: list[Any]
@@ -199,14 +199,14 @@ class Output:
     count: int = 0
 
     def __new__(cls, *_: Any) -> Self:
-        """Make one that is empty; the kernel makes writers without calling their classes."""
+        """Create an empty output; the kernel creates writers without calling ``__init__``."""
         made = super().__new__(cls)
         made.parts = []
         made.size = 0
         return made
 
     def finish(self) -> bytes:
-        """Return the bytes; the output is empty then."""
+        """Return the bytes, and clear the output."""
         made = b"".join(self.parts)
         self.parts = []
         self.size = 0
@@ -218,7 +218,7 @@ class Output:
         self.size += len(octets)
 
     def copy(self, buf: bytes, start: int, stop: int) -> None:
-        """Append a part of other bytes."""
+        """Append a range of `buf`."""
         self.parts.append(buf[start:stop])
         self.size += stop - start
 
@@ -243,7 +243,7 @@ class Output:
         return True
 
     def number(self, code: int, width: int, number: int) -> None:
-        """Append a constructor and a number of this many bytes, in two's complement."""
+        """Append a constructor and a number of `width` bytes, in two's complement."""
         self.parts.append(_OCTETS[code] + (number & (1 << 8 * width) - 1).to_bytes(width, "big"))
         self.size += width + 1
 
@@ -252,18 +252,18 @@ class Output:
         self.parts.append(_pack_f64(0x82, number))
         self.size += 9
 
-    # Until the header of a compound is known, the size before it stands in its place.
+    # While a compound is open, the part for its header holds the size of the output before it.
 
     def begin_compound(self) -> int:
-        """Leave room for the header of a compound; return the mark to end it with."""
+        """Reserve the header of a compound; return the mark for `end_compound`."""
         self.parts.append(self.size)
         self.parts.append(b"")
         return len(self.parts) - 2
 
     def end_compound(self, mark: int, code: int, count: int) -> bool:
-        """Write the header of a compound; the code is that of its short form.
+        """Write the header of a compound; `code` is the constructor of its short form.
 
-        False if the compound is too large for AMQP.
+        Return False if the compound is too large for AMQP.
         """
         size = self.size - self.parts[mark]
         # The size counts the count's own bytes: one here, four in the long form.
@@ -279,15 +279,15 @@ class Output:
         return True
 
     def drop_compound(self, mark: int) -> None:
-        """Take back a compound and what it holds."""
+        """Remove an open compound and its content."""
         self.size = self.parts[mark]
         del self.parts[mark:]
 
     def integer_of(self, kind: int, number: int) -> bool:
-        """Append an integer in the smallest form of its kind; False where it does not fit.
+        """Append an integer in the smallest form of its kind; return False if it is out of range.
 
         Raises:
-            ValueError: there are no integers of this kind.
+            ValueError: the kind is not an integer type.
         """
         width = WIDTHS[kind]
         if width == 0:
@@ -302,7 +302,7 @@ class Output:
                 self.parts.append(_PAIRS[small][number & 255])
                 self.size += 2
             return True
-        first = number >> 8 * (width - 1)  # a byte, and whatever has no room
+        first = number >> 8 * (width - 1)  # the first byte, if the number fits
         if not (-128 <= first <= 127 if signed else 0 <= first <= 255):
             return False
         self.number(WIDE_CODES[kind], width, number)
@@ -320,11 +320,11 @@ class Output:
 
 
 class Slots:
-    """The attributes of a class, read and set in one go.
+    """Reads and sets several attributes of a class at once.
 
     Args:
         cls: the class.
-        names: of the attributes, in the order of their values.
+        names: the names of the attributes, in the order of their values.
     """
 
     def __init__(self, cls: Any, names: Any) -> None:
@@ -334,7 +334,7 @@ class Slots:
         self.get_all = attrgetter(*self.names) if len(self.names) > 1 else None
 
     def values(self, made: Any) -> tuple[Any, ...]:
-        """Return the attributes in order; AttributeError where one was deleted."""
+        """Return the attributes in order; raise AttributeError if one was deleted."""
         if self.get_all is None:
             return tuple(getattr(made, name) for name in self.names)
         found: tuple[Any, ...] = self.get_all(made)
@@ -345,7 +345,7 @@ class Slots:
         return getattr(made, self.names[0])
 
     def build(self, values: list[Any]) -> Any:
-        """Make an instance with these attributes, without its converters."""
+        """Create an instance with these attributes, without converters."""
         cls = self.cls
         made = cls.__new__(cls)
         self.fill(made, values)
@@ -353,38 +353,38 @@ class Slots:
 
 
 class Slot:
-    """A slot of a class that derives from `Record`, which may be empty."""
+    """A slot, which may be empty, of a subclass of `Record`."""
 
     def __init__(self, cls: Any, name: str) -> None:
         self.cls = cls
         self.name = name
 
     def get(self, made: Any) -> Any:
-        """Return the slot's value in an instance, None where it is empty or there is none."""
+        """Return the slot's value in an instance; None if it is empty or missing."""
         return getattr(made, self.name, None)
 
     def put(self, made: Any, value: Any) -> None:
-        """Set what an instance holds there."""
+        """Set the slot's value in an instance."""
         setattr(made, self.name, value)
 
 
 class FieldOutput(Output):
-    """Output of AMQP 0-9-1: texts and tables stand after their lengths."""
+    """Output of AMQP 0-9-1: a length precedes texts and tables."""
 
     def text(self, width: int, text: Any) -> bool:
-        """Append a length of 1 or 4 bytes and a str of ASCII; False, and nothing, for all else."""
+        """Append a length of 1 or 4 bytes and an ASCII str; return False for any other value."""
         if type(text) is not str or not text.isascii() or (width == 1 and len(text) > 255):
             return False
         self.add(len(text).to_bytes(width, "big") + text.encode("ascii"))
         return True
 
     def begin_table(self) -> int:
-        """Leave room for a length of four bytes; return the mark to end the table with."""
+        """Reserve a length of four bytes; return the mark for `end_table`."""
         self.parts.append(self.size)
         return len(self.parts) - 1
 
     def end_table(self, start: int) -> bool:
-        """Write the length of what was appended since; False if it is too large."""
+        """Write the length of the bytes since the mark; return False if it is too large."""
         size = self.size - self.parts[start]
         if size > 0xFFFF_FFFF:
             return False
@@ -398,26 +398,26 @@ class FieldOutput(Output):
 
 
 class Entries:
-    """What a mapping holds."""
+    """Access to the entries of a mapping."""
 
     @staticmethod
     def of(mapping: Any) -> dict[Any, Any]:
-        """Return a dict of the same entries in their order, which must not be changed."""
+        """Return the entries as a dict in the same order; callers must not change it."""
         return dict(mapping)
 
 
 class Record:
-    """What a class derives from whose calls are parsed in C, where the kernel is compiled."""
+    """The base class for `make_fast`."""
 
     __slots__ = ()
 
 
 def make_fast(cls: type, **plain: tuple[type, ...]) -> None:
-    """Have the calls of a class parsed in C; here, its own ``__init__`` does it.
+    """Parse the arguments of calls of a class in C; a no-op here.
 
     Args:
-        cls: a class with slots that derives from `Record`. Each parameter of its ``__init__`` has
-            the name of the attribute that it sets.
-        plain: for parameters that are not always taken as they are, the types of which they are;
-            where one is of another, the class's own ``__init__`` is called.
+        cls: a subclass of `Record` with slots. Each parameter of its ``__init__`` has the name of
+            the attribute that it sets.
+        plain: for parameters that ``__init__`` converts or checks, the types that it would store
+            unchanged. For an argument of another type the class's own ``__init__`` is called.
     """

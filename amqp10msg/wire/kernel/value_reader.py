@@ -1,12 +1,12 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""Values in: the encodings of Part 1, read after their format codes within bounds and limits.
+"""The decoder of values: the encodings of Part 1, within bounds and limits.
 
-- A reader is a cursor over one immutable bytes object. `end` is the end of the value that encloses
-  the cursor; a child narrows it, must consume it exactly, and widens it again.
-- Every size and count is compared with what is left before anything is sliced or allocated.
-- Bytes that are not text raise UnicodeDecodeError from the codec; the one boundary, `fault`, turns
-  that into a DecodeError with its offset, so that the hot path pays nothing for it.
-- No C integer that comes from the wire is returned through a type with an error sentinel.
+- A reader is a cursor over an immutable bytes object. `end` is the end of the enclosing value;
+  entering a compound narrows it, and leaving restores it after all bytes have been read.
+- Every size and count is compared with the remaining bytes before slicing or allocating.
+- Invalid text raises UnicodeDecodeError from the codec. `fault` converts it to a DecodeError with
+  the offset at the outermost level only, so that the hot path does not pay for it.
+- A C integer from the wire is never returned through a type with an error sentinel.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ _ZERO_WIDTH = DEFAULT_LIMITS.zero_width
 _ZERO_WIDTH_PER_BYTE = DEFAULT_LIMITS.zero_width_per_byte
 _FREE_ZERO_WIDTH = FREE_ZERO_WIDTH
 
-#: What reading may raise on bad input: `ValueReader.fault` makes one DecodeError of them.
+#: The exceptions of reading invalid input, which `ValueReader.fault` converts to DecodeError.
 READ_FAULTS = (DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
 _NO_NAMES: dict[Any, Any] = {}
 
 
 def is_local(error: BaseException) -> bool:
-    """Return whether a fault of `READ_FAULTS` concerns the one section that it was found in."""
+    """Return whether an exception of `READ_FAULTS` affects only the section being read."""
     if isinstance(error, DecodeError):
         return error.condition != RESOURCE_LIMIT_EXCEEDED
     return isinstance(error, UnicodeDecodeError)
 
 
 def repaired_text(octets: bytes) -> str:
-    """Decode UTF-8, or else what Java calls modified UTF-8.
+    """Decode UTF-8 or, if it is invalid, Java's modified UTF-8.
 
     ActiveMQ sends characters outside the Basic Multilingual Plane as two surrogates of three bytes
     each (CESU-8), and Java's DataOutput also writes U+0000 as two bytes.
@@ -101,7 +101,7 @@ def octets_of(data: Any, limits: Any) -> bytes:
 
 
 def number_of_bytes(count: int, which: str) -> str:
-    """Return how a text says so many bytes."""
+    """Format a number of bytes for an error."""
     return f"{count} {which}byte{'' if count == 1 else 's'}"
 
 
@@ -118,45 +118,44 @@ _UUID = uuid.UUID
 _UNKNOWN_SAFETY = uuid.SafeUUID.unknown
 _F32 = struct.Struct(">f")
 
-# As C integers in the compiled build: a literal of this size would be a Python int there.
+# A C integer in the compiled build, where a literal of this size would be a Python int.
 _WORD = 2**32
 _INT_MAX = 2**31 - 1
 
-# UUIDs can be chosen to have one and the same hash, at 0.2 us a comparison, so that is looked for
-# as soon as there are a few.
+# A peer can choose UUIDs with equal hashes, and each comparison takes 0.2 us, so `colliding` runs
+# from this number of keys on.
 _MAX_UUIDS = 32
 
 
 def colliding(made: Any) -> bool:
-    """Return whether a dict holds keys of equal hashes, as never happens to UUIDs by chance.
+    """Return whether two keys of a dict have equal hashes, which random UUIDs never have.
 
-    Looks whenever the number of keys is a power of two, and so costs each key a constant.
+    Checks only if the number of keys is a power of two, so the cost per key is constant.
     """
     size = len(made)
     return size & (size - 1) == 0 and len({hash(key) for key in made}) < size - _MAX_UUIDS // 2
 
 
 class ValueReader(Cursor):
-    """Reads values, within what encloses them.
+    """Reads values within the bounds of the enclosing value.
 
-    What takes a format code expects the cursor after it. With `repairs_text` set, strings may be in
-    Java's modified UTF-8. With `lenient` set, what can be told in
-    spite of a fault is read: a map with a key that stands twice, an empty array without
-    constructor, and fields that are not as they were declared.
+    Methods with a format code as argument expect the cursor after it. With `repairs_text`, strings
+    may be in Java's modified UTF-8. With `lenient`, values are read in spite of some faults: a map
+    with duplicate keys, an empty array without constructor, fields of undeclared types.
     """
 
     def __init__(self, data: Any, pos: int, limits: Any) -> None:
         self.begin(data, pos, limits)
 
     def begin(self, data: Any, pos: int, limits: Any) -> None:
-        """Set up a bare instance, which costs less than a call; no limits are the default ones."""
+        """Set up a bare instance, which is cheaper than a call; None selects the default limits."""
         self.buf = data
         self.pos = pos
         self.end = len(data)
         self.count = 0
         self.first = 0
         if limits is None or limits is DEFAULT_LIMITS:
-            # Three attribute look-ups saved, on the way that nearly every message goes.
+            # Nearly every message takes this branch; it saves three attribute lookups.
             self.depth = _DEPTH
             self.items = _ITEMS
             self.zero_width = _ZERO_WIDTH
@@ -168,7 +167,7 @@ class ValueReader(Cursor):
             allowed = _FREE_ZERO_WIDTH + limits.zero_width_per_byte * self.end
         self.zero_width = min(self.zero_width, allowed)
 
-    # Faults. These only build the error, so that the raise stands where a reader looks for it.
+    # Faults. These methods only return the error, so that each `raise` is visible at its cause.
 
     def truncated(self, pos: int, needed: int) -> DecodeError:
         if self.end < len(self.buf):
@@ -220,14 +219,14 @@ class ValueReader(Cursor):
         )
 
     def fault(self, error: BaseException, names: Any = _NO_NAMES) -> DecodeError:
-        """Return a DecodeError with place and input for what was raised while reading."""
+        """Convert an exception raised while reading to a DecodeError with path and input."""
         fault = error if isinstance(error, DecodeError) else self.translated(error)
         fault.data = self.buf
         fault.path = path_of(self.buf, fault.offset, names)
         return fault
 
     def translated(self, error: BaseException) -> DecodeError:
-        """Turn what a codec or the interpreter raised into a DecodeError."""
+        """Convert an exception of a codec or the interpreter to a DecodeError."""
         if isinstance(error, UnicodeDecodeError):
             start = self.pos - len(error.object)
             if error.encoding == "ascii":
@@ -243,17 +242,17 @@ class ValueReader(Cursor):
             "depth limit: values are nested deeper than the interpreter allows", self.pos
         )
 
-    # The depth gate: every value that holds values passes here.
+    # The limit on depth: every compound value passes through these methods.
 
     def enter(self, pos: int) -> None:
         self.depth -= 1
         if self.depth < 0:
             raise self.exceeded("depth limit: values are nested too deeply", pos)
 
-    # Passing over.
+    # Skipping.
 
     def take(self, n: int) -> int:
-        """Pass over n bytes and return where they begin."""
+        """Skip n bytes and return their offset."""
         pos = self.pos
         if n > self.end - pos:
             raise self.truncated(pos, n)
@@ -261,7 +260,7 @@ class ValueReader(Cursor):
         return pos
 
     def span(self, code: int) -> int:
-        """Pass over a variable-width value and return where its content begins."""
+        """Skip a variable-width value and return the offset of its content."""
         if code & 0x10:
             return self.take(self.u32(self.take(4)))
         pos = self.pos
@@ -274,14 +273,14 @@ class ValueReader(Cursor):
         return pos + 1
 
     def skip(self) -> None:
-        """Pass over one value without looking into compounds; nesting costs no stack."""
+        """Skip a value without reading the contents of compounds, and without recursion."""
         pending = 1
         while pending:
             pending -= 1
             pos = self.take(1)
             code = self.buf[pos]
             if code == 0:
-                # A descriptor and a value. Every round consumes a byte, so this is bounded.
+                # A descriptor and a value. Every iteration consumes a byte, so the loop ends.
                 pending += 2
                 continue
             if KIND_OF[code] == 0:
@@ -294,7 +293,7 @@ class ValueReader(Cursor):
     # Values.
 
     def value(self) -> Any:
-        """Read one value: its constructor, then its data."""
+        """Read a value: its constructor, then its data."""
         pos = self.pos
         if pos >= self.end:
             raise self.truncated(pos, 1)
@@ -302,7 +301,7 @@ class ValueReader(Cursor):
         return self.read(self.buf[pos])
 
     def read(self, code: int) -> Any:
-        """Read the data of one value after this format code."""
+        """Read the data of a value with this format code."""
         if code == 0xA1 or code == 0xB1:
             pos = self.span(code)
             if self.repairs_text:
@@ -358,7 +357,7 @@ class ValueReader(Cursor):
         raise self.unknown(code, self.pos - 1)
 
     def fixed(self, code: int) -> Any:
-        """Read the fixed-width types of two bytes and more."""
+        """Read a fixed-width value of two bytes or more."""
         if code == 0x81:
             return self.i64(self.take(8))
         if code == 0x83:
@@ -379,8 +378,8 @@ class ValueReader(Cursor):
         if code == 0x98:
             pos = self.take(16)
             made = _new_object(_UUID)
-            # The two documented attributes, without the checks of UUID(), which cost five times
-            # as much; 16 bytes are always a valid UUID.
+            # Set the two documented attributes without the checks of UUID(), which take five times
+            # as long; any 16 bytes are a valid UUID.
             _set(made, "int", int.from_bytes(self.buf[pos : pos + 16], "big"))
             _set(made, "is_safe", _UNKNOWN_SAFETY)
             return made
@@ -440,7 +439,7 @@ class ValueReader(Cursor):
         return made
 
     def descriptor(self) -> int:
-        """Pass over a descriptor that is a number of one byte, as usual; return it, else -1."""
+        """Skip a descriptor that is a one-byte number, as usual, and return it; else return -1."""
         pos = self.pos
         if self.end - pos < 3 or self.buf[pos] != 0 or self.buf[pos + 1] != 0x53:
             return -1
@@ -450,9 +449,9 @@ class ValueReader(Cursor):
     # Compounds.
 
     def open(self, code: int) -> int:
-        """Read a compound's size and count; set `count` and return where the compound ends."""
+        """Read a compound's size and count; set `count` and return the end of the compound."""
         pos = self.pos
-        # Most are short and whole: those take no call.
+        # Most compounds are short and complete: handle these without a call.
         if code < 0xD0 and self.end - pos > 1 and 0 < self.buf[pos] < self.end - pos:
             stop = pos + 1 + self.buf[pos]
             self.count = self.buf[pos + 1]
@@ -473,9 +472,9 @@ class ValueReader(Cursor):
         return stop
 
     def extent(self, width: int, more: int) -> int:
-        """Read a size and a count of this width; set `count` and return where the size ends.
+        """Read a size and a count of this width; set `count` and return the end of the compound.
 
-        The size covers the count, and so many bytes more.
+        The size must cover the count and `more` bytes.
         """
         pos = self.pos
         if width > self.end - pos:
@@ -491,22 +490,22 @@ class ValueReader(Cursor):
         return pos + size
 
     def descend(self, code: int) -> int:
-        """Enter a list or a map after its format code; return what `ascend` wants.
+        """Enter a list or map after its format code; return the argument for `ascend`.
 
-        Sets `count`, and makes the compound's end that of the reader.
+        Sets `count`, and sets `end` to the end of the compound.
         """
         start = self.pos - 1
         return self.into(start, self.open(code))
 
     def into(self, start: int, stop: int) -> int:
-        """Make the end of a compound, which begins here, that of the reader; return what it was."""
+        """Set `end` to the end of the compound at `start`; return the previous `end`."""
         self.enter(start)
         outer = self.end
         self.end = stop
         return outer
 
     def ascend(self, outer: int) -> None:
-        """Leave the list or map that was entered last."""
+        """Leave the current list or map."""
         self.close(self.end, outer)
 
     def close(self, stop: int, outer: int) -> None:
@@ -579,9 +578,9 @@ class ValueReader(Cursor):
     def read_pairs(
         self, made: Any, key: Any, value: Any, left: int, at: int, stop: int, outer: int
     ) -> Any:
-        """Go on with a map whose keys a dict cannot hold, from the pair that showed it."""
+        """Continue a map whose keys a dict cannot hold, from the first such pair on."""
         pairs = list(made.items())
-        # A single key is compared with none, and lenient reading takes what stands twice.
+        # A single key needs no comparison, and lenient reading allows duplicate keys.
         compared = not self.lenient and (left or pairs)
         seen = {encode_key(known) for known, _ in pairs} if compared else set()
         while True:
@@ -645,7 +644,7 @@ class ValueReader(Cursor):
         return Array(code, values, descriptors=descriptors)
 
     def no_constructor(self, start: int, count: int, code: int) -> Any:
-        """Read an array whose size has no room for a constructor: lenient, where it is empty."""
+        """Read an array whose size leaves no room for a constructor: if lenient, an empty array."""
         if count:
             width = 1 if code == 0xE0 else 4
             raise self.too_small(start + 1, width, width + 1)
@@ -659,7 +658,7 @@ class ValueReader(Cursor):
         return Array("null")
 
 
-# The entry points: one value decoded, or several, or passed over.
+# The entry points.
 
 
 def decode_value(data: Any, *, limits: Limits | None = None) -> Any:
@@ -669,10 +668,10 @@ def decode_value(data: Any, *, limits: Limits | None = None) -> Any:
 
     Args:
         data: bytes, bytearray or memoryview.
-        limits: what decoding may cost; the defaults of `Limits` where None.
+        limits: limits on the cost of decoding; None for the defaults of `Limits`.
 
     Raises:
-        DecodeError: the input is not one value.
+        DecodeError: the input is not a single value.
     """
     if type(data) is not bytes or limits is not None:
         data = octets_of(data, DEFAULT_LIMITS if limits is None else limits)
@@ -688,9 +687,9 @@ def decode_value(data: Any, *, limits: Limits | None = None) -> Any:
 
 
 def decode_values(data: Any, *, limits: Limits | None = None) -> Iterator[Any]:
-    """Decode the values that follow one another in the input, one at a time.
+    """Yield the decoded values of a sequence of encoded values.
 
-    The limits hold for all of them together.
+    The limits apply to all values together.
 
     Raises:
         DecodeError: the bytes at some point are not a value; earlier values were returned already.
@@ -710,12 +709,12 @@ def _values(data: Any, reader: Any) -> Iterator[Any]:
 
 
 def skip_value(data: Any, offset: int = 0) -> int:
-    """Return where the value that begins at `offset` ends, without decoding it.
+    """Return the end of the value at `offset` without decoding it.
 
-    Looks at constructors and sizes only, not into compounds.
+    Reads constructors and sizes only, not the contents of compounds.
 
     Raises:
-        DecodeError: no whole value begins there.
+        DecodeError: the bytes at `offset` are not a complete value.
     """
     data = octets_of(data, DEFAULT_LIMITS)
     if not 0 <= offset <= len(data):

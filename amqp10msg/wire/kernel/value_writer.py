@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""Values out: the encodings of Part 1, each in the smallest form of its type."""
+"""The encoder of values: the encodings of Part 1, each in the smallest form of its type."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _INTEGER_RANGES: dict[int, tuple[str, int, int]] = {
     KIND_TIMESTAMP: ("timestamp", -(2**63), 2**63 - 1),
 }
 
-# What is written most, made once.
+# Frequent constructors.
 _NULL, _TRUE, _FALSE, _LIST0, _DESCRIBED = 0x40, 0x41, 0x42, 0x45, 0x00
 _pack_float = struct.Struct(">Bf").pack
 _pack_octet_u32 = struct.Struct(">BI").pack
@@ -88,7 +88,7 @@ _INT64_MAX = 2**63 - 1
 _UINT64_MAX = 2**64 - 1
 _DEPTH = DEFAULT_LIMITS.depth
 
-# The constructors of arrays: where every element has one width, and where the length varies.
+# The constructors of array elements: of fixed width, and of variable width.
 _WIDE = {kind: code for kind, code in enumerate(WIDE_CODES) if code} | {
     KIND_FLOAT: 0x72,
     KIND_DOUBLE: 0x82,
@@ -111,14 +111,14 @@ _SHORT_CODES = {
 class ValueWriter(Output):
     """Collects encodings; `finish` returns the bytes.
 
-    With `lenient` set, what a declaration forbids is written as its Python type says.
+    With `lenient`, a value that its declaration forbids is encoded by its Python type.
     """
 
     def __init__(self, lenient: bool = False) -> None:
         self.lenient = lenient
 
     def inner(self) -> ValueWriter:
-        """Return a writer for something that has to be encoded apart, as deep as this one."""
+        """Return a writer for a separate encoding at the same depth of nesting."""
         writer = ValueWriter.__new__(ValueWriter)
         writer.lenient = self.lenient
         writer.depth = self.depth
@@ -130,12 +130,12 @@ class ValueWriter(Output):
             raise EncodeError("values are nested more than 256 deep, or contain themselves")
 
     def open(self) -> int:
-        """Begin a compound; return the mark to close it with."""
+        """Begin a compound; return the mark for `close`."""
         self.enter()
         return self.begin_compound()
 
     def close(self, mark: int, code: int, count: int) -> None:
-        """Fill in the header of a compound; the code is that of its short form."""
+        """Fill in the header of a compound; `code` is the constructor of its short form."""
         self.depth -= 1
         if not self.end_compound(mark, code, count):
             raise EncodeError("a list, map or array is too large for AMQP: 2^32 - 5 bytes at most")
@@ -143,11 +143,11 @@ class ValueWriter(Output):
     # Values.
 
     def value(self, value: Any) -> None:
-        """Write one value in the smallest encoding of its type."""
+        """Write a value in the smallest encoding of its type."""
         self.put(KINDS.get(type(value), 0), value)
 
     def put(self, kind: int, value: Any) -> None:
-        """Write a value whose type has this number in KINDS."""
+        """Write a value of a kind in `KINDS`."""
         if kind == KIND_STRING:
             self.string(value)
         elif kind == KIND_LONG:
@@ -196,9 +196,9 @@ class ValueWriter(Output):
             self.text(text.encode("ascii"), 0xA3)
 
     def text(self, octets: Any, code: int) -> None:
-        """Write a variable-width value; the code is that of the one-byte length."""
+        """Write a variable-width value; `code` is the constructor for one-byte lengths."""
         if type(octets) is not bytes:
-            # A memoryview may have strides, or items of more than a byte; a bytearray changes.
+            # A memoryview may have strides or larger items, and a bytearray is mutable.
             octets = bytes(octets)
         n = len(octets)
         if n <= 255:
@@ -210,9 +210,9 @@ class ValueWriter(Output):
         self.add(octets)
 
     def integer(self, kind: int, value: Any) -> None:
-        """Write an integer or timestamp of this kind; refuse one out of its range."""
+        """Write an integer or timestamp of this kind; raise EncodeError if it is out of range."""
         try:
-            number = value  # a C integer of 64 bits where this is compiled
+            number = value  # a 64-bit C integer in the compiled build
         except OverflowError:
             self.huge(kind, value)
             return
@@ -220,7 +220,7 @@ class ValueWriter(Output):
             self.huge(kind, value)
 
     def huge(self, kind: int, value: Any) -> None:
-        """Write an integer that 64 bits with a sign do not hold: a ulong, or out of range."""
+        """Write an integer that does not fit a signed 64-bit number: a ulong, or out of range."""
         if kind == KIND_ULONG and _INT64_MAX < value <= _UINT64_MAX:
             self.add(b"\x80" + int(value).to_bytes(8, "big"))
             return
@@ -262,9 +262,9 @@ class ValueWriter(Output):
         self.close(mark, 0xC0, count)
 
     def pairs(self, pairs: Any, count: int, keys: Any) -> None:
-        """Write a map; `keys` is what holds its keys if they are known to be different, else None.
+        """Write a map; `keys` is a container of keys that are known to be unique, or None.
 
-        The keys of a dict of str and Symbol are different in AMQP too.
+        Keys of a dict that are str or Symbol are unique in AMQP, too.
         """
         mark = self.open()
         if keys is not None:
@@ -278,7 +278,7 @@ class ValueWriter(Output):
                 self.put(KIND_STRING if type(key) is str else 21, key)
                 self.put(KINDS.get(type(value), 0), value)
         elif self.lenient or count < 2:
-            # Nothing to compare: a key that holds keys is not copied once for each map around it.
+            # A single key needs no comparison, so nested keys are not encoded again at each level.
             for key, value in pairs:
                 self.value(key)
                 self.value(value)
@@ -296,7 +296,7 @@ class ValueWriter(Output):
         self.close(mark, 0xC1, 2 * count)
 
     def other(self, value: Any) -> None:
-        """Write what subclasses a type that has an encoding."""
+        """Write an instance of a subclass of a type that has an encoding."""
         if isinstance(value, enum.Enum):
             self.enter()
             self.value(value.value)
@@ -318,8 +318,8 @@ class ValueWriter(Output):
             "uuid.UUID, datetime, Decimal, list, dict or a type of amqp10msg"
         )
 
-    # Arrays: each element is written whole, in its smallest form, and its own constructor taken off
-    # or its data widened to fit the shared one. So one set of rules chooses encodings.
+    # Arrays: each element is encoded in its smallest form, then its constructor is removed or its
+    # data widened to fit the shared constructor. So the same rules choose all encodings.
 
     def write_array(self, array: Any) -> None:
         kind = TYPE_IDS[array.type]
@@ -341,7 +341,7 @@ class ValueWriter(Output):
                     f"{array.values[i]!r:.80} does not fit an array of constructor 0x{code:02X}: "
                     "build the array from the type's name"
                 )
-        # An array's header is that of a compound; its size counts the constructor too.
+        # The header of an array has the form of a compound's; its size includes the constructor.
         mark = self.open()
         for descriptor in array.descriptors:
             self.octet(_DESCRIBED)
@@ -351,14 +351,14 @@ class ValueWriter(Output):
         self.close(mark, 0xE0, count)
 
     def element(self, code: int, octets: Any) -> bool:
-        """Write an encoded value after the shared constructor; False if it does not fit that."""
+        """Write an element from its encoding; return False if it does not fit the constructor."""
         have = octets[0]
         if have == code:
             self.add(octets[1:])
         elif code == 0x56:
             self.add(b"\x01" if have == 0x41 else b"\x00")
         elif have == 0x45:
-            # An empty list after a shared constructor has to spell its count.
+            # With a shared constructor, an empty list needs an explicit count.
             self.add(b"\x01\x00" if code == 0xC0 else b"\x00\x00\x00\x04\x00\x00\x00\x00")
         elif code >= 0xA0:
             if have + 0x10 != code:
@@ -376,7 +376,7 @@ class ValueWriter(Output):
                 return False
             self.add(bytes(width))
         else:
-            # A one-byte form in the type's full width, with the sign where there is one.
+            # Widen a one-byte form to the full width of the type, with its sign if it has one.
             width = LEAST[code]
             if LEAST[have] != 1 or width < 4:
                 return False
@@ -386,7 +386,7 @@ class ValueWriter(Output):
         return True
 
     def typed(self, kind: int, value: Any) -> None:
-        """Write a value as this AMQP type; refuse one that says another."""
+        """Write a value as this AMQP type; raise EncodeError if its Python type is of another."""
         have = KINDS.get(type(value), 0)
         if have == kind:
             self.put(kind, value)
@@ -422,7 +422,7 @@ class ValueWriter(Output):
         elif kind == KIND_ANY or self.lenient:
             self.put(have, value)
         elif kind == KIND_MESSAGE_ID and have == KIND_LONG:
-            # A message-id: what is an int is a ulong.
+            # An int as a message-id is a ulong.
             self.integer(KIND_ULONG, value)
         elif kind == KIND_MESSAGE_ID and IS_MESSAGE_ID[have]:
             self.put(have, value)
@@ -436,7 +436,7 @@ class ValueWriter(Output):
             raise EncodeError(f"must be {WANTED[kind]}, not {value!r:.80}{hint(kind, value)}")
 
     def subclassed(self, kind: int, value: Any) -> None:
-        """Write a value whose class is not known itself, by the known type after it."""
+        """Write a value of an unknown class by the known class that it derives from."""
         if isinstance(value, enum.Enum):
             self.enter()
             self.typed(kind, value.value)
@@ -459,7 +459,7 @@ class ValueWriter(Output):
             raise EncodeError(f"must be {WANTED[kind]}, not {value!r:.80}{hint(kind, value)}")
 
     def fields(self, value: Any) -> None:
-        """Write a map whose keys are symbols, also where they are plain str."""
+        """Write a map whose keys are symbols or plain str, as symbols."""
         mark = self.open()
         for key, item in value.items():
             self.typed(KIND_SYMBOL, key)
@@ -467,13 +467,14 @@ class ValueWriter(Output):
         self.close(mark, 0xC1, 2 * len(value))
 
 
-# What values are written as where that is a choice, and the errors where there is none.
+# Choices of encodings, and errors.
 
 
 def shared_code(kind: int, elements: Any) -> int:
-    """Choose the smallest constructor, of one byte or more, that fits all encoded elements.
+    """Return the constructor with the smallest width of at least 1 that fits all encoded elements.
 
-    Not one of no bytes, though they exist: brokers refuse such arrays, whose count costs nothing.
+    Zero-width constructors are avoided: brokers refuse such arrays, whose count costs the sender
+    nothing.
     """
     if kind == KIND_NULL:
         return 0x40
@@ -489,13 +490,13 @@ def shared_code(kind: int, elements: Any) -> int:
 
 
 def base_of(value: Any) -> type:
-    """Return which known class a value's class derives from."""
+    """Return the known class that a value's class derives from."""
     base, *_ = [base for base in type(value).__mro__ if base in KINDS]
     return base
 
 
 def hint(kind: int, value: Any) -> str:
-    """Return a hint for a value of another type."""
+    """Return a hint for the error about a value of the wrong type."""
     if kind == KIND_LONG and isinstance(value, int) and 0 <= value < 2**64:
         return ": a plain int is a long; use ULong"
     if isinstance(value, datetime.timedelta):
@@ -514,7 +515,7 @@ def timestamp_of(moment: Any) -> Timestamp:
 
 
 def smallest_decimal(number: Any) -> Any:
-    """Return the decimal of the fewest bits that holds a number exactly."""
+    """Return the smallest AMQP decimal that holds a number exactly."""
     for kind in (Decimal32, Decimal64):
         try:
             return kind.from_decimal(number)
@@ -527,7 +528,7 @@ def smallest_decimal(number: Any) -> Any:
 
 
 def encode_fault(error: BaseException) -> EncodeError:
-    """Turn what a codec or the interpreter raised while writing into an EncodeError."""
+    """Convert an exception of a codec or the interpreter to an EncodeError."""
     if isinstance(error, UnicodeEncodeError):
         return EncodeError(f"{error.object!r} is not valid text: {error.reason}")
     return EncodeError("values are nested too deeply, or contain themselves")

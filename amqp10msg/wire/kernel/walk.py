@@ -1,8 +1,8 @@
-"""One walk over encoded values, whole or broken: where each value begins and ends, and its parts.
+"""A walk over encoded values, valid or not, that yields the extent of each value and its parts.
 
-It looks at constructors, sizes and counts (Part 1, 1.2) and at no content, and raises nothing. Each
-step passes at least one byte, except in arrays whose elements have none. The path of an error, the
-rules of validation and the diagnostic tree are read from it.
+It reads constructors, sizes and counts (Part 1, 1.2), but not contents, and raises no exceptions.
+Each step advances by at least one byte, except in arrays of zero-width elements. The paths of
+errors, the rules of validation and the diagnostic tree use it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import attrs
 
 from amqp10msg.wire.primitives import FORMAT_CODES
 
-#: Levels of values that are walked into.
+#: Maximum depth of nesting; deeper values are not entered.
 LEVELS = 256
-# Descriptors of one value that are passed over in search of its end.
+# Maximum number of nested descriptors that `end_of` skips.
 _DESCRIPTORS = 1000
 
-# The roles of a value in what encloses it.
+# The roles of a value in the enclosing value.
 VALUE = "value"
 DESCRIPTOR = "descriptor"
 CONSTRUCTOR = "constructor"  # of an array's elements
 
-# The faults. All but TOO_SMALL leave no value, and what is left of the enclosing one belongs to it.
+# The faults. With any fault but TOO_SMALL the extent of the value is unknown, so it covers the
+# remaining bytes of the enclosing value.
 MISSING = "missing"
 UNKNOWN = "unknown constructor"
 CUT_OFF = "cut off"
@@ -31,8 +32,8 @@ TOO_DEEP = "too deep"
 LEFT_OVER = "left over"  # bytes after the last value of a compound or array
 TOO_SMALL = "size too small"  # for the count
 
-# By format code: bytes of the content where that is fixed, bytes of the size, and of size and
-# count. -1 where there is no such code.
+# By format code: the width of fixed-width contents, of the size, and of size and count together. -1
+# if the table does not apply to the code.
 _FIXED = [-1] * 256
 _SIZE = [0] * 256
 _HEAD = [0] * 256
@@ -46,36 +47,36 @@ for _row in FORMAT_CODES.values():
         _SIZE[_row.code] = _row.width
         _HEAD[_row.code] = _row.width * (1 if _row.category == "variable" else 2)
 
-# The code tells what a value holds: from these on lists and maps, and arrays (Part 1, 1.2).
+# The lowest format codes of lists and maps, and of arrays (Part 1, 1.2).
 _FIRST_COMPOUND, _FIRST_ARRAY = 0xC0, 0xE0
 _MAPS = (0xC1, 0xD1)
 
-# What the elements of an array are, as long as its constructor has not been read.
+# The code of an array's elements before the shared constructor has been read.
 _UNREAD = -1
 _DESCRIBED = -2
 
 
 @attrs.define(eq=False)
 class Value:
-    """One value, or a part of one that stands alone, as constructors and sizes say.
+    """A value, a descriptor, or the shared constructor of an array.
 
     Attributes:
-        offset: where it begins: at its constructor, or at its content where it is the element of
-            an array.
-        code: its format code, 0 for a described value; what stands there where that is not a code,
-            -1 where nothing does.
-        content: where its content or first child begins, after constructor, size and count.
-        end: where it ends, within what encloses it; of a described value only once it was left.
-        stop: where it should end, by its size.
+        offset: the offset of its constructor, or of its content if it is an element of an array.
+        code: its format code, 0 for a described value; the byte in place of an unknown format code;
+            -1 at the end of the bytes.
+        content: the offset of its content or first child, after constructor, size and count.
+        end: the offset of its end, within the enclosing value; of a described value, set after its
+            parts were walked.
+        stop: the offset of its end according to its size.
         count: the count of a list, map or array.
         role: `VALUE`, `DESCRIPTOR`, or `CONSTRUCTOR` in an array.
-        fault: what is wrong with it; empty where nothing is.
-        parent: the value that encloses it, None for an outermost one.
-        level: how many values enclose it.
-        index: its place among the values of a list, map or array.
-        key: the key of a map's value; None for all else.
-        is_open: whether to walk into it. Whoever reads the walk may clear this, also in a parent
-            compound or array, which is then left at once.
+        fault: its fault; empty if it has none.
+        parent: the enclosing value; None for an outermost value.
+        level: the number of enclosing values.
+        index: its index among the values of a list, map or array.
+        key: the key of the value in a map; None elsewhere.
+        is_open: whether to walk into it. The caller of `walk` may clear it, also in a parent
+            compound or array, whose remaining values are then skipped.
     """
 
     offset: int
@@ -91,8 +92,8 @@ class Value:
     index: int = 0
     key: Value | None = None
     is_open: bool = True
-    # While it is being walked: values yet to come in it, their level, the last one in a map, and
-    # the code of an array's elements.
+    # State of the walk: the number of remaining values in it, their level, the previous value in a
+    # map, and the code of an array's elements.
     left: int = 0
     below: int = 1
     last: Value | None = None
@@ -100,17 +101,17 @@ class Value:
 
     @property
     def holds(self) -> bool:
-        """Whether it is a list, map or array."""
+        """Whether the value is a list, map or array."""
         return self.code >= _FIRST_COMPOUND and not self.fault
 
     @property
     def is_array(self) -> bool:
-        """Whether it is an array, whose elements share a constructor."""
+        """Whether the value is an array, whose elements share a constructor."""
         return self.code >= _FIRST_ARRAY
 
     @property
     def is_map(self) -> bool:
-        """Whether it is a map."""
+        """Whether the value is a map."""
         return self.code in _MAPS
 
 
@@ -119,9 +120,9 @@ def head(data: bytes, pos: int, limit: int, code: int = _UNREAD) -> Value:
 
     Args:
         data: the input.
-        pos: where the value begins.
-        limit: where what encloses it ends.
-        code: the format code of an array's element, which has none of its own.
+        pos: the offset of the value.
+        limit: the end of the enclosing value.
+        code: the shared format code, if the value is an element of an array.
     """
     at = pos
     if code == _UNREAD:
@@ -151,9 +152,9 @@ def head(data: bytes, pos: int, limit: int, code: int = _UNREAD) -> Value:
 
 
 def end_of(data: bytes, pos: int, limit: int) -> int:
-    """Return where the value at data[pos:limit] ends, or -1 where that cannot be told.
+    """Return the end of the value at data[pos:limit], or -1 if it cannot be determined.
 
-    That is so where it is cut off or no value, or has descriptors of descriptors without end.
+    That is the case for a truncated or invalid value, and for more than 1,000 nested descriptors.
     """
     pending = 1
     left = _DESCRIPTORS
@@ -184,12 +185,12 @@ def end_of(data: bytes, pos: int, limit: int) -> int:
 
 
 def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
-    """Yield every value from `pos` on, outermost first, as far as sizes tell where they are.
+    """Yield all values from `pos` on, outermost first, as far as their extents are known.
 
-    A fault takes what is left of the value that encloses it; the walk goes on after that.
+    After a fault the walk continues behind the enclosing value.
     """
     parent: Value | None = None
-    lost = False  # where the last value ends is unknown
+    lost = False  # whether the end of the last value is unknown
     while True:
         while parent is not None and (lost or not parent.left or not parent.is_open):
             if parent.code == 0:
@@ -270,10 +271,10 @@ def _in_array(data: bytes, pos: int, array: Value) -> Value:
 
 
 def type_at(data: bytes, pos: int) -> str:
-    """Return the AMQP type of the value whose constructor is at `pos`; empty if there is none."""
+    """Return the AMQP type of the constructor at `pos`; empty if it is not a constructor."""
     return _TYPES[data[pos]] if pos < len(data) else ""
 
 
 def text_at(data: bytes, pos: int, end: int) -> str:
-    """Return the string or symbol at data[pos:end]; what does not decode becomes U+FFFD."""
+    """Return the string or symbol at data[pos:end]; invalid bytes become U+FFFD."""
     return data[pos + 1 + _SIZE[data[pos]] : end].decode("utf-8", "replace")

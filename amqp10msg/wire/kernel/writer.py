@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""Sections out: how sections and composites are declared to the kernel, and written."""
+"""The encoder of sections and composites, and their declaration to the kernel."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ from amqp10msg.wire.primitives import AmqpMap, Array, Char, Described, Symbol, U
 
 
 class Spec:
-    """How a section or composite is read and written: the row table of its declaration.
+    """The declaration of a section or composite for readers and writers.
 
-    `layout` reads and sets the fields of its class, or the one value of a body section, which
-    `attribute` names. The map sections are dicts and need neither.
+    `layout` reads and sets the fields of its class, or the value of a body section, whose attribute
+    is `attribute`. The map sections are dicts and need neither.
     """
 
     def __init__(
@@ -86,25 +86,25 @@ class Spec:
         self.mandatory = mandatory
         self.multiple = multiple
         self.blank = [*defaults]
-        # Of a section: its place in a message, and the sections that may follow it.
+        # For sections: the number, and the sections that may follow.
         index = code - FIRST_CODE
         is_section = 0 <= index < SECTION_COUNT
         self.place = PLACES[index] if is_section else 0
         self.is_body = self.place == PLACE_BODY
         self.followers = FOLLOWERS[index + 1] if is_section else b""
         self.usual = b"".join([USUAL[kind] for kind in kinds])
-        # Whether each field is written by its kind alone, and left out where it is its default.
+        # Whether every field is written by its kind alone, and omitted if it equals its default.
         self.is_plain = not mandatory and not any(multiple)
         self.head = b"\x00\x53" + bytes([code]) if code < 256 else b"\x00\x80" + code.to_bytes(8)
 
 
 def register(cls: type, spec: Spec) -> None:
-    """Make `encode_value` write instances of this class as this spec says."""
+    """Let `encode_value` write instances of a class by a spec."""
     SPECS[cls] = spec
 
 
 def register_section(cls: type, spec: Spec) -> None:
-    """Make readers and writers of messages know a kind of section; the kinds come in order."""
+    """Register a section for readers and writers of messages, in the order of the codes."""
     SPECS[cls] = spec
     declare_section(len(SECTIONS), spec.shape, cls, spec.layout, spec.usual, spec.defaults)
     SECTIONS.append(spec)
@@ -129,7 +129,7 @@ _ATTRIBUTES = [
 
 
 class _Attributes:
-    """Stands in for `Message` where that class is not imported, as by `amqp10msg.validation`."""
+    """Replaces `Message` while that class is not imported, for example by `validation`."""
 
     __slots__ = tuple(_ATTRIBUTES)
 
@@ -140,13 +140,13 @@ MESSAGE[:] = _LAYOUT, None
 
 
 def register_message(cls: type, lenient: Callable[..., Any]) -> None:
-    """Make `decode_message` know how messages are made.
+    """Register the class of messages for `decode_message`.
 
     Args:
-        cls: the class of messages, whose attributes are in the order of `Cursor.read_message`.
-        lenient: reads a message that may break the rules.
+        cls: the class, whose attributes are in the order of `Cursor.read_message`.
+        lenient: decodes a message that may violate the rules.
     """
-    # What attrs.fields returns: the kernel does without an import of attrs.
+    # The result of attrs.fields, without an import of attrs in the kernel.
     names = [field.name for field in cls.__attrs_attrs__]  # type: ignore[attr-defined]  # attrs' own
     layout = Slots(cls, names)
     declare_message(layout)
@@ -155,11 +155,11 @@ def register_message(cls: type, lenient: Callable[..., Any]) -> None:
 
 
 def register_scan(cls: type) -> None:
-    """Make `scan` return instances of this class."""
+    """Register the class of the results of `scan`."""
     SCAN[:] = (cls,)
 
 
-# Constructors that are written by themselves.
+# Constructors of values without data.
 _NULL, _LIST0 = 0x40, 0x45
 _NULLS = [b"\x40" * n for n in range(32)]
 
@@ -168,25 +168,26 @@ class Writer(ValueWriter):
     """Collects the encodings of sections and values."""
 
     def inner(self) -> ValueWriter:
-        """Return a writer for something that has to be encoded apart, as deep as this one."""
+        """Return a writer for a separate encoding at the same depth of nesting."""
         writer = Writer.__new__(Writer)
         writer.lenient = self.lenient
         writer.depth = self.depth
         return writer
 
     def other(self, value: Any) -> None:
-        """Write composites, and what subclasses a type that has an encoding."""
+        """Write a composite, or an instance of a subclass of a type that has an encoding."""
         spec = SPECS.get(type(value))
         if spec is None:
             ValueWriter.other(self, value)
             return
-        # A section may hold itself; as a section of a message it is not a level of nesting.
+        # A section as a value is a level of nesting, since it may contain itself; a section of a
+        # message is not.
         self.enter()
         self.section(spec, value)
         self.depth -= 1
 
     def whole(self, spec: Any, section: Any) -> bool:
-        """Write a section that is of its very class, or None; False where it is another's."""
+        """Write a section or None; return False if it is not exactly of the section's class."""
         if section is not None:
             if type(section) is not spec.cls:
                 return False
@@ -194,7 +195,7 @@ class Writer(ValueWriter):
         return True
 
     def body(self, body: Any) -> bool:
-        """Write a body of sections that are of their very classes; False where one is not."""
+        """Write a body; return False if a section is not exactly of its class."""
         usual = SECTIONS[DATA]
         if type(body) is usual.cls:
             self.section(usual, body)
@@ -241,7 +242,7 @@ class Writer(ValueWriter):
         items: Any = None
         mark = self.open()
         known = len(spec.names)
-        count = 0  # of the fields written
+        count = 0  # fields written so far
         i = 0
         try:
             while i < known:
@@ -260,7 +261,7 @@ class Writer(ValueWriter):
                     or not is_default(item, default)
                     or (spec.mandatory and i in spec.mandatory)
                 ):
-                    # What was left out is null, unless nothing follows it.
+                    # Omitted fields are null, and need no bytes if no other field follows.
                     if i > count:
                         self.add(_NULLS[i - count])
                     count = i + 1
@@ -287,7 +288,7 @@ class Writer(ValueWriter):
             self.close(mark, 0xC0, count)
 
     def loosely(self, kind: int, item: Any) -> None:
-        """Write a field as it is declared or, where that cannot be, as its Python type says."""
+        """Write a field as its declared type or, if that fails, by its Python type."""
         apart = self.inner()
         try:
             apart.typed(kind, item)
@@ -297,7 +298,7 @@ class Writer(ValueWriter):
         self.add(apart.finish())
 
     def several(self, kind: int, values: Any) -> None:
-        """Write a field that is declared multiple: null, one value or an array of them."""
+        """Write a field declared multiple: null, a single value or an array."""
         if isinstance(values, Array):
             self.write_array(values)
         elif not isinstance(values, (list, tuple)):
@@ -362,12 +363,12 @@ class Writer(ValueWriter):
 
 
 def is_default(item: Any, default: Any) -> bool:
-    """Return whether an item is its field's default; 0 is not False."""
+    """Return whether a value equals its field's default; 0 does not equal False."""
     return item is default or (type(item) is type(default) and bool(item == default))
 
 
 def not_simple(value: Any) -> bool:
-    """Return whether a value is a list, map or array, also as what a descriptor describes."""
+    """Return whether a value is a list, map or array, possibly described."""
     while True:
         if isinstance(value, Described):
             value = value.value
@@ -379,7 +380,7 @@ def not_simple(value: Any) -> bool:
 
 
 def encode_key(key: Any) -> bytes:
-    """Encode a key that was decoded, to tell it from others: equal bytes are identical keys."""
+    """Encode a decoded key for comparison: keys are identical if their bytes are equal."""
     writer = Writer.__new__(Writer)
     writer.lenient = True
     writer.value(key)
@@ -387,7 +388,7 @@ def encode_key(key: Any) -> bytes:
 
 
 def encode_value(value: Any) -> bytes:
-    """Encode one value in the smallest encoding of its type.
+    """Encode a value in the smallest encoding of its type.
 
     Raises:
         EncodeError: the value has no AMQP type or is out of its range.
