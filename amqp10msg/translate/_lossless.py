@@ -174,83 +174,84 @@ def _without_delivery(message: Message, notes: Notes) -> Message:
     return without_header_of_3(message, notes) if is_header_of_3(message.encode()) else message
 
 
-def _finish(made: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
+def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     """Add a residual to a translated message, or restore from the residual that it has."""
-    by_rules = dict(made.carried)
-    is_certain = not carry_encodings(made) and made.is_certain
-    if made.saved is not None:
+    by_rules = dict(draft.carried)
+    is_certain = not carry_encodings(draft) and draft.is_certain
+    if draft.saved is not None:
         # Keep values that headers cannot express, but not the encodings of other values.
         for code in (SPARSE_PROPERTIES, SPARSE_APPLICATION):
             if code in by_rules:
-                made.carried[code] = by_rules[code]
+                draft.carried[code] = by_rules[code]
         clashing: set[str] = set()
-        if made.carried.pop(APPLICATION_PROPERTIES_CODE, None) and (
+        if draft.carried.pop(APPLICATION_PROPERTIES_CODE, None) and (
             APPLICATION_PROPERTIES_CODE in by_rules
         ):
-            clashing = _carry_application(made)
-        return _finish_restored(made, clashing, notes)
-    if not made.carried:
-        _tell_order(made.entries, notes)
-        return _fitting(made.basic, made.wire, message.message_format, notes)
+            clashing = _carry_application(draft)
+        return _finish_restored(draft, clashing, notes)
+    if not draft.carried:
+        _tell_order(draft.entries, notes)
+        return _fitting(draft.basic, draft.wire, message.message_format, notes)
     format_ = message.message_format
-    if made.route_position == "first":
-        made.carried[FORM] = 1
+    if draft.route_position == "first":
+        draft.carried[FORM] = 1
     annotations = message.message_annotations
     if (
         annotations is not None
-        and MESSAGE_ANNOTATIONS_CODE not in made.carried
+        and MESSAGE_ANNOTATIONS_CODE not in draft.carried
         # After a broker, headers of these names look like the headers that it adds.
         and (
-            made.route_position == "elsewhere" or any(entry[0] in HEADERS for entry in made.entries)
+            draft.route_position == "elsewhere"
+            or any(entry[0] in HEADERS for entry in draft.entries)
         )
     ):
-        carry(made, MESSAGE_ANNOTATIONS_CODE, annotations)
-    places = name_order(made.entries)
+        carry(draft, MESSAGE_ANNOTATIONS_CODE, annotations)
+    places = name_order(draft.entries)
     is_ordered = places == list(range(len(places)))
     if not is_ordered:
-        made.carried[PLACES] = places
-    basic = _packed(made.basic, made.carried)
+        draft.carried[PLACES] = places
+    basic = _packed(draft.basic, draft.carried)
     # The same must hold after a broker has sorted the headers: `PLACES` restores their order.
     if not is_certain and not (
-        _returns(basic, made.wire, format_)
-        and (is_ordered or _returns(_sorted(basic), made.wire, format_))
+        _returns(basic, draft.wire, format_)
+        and (is_ordered or _returns(_sorted(basic), draft.wire, format_))
     ):
-        basic = _packed(made.basic, _all_of(made.wire, format_))
-    return _fitting(basic, made.wire, format_, notes)
+        basic = _packed(draft.basic, _all_of(draft.wire, format_))
+    return _fitting(basic, draft.wire, format_, notes)
 
 
-def _carry_application(made: BasicDraft) -> set[str]:
+def _carry_application(draft: BasicDraft) -> set[str]:
     """Carry the application properties of a message that has a residual of 0-9-1.
 
     Returns:
         The keys of the properties that cannot be restored, because an annotation is translated to a
         header of the same name.
     """
-    properties: Any = made.message.application_properties
-    clashing = names_of_annotations(made).intersection(properties)
+    properties: Any = draft.message.application_properties
+    clashing = names_of_annotations(draft).intersection(properties)
     kept = {key: value for key, value in properties.items() if key not in clashing}
     if kept:
         section = ApplicationProperties(kept)
-        carry(made, APPLICATION_PROPERTIES_CODE, section)
+        carry(draft, APPLICATION_PROPERTIES_CODE, section)
     return clashing
 
 
-def _finish_restored(made: BasicDraft, clashing: set[str], notes: Notes) -> BasicMessage:
+def _finish_restored(draft: BasicDraft, clashing: set[str], notes: Notes) -> BasicMessage:
     """Finish a message with a residual: it was a 0-9-1 message before.
 
     Encodings and values that a broker has added meanwhile are dropped.
     """
-    basic = restored_basic(made, notes)
-    kept = {code: value for code, value in made.carried.items() if code in _KEPT}
+    basic = restored_basic(draft, notes)
+    kept = {code: value for code, value in draft.carried.items() if code in _KEPT}
     if fields := kept.pop(SPARSE_PROPERTIES, None):
         fields = {index: octets for index, octets in fields.items() if octets != NULL}
         if fields:
             kept[SPARSE_PROPERTIES] = fields
-    notes.losses = [loss for loss in notes.losses if loss.path not in made.restored]
+    notes.losses = [loss for loss in notes.losses if loss.path not in draft.restored]
     # The division of the body into sections is dropped, too.
     lost = (
         *("header", "message-annotations"),
-        *(["body"] if SHAPE in made.carried else []),
+        *(["body"] if SHAPE in draft.carried else []),
         *(path_of_key("application-properties", key) for key in clashing),
     )
     for place, loss in enumerate(notes.losses):

@@ -108,8 +108,8 @@ def restored_message(
         return _restored_whole(basic, entries, content, notes, to_basic)
     original = _original(content)
     known = _names_of(original)
-    plain, made = _plain(basic, entries, known, notes, content)
-    return _assembled(plain, made, content, original, known, notes)
+    plain, draft = _plain(basic, entries, known, notes, content)
+    return _assembled(plain, draft, content, original, known, notes)
 
 
 def _plain(
@@ -129,9 +129,9 @@ def _plain(
     table = FieldTable.of(entries) if entries else None
     plain = attrs.evolve(basic, properties=attrs.evolve(basic.properties, headers=table))
     drafted = Notes(notes.enabled)
-    made = draft_of(plain, entries or None, drafted)
-    made.told = drafted.losses
-    return plain, made
+    draft = draft_of(plain, entries or None, drafted)
+    draft.told = drafted.losses
+    return plain, draft
 
 
 def _in_places(places: list[int], entries: list[Any], known: set[str]) -> list[Any]:
@@ -178,7 +178,7 @@ def _restored_whole(
     before = to_basic(original, Notes())
     headers = before.properties.headers
     rest = headers.entries[:-1] if isinstance(headers, FieldTable) else []
-    basic, made = _plain(basic, entries, {entry[0] for entry in rest}, notes, {})
+    basic, draft = _plain(basic, entries, {entry[0] for entry in rest}, notes, {})
     if original._lenient and basic.properties.expiration is None:
         # Dead-lettering has moved the expiration to the record of deaths: this is not an edit,
         # which could not be merged with an invalid original.
@@ -205,15 +205,19 @@ def _restored_whole(
         elif code not in BODY_CODES:
             sections[code] = wire[start:end]
     if PAYLOAD in content:
-        return _merged_payload(original, basic, made, sections, notes)
+        return _merged_payload(original, basic, draft, sections, notes)
     if heads:
         sections[SHAPE] = heads
     annotations = _original(sections)
-    return _assembled(basic, made, sections, annotations, _names_of(annotations), notes)
+    return _assembled(basic, draft, sections, annotations, _names_of(annotations), notes)
 
 
 def _merged_payload(
-    original: Message, basic: BasicMessage, made: Amqp10Draft, content: dict[int, Any], notes: Notes
+    original: Message,
+    basic: BasicMessage,
+    draft: Amqp10Draft,
+    content: dict[int, Any],
+    notes: Notes,
 ) -> Message:
     """Restore a message whose payload is the original, with edited properties and added headers."""
     own = {code: content[code] for code in (HEADER_CODE, PROPERTIES_CODE) if code in content}
@@ -221,7 +225,7 @@ def _merged_payload(
         value = getattr(original.properties, name, None)
         if value is not None and getattr(basic.properties, name) is None:
             setattr(basic.properties, name, str(value))
-    edited = _assembled(basic, made, own, {}, set(), notes)
+    edited = _assembled(basic, draft, own, {}, set(), notes)
     changes: dict[str, Any] = {"header": edited.header, "properties": edited.properties}
     for name in ("message_annotations", "application_properties"):
         added = getattr(edited, name)
@@ -254,7 +258,7 @@ def _is_same_body(before: BasicMessage, basic: BasicMessage) -> bool:
 
 def _assembled(
     basic: BasicMessage,
-    made: Amqp10Draft,
+    draft: Amqp10Draft,
     content: dict[int, Any],
     original: Any,
     known: set[str],
@@ -264,22 +268,22 @@ def _assembled(
 
     Args:
         basic: the 0-9-1 message without the residual.
-        made: its translation by the rules.
+        draft: its translation by the rules.
         content: the content of the residual.
         original: the annotations in the residual.
         known: the names of the headers that these annotations are translated to.
         notes: receives the losses.
     """
-    header = _header_octets(basic, made, content)
-    properties, kept = _properties_octets(basic, made, content, notes)
+    header = _header_octets(basic, draft, content)
+    properties, kept = _properties_octets(basic, draft, content, notes)
     for row in ROWS if kept else ():
         if row.field in kept:
-            made.annotations.pop(row.annotation, None)
-            made.carried.pop(row.number, None)
+            draft.annotations.pop(row.annotation, None)
+            draft.carried.pop(row.number, None)
     headers = _by_name(basic)
-    application, claimed, edited = _application_octets(headers, made, content, known)
-    merged, is_changed = _annotations(basic, headers, made, original, claimed, edited)
-    carried = _carry_edits(basic, headers, made, original, claimed, known, edited, notes)
+    application, claimed, edited = _application_octets(headers, draft, content, known)
+    merged, is_changed = _annotations(basic, headers, draft, original, claimed, edited)
+    carried = _carry_edits(basic, headers, draft, original, claimed, known, edited, notes)
     annotations = _annotations_octets(basic, content, merged, is_changed, carried)
     octets = (
         header,
@@ -287,7 +291,7 @@ def _assembled(
         annotations,
         properties,
         application,
-        _body_octets(basic, made, content),
+        _body_octets(basic, draft, content),
         content.get(FOOTER_CODE, b""),
     )
     return Message.decode(b"".join(octets), message_format=content.get(FORMAT, 0))
@@ -305,16 +309,16 @@ def _by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
 # The sections. Each keeps its original bytes if it was not edited.
 
 
-def _header_octets(basic: BasicMessage, made: Amqp10Draft, content: dict[int, Any]) -> bytes:
+def _header_octets(basic: BasicMessage, draft: Amqp10Draft, content: dict[int, Any]) -> bytes:
     delivered = is_delivered(basic)
-    mine = made.header_section(basic, delivered)
+    mine = draft.header_section(basic, delivered)
     raw = content.get(HEADER_CODE)
     if raw is None:
         if mine is None:
             return b""
         return encode_full_header(mine) if delivered else kernel.encode_value(mine)
     if raw == b"":
-        return kernel.encode_value(mine) if made.header is not None else b""
+        return kernel.encode_value(mine) if draft.header is not None else b""
     original: Header = Message.decode(raw).header  # type: ignore[assignment]  # there is one in these bytes
     now = mine or Header()
     changes: dict[str, Any] = {}
@@ -350,15 +354,15 @@ def delivered_header(octets: bytes, redelivered: bool) -> bytes:
 
 
 def _properties_octets(
-    basic: BasicMessage, made: Amqp10Draft, content: dict[int, Any], notes: Notes
+    basic: BasicMessage, draft: Amqp10Draft, content: dict[int, Any], notes: Notes
 ) -> tuple[bytes, set[str]]:
     """Return the encoded properties section, and the names of restored fields."""
     raw = content.get(PROPERTIES_CODE)
     sparse: Any = content.get(SPARSE_PROPERTIES)
     if raw is None and sparse is None:
-        section = made.properties_section()
+        section = draft.properties_section()
         return (b"" if section is None else kernel.encode_value(section)), set()
-    mine: list[Any] = [(made.properties or {}).get(name) for name in PROPERTY_FIELDS]
+    mine: list[Any] = [(draft.properties or {}).get(name) for name in PROPERTY_FIELDS]
     length = 0  # the number of encoded fields, including trailing nulls
     if raw is not None:
         section = Message.decode(raw).properties
@@ -400,22 +404,25 @@ def _properties_octets(
 
 
 def _application_octets(
-    headers: dict[str, tuple[str, Any]], made: Amqp10Draft, content: dict[int, Any], taken: set[str]
+    headers: dict[str, tuple[str, Any]],
+    draft: Amqp10Draft,
+    content: dict[int, Any],
+    taken: set[str],
 ) -> tuple[bytes, set[str], set[str]]:
     """Return the encoded application properties, the headers used for them, and edited headers."""
     raw = content.get(APPLICATION_PROPERTIES_CODE)
     sparse = content.get(SPARSE_APPLICATION)
     if raw is None:
-        size = len(made.application)
-        result = dict(made.application)
+        size = len(draft.application)
+        result = dict(draft.application)
         restored: set[str] = set()
         for name, octets in (sparse or {}).items():
             value = kernel.decode_value(octets)
             if name in headers and _same_field(value, headers[name]):
                 result[name] = value
                 restored.add(name)
-                _forget(made, name)
-        if len(result) != size or made.unplaced:
+                _forget(draft, name)
+        if len(result) != size or draft.unplaced:
             result = _in_order(headers, result)  # some could not be translated by the rules
         return (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""), restored, set()
     original: Any = Message.decode(raw).application_properties or {}
@@ -435,13 +442,13 @@ def _application_octets(
         claimed.add(named[0])
         now, is_same = _current_value(named[0], value, field)
         if is_same:
-            _forget(made, named[0])
+            _forget(draft, named[0])
         else:
             changed = True
             edited.add(named[0])
         if now is not NOTHING:
             result[key] = now
-    for name, value in made.application.items():
+    for name, value in draft.application.items():
         if name not in claimed:
             changed = True
             result[name] = value
@@ -479,19 +486,19 @@ def _current_value(name: str, value: Any, field: tuple[str, Any]) -> tuple[Any, 
     return value if is_same else header_value(name, *field)[0], is_same
 
 
-def _forget(made: Amqp10Draft, name: str) -> None:
+def _forget(draft: Amqp10Draft, name: str) -> None:
     """Remove a restored header from the new residual."""
-    fields = made.carried.get(FIELDS)
+    fields = draft.carried.get(FIELDS)
     if fields is not None:
         fields.pop(name, None)
         if not fields:
-            del made.carried[FIELDS]
+            del draft.carried[FIELDS]
 
 
 def _carry_edits(
     basic: BasicMessage,
     headers: dict[str, tuple[str, Any]],
-    made: Amqp10Draft,
+    draft: Amqp10Draft,
     original: Any,
     claimed: set[str],
     known: set[str],
@@ -499,15 +506,15 @@ def _carry_edits(
     notes: Notes,
 ) -> dict[int, Any]:
     """Return a new residual for edits that 1.0 cannot express, and report their losses."""
-    carried = dict(made.carried)
+    carried = dict(draft.carried)
     carried.pop(ORDER, None)
-    if basic.properties.type == MARKER and made.body_octets is not None:
+    if basic.properties.type == MARKER and draft.body_octets is not None:
         carried.pop(BODY, None)
     is_stored = residual.NAME not in original
     # Headers that cannot be translated are from the original, or were added or edited.
-    repeated = _repeated_names(basic) if made.unplaced else set()
+    repeated = _repeated_names(basic) if draft.unplaced else set()
     has_added = False
-    for name in made.unplaced:
+    for name in draft.unplaced:
         letter, value = headers[name]
         item, is_exact = NOTHING, False
         if name not in repeated and (name in claimed or name in known):
@@ -529,7 +536,7 @@ def _carry_edits(
         }
         if fields:
             carried[FIELDS] = fields
-    told = {loss.path: loss for loss in made.told}
+    told = {loss.path: loss for loss in draft.told}
     for path, number in _NUMBERS.items():
         if number in carried and path in told:
             notes.losses.append(attrs.evolve(told[path], recoverable=is_stored))
@@ -563,7 +570,7 @@ def _is_exact(name: str, letter: str, value: Any) -> bool:
 def _annotations(
     basic: BasicMessage,
     headers: dict[str, tuple[str, Any]],
-    made: Amqp10Draft,
+    draft: Amqp10Draft,
     original: Any,
     claimed: set[str],
     edited: set[str],
@@ -572,7 +579,7 @@ def _annotations(
 
     The names of edited headers are added to `edited`.
     """
-    mine = dict(made.annotations)
+    mine = dict(draft.annotations)
     for name in claimed:
         mine.pop(annotation_of(name) if name.startswith("x-") else None, None)
     routes = {"x-exchange": basic.exchange, "x-routing-key": basic.routing_key}
@@ -594,7 +601,7 @@ def _annotations(
                 used.add(key)
                 now = mine[key]
                 changed = changed or not identical(now, value)
-            elif row.annotated(value, made.is_data) is not None and (
+            elif row.annotated(value, draft.is_data) is not None and (
                 getattr(basic.properties, row.name) is None
             ):
                 now, changed = NOTHING, True
@@ -653,15 +660,15 @@ def delivered_annotations(octets: bytes, exchange: bytes, routing_key: bytes) ->
     return octets if now == before else _map(MESSAGE_ANNOTATIONS_CODE, now)
 
 
-def _body_octets(basic: BasicMessage, made: Amqp10Draft, content: dict[int, Any]) -> bytes:
+def _body_octets(basic: BasicMessage, draft: Amqp10Draft, content: dict[int, Any]) -> bytes:
     """Return the encoded body sections, with the original division into data sections."""
     if content.get(UNMARKED) == 1 and body_of(basic.body) is not None:
         return basic.body
     heads = content.get(SHAPE)
-    if heads is None or made.body_octets is not None:
-        return made.octets_of_body()
+    if heads is None or draft.body_octets is not None:
+        return draft.octets_of_body()
     if not heads:
-        return b"" if not basic.body else made.octets_of_body()
+        return b"" if not basic.body else draft.octets_of_body()
     out = []
     pos = 0
     for head in heads:
@@ -669,7 +676,7 @@ def _body_octets(basic: BasicMessage, made: Amqp10Draft, content: dict[int, Any]
         out.append(head + basic.body[pos : pos + size])
         pos += size
     # A body of another length was edited: the original division does not apply.
-    return b"".join(out) if pos == len(basic.body) else made.octets_of_body()
+    return b"".join(out) if pos == len(basic.body) else draft.octets_of_body()
 
 
 def _size_of(head: bytes) -> int:

@@ -184,11 +184,11 @@ def translated(basic: Any, notes: Any) -> Any:
         entries = as_table(table).entries
         if entries and (basic.exchange or basic.routing_key):
             basic, entries = without_facts(basic, entries, notes)
-    made = draft_of(basic, entries, notes)
-    if made.has_residual:
+    draft = draft_of(basic, entries, notes)
+    if draft.has_residual:
         notes.losses.clear()
         return None
-    return made.message(basic)
+    return draft.message(basic)
 
 
 def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
@@ -199,64 +199,64 @@ def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
         entries: the entries of its table of headers; None if it has no table.
         notes: receives the losses.
     """
-    made = Amqp10Draft()
+    draft = Amqp10Draft()
     is_routed = bool(basic.exchange or basic.routing_key)
-    made.is_delivered = is_routed and is_delivered(basic)
+    draft.is_delivered = is_routed and is_delivered(basic)
     if basic.properties.type == MARKER:
-        _marked_body(made, basic)
-    if made.body is None:
-        made.body = Data(basic.body)
-    _properties(made, basic.properties, notes)
-    if basic.redelivered and not made.is_delivered:
+        _marked_body(draft, basic)
+    if draft.body is None:
+        draft.body = Data(basic.body)
+    _properties(draft, basic.properties, notes)
+    if basic.redelivered and not draft.is_delivered:
         notes.tell(LOSSES["redelivered"], "redelivered", True, 1)
-    if is_routed and not made.is_delivered:
+    if is_routed and not draft.is_delivered:
         for key, text in ((EXCHANGE, basic.exchange), (ROUTING_KEY, basic.routing_key)):
-            made.carried[key] = text.encode("utf-8", "surrogateescape")
+            draft.carried[key] = text.encode("utf-8", "surrogateescape")
         notes.carried(
             "routing-key",
             (basic.exchange, basic.routing_key),
             "exchange or routing key is not valid UTF-8 without NUL of at most 255 bytes",
         )
     if entries is not None:
-        _headers(made, entries, notes)
-    return made
+        _headers(draft, entries, notes)
+    return draft
 
 
-def _marked_body(made: Amqp10Draft, basic: BasicMessage) -> None:
+def _marked_body(draft: Amqp10Draft, basic: BasicMessage) -> None:
     """Use the encoded body sections in the payload of a message whose type is `MARKER`."""
     message = body_of(basic.body)
     if message is None:
         return
-    made.body = message.body
-    made.body_octets = basic.body
+    draft.body = message.body
+    draft.body_octets = basic.body
     first = message.body[0] if isinstance(message.body, list) else message.body
-    made.is_data = isinstance(first, Data)
-    if made.is_data or rewritten(basic.body) is None:
+    draft.is_data = isinstance(first, Data)
+    if draft.is_data or rewritten(basic.body) is None:
         # The reverse translation would use the content of data as the payload, and would not set
         # the type for sections that RabbitMQ cannot deliver.
-        made.carried[BODY] = 1
+        draft.carried[BODY] = 1
 
 
-def _properties(made: Amqp10Draft, given: BasicProperties, notes: Notes) -> None:
+def _properties(draft: Amqp10Draft, given: BasicProperties, notes: Notes) -> None:
     for row in ROWS:
         value = getattr(given, row.name)
         # The body itself shows that its type was `MARKER`.
         if value is not None and not (
-            row.name == "type" and value == MARKER and made.body_octets is not None
+            row.name == "type" and value == MARKER and draft.body_octets is not None
         ):
-            _by_rule(made, row, value, notes)
+            _by_rule(draft, row, value, notes)
 
 
-def _by_rule(made: Amqp10Draft, row: Row, value: Any, notes: Notes) -> None:
+def _by_rule(draft: Amqp10Draft, row: Row, value: Any, notes: Notes) -> None:
     """Translate a property by its row. If that is not exact, carry the original value."""
-    where, item, exact, (action, reason) = row.forward(value, made.is_data)
+    where, item, exact, (action, reason) = row.forward(value, draft.is_data)
     if where == "field":
-        made.set(row, item)
+        draft.set(row, item)
     elif where == "annotation":
-        made.annotations[row.annotation] = item
+        draft.annotations[row.annotation] = item
     path = f"properties.{row.name.replace('_', '-')}"
     if not exact:
-        made.carried[row.number] = _original(row.name, value)
+        draft.carried[row.number] = _original(row.name, value)
         notes.add(path, action, value, item, reason, recoverable=True)
     elif type(item) is ULong:
         reason = "a ulong id kills consumers of 0-9-1 behind RabbitMQ 3.10"
@@ -273,19 +273,19 @@ def _original(name: str, value: Any) -> Any:
     raise EncodeError(f"{value!r:.60} cannot be encoded", f"properties.{name}")
 
 
-def _headers(made: Amqp10Draft, entries: list[Any], notes: Notes) -> None:
+def _headers(draft: Amqp10Draft, entries: list[Any], notes: Notes) -> None:
     fields: dict[str, bytes] = {}
     order: list[int] = []
     whole = False
     mixed = False
     for position, (name, letter, value) in enumerate(entries):
         item, exact = NOTHING, False
-        place: dict[Any, Any] = made.application
+        place: dict[Any, Any] = draft.application
         key: str | None = name if is_name(name) else None
         if name[:2] == "x-":
             order.append(position)
-            place, key = made.annotations, annotation_of(name)
-            made.has_residual = made.has_residual or name == residual.NAME
+            place, key = draft.annotations, annotation_of(name)
+            draft.has_residual = draft.has_residual or name == residual.NAME
         else:
             mixed = mixed or bool(order)
         if key is not None and key not in place:
@@ -294,7 +294,7 @@ def _headers(made: Amqp10Draft, entries: list[Any], notes: Notes) -> None:
                 place[key] = item
         if item is NOTHING:
             whole = True
-            made.unplaced.append(name)
+            draft.unplaced.append(name)
             notes.tell(LOSSES["unplaced"], f"headers[{name!r}]", value)
         elif not exact:
             fields[name] = encode_field(letter, value)
@@ -307,11 +307,11 @@ def _headers(made: Amqp10Draft, entries: list[Any], notes: Notes) -> None:
                 recoverable=True,
             )
     if whole:
-        made.carried[TABLE] = encode_table(FieldTable.of(entries))
+        draft.carried[TABLE] = encode_table(FieldTable.of(entries))
         return
     if fields:
-        made.carried[FIELDS] = fields
+        draft.carried[FIELDS] = fields
     if mixed:
-        made.carried[ORDER] = order
+        draft.carried[ORDER] = order
     if not entries:
-        made.carried[EMPTY] = 1
+        draft.carried[EMPTY] = 1

@@ -126,68 +126,68 @@ def read(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
         wire: its bytes.
         notes: receives the losses.
     """
-    made = BasicDraft(message, wire)
-    _body(made, notes)
-    delivered = _delivery(made)
-    made.is_certain = made.is_certain and not delivered
+    draft = BasicDraft(message, wire)
+    _body(draft, notes)
+    delivered = _delivery(draft)
+    draft.is_certain = draft.is_certain and not delivered
     if message.header is not None:
-        _header(made, message.header, delivered, notes)
+        _header(draft, message.header, delivered, notes)
     elif delivered:
-        made.carried[HEADER_CODE] = b""
+        draft.carried[HEADER_CODE] = b""
     if message.properties is not None:
-        set_properties(made, message.properties, notes)
+        set_properties(draft, message.properties, notes)
     if message.application_properties is not None:
-        _application(made, message.application_properties, notes)
-    made.split = len(made.entries)
+        _application(draft, message.application_properties, notes)
+    draft.split = len(draft.entries)
     if message.message_annotations is not None:
-        _annotations(made, dict(message.message_annotations), delivered, notes)
+        _annotations(draft, dict(message.message_annotations), delivered, notes)
     if message.delivery_annotations is not None:
-        carry(made, DELIVERY_ANNOTATIONS_CODE, message.delivery_annotations)
+        carry(draft, DELIVERY_ANNOTATIONS_CODE, message.delivery_annotations)
         rule = LOSSES["carried-delivery-annotations"]
         notes.tell(rule, "delivery-annotations", dict(message.delivery_annotations))
     if message.footer is not None:
-        carry(made, FOOTER_CODE, message.footer)
+        carry(draft, FOOTER_CODE, message.footer)
         notes.tell(LOSSES["carried-footer"], "footer", dict(message.footer))
     if message.message_format:
-        made.carried[FORMAT] = message.message_format
-    made.build()
-    return made
+        draft.carried[FORMAT] = message.message_format
+    draft.build()
+    return draft
 
 
-def _body(made: BasicDraft, notes: Notes) -> None:
-    body = made.message.body
+def _body(draft: BasicDraft, notes: Notes) -> None:
+    body = draft.message.body
     if body is None:
-        made.is_certain = False
-        made.carried[SHAPE] = []
+        draft.is_certain = False
+        draft.carried[SHAPE] = []
         notes.tell(LOSSES["no-payload"], "body", None, b"")
     elif isinstance(body, Data):
-        made.payload = bytes(body.data)
+        draft.payload = bytes(body.data)
     elif isinstance(body, list) and isinstance(body[0], Data):
-        made.is_certain = False
-        made.payload = b"".join([bytes(part.data) for part in body])
-        made.carried[SHAPE] = []  # `carry_encodings` adds the bytes before each section's content
+        draft.is_certain = False
+        draft.payload = b"".join([bytes(part.data) for part in body])
+        draft.carried[SHAPE] = []  # `carry_encodings` adds the bytes before each section's content
         notes.tell(LOSSES["joined"], "body", len(body), 1)
     else:
-        made.is_certain = made.is_certain and not isinstance(body, list)
-        _sections(made, notes)
+        draft.is_certain = draft.is_certain and not isinstance(body, list)
+        _sections(draft, notes)
 
 
-def _sections(made: BasicDraft, notes: Notes) -> None:
+def _sections(draft: BasicDraft, notes: Notes) -> None:
     """Use encoded body sections that are not data as the payload."""
-    made.payload = octets_of_sections(made.wire, BODY_CODES)
-    reencoded = rewritten(made.payload)
+    draft.payload = octets_of_sections(draft.wire, BODY_CODES)
+    reencoded = rewritten(draft.payload)
     if reencoded is None:
-        made.is_certain = False
-        made.carried[UNMARKED] = 1
+        draft.is_certain = False
+        draft.carried[UNMARKED] = 1
         reason = "RabbitMQ could not deliver it as sections: the payload is the encoded sections"
         notes.add("body", "retyped", "sections", "bytes", reason, recoverable=True)
     else:
-        made.given["type"] = MARKER
-        if reencoded != made.payload:
+        draft.given["type"] = MARKER
+        if reencoded != draft.payload:
             notes.tell(LOSSES["encoded-anew"], "body", "sections", "sections")
 
 
-def _delivery(made: BasicDraft) -> str:
+def _delivery(draft: BasicDraft) -> str:
     """Read exchange and routing key from the annotations that RabbitMQ 4 adds at delivery.
 
     Returns:
@@ -195,7 +195,7 @@ def _delivery(made: BasicDraft) -> str:
         (routing key first, as in 4.3), ``elsewhere``, or "" if RabbitMQ did not add them. The
         position alone does not need a residual.
     """
-    annotations = made.message.message_annotations
+    annotations = draft.message.message_annotations
     if annotations is None or _EXCHANGE not in annotations:
         return ""
     keys = list(annotations)
@@ -204,54 +204,54 @@ def _delivery(made: BasicDraft) -> str:
         return ""
     if not exchange and not key:
         return ""
-    made.exchange, made.routing_key = exchange, key
+    draft.exchange, draft.routing_key = exchange, key
     if keys[:2] == [_ROUTING_KEY, _EXCHANGE]:
         return "first"
     return "last" if keys[-2:] == [_EXCHANGE, _ROUTING_KEY] else "elsewhere"
 
 
-def _is_transient(made: BasicDraft) -> bool:
+def _is_transient(draft: BasicDraft) -> bool:
     """Whether the annotation of a delivered message has the delivery mode 1.
 
     RabbitMQ 4.0 and 4.1 set durable in a message whose header does not have it. So the annotation
     has precedence over the header.
     """
-    annotations: Any = made.message.message_annotations or {}
+    annotations: Any = draft.message.message_annotations or {}
     return bool(annotations.get(_MODE.annotation) == 1)
 
 
-def _header(made: BasicDraft, header: Header, delivered: str, notes: Notes) -> None:
+def _header(draft: BasicDraft, header: Header, delivered: str, notes: Notes) -> None:
     exact = True
     priority, count = header.priority, header.delivery_count
-    if header.durable and not (delivered and _is_transient(made)):
-        made.given["delivery_mode"] = 2
+    if header.durable and not (delivered and _is_transient(draft)):
+        draft.given["delivery_mode"] = 2
     if priority != DEFAULT_PRIORITY:
         value, exact = _PRIORITY.backward(int(priority))
-        made.given["priority"] = value
+        draft.given["priority"] = value
         if not exact:
             notes.tell(LOSSES["low-priority"], "header.priority", priority, value)
     if header.ttl is not None:
-        made.given["expiration"] = str(int(header.ttl))
+        draft.given["expiration"] = str(int(header.ttl))
     if delivered:
-        made.redelivered = not header.first_acquirer
-        if count or not made.wire.startswith(encode_full_header(header)):
+        draft.redelivered = not header.first_acquirer
+        if count or not draft.wire.startswith(encode_full_header(header)):
             exact = False
     else:
-        made.redelivered = bool(count)
+        draft.redelivered = bool(count)
         if count == 1 and not header.first_acquirer:
             # The translation of a redelivered 0-9-1 message is the same: no residual is needed.
             notes.tell(LOSSES["redelivered"], "header.delivery-count", count, True)
         elif header.first_acquirer or count:
             exact = False
-            notes.tell(LOSSES["delivered-before"], "header", header, made.redelivered)
+            notes.tell(LOSSES["delivered-before"], "header", header, draft.redelivered)
         exact = exact and bool(
             header.durable or priority != DEFAULT_PRIORITY or header.ttl is not None or count
         )
     if not exact:
-        made.carried[HEADER_CODE] = kernel.encode_value(header)
+        draft.carried[HEADER_CODE] = kernel.encode_value(header)
 
 
-def set_properties(made: BasicDraft, properties: Properties, notes: Notes) -> None:
+def set_properties(draft: BasicDraft, properties: Properties, notes: Notes) -> None:
     """Translate the fields of the properties section."""
     sparse: dict[int, bytes] = {}
     empty = True
@@ -264,10 +264,10 @@ def set_properties(made: BasicDraft, properties: Properties, notes: Notes) -> No
         mapped, exact = (None, False) if row is None else row.backward(value)
         if exact and row is not None and row.form == KNOWN:
             # With another body, the reverse translation would not use the field.
-            exact = made.is_data and row.forward(mapped, True).where == "field"
+            exact = draft.is_data and row.forward(mapped, True).where == "field"
         path = f"properties.{name.replace('_', '-')}"
         if row is not None and mapped is not None:
-            made.given[row.name] = mapped
+            draft.given[row.name] = mapped
             if name == "reply_to":
                 _note_fragile(row, mapped, path, notes)
         if not exact:
@@ -277,9 +277,9 @@ def set_properties(made: BasicDraft, properties: Properties, notes: Notes) -> No
                 rule = rule._replace(action="carried")
             notes.tell(rule, path, value, mapped)
     if empty:
-        made.carried[PROPERTIES_CODE] = kernel.encode_value(properties)
+        draft.carried[PROPERTIES_CODE] = kernel.encode_value(properties)
     elif sparse:
-        made.carried[SPARSE_PROPERTIES] = sparse
+        draft.carried[SPARSE_PROPERTIES] = sparse
 
 
 def _field_octets(index: int, value: Any) -> bytes:
@@ -297,7 +297,7 @@ def _note_fragile(row: Row, value: Any, path: str, notes: Notes) -> None:
         notes.tell(rule, path, value, value)
 
 
-def _application(made: BasicDraft, application: Any, notes: Notes) -> None:
+def _application(draft: BasicDraft, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
     annotated: set[str] | None = None  # computed when a property needs it, which is rare
@@ -306,19 +306,19 @@ def _application(made: BasicDraft, application: Any, notes: Notes) -> None:
         is_taken = False
         if named is not None and not named[1]:
             if annotated is None:
-                annotated = names_of_annotations(made)
+                annotated = names_of_annotations(draft)
             is_taken = named[0] in annotated
         name, letter, item, exact = property_header(None if is_taken else named, key, value, notes)
         whole = whole or named is None or not letter or not named[1]
         if letter:
-            made.entries.append((name, letter, item))
+            draft.entries.append((name, letter, item))
         if letter and not exact:
             sparse[key] = kernel.encode_value(value)
     if whole:
-        made.is_certain = False
-        carry(made, APPLICATION_PROPERTIES_CODE, application)
+        draft.is_certain = False
+        carry(draft, APPLICATION_PROPERTIES_CODE, application)
     elif sparse:
-        made.carried[SPARSE_APPLICATION] = sparse
+        draft.carried[SPARSE_APPLICATION] = sparse
 
 
 def property_header(
@@ -356,14 +356,14 @@ def _note_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) ->
         notes.add(path, "dropped", value, item, reason, recoverable=True)
 
 
-def names_of_annotations(made: BasicDraft) -> set[str]:
+def names_of_annotations(draft: BasicDraft) -> set[str]:
     """Return the names of the headers that the annotations are translated to."""
-    names = map(header_of, made.message.message_annotations or ())
+    names = map(header_of, draft.message.message_annotations or ())
     return {name[0] for name in names if name is not None}
 
 
 def _annotations(
-    made: BasicDraft, annotations: dict[Any, Any], delivered: str, notes: Notes
+    draft: BasicDraft, annotations: dict[Any, Any], delivered: str, notes: Notes
 ) -> None:
     exact = True
     produced = False
@@ -371,22 +371,22 @@ def _annotations(
     names: set[str] = set()
     saved = residual.NAME in annotations
     if saved:
-        made.is_certain = False
+        draft.is_certain = False
     for key, value in annotations.items():
         if key == residual.NAME:
-            made.saved = _read_saved(value, notes)
-            produced = produced or made.saved is not None
-            exact = exact and made.saved is not None
+            draft.saved = _read_saved(value, notes)
+            produced = produced or draft.saved is not None
+            exact = exact and draft.saved is not None
             continue
         if delivered and key in (_EXCHANGE, _ROUTING_KEY):
             produced = True
             continue
         row = BY_ANNOTATION.get(key) if isinstance(key, str) else None
-        annotated = None if row is None else _annotated(made, row, value)
+        annotated = None if row is None else _annotated(draft, row, value)
         if row is not None:
-            made.is_certain = False
+            draft.is_certain = False
         if row is not None and annotated is not None:
-            made.given[row.name] = annotated
+            draft.given[row.name] = annotated
             produced = True
             if not saved:
                 _note_fragile(row, annotated, path_of_key("message-annotations", key), notes)
@@ -398,14 +398,14 @@ def _annotations(
         if letter:
             produced = True
             names.add(name)
-            made.entries.append((name, letter, item))
+            draft.entries.append((name, letter, item))
     if saved:
         own = [key for key in annotations if not (delivered and key in (_EXCHANGE, _ROUTING_KEY))]
         exact = exact and own[-1] == residual.NAME
     if not exact or not produced:
-        carry(made, MESSAGE_ANNOTATIONS_CODE, made.message.message_annotations)
+        carry(draft, MESSAGE_ANNOTATIONS_CODE, draft.message.message_annotations)
     else:
-        made.route_position = delivered
+        draft.route_position = delivered
 
 
 def annotation_header(
@@ -455,74 +455,78 @@ def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
     return content
 
 
-def _annotated(made: BasicDraft, row: Row, value: Any) -> Any:
+def _annotated(draft: BasicDraft, row: Row, value: Any) -> Any:
     """Return the property in an annotation; None if a field has precedence."""
-    if made.given.get(row.name) is not None:
+    if draft.given.get(row.name) is not None:
         return None
-    header = made.message.header
+    header = draft.message.header
     if (
         row.section == "header"
         and header is not None
         and getattr(header, row.field) != row.default
-        and not (row is _MODE and (made.exchange or made.routing_key))
+        and not (row is _MODE and (draft.exchange or draft.routing_key))
     ):
         return None
-    return row.annotated(value, made.is_data)
+    return row.annotated(value, draft.is_data)
 
 
 # Encodings that differ from those that this library chooses.
 
 
-def carry(made: BasicDraft, code: int, section: Any) -> None:
+def carry(draft: BasicDraft, code: int, section: Any) -> None:
     """Carry a section in the residual."""
-    made.carried[code] = section_octets(code, section)
+    draft.carried[code] = section_octets(code, section)
 
 
-def carry_encodings(made: BasicDraft) -> bool:
+def carry_encodings(draft: BasicDraft) -> bool:
     """Carry the bytes of sections, and the heads of data sections, whose encodings differ.
 
     Returns:
         Whether an encoding differs from this library's.
     """
     differs = False
-    for code, start, content, end in kernel.Reader(made.wire, 0, UNLIMITED).scan():
-        octets = made.wire[start:end]
+    for code, start, content, end in kernel.Reader(draft.wire, 0, UNLIMITED).scan():
+        octets = draft.wire[start:end]
         kind = KIND_OF[code]
         if kind.attribute == "body":
-            differs = _carry_head(made, code, start, content, end) or differs
+            differs = _carry_head(draft, code, start, content, end) or differs
             continue
-        if code == HEADER_CODE and HEADER_CODE not in made.carried and octets == _full_header(made):
+        if (
+            code == HEADER_CODE
+            and HEADER_CODE not in draft.carried
+            and octets == _full_header(draft)
+        ):
             continue
-        section = getattr(made.message, kind.attribute)
+        section = getattr(draft.message, kind.attribute)
         canonical = b"" if section is None else section_octets(code, section)
         differs = differs or canonical != octets
-        if code in made.carried:
-            made.carried[code] = octets
+        if code in draft.carried:
+            draft.carried[code] = octets
             continue
         if canonical == octets:
             continue
         if code == PROPERTIES_CODE and canonical and (fields := nulls_behind(octets, canonical)):
-            made.carried.setdefault(SPARSE + code, {})[fields - 1] = NULL
+            draft.carried.setdefault(SPARSE + code, {})[fields - 1] = NULL
             continue
-        made.carried[code] = octets
-        made.carried.pop(SPARSE + code, None)
+        draft.carried[code] = octets
+        draft.carried.pop(SPARSE + code, None)
     return differs
 
 
-def _full_header(made: BasicDraft) -> bytes | None:
+def _full_header(draft: BasicDraft) -> bytes | None:
     """Return the header section as RabbitMQ 4 encodes it, if the message was delivered by it."""
-    header = made.message.header
-    return encode_full_header(header) if is_delivered(made.basic) and header is not None else None
+    header = draft.message.header
+    return encode_full_header(header) if is_delivered(draft.basic) and header is not None else None
 
 
-def _carry_head(made: BasicDraft, code: int, start: int, content: int, end: int) -> bool:
+def _carry_head(draft: BasicDraft, code: int, start: int, content: int, end: int) -> bool:
     """Carry the bytes before the content of a data section, if they are needed. Return whether."""
     if code != DATA_CODE:
         return False
-    width = HEAD_SIZES[made.wire[content]]
-    head = made.wire[start : content + width]
+    width = HEAD_SIZES[draft.wire[content]]
+    head = draft.wire[start : content + width]
     usual = b"\x00\x53\x75" + (b"\xa0" if end - content - width < 256 else b"\xb0")
-    if isinstance(made.message.body, list) or not head.startswith(usual):
-        made.carried.setdefault(SHAPE, []).append(head)
+    if isinstance(draft.message.body, list) or not head.startswith(usual):
+        draft.carried.setdefault(SHAPE, []).append(head)
         return True
     return False

@@ -1,4 +1,4 @@
-"""Lines of messages: one reader for the quarantine, for recordings, and for captured messages.
+"""The reader of message lines: quarantines, recordings and captured messages.
 
 A line is a JSON object:
 
@@ -8,18 +8,18 @@ A line is a JSON object:
 ``raw_file``
     Instead of ``raw``: a file in the folder of the lines, or below it, with these bytes.
 ``protocol``
-    ``0-9-1`` or ``1.0``; by default the protocol that the reader was told.
+    ``0-9-1`` or ``1.0``; by default the protocol given to the reader.
 ``content_header``
-    Bytes of the content header of a 0-9-1 message. By default the header ends where the body
-    begins, whose size it states.
+    Size in bytes of the content header of a 0-9-1 message. By default it is the size of the message
+    less the body size that the header contains.
 ``message_format``
     The message format of a 1.0 message, 0 by default.
 ``exchange``, ``routing_key``, ``redelivered``
-    How a 0-9-1 message was published and delivered; empty and false by default.
+    The publication and delivery of a 0-9-1 message; empty and false by default.
 ``time``, ``route``, ``source``, ``target``, ``reason``, ``condition``, ``description``
-    What the quarantine notes about a message; empty by default.
+    Details recorded by the quarantine; empty by default.
 
-Other fields are ignored. A peer may have written the lines, so nothing in a line is trusted.
+Other fields are ignored. A peer may have written the lines, so every field is checked.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from amqp10msg.files.text import parse_json
 from amqp10msg.private_files import regular_opener
 from amqp10msg.wire.errors import DecodeError
 
-#: The reason of lines that were set aside because they cannot be read as a message.
+#: The reason of quarantined lines that are not messages.
 UNREADABLE = "unreadable"
-#: Bytes of a content header, at most; real ones fit into one frame of usually 128 KiB.
+#: Maximum size in bytes of a content header; real ones fit into a frame, usually 128 KiB.
 _MAX_HEADER = 16 << 20
-#: Bytes of a content header without its properties.
+#: Size in bytes of a content header without properties.
 _MIN_HEADER = 14
-#: Bytes of a line besides its message.
+#: Maximum size in bytes of the fields of a line besides its message.
 _MAX_FIELDS = 1 << 20
-#: Bytes of an unreadable line that are kept, to be set aside.
+#: Maximum number of bytes of an unreadable line that are quarantined.
 _MAX_KEPT = 1 << 16
-#: Bytes to read at a time while lines are only counted.
+#: Size in bytes of a read while lines are only counted.
 _CHUNK = 1 << 20
-#: Bytes of a message, where the caller has no limit.
+#: Default maximum size of a message in bytes.
 MAX_MESSAGE = 1 << 31
-#: Errors of a ``raw_file`` that concern its message alone. Others, such as an error of the disk or
-#: too many open files, would fail for other messages, too: they end the reading of all lines.
+#: Errors of opening a ``raw_file`` that affect this message only. Other errors, such as disk errors
+#: or too many open files, would also affect other messages: they end the reading.
 MESSAGE_FILE_ERRORS = (FileNotFoundError, PermissionError)
 _PROTOCOLS = ("0-9-1", "1.0")
 _TEXTS = (
@@ -64,7 +64,7 @@ _TEXTS = (
 
 @attrs.frozen
 class Entry:
-    """One message in the quarantine.
+    """A message of a line.
 
     Attributes:
         protocol: ``0-9-1`` or ``1.0``.
@@ -73,16 +73,16 @@ class Entry:
         exchange: the exchange that a 0-9-1 message was published to.
         routing_key: the routing key that a 0-9-1 message was published with.
         redelivered: whether the source marked the message as redelivered.
-        reason: why the target did not get it, such as ``too-large``.
+        reason: the reason why it was quarantined, such as ``too-large``.
         condition: the target's error condition, such as ``amqp:not-allowed``.
         description: the error text of the target or the translation.
         route: the name of the route.
         source: the URL of the source, without credentials.
         target: the URL of the target, without credentials.
-        time: when the line was written, in ISO 8601, UTC.
+        time: the time at which the line was written, in ISO 8601, UTC.
         message_format: the message format of a 1.0 message, 0 to 2^32 - 1.
-        file: the file of a message that was too large for memory: its content header, if it has
-            one, and its body. `octets` is empty then.
+        file: the file of a message that was too large for memory, with its content header, if it
+            has one, and its body. `octets` is empty then.
     """
 
     protocol: str
@@ -119,9 +119,9 @@ class Unreadable:
 
     Attributes:
         octets: the line, at most its first 64 KiB.
-        why: what is wrong with it, with its number.
-        unfinished: it ends too early, as when its writer was killed; a bridge did not settle its
-            message, which came again.
+        why: the fault, with the file and the number of the line.
+        unfinished: whether the line is truncated, for example because its writer was killed; the
+            bridge did not settle that message, so it was delivered again.
     """
 
     octets: bytes
@@ -134,13 +134,13 @@ def entries_in(
 ) -> Iterator[Entry | Unreadable]:
     """Yield the messages of a file, and the lines that are not messages; skip blank lines.
 
-    Lines that are appended meanwhile are not read.
+    Lines appended during the iteration are not read.
 
     Args:
         path: the file.
-        protocol: of lines that do not say theirs.
-        max_message: bytes of a message, at most.
-        start: bytes of the file to skip.
+        protocol: the protocol of lines without the field ``protocol``.
+        max_message: maximum size of a message in bytes.
+        start: number of bytes of the file to skip.
 
     Raises:
         OSError: the file cannot be read.
@@ -156,19 +156,19 @@ def entries_in(
                     raise ValueError(f"the line is {fault}")
                 if not line.strip():
                     continue
-                found = parse_json(line)
+                record = parse_json(line)
             except ValueError as error:
-                torn = not fault and _is_unfinished(line.strip())
-                yield Unreadable(line[:_MAX_KEPT], f"{where}: {error}", torn)
+                is_unfinished = not fault and _is_unfinished(line.strip())
+                yield Unreadable(line[:_MAX_KEPT], f"{where}: {error}", is_unfinished)
                 continue
             try:
-                yield entry_of(found, path.parent, protocol=protocol, max_message=max_message)
+                yield entry_of(record, path.parent, protocol=protocol, max_message=max_message)
             except ValueError as error:
                 yield Unreadable(line[:_MAX_KEPT], f"{where}: {error}")
 
 
 def _count_lines(file: BinaryIO, size: int) -> int:
-    """Read `size` bytes, or to the end of the file, and return the number of lines in them."""
+    """Read `size` bytes, or up to the end of the file, and return the number of lines."""
     count = 0
     while size > 0 and (octets := file.read(min(size, _CHUNK))):
         size -= len(octets)
@@ -177,25 +177,25 @@ def _count_lines(file: BinaryIO, size: int) -> int:
 
 
 def _end_of(path: Path) -> int:
-    """Return the size of a file at a moment when no bridge is appending a line to it."""
+    """Return the size of a file while no bridge is appending a line to it."""
     with open(path, "rb", opener=regular_opener) as file:
         lock(file.fileno(), wait=True)
         return file.seek(0, os.SEEK_END)
 
 
 def read_quarantine(path: Path, start: int = 0) -> Iterator[Entry]:
-    """Yield the messages of a quarantine; skip lines that were not finished.
+    """Yield the messages of a quarantine; skip unfinished lines.
 
-    The message of an unfinished line was not settled, and came again.
+    The message of an unfinished line was not settled, so it was delivered again.
 
     Args:
-        path: of the file.
-        start: bytes of the file to skip: its size at some time.
+        path: the file.
+        start: number of bytes of the file to skip, for example its size at an earlier time.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a line is complete, but is not a message. It may also name a ``raw_file`` that
-            is missing, not a regular file, or outside of the folder of the quarantine.
+        ValueError: a complete line is not a message, or its ``raw_file`` is missing, not a regular
+            file, or outside of the folder of the quarantine.
     """
     for entry in entries_in(path, start=start):
         if isinstance(entry, Entry):
@@ -205,12 +205,12 @@ def read_quarantine(path: Path, start: int = 0) -> Iterator[Entry]:
 
 
 def _is_unfinished(line: bytes) -> bool:
-    """Whether a line that is not JSON is what a kill leaves, or a loss of power: zeros."""
+    """Return whether an invalid line is truncated by a kill, or has zeros from a loss of power."""
     return b"\0" in line or (line[:1] == b"{" and line[-1:] != b"}")
 
 
 def entry_of(
-    found: Any,
+    record: Any,
     folder: Path | None,
     *,
     protocol: str = "1.0",
@@ -219,53 +219,55 @@ def entry_of(
     """Return the message of a parsed line; see this module for the fields.
 
     Args:
-        found: the JSON value.
-        folder: where a ``raw_file`` may be; None to refuse one, as for a line from the network.
-        protocol: where the line does not say it.
-        max_message: bytes of the message, at most.
+        record: the JSON value.
+        folder: the folder that must contain a ``raw_file``; None to reject ``raw_file``, as for a
+            line from the network.
+        protocol: the protocol of a line without the field ``protocol``.
+        max_message: maximum size of the message in bytes.
 
     Raises:
-        ValueError: it is not a message; the text says what is wrong.
-        OSError: its file cannot be read because of an error that is not the message's.
+        ValueError: the value is not a message; the text names the fault.
+        OSError: the file of the message cannot be read, because of an error that would also affect
+            other messages.
     """
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         raise ValueError("not a message: a line is a JSON object")  # noqa: TRY004  (of a text)
-    texts = {name: _text(found, name) for name in _TEXTS}
+    texts = {name: _text(record, name) for name in _TEXTS}
     if texts["reason"] == UNREADABLE:
         raise ValueError(f"it was set aside before as unreadable: {texts['description']}")
-    protocol = found.get("protocol", protocol)
+    protocol = record.get("protocol", protocol)
     if protocol not in _PROTOCOLS:
         raise ValueError(f"not a message: protocol is 0-9-1 or 1.0, not {protocol!r:.40}")
-    kind = found.get("message_format") or 0
+    kind = record.get("message_format") or 0
     if type(kind) is not int or not 0 <= kind < 1 << 32:
         raise ValueError("not a message: message_format is a number of 32 bits")
-    file = _file_in(folder, found["raw_file"]) if "raw_file" in found else None
+    file = _file_in(folder, record["raw_file"]) if "raw_file" in record else None
     octets: bytes | None = None
     if file is None:
-        octets = octets_of_record(found)
+        octets = octets_of_record(record)
         if octets is None:
             keys = ", ".join(RECORD_KEYS)
             raise ValueError(f"not a message: none of the fields {keys} and raw_file is a text")
-    header = _header_in(found, file, octets or b"", max_message, protocol)
+    header = _header_in(record, file, octets or b"", max_message, protocol)
     return Entry(
         protocol=protocol,
         message_format=kind,
         octets=b"" if octets is None else octets[len(header or b"") :],
         content_header=header,
-        redelivered=found.get("redelivered") is True,
+        redelivered=record.get("redelivered") is True,
         file=file,
         **texts,
     )
 
 
 def _header_in(
-    found: dict[str, Any], file: Path | None, octets: bytes, max_message: int, protocol: str
+    record: dict[str, Any], file: Path | None, octets: bytes, max_message: int, protocol: str
 ) -> bytes | None:
-    """Return the content header of a message in a file, or of these bytes; None of a 1.0 message.
+    """Return the content header of a message in a file or in `octets`; None for a 1.0 message.
 
     Raises:
-        ValueError: there is none, or the message is too large.
-        OSError: the file cannot be read because of an error that is not the message's.
+        ValueError: the content header is invalid, or the message is too large.
+        OSError: the file cannot be read, because of an error that would also affect other messages.
     """
     size = len(octets)
     try:
@@ -276,21 +278,21 @@ def _header_in(
         if protocol != "0-9-1":
             return None
         if file is None:
-            header = octets[: _size_of_header(found, octets, size)]
+            header = octets[: _size_of_header(record, octets, size)]
         else:
             with file.open("rb") as opened:
-                cut = _size_of_header(found, opened.read(_MIN_HEADER), size)
+                cut = _size_of_header(record, opened.read(_MIN_HEADER), size)
                 opened.seek(0)
                 header = opened.read(cut)
     except MESSAGE_FILE_ERRORS as error:
         raise ValueError(f"raw_file cannot be read: {error}") from None
-    if "content_header" not in found:
+    if "content_header" not in record:
         _check_header(header)
     return header
 
 
-def _text(found: dict[str, Any], name: str) -> str:
-    text = found.get(name, "")
+def _text(record: dict[str, Any], name: str) -> str:
+    text = record.get(name, "")
     if not isinstance(text, str):
         raise ValueError(f"not a message: {', '.join(_TEXTS)} are texts, and {name} is not")  # noqa: TRY004  (of a text)
     try:
@@ -300,13 +302,16 @@ def _text(found: dict[str, Any], name: str) -> str:
     return text
 
 
-def _size_of_header(found: dict[str, Any], beginning: bytes, size: int) -> int:
-    """Return the bytes of a content header: as the line says, or as the size of the body says.
+def _size_of_header(record: dict[str, Any], beginning: bytes, size: int) -> int:
+    """Return the size of a content header, from the line or from the body size in the header.
 
-    The whole message has `size` bytes; `beginning` has at least its first 14.
+    Args:
+        record: the line.
+        beginning: at least the first 14 bytes of the message.
+        size: the size of the whole message in bytes.
     """
-    cut = found.get("content_header")
-    if "content_header" in found:
+    cut = record.get("content_header")
+    if "content_header" in record:
         if type(cut) is not int or not 0 <= cut <= min(size, _MAX_HEADER):
             raise ValueError(
                 f"not a message: content_header is a number of bytes from 0 to "
@@ -330,7 +335,7 @@ def _check_header(header: bytes) -> None:
 
 
 def _file_in(folder: Path | None, name: Any) -> Path:
-    """Return the path of a ``raw_file``: a regular file in a folder, or below it."""
+    """Return the path of a ``raw_file``, a regular file in a folder or below it."""
     if folder is None:
         raise ValueError("not a message: raw_file is not taken from a message of a queue")
     if not isinstance(name, str) or not name:

@@ -33,11 +33,11 @@ def as_json(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
         }
         for spec in specs
     ]
-    # Routes that were removed long ago, as one: their ends are not known any more.
+    # Routes that are not in the file any more; their URLs are unknown.
     known = {route["name"] for route in routes}
     routes += [
-        {"name": name, **found.as_dict(), "empty": found.is_empty}
-        for name, found in counts.items()
+        {"name": name, **stats.as_dict(), "empty": stats.is_empty}
+        for name, stats in counts.items()
         if name not in known
     ]
     return json.dumps({"made": facts(), "routes": routes}, indent=2) + "\n"
@@ -47,16 +47,17 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
     """Return the counts of all routes as a page that needs no other file."""
     specs = list(specs)
     every = list(counts.values())
-    aside = sum(found.quarantined.total() for found in every)
+    aside = sum(stats.quarantined.total() for stats in every)
+    lost = sum(stats.source_lost + stats.target_lost for stats in every)
     head = [
-        ("messages taken", f"{sum(found.accepted for found in every):,}", "sound"),
+        ("messages taken", f"{sum(stats.accepted for stats in every):,}", "sound"),
         ("in quarantine", f"{aside:,}", "error" if aside else ""),
-        ("duplicates left out", f"{sum(found.duplicates for found in every):,}", ""),
-        ("connections lost", f"{sum(one.source_lost + one.target_lost for one in every):,}", ""),
+        ("duplicates left out", f"{sum(stats.duplicates for stats in every):,}", ""),
+        ("connections lost", f"{lost:,}", ""),
     ]
     parts = [_routes(counts)]
-    for name, found in counts.items():
-        parts += _of_route(name, found)
+    for name, stats in counts.items():
+        parts += _of_route(name, stats)
     return pages.render(
         "bridge.html",
         title="AMQP messages bridged",
@@ -70,53 +71,53 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
 
 def _routes(counts: Mapping[str, Statistics]) -> Part:
     rows = []
-    for name, found in counts.items():
-        numbers = (found.received, found.accepted, found.quarantined.total(), round(found.rate))
-        left = _left(found)
-        ending = ENDINGS.get(found.ending, "")
-        rows.append((name, found.state, *(f"{number:,}" for number in numbers), left, ending))
+    for name, stats in counts.items():
+        numbers = (stats.received, stats.accepted, stats.quarantined.total(), round(stats.rate))
+        left = _left(stats)
+        ending = ENDINGS.get(stats.ending, "")
+        rows.append((name, stats.state, *(f"{number:,}" for number in numbers), left, ending))
     numbers_of = ("received", "taken", "in quarantine", "messages a second", "left at the source")
     columns = {"route": "", "state": "", **dict.fromkeys(numbers_of, "n"), "it ended because": ""}
     return table("Routes", columns, rows, most=None)
 
 
-def _left(found: Statistics) -> str:
-    """Say what the source has, and what others hold or may hold: only zero means empty."""
-    if not found.asked:
+def _left(stats: Statistics) -> str:
+    """Describe the messages left at the source, including those that other consumers may hold."""
+    if not stats.asked:
         return ""
-    if found.remaining is None:
+    if stats.remaining is None:
         return _UNKNOWN
-    held = ""
-    if found.unacknowledged:
-        held = f", and {found.unacknowledged:,} held by other consumers"
-    elif found.is_shared:
-        held = ", and what other consumers hold is not known"
-    return f"{found.remaining:,}{held}"
+    suffix = ""
+    if stats.unacknowledged:
+        suffix = f", and {stats.unacknowledged:,} held by other consumers"
+    elif stats.is_shared:
+        suffix = ", and an unknown number held by other consumers"
+    return f"{stats.remaining:,}{suffix}"
 
 
-def _of_route(name: str, found: Statistics) -> list[Part]:
+def _of_route(name: str, stats: Statistics) -> list[Part]:
     parts = []
     fates = [
         (reason, fate, f"{count:,}", REASONS[reason])
         for fate in ("quarantined", "requeued", "rejected")
-        for reason, count in getattr(found, fate).most_common()
+        for reason, count in getattr(stats, fate).most_common()
     ]
     fates += [
         (reason, fate, f"{count:,}", what)
         for reason, fate, count, what in (
-            ("too-large", "left at the source", found.left, _NO_ROOM),
-            ("retention", "missed", found.missed, _RETENTION),
-            ("filter", "passed over", found.unmatched, "the filter does not pass it"),
-            ("hook", "dropped", found.dropped, "the hook returned None"),
-            ("duplicate", "left out", found.duplicates, "the target had its message-id before"),
+            ("too-large", "left at the source", stats.left, _NO_ROOM),
+            ("retention", "missed", stats.missed, _RETENTION),
+            ("filter", "passed over", stats.unmatched, "the filter does not pass it"),
+            ("hook", "dropped", stats.dropped, "the hook returned None"),
+            ("duplicate", "left out", stats.duplicates, "the target had its message-id before"),
         )
         if count
     ]
     if fates:
         columns = {"reason": "", "result": "", "messages": "n", "meaning": ""}
         parts.append(table(f"Not taken: {name}", columns, fates, most=None))
-    if found.losses:
-        rows = [(path, action, f"{n:,}") for (path, action), n in found.losses.most_common()]
+    if stats.losses:
+        rows = [(path, action, f"{n:,}") for (path, action), n in stats.losses.most_common()]
         columns = {"path": "", "action": "", "messages": "n"}
         parts.append(table(f"Changed in translation: {name}", columns, rows, most=None))
     return parts
@@ -124,35 +125,35 @@ def _of_route(name: str, found: Statistics) -> list[Part]:
 
 def migration_json(migration: Migration) -> str:
     """Return the result of a cut-over as JSON; URLs have no credentials."""
-    queues = [_moved(one) for one in migration.moved]
-    found = {"made": facts(), "done": not migration.open(), "queues": queues}
-    found["came"] = [*migration.came]
-    return json.dumps(found, indent=2) + "\n"
+    queues = [_moved(item) for item in migration.moved]
+    report = {"made": facts(), "done": not migration.open(), "queues": queues}
+    report["came"] = [*migration.came]
+    return json.dumps(report, indent=2) + "\n"
 
 
-def _moved(one: Moved) -> dict[str, Any]:
-    counts = one.counts.as_dict()
+def _moved(item: Moved) -> dict[str, Any]:
+    counts = item.counts.as_dict()
     return {
-        "name": one.queue.name,
-        "type": one.queue.kind,
-        "source": str(one.spec.source),
-        "target": str(one.spec.target),
-        "open": one.open(),
-        "received": one.counts.received,
-        "accepted": one.counts.accepted,
-        "aside": one.aside,
-        "left": one.counts.remaining,
-        "held_by_others": one.counts.unacknowledged,
+        "name": item.queue.name,
+        "type": item.queue.kind,
+        "source": str(item.spec.source),
+        "target": str(item.spec.target),
+        "open": item.open(),
+        "received": item.counts.received,
+        "accepted": item.counts.accepted,
+        "aside": item.aside,
+        "left": item.counts.remaining,
+        "held_by_others": item.counts.unacknowledged,
         "losses": counts["losses"],
-        "at_source_before": one.there,
-        "at_target_before": one.before,
-        "at_target_after": one.after,
-        "at_source_after": one.since,
-        "compared": one.sample.total(),
-        "found": one.found,
+        "at_source_before": item.there,
+        "at_target_before": item.before,
+        "at_target_after": item.after,
+        "at_source_after": item.since,
+        "compared": item.sample.total(),
+        "found": item.found,
         "declared": [
             {"kind": step.kind, "name": step.name, "state": step.state, "notes": list(step.notes)}
-            for step in one.steps
+            for step in item.steps
         ],
         "route": counts,
     }
@@ -162,25 +163,25 @@ def migration_html(migration: Migration) -> str:
     """Return the result of a cut-over as a self-contained page, to be signed."""
     moved, left = migration.moved, migration.open()
     whole = len(moved) + len(migration.came)
-    aside = sum(one.aside for one in moved)
-    taken = sum(one.counts.accepted for one in moved)
+    aside = sum(item.aside for item in moved)
+    taken = sum(item.counts.accepted for item in moved)
     head = [
         ("done" if not left else "not done", f"{whole - len(left)} of {whole}", ""),
         ("messages taken", f"{taken:,}", "sound"),
         ("set aside", f"{aside:,}", "error" if aside else ""),
-        ("compared, found", f"{sum(one.found or 0 for one in moved):,}", ""),
+        ("compared, found", f"{sum(item.found or 0 for item in moved):,}", ""),
     ]
     unknown = "not known"
     rows = [
         (
-            one.queue.name,
-            *(f"{n:,}" for n in (one.counts.received, one.counts.accepted, one.aside)),
-            _left(one.counts) or unknown,
-            unknown if one.arrived is None else f"{one.arrived:,}",
-            f"{one.found or 0:,} of {one.sample.total():,}",
-            ("error", "open") if one.queue.name in left else ("sound", "done"),
+            item.queue.name,
+            *(f"{n:,}" for n in (item.counts.received, item.counts.accepted, item.aside)),
+            _left(item.counts) or unknown,
+            unknown if item.arrived is None else f"{item.arrived:,}",
+            f"{item.found or 0:,} of {item.sample.total():,}",
+            ("error", "open") if item.queue.name in left else ("sound", "done"),
         )
-        for one in moved
+        for item in moved
     ]
     numbers = ("received", "taken", "set aside", "left", "arrived", "compared")
     columns = {"queue": "", **dict.fromkeys(numbers, "n"), "state": ""}
@@ -193,22 +194,22 @@ def migration_html(migration: Migration) -> str:
     if left:
         open_ = [(name, text) for name, said in left.items() for text in said]
         parts.append(table("Not accounted for", {"queue": "", "what": ""}, open_, most=None))
-    steps = {(str(step)): step for one in moved for step in one.steps}
+    steps = {(str(step)): step for item in moved for step in item.steps}
     made = [(s.kind, s.name, s.state, "; ".join(s.notes)) for s in steps.values()]
     if made:
         columns = dict.fromkeys(("kind", "name", "state", "what is different"), "")
         parts.append(table("What the target was to have", columns, made, most=None))
-    for one in moved:
-        parts += _of_route(one.spec.name, one.counts)
+    for item in moved:
+        parts += _of_route(item.spec.name, item.counts)
     columns = dict.fromkeys(("name", "role", "date", "signature"), "")
     note = "Whoever signs has read what is not accounted for." if left else ""
     parts.append(table("Signed", columns, [("…", "…", "…", "…")] * 2, note))
     return pages.render(
         "bridge.html",
         title="Cut-over of a RabbitMQ",
-        source=", ".join(sorted({_broker(one.spec.source) for one in moved})),
-        target=", ".join(sorted({_broker(one.spec.target) for one in moved})),
-        profile=", ".join(sorted({profile_of(one.spec) for one in moved})),
+        source=", ".join(sorted({_broker(item.spec.source) for item in moved})),
+        target=", ".join(sorted({_broker(item.spec.target) for item in moved})),
+        profile=", ".join(sorted({profile_of(item.spec) for item in moved})),
         counts=head,
         parts=parts,
     )
