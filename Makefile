@@ -117,7 +117,6 @@ check: setup  ## lint, format, types, layers, workflows and a documentation buil
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(PY) tools/words.py
 	$(PY) -m pytest -q tests/project/test_layers.py
 	$(BIN)/zizmor --offline --quiet .github
 	$(SCHEMA)-workflows .github/workflows/*.yml
