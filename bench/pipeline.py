@@ -26,8 +26,8 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from amqp10msg import Message, Properties, spark
-from amqp10msg.jobs.job import decoded, schema_for_spark
-from amqp10msg.spark._frames import with_errors
+from amqp10msg.jobs.job import decode_column, schema_for_spark
+from amqp10msg.spark._frames import add_error_column
 from bench.harness import SMOKE, Effort, Timing, Timings
 from bench.report import Figure, Floor
 
@@ -250,7 +250,7 @@ def _over(spent: Mapping[str, Spent], name: str, other: str = IDENTITY) -> float
 
 def _made(names: Literal["lean", "all"], wires: Any) -> pa.RecordBatch:
     """Return columns as Spark takes them."""
-    found = decoded(wires, with_errors(names, "variant"), maps="variant")
+    found = decode_column(wires, add_error_column(names, "variant"), maps="variant")
     return found.cast(schema_for_spark(found.schema))
 
 

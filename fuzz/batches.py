@@ -87,7 +87,7 @@ def differs(translator: Translator, given: dict[str, Any]) -> bool:
     """Whether the kernel and the translator differ."""
     found = translator.run(given)
     with plain_rules():
-        expected = translator._one_by_one(given)
+        expected = translator._run_by_row(given)
     for column in found.values():
         column.validate(full=True)
     return any(found[name].to_pylist() != expected[name].to_pylist() for name in expected)

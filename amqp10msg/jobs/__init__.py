@@ -1,19 +1,19 @@
-"""Jobs on any number of messages: files in; typed Parquet, a quarantine and a page about it out.
+"""Batch jobs: read files of messages, write typed Parquet, a quarantine and a report.
 
     from amqp10msg.jobs import Job, run
 
     stats = run("captures/", "typed", Job("decode"))
 
-A job decodes, validates, translates or profiles. `run` does it on this machine, with a process a
-core and without a JVM; `amqp10msg.spark` does the same on a cluster, row for row. One bad message
-is one row in quarantine, with its bytes and with code, clause, offset and text of what is wrong;
-it never ends the job. Needs the extra ``amqp10msg[arrow]``.
+A job decodes, validates, translates or profiles messages. `run` works on this machine, with one
+process per core and without a JVM; `amqp10msg.spark` produces the same rows on a cluster. A bad
+message does not stop the job: it becomes a row in the quarantine, with its bytes and the code,
+clause, offset and text of the error. Needs the extra ``amqp10msg[arrow]``.
 """
 
 from __future__ import annotations
 
 try:
-    import pyarrow as _pyarrow  # noqa: F401  (only to say what is missing)
+    import pyarrow as _pyarrow  # noqa: F401  (only to name the missing package)
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
         f"amqp10msg.jobs needs {_error.name}: pip install 'amqp10msg[arrow]'", name=_error.name

@@ -1,4 +1,4 @@
-"""The page about a job: one file with charts and examples, which needs nothing else."""
+"""The HTML report of a job: one self-contained file with charts and examples."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
 from amqp10msg.validation import validate
 
-# Bars of a chart that a page can show at most.
+# The largest number of bars of a chart, and of labels on its axis.
 _MAX_BARS = 120
 _TICKS = 6
-# Of each rule, messages that are shown byte by byte; of each of them, fields and bytes.
+# Limits of the byte-by-byte examples: messages per rule, messages in total, fields and bytes each.
 EXAMPLES = 2
 _MAX_EXAMPLES = 30
-_MAX_FIELDS, _MAX_OCTETS = 1_000, 2_048
+_MAX_FIELDS, _MAX_BYTES = 1_000, 2_048
 
 
 @attrs.frozen
 class Run:
-    """What a job was, and how long it took.
+    """The job in the title of a report.
 
     Attributes:
         title: the heading.
-        source: what was read.
-        output: where it was written to.
+        source: the input.
+        output: the output folder.
         seconds: elapsed wall-clock time, in s.
-        engine: what ran it; empty where the page need not name it.
-        profile: of the rules or of the translation; empty where the job has none.
+        engine: the name of the engine; empty to leave it out.
+        profile: the profile of rules or of the translation; empty if the job has none.
     """
 
     title: str
@@ -61,13 +61,13 @@ class Run:
 def page(
     run: Run, stats: Stats, *, examples: Sequence[Mapping[str, Any]] = (), quarantine: str = ""
 ) -> str:
-    """Return the page about a job. Needs ``amqp10msg[pages]``.
+    """Return the HTML report of a job. Needs ``amqp10msg[pages]``.
 
     Args:
-        run: what the job was.
-        stats: what it counted.
-        examples: rows of its quarantine, which are shown byte by byte; see `examples_of`.
-        quarantine: where its quarantine is, seen from the page; the page links to it.
+        run: the job and its duration.
+        stats: the counts of the job.
+        examples: quarantined rows to show byte by byte; see `examples_of`.
+        quarantine: the link to the quarantine, relative to the report; empty for no link.
 
     Raises:
         ImportError: Jinja2 is not installed.
@@ -77,34 +77,34 @@ def page(
         ("messages", f"{stats.rows:,}", ""),
         ("good", f"{stats.good:,}", ""),
         ("in quarantine", f"{stats.errors:,}", "error" if stats.errors else ""),
-        ("of messages", _size(stats.octets), ""),
+        ("of messages", _format_size(stats.octets), ""),
         ("seconds", f"{run.seconds:,.1f}" if run.seconds >= 1 else f"{run.seconds:.2g}", ""),
         ("messages a second", f"{stats.rows / seconds:,.0f}", ""),
-        ("a second", _size(round(stats.octets / seconds)), ""),
+        ("a second", _format_size(round(stats.octets / seconds)), ""),
     ]
     if stats.skipped:
         counts.append(("rows without a message", f"{stats.skipped:,}", ""))
     rules = stats.rules_by_frequency()
     order = [code for code, _ in rules]
-    shown = [
+    examples_shown = [
         row
         for row in examples
         if row.get("wire") is not None and row["error_code"] not in {None, UNREADABLE, DAMAGED}
     ]
-    shown.sort(key=lambda row: order.index(row["error_code"]))
-    shown = shown[:_MAX_EXAMPLES]
-    places = [_place(row, at) for at, row in enumerate(shown, 1)]
+    examples_shown.sort(key=lambda row: order.index(row["error_code"]))
+    examples_shown = examples_shown[:_MAX_EXAMPLES]
+    labels = [_example_label(row, index) for index, row in enumerate(examples_shown, 1)]
     trees = [
         parse_tree(row["wire"], violations=validate(row["wire"]), limit=_MAX_FIELDS)
-        for row in shown
+        for row in examples_shown
     ]
     examples_of: dict[str, list[tuple[int, str]]] = {}
-    for number, (row, place) in enumerate(zip(shown, places, strict=True), 1):
-        examples_of.setdefault(row["error_code"], []).append((number, place))
+    for number, (row, label) in enumerate(zip(examples_shown, labels, strict=True), 1):
+        examples_of.setdefault(row["error_code"], []).append((number, label))
     return pages.render(
         "job.html",
         title=run.title,
-        script=bool(shown),
+        script=bool(examples_shown),
         source=run.source,
         output=run.output,
         engine=run.engine,
@@ -120,28 +120,28 @@ def page(
         inspected=f"{run.output}/quarantine",
         parts=list(_parts(stats)),
         each=EXAMPLES,
-        messages=annotated(trees, places, max_octets=_MAX_OCTETS),
+        messages=annotated(trees, labels, max_octets=_MAX_BYTES),
         more=0,
     )
 
 
-def _place(row: Mapping[str, Any], number: int) -> str:
-    """Name an example as commands take it."""
+def _example_label(row: Mapping[str, Any], number: int) -> str:
+    """Return the location ``FILE@OFFSET``, which commands accept, or a number."""
     source = row.get("source")
     return f"Message {number}" if source is None else f"{source}@{row.get('offset') or 0}"
 
 
-def _size(count: int) -> str:
-    """Write a number of bytes in three digits and a unit."""
+def _format_size(count: int) -> str:
+    """Format a number of bytes with three digits and a unit."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:
-            shown = count / size
-            return f"{shown:.{2 if shown < 10 else 1 if shown < 100 else 0}f} {unit}"
+            value = count / size
+            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
     return f"{count} bytes"
 
 
 def _parts(stats: Stats) -> Iterator[Part]:
-    """Yield the parts for which there is something to show."""
+    """Yield the parts of the report for which there are counts."""
     if stats.losses:
         yield _losses(stats)
     if stats.hours:
@@ -155,22 +155,22 @@ def _parts(stats: Stats) -> Iterator[Part]:
 def _losses(stats: Stats) -> Part:
     rows = []
     for path, action, count, reason in stats.lost():
-        shown = ("drift", action) if action.endswith("for good") else action
-        rows.append((path, shown, f"{count:,}", reason))
-    note = "What the translated messages lack, or have in another form."
+        action_cell = ("drift", action) if action.endswith("for good") else action
+        rows.append((path, action_cell, f"{count:,}", reason))
+    note = "Values that the translated messages lack, or have in another form."
     columns = {"path": "", "action": "", "messages": "n", "why": ""}
     return table("Lost in translation", columns, rows, note)
 
 
 def _hours(stats: Stats) -> Part:
-    """Draw messages over time, several hours a bar where there are many."""
+    """Chart messages over time; a bar is several hours if the time span is long."""
     first, last = min(stats.hours), max(stats.hours)
     step = max(1, -(-(last - first + 1) // _MAX_BARS))
     counts = [0] * ((last - first) // step + 1)
     for hour, count in stats.hours.items():
         counts[(hour - first) // step] += count
     ticks = {index * len(counts) // _TICKS for index in range(_TICKS)}
-    moments = [_moment(first + index * step) for index in range(len(counts))]
+    moments = [_format_hour(first + index * step) for index in range(len(counts))]
     bars = [
         Bar(count, moment, moment if index in ticks else "")
         for index, (count, moment) in enumerate(zip(counts, moments, strict=True))
@@ -187,8 +187,8 @@ def _columns(bars: list[Bar], note: str) -> tuple[Any, ...]:
     return columns(bars, note, WIDE), columns(bars, note, SLIM)
 
 
-def _moment(hour: int) -> str:
-    """Write an hour since the Unix epoch as a date, also outside of what datetime can hold."""
+def _format_hour(hour: int) -> str:
+    """Format an hour since the Unix epoch as a date, or as a number if datetime overflows."""
     try:
         moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(hours=hour)
     except OverflowError:
@@ -200,21 +200,21 @@ def _sizes(stats: Stats) -> Part:
     bars = []
     for bits in range(min(stats.sizes), max(stats.sizes) + 1):
         label = f"{1 << (bits - 1):,} to {(1 << bits) - 1:,} bytes"
-        bars.append(Bar(stats.sizes.get(bits, 0), label, _power(bits - 1)))
+        bars.append(Bar(stats.sizes.get(bits, 0), label, _format_power(bits - 1)))
     if len(bars) == 1:
         return Part("Sizes of messages", f"Each message has {bars[0].text}.")
     note = "Messages by size in bytes, from each power of two up."
     return Part("Sizes of messages", note, _columns(bars, note))
 
 
-def _power(exponent: int) -> str:
-    """Write a power of two with a binary prefix, as in ``16 Ki``."""
+def _format_power(exponent: int) -> str:
+    """Format a power of two with a binary prefix, as in ``16 Ki``."""
     thousands = min(exponent // 10, 4)
     return f"{1 << exponent - 10 * thousands}{('', ' Ki', ' Mi', ' Gi', ' Ti')[thousands]}"
 
 
 def _types(stats: Stats) -> Part:
-    """Show the types of the values of each property, and how they divide if there are several."""
+    """Show the value types of each property, and their shares if there are several."""
     listed = [
         (section, key, types)
         for section, keys in sorted(stats.types.items())
@@ -225,21 +225,23 @@ def _types(stats: Stats) -> Part:
     for section, key, types in listed:
         if (section, key) in drifting:
             total.update(types)
-    colors = {name: min(at, COLORS - 1) for at, (name, _) in enumerate(total.most_common())}
+    colors = {name: min(index, COLORS - 1) for index, (name, _) in enumerate(total.most_common())}
 
     def row(section: str, key: str, types: Counter[str]) -> tuple[Any, ...]:
-        common = types.most_common()
-        said = ", ".join(f"{name} {count:,}" for name, count in common)
+        by_frequency = types.most_common()
+        summary = ", ".join(f"{name} {count:,}" for name, count in by_frequency)
         if not drifting:
-            return section.replace("_", "-"), key, said
+            return section.replace("_", "-"), key, summary
         if (section, key) not in drifting:
-            return section.replace("_", "-"), key, said, ""
-        mix = proportions([(f"c{colors[name]}", count) for name, count in common], least=LEAST)
-        return section.replace("_", "-"), key, ("drift", said), mix
+            return section.replace("_", "-"), key, summary, ""
+        mix = proportions(
+            [(f"c{colors[name]}", count) for name, count in by_frequency], least=LEAST
+        )
+        return section.replace("_", "-"), key, ("drift", summary), mix
 
     note = f"{len(drifting):,} of {len(listed):,} properties have more than one type."
     columns = {"section": "", "property": "", "messages by type": ""}
     if drifting:
         columns["share of each"] = "mix"
-    rows = (row(*one) for one in listed)
+    rows = (row(*property_types) for property_types in listed)
     return table("Types of properties", columns, rows, note, legend=list(colors.items()))

@@ -1,6 +1,7 @@
-"""Input files: which there are, their parts, and reading them; options of that by name.
+"""The input of a job: list its files, split them into parts, and read a part as Arrow batches.
 
-Whole jobs have the workers open their input: what is distributed are the parts, not the messages.
+The driver sends descriptions of parts to the workers, not messages: each worker opens the files
+of its parts. The functions that parse reader options by name are here, too.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from amqp10msg.files import Record, recognition, stores
 from amqp10msg.files.recognition import decode_whole
 from amqp10msg.files.stores import State, UnknownStoreError
 from amqp10msg.jobs import parquet
-from amqp10msg.jobs.manifest import listed_below
+from amqp10msg.jobs.manifest import list_committed_files
 from amqp10msg.jobs.parquet import PARQUET, Rows, SchemasError
 from amqp10msg.sections import moment_of
 from amqp10msg.wire.errors import DecodeError
@@ -49,115 +50,121 @@ MESSAGES = pa.schema(
         ("fault", pa.string()),
     ]
 )
-# A record has what is between the source and the fault under the same names.
-_OF_RECORD = attrgetter(*MESSAGES.names[1:-1])
-# A batch ends with the first of these.
+# A record's attributes have the names of the columns between `source` and `fault`.
+_RECORD_FIELDS = attrgetter(*MESSAGES.names[1:-1])
+# A batch is complete when it reaches either limit.
 _BATCH_ROWS = 8_192
-_BATCH_OCTETS = 16 << 20
-#: In a fault: the file is damaged there, and messages after that place are missing.
+_BATCH_BYTES = 16 << 20
+#: Marks a fault after which the rest of the file is unreadable: later messages are missing.
 REST_UNREAD = "what follows is not read"
-#: In a fault: the file is damaged there, and messages may be missing, but reading went on.
+#: Marks a fault that the reader skipped: messages may be missing at this offset only.
 SKIPPED = "messages may be missing here"
 _PROTOCOLS = ("1.0", "0-9-1")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-#: Bytes of a part of a file of messages.
-RANGE_OCTETS = 128 << 20
-# Bytes of a part of Parquet, as they are in memory: a task of a second or less.
-_PART_OCTETS = 64 << 20
+#: Default size of a range of a message file, in bytes.
+RANGE_BYTES = 128 << 20
+# Size of a Parquet part, in uncompressed bytes: reading it takes a second or less.
+_PARQUET_PART_BYTES = 64 << 20
 
 
 class OnlySparkError(ValueError):
-    """Input that Spark alone can read."""
+    """The input can be read only by Spark, not by the local engine."""
 
 
-def files_of(source: str) -> list[str]:
-    """List files: those below folders, without hidden and unfinished ones, in order.
+def list_files(source: str) -> list[str]:
+    """List the input files in order, recursively, without hidden and unfinished files.
 
-    Of a folder of a store that a job has made, those that the job lists.
+    In the output folder of a job in an object store, only committed files are listed.
 
     Raises:
-        OnlySparkError: it is a URL of a file system of Spark.
+        OnlySparkError: the URL has a scheme that only Spark can read, such as ``hdfs``.
     """
     try:
-        listed = listed_below(source)
+        listed = list_committed_files(source)
         return stores.files_of(source) if listed is None else listed
     except UnknownStoreError as error:
-        said = f"{error}: only Spark reads other file systems than this machine's"
-        raise OnlySparkError(f"{source}: {said}") from None
+        message = f"{error}: only Spark reads file systems other than this machine's"
+        raise OnlySparkError(f"{source}: {message}") from None
 
 
 def is_parquet(source: str) -> bool:
-    """Return whether a file is, or a folder holds, Parquet."""
+    """Return True for a Parquet file, or for a folder with at least one."""
     if source.endswith(".parquet"):
         return True
     if stores.is_url(source):
-        return any(stores.name_of(path).suffix == ".parquet" for path in files_of(source))
-    given = source.removeprefix("file://")
-    path = Path(given)
+        return any(stores.name_of(path).suffix == ".parquet" for path in list_files(source))
+    local = source.removeprefix("file://")
+    path = Path(local)
     if path.is_file():
         with path.open("rb") as file:
             return file.read(len(recognition.PARQUET)) == recognition.PARQUET
     is_folder = path.is_dir()
     return any(
-        part.endswith(".parquet")
-        for one in map(Path, stores.found_files(given))
-        for part in (one.relative_to(path) if is_folder else one).parts
+        name.endswith(".parquet")
+        for file in map(Path, stores.found_files(local))
+        for name in (file.relative_to(path) if is_folder else file).parts
     )
 
 
-#: What one task reads.
+#: The ranges that one task reads.
 Part = tuple[files.Range, ...]
-# What opening a file costs, in bytes that could be read in the meantime.
-_OPENING = 64 << 10
+# Cost of opening a file, as the number of bytes that could be read in the same time.
+_OPEN_COST_BYTES = 64 << 10
 
 
-def packed(ranges: Iterable[tuple[files.Range, int]], most: int) -> list[Part]:
-    """Put ranges, given with their sizes, together to parts that have up to `most` bytes.
+def pack_ranges(ranges: Iterable[tuple[files.Range, int]], max_bytes: int) -> list[Part]:
+    """Group consecutive `(range, size)` pairs into parts of at most `max_bytes`.
 
-    Their order stays, and a larger range is a part of its own.
+    The order is kept. A range larger than `max_bytes` becomes a part by itself.
     """
     parts: list[Part] = []
-    held: list[files.Range] = []
-    room = most
-    for found, octets in ranges:
-        cost = octets + _OPENING
-        if held and cost > room:
-            parts.append(tuple(held))
-            held, room = [], most
-        held.append(found)
-        room -= cost
-    if held:
-        parts.append(tuple(held))
+    current: list[files.Range] = []
+    remaining = max_bytes
+    for item, size in ranges:
+        cost = size + _OPEN_COST_BYTES
+        if current and cost > remaining:
+            parts.append(tuple(current))
+            current, remaining = [], max_bytes
+        current.append(item)
+        remaining -= cost
+    if current:
+        parts.append(tuple(current))
     return parts
 
 
-def ranges_of(
-    states: Mapping[str, State], form: str | None, octets: int
+def split_files(
+    states: Mapping[str, State], form: str | None, range_bytes: int
 ) -> Iterator[tuple[files.Range, int]]:
-    """Divide files of messages into ranges of this many bytes; yield each with its size.
+    """Split message files into ranges of about `range_bytes`; yield each with its size in bytes.
 
-    A file that is not of its form is a range, too: reading it gives a row that says so.
+    A file that is not in the format `form` becomes one range; reading it yields a row with the
+    fault.
     """
 
-    def look(path: str) -> list[files.Range]:
-        return files.ranges(path, form, octets=octets, keep_unusable=True)
+    def divide(path: str) -> list[files.Range]:
+        return files.ranges(path, form, octets=range_bytes, keep_unusable=True)
 
-    for state, ranges in zip(states.values(), stores.of_each(look, [*states]), strict=True):
-        for found in ranges:
-            # What is open is one file to its end; of a store, each request finds what is there.
-            at_once = not stores.is_url(found.path) or state.size <= stores.AT_ONCE
-            size = min(found.stop, state.size) - found.start
-            if len(ranges) > 1 or not at_once:
-                yield attrs.evolve(found, identity=state.identity, size=state.size), size
+    for state, ranges in zip(states.values(), stores.of_each(divide, [*states]), strict=True):
+        for item in ranges:
+            # A single range of a local file, or of a small object, is read through one open handle
+            # and needs no identity. Otherwise each open may see a replaced file.
+            can_stay_open = not stores.is_url(item.path) or state.size <= stores.AT_ONCE
+            size = min(item.stop, state.size) - item.start
+            if len(ranges) > 1 or not can_stay_open:
+                yield attrs.evolve(item, identity=state.identity, size=state.size), size
             else:
-                yield found, size
+                yield item, size
 
 
 @attrs.frozen
 class Input:
-    """Input of a job that any process can open.
+    """The input of a job, as parts that any process can open and read in parallel.
 
-    Its parts, of several ranges where files are small, can be read side by side.
+    Attributes:
+        names: the columns.
+        parts: groups of ranges; small files share a part.
+        octets: the size of all files, in bytes.
+        rows: the common schema of Parquet input; None for message files.
     """
 
     names: list[str]
@@ -166,61 +173,67 @@ class Input:
     rows: Rows | None = None
 
 
-def input_of(
+def find_input(
     source: str, form: str | None, size_of_part: Callable[[int], int] | None = None
 ) -> Input:
-    """Find the input of a job.
+    """List the files of `source` and split them into parts.
 
-    `size_of_part` gives how many bytes a part should have, for as many as there are in all; where
-    None it is as is best for Spark.
+    Args:
+        source: a file, a folder or a pattern.
+        form: the file format; None to recognise it.
+        size_of_part: maps the total size to the size of a part, both in bytes; None for the size
+            that suits Spark.
 
     Raises:
-        OnlySparkError: it is not for one machine, or its columns differ in type.
+        OnlySparkError: the file system is Spark's, or the columns of the files differ in type.
         FileNotFoundError: there is no such file.
-        ValueError: a file is not of its form, or the form cannot be recognised.
-        OSError: a file cannot be read; of Parquet, none is whole.
+        ValueError: a file is not in the format `form`, or its format is not recognised.
+        OSError: a file cannot be read, or no Parquet file is intact.
     """
     wants_parquet = form == PARQUET or (form is None and is_parquet(source))
-    paths = files_of(source)
+    paths = list_files(source)
     if not paths:
-        said = "there is no such file, or the folder is empty"
-        raise FileNotFoundError(errno.ENOENT, said, source)
+        message = "no such file, or the folder is empty"
+        raise FileNotFoundError(errno.ENOENT, message, source)
     states = stores.states_of(paths)
-    octets = sum(state.size for state in states.values())
-    size = RANGE_OCTETS if size_of_part is None else size_of_part(octets)
+    total_bytes = sum(state.size for state in states.values())
+    size = RANGE_BYTES if size_of_part is None else size_of_part(total_bytes)
     if not wants_parquet:
-        return Input(MESSAGES.names, packed(ranges_of(states, form, size), size), octets)
-    most, folder = min(size, _PART_OCTETS), stores.folder_of(source)
+        return Input(
+            MESSAGES.names, pack_ranges(split_files(states, form, size), size), total_bytes
+        )
+    part_bytes, folder = min(size, _PARQUET_PART_BYTES), stores.folder_of(source)
     try:
-        rows, found = parquet.table_of(paths, folder, most)
+        rows, sized_ranges = parquet.table_of(paths, folder, part_bytes)
     except SchemasError as error:
         raise OnlySparkError(f"{error}: only Spark reads them") from None
-    ranges = ((_of_parquet(one, states[one.path]), size) for one, size in found)
-    return Input(list(rows.schema.names), packed(ranges, most), octets, rows)
+    ranges = ((_with_identity(item, states[item.path]), size) for item, size in sized_ranges)
+    return Input(list(rows.schema.names), pack_ranges(ranges, part_bytes), total_bytes, rows)
 
 
-def _of_parquet(found: files.Range, state: State) -> files.Range:
-    """Return a range with what tells its file, which does not grow, from others."""
-    changed = 0 if stores.is_url(found.path) else state.changed
-    return attrs.evolve(found, identity=state.identity, size=state.size, changed=changed)
+def _with_identity(row_groups: files.Range, state: State) -> files.Range:
+    """Add the identity of the file, so that a replaced file is detected when it is read."""
+    changed = 0 if stores.is_url(row_groups.path) else state.changed
+    return attrs.evolve(row_groups, identity=state.identity, size=state.size, changed=changed)
 
 
-#: Files whose columns are looked at before a job begins, at most.
-_LOOKED_AT = 100
+#: `input_columns` checks the input before a job only if it has at most this many files.
+_MAX_FILES_TO_CHECK = 100
 
 
-def columns_of(source: str, form: str | None) -> list[str] | None:
-    """Return the columns of the input of a job, to refuse one that cannot be done before it begins.
+def input_columns(source: str, form: str | None) -> list[str] | None:
+    """Return the column names of the input, to reject an impossible job before it starts.
 
-    None where only Spark, or the job itself, can tell.
+    None if the columns are not known yet: only Spark can read the input, it cannot be read, or it
+    has more than `_MAX_FILES_TO_CHECK` files.
     """
     try:
         if form != PARQUET and not (form is None and is_parquet(source)):
             return list(MESSAGES.names)
-        paths = files_of(source)
-        if not 0 < len(paths) <= _LOOKED_AT:
+        paths = list_files(source)
+        if not 0 < len(paths) <= _MAX_FILES_TO_CHECK:
             return None
-        rows, _ = parquet.table_of(paths, stores.folder_of(source), _PART_OCTETS)
+        rows, _ = parquet.table_of(paths, stores.folder_of(source), _PARQUET_PART_BYTES)
     except (OnlySparkError, SchemasError, OSError, ValueError):
         return None
     return list(rows.schema.names)
@@ -228,9 +241,16 @@ def columns_of(source: str, form: str | None) -> list[str] | None:
 
 @attrs.frozen
 class Filters:
-    """Which records of a file become rows; what could not be read always does.
+    """Conditions that a record must meet to become a row; None means no condition.
 
-    The times are in microseconds since the Unix epoch; None stands for all.
+    Records that could not be read always become rows.
+
+    Attributes:
+        protocol: ``1.0`` or ``0-9-1``.
+        address: the address of the link or queue.
+        since: the earliest capture time, in microseconds since the Unix epoch.
+        until: the capture time to stop before, in microseconds since the Unix epoch.
+        selector: a filter expression on the message.
     """
 
     protocol: str | None = None
@@ -241,7 +261,7 @@ class Filters:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Filters:
-        """Read the options of a data source."""
+        """Parse the filter options of a data source."""
         protocol, selector = options.get("protocol"), options.get("selector")
         if protocol not in {None, *_PROTOCOLS}:
             raise ValueError(f"{protocol!r} is not a protocol: use {' or '.join(_PROTOCOLS)}")
@@ -254,7 +274,7 @@ class Filters:
         )
 
     def admits(self, record: Record) -> bool:
-        """Return whether a record is selected."""
+        """Return True if a record meets all conditions, or could not be read."""
         if record.fault:
             return True
         if self.protocol not in {None, record.protocol}:
@@ -270,7 +290,7 @@ class Filters:
         try:
             return self.selector.matches(decode_whole(record.wire))
         except DecodeError:
-            return True  # it cannot be read, and is reported later
+            return True  # the job quarantines it
 
 
 def _time(options: Mapping[str, str], name: str) -> int | None:
@@ -281,13 +301,20 @@ def _time(options: Mapping[str, str], name: str) -> int | None:
         return (moment_of(text) - _EPOCH) // datetime.timedelta(microseconds=1)
     except ValueError:
         raise ValueError(
-            f"{name} is {text!r}, and must be a time of ISO 8601, such as 2026-01-31T12:00:00Z"
+            f"{name} must be an ISO 8601 time such as 2026-01-31T12:00:00Z, got {text!r}"
         ) from None
 
 
 @attrs.frozen
 class Reading:
-    """How parts are read: of Parquet, as rows of these columns."""
+    """Reads parts as Arrow batches.
+
+    Attributes:
+        max_size: the largest message, in bytes.
+        filters: the records to keep.
+        limits: bounds on decompression.
+        rows: the common schema of Parquet input; None for message files.
+    """
 
     max_size: int
     filters: Filters
@@ -296,59 +323,60 @@ class Reading:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Reading:
-        """Read the options of a data source."""
-        most = DEFAULT_LIMITS
+        """Parse the reader options of a data source."""
+        default = DEFAULT_LIMITS
         return cls(
-            number_of(options, "maxSize", files.MAX_SIZE, "bytes"),
+            positive_option(options, "maxSize", files.MAX_SIZE, "bytes"),
             Filters.of(options),
             Limits(
-                expansion=number_of(options, "expansion", most.expansion, "times"),
-                zero_width=number_of(options, "zeroWidth", most.zero_width, "records"),
+                expansion=positive_option(options, "expansion", default.expansion, "times"),
+                zero_width=positive_option(options, "zeroWidth", default.zero_width, "records"),
             ),
         )
 
     def batches(
         self, part: Part, guard: Callable[[Part], AbstractContextManager[Any]] = nullcontext
     ) -> Iterator[pa.RecordBatch]:
-        """Read a part: rows of `MESSAGES`, or of `rows` where it is Parquet.
+        """Yield the rows of a part: the columns of `MESSAGES`, or of `rows` for Parquet.
 
-        Each range is read within `guard`, to name the file that could not be read.
+        Each range is read within the context manager `guard`, which can add the path to errors.
 
         Raises:
-            ReplacedError: a file was replaced after it was divided; rows of both were given.
+            ReplacedError: a file was replaced since it was split; batches that were already yielded
+                may mix rows of both files.
         """
-        for one in part:
-            with guard((one,)):
-                is_free = not one.identity and not stores.is_url(one.path)
-                before = stores.state_of(one.path) if is_free else None
+        for item in part:
+            with guard((item,)):
+                is_local_whole_file = not item.identity and not stores.is_url(item.path)
+                state_before = stores.state_of(item.path) if is_local_whole_file else None
                 if self.rows is None:
-                    yield from self._range(one)
+                    yield from self._range(item)
                 else:
-                    yield from parquet.batches(one, self.rows, self.limits)
-                if one.identity:
-                    # Of a file that was replaced, parts of both would be in the output.
-                    stores.check_same(one.path, one.identity, one.size, one.changed)
-                elif before is not None:
-                    stores.check_whole(one.path, before)
+                    yield from parquet.batches(item, self.rows, self.limits)
+                if item.identity:
+                    # Otherwise the output would mix rows of the old and the new file.
+                    stores.check_same(item.path, item.identity, item.size, item.changed)
+                elif state_before is not None:
+                    stores.check_whole(item.path, state_before)
 
     def _range(self, part: files.Range) -> Iterator[pa.RecordBatch]:
         rows: list[tuple[Any, ...]] = []
-        octets = 0
+        size = 0
         source = readable(part.path)
         records = self._records(part)
         if self.filters != Filters():
             records = filter(self.filters.admits, records)
         for record in records:
-            rows.append((source, *_OF_RECORD(record), _fault_of(record)))
-            octets += len(record.wire or b"") + len(record.payload or b"")
-            if len(rows) >= _BATCH_ROWS or octets >= _BATCH_OCTETS:
+            rows.append((source, *_RECORD_FIELDS(record), _fault_of(record)))
+            size += len(record.wire or b"") + len(record.payload or b"")
+            if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
                 yield _batch(rows)
-                rows, octets = [], 0
+                rows, size = [], 0
         if rows:
             yield _batch(rows)
 
     def _records(self, part: files.Range) -> Iterator[Record]:
-        """Read a range; a file of which nothing (more) can be read ends with a fault."""
+        """Read a range; if the file becomes unreadable, the last record has the fault."""
         try:
             yield from files.read(
                 part.path,
@@ -364,11 +392,11 @@ class Reading:
 
 
 def _fault_of(record: Record) -> str | None:
-    """Return the fault, with the words by which a job knows that messages are missing."""
-    words = REST_UNREAD if record.ends else SKIPPED if record.skips else ""
-    if not words or words in record.fault:
+    """Return the fault, marked with `REST_UNREAD` or `SKIPPED` if messages are missing."""
+    suffix = REST_UNREAD if record.ends else SKIPPED if record.skips else ""
+    if not suffix or suffix in record.fault:
         return record.fault or None
-    return f"{record.fault}; {words}"
+    return f"{record.fault}; {suffix}"
 
 
 def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
@@ -379,40 +407,40 @@ def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     )
 
 
-# Options by name, as data sources have them.
+# Options of data sources, by name.
 
-#: How files of messages are read.
+#: Names of the options for reading message files.
 READING = (
     *("rangeBytes", "maxSize", "expansion", "zeroWidth"),
     *("protocol", "address", "since", "until", "selector"),
 )
 
 
-def refuse_unknown(options: Mapping[str, str], known: Iterable[str]) -> None:
-    """Refuse options that nothing would read, whatever their case."""
-    names = {name.lower() for name in known}
+def reject_unknown_options(options: Mapping[str, str], allowed: Iterable[str]) -> None:
+    """Raise ValueError for an option that is not in `allowed`, ignoring case."""
+    names = {name.lower() for name in allowed}
     for name in options:
         if name.lower() not in names:
-            raise ValueError(f"unknown option {name!r}: use {', '.join(known)}")
+            raise ValueError(f"unknown option {name!r}: use {', '.join(allowed)}")
 
 
-def number_of(options: Mapping[str, str], name: str, default: int, unit: str) -> int:
-    """Return an option that is a number of at least 1."""
+def positive_option(options: Mapping[str, str], name: str, default: int, unit: str) -> int:
+    """Parse an option that must be an integer of 1 or more; `unit` is for the error."""
     text = str(options.get(name, default))
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{name} is {text!r}, and must be a number of {unit}, 1 or more")
+        raise ValueError(f"{name} must be a number of {unit}, 1 or more, got {text!r}")
     return int(text)
 
 
-def flag_of(options: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Return an option that is true or false."""
+def bool_option(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Parse an option that must be ``true`` or ``false``."""
     text = options.get(name, str(default)).lower()
     if text not in {"true", "false"}:
-        raise ValueError(f"{name} is true or false, not {text!r}")
+        raise ValueError(f"{name} must be true or false, got {text!r}")
     return text == "true"
 
 
-def shared(names: Iterable[str], others: Iterable[str]) -> list[str]:
-    """Return the names that are among the others, too; SQL does not tell cases apart."""
-    known = {name.lower() for name in others}
-    return [name for name in names if name.lower() in known]
+def common_names(names: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Return the `names` that are also in `others`, ignoring case as SQL does."""
+    lowered = {name.lower() for name in others}
+    return [name for name in names if name.lower() in lowered]

@@ -1,6 +1,7 @@
-"""A job of the pipeline on one batch: decoded, judged or translated, and what is counted of it.
+"""Run a job on one Arrow batch: decode, validate, translate or profile its messages.
 
-The good rows and the quarantined ones, of types that Spark takes, too.
+The result is a batch of good rows, a batch of quarantined rows, and counts. The columns have types
+that Spark supports, too.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from array import array as numbers
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain
 from typing import Any, ClassVar, cast
 
 import attrs
@@ -18,7 +20,7 @@ from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.files.recognition import advice
 from amqp10msg.jobs._stats import MAPS, Stats
-from amqp10msg.jobs.inputs import REST_UNREAD, SKIPPED, shared
+from amqp10msg.jobs.inputs import REST_UNREAD, SKIPPED, common_names
 from amqp10msg.jobs.parquet import FAULT, OFFSET, SOURCE, UNREAD
 from amqp10msg.jobs.translating import BASIC, Translator
 from amqp10msg.message import Message
@@ -30,14 +32,16 @@ from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 from amqp10msg.wire.reprs import encodable
 
-#: What a job can do.
+#: The kinds of jobs.
 KINDS = ("decode", "validate", "translate", "profile")
+#: Error code of a row that the input format could not deliver as a message.
 UNREADABLE = "unreadable-input"
-#: A file ends there for the reader; how many messages are missing is unknown.
+#: Error code of a damaged file, from which an unknown number of messages is missing.
 DAMAGED = "damaged-file"
+#: Error code of a message of the other AMQP version.
 OTHER_PROTOCOL = "other-protocol"
 
-#: What the quarantine says of a message, after the columns that say where it came from.
+#: Columns of the quarantine, after those that locate the message in the input.
 QUARANTINE = pa.schema(
     [
         ("wire", pa.binary()),
@@ -49,15 +53,15 @@ QUARANTINE = pa.schema(
         ("error_text", pa.string()),
     ]
 )
-# Where a message came from, where the input has no such columns.
-_PLACE = [pa.field("source", pa.string()), pa.field("offset", pa.int64())]
+# Columns that locate a message if the input has none: the file and the row number.
+_LOCATION_FIELDS = [pa.field("source", pa.string()), pa.field("offset", pa.int64())]
 _TIME = pa.timestamp("us", "UTC")
-# Good rows, and those for the quarantine.
+# (good rows, quarantined rows)
 _Rows = tuple[pa.RecordBatch, pa.RecordBatch]
-_MESSAGE = ("wire", "content_header", "payload", "fault")
-# What matches the fault of a file of which messages are missing.
-_DAMAGE = f"{REST_UNREAD}|{SKIPPED}|{UNREAD}"
-#: The columns that say why a message could not be decoded.
+_MESSAGE_COLUMNS = ("wire", "content_header", "payload", "fault")
+# Matches faults after which messages are missing.
+_DAMAGE_PATTERN = f"{REST_UNREAD}|{SKIPPED}|{UNREAD}"
+#: Columns with the reason why a message could not be decoded.
 ERRORS = ("error_code", "error_clause", "error_offset")
 
 _VIOLATIONS = pa.list_(
@@ -72,33 +76,34 @@ _VIOLATIONS = pa.list_(
         ]
     )
 )
-# Types of the columns that are read.
-_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
-_TEXTS = (
+# Tests for the Arrow types that input columns may have.
+_IS_BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+_IS_TEXT = (
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null),
     lambda kind: pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type),
 )
-#: What `validate` says of a message.
+#: Columns that a validate job adds.
 VALIDATED = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS)])
 
 
 @attrs.frozen
 class Job:
-    """One job, which goes to the workers as it is.
+    """Describes one job. It is sent to the workers unchanged.
 
     Attributes:
         kind: one of `KINDS`.
         column: the column of the encoded messages.
-        columns: for ``decode``, the columns wanted, as for `amqp10msg.columns.decode`, with
-            ``error``, which is null in good rows; where None all but ``section_offsets``, which say
-            nothing without ``wire``.
-        profile: the rules for ``validate`` (and for ``decode``, where None judges by none), the
-            profile of translation for ``translate``.
-        to: for ``translate``, ``1.0`` or ``0-9-1``.
-        circumstances: for ``translate``, what a broker's result depends on besides the message.
+        columns: for ``decode``, the output columns, as in `amqp10msg.columns.decode`, including
+            ``error``, which is null in good rows. None for all except ``section_offsets``, which
+            are useless without ``wire``.
+        profile: for ``validate``, the rules; for ``decode``, the rules, or None to skip validation;
+            for ``translate``, the translation profile.
+        to: for ``translate``, the target protocol: ``1.0`` or ``0-9-1``.
+        circumstances: for ``translate``, the facts besides the message on which a broker's
+            translation depends.
     """
 
-    #: The names of what `as_options` writes.
+    #: Names of the options that `as_options` writes.
     OPTIONS: ClassVar = ("job", *names_in_spark(JobOptions))
 
     kind: str
@@ -110,7 +115,7 @@ class Job:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Job:
-        """Return the job that `as_options` wrote.
+        """Return the job that the options of `as_options` describe.
 
         Raises:
             ValueError: an option is not a number.
@@ -119,29 +124,29 @@ class Job:
 
     @property
     def profile_used(self) -> str:
-        """The profile that messages are judged or translated by; empty where there is none."""
+        """The profile for validation or translation, or its default; empty if the job uses none."""
         return self.profile or {"validate": "oasis", "translate": "lossless"}.get(self.kind, "")
 
     @classmethod
-    def of(cls, kind: str, given: JobOptions) -> Job:
-        """Return the job of a kind with these options."""
+    def of(cls, kind: str, options: JobOptions) -> Job:
+        """Return the job of this kind with the options."""
         return cls(
             kind,
-            given.column,
-            given.columns,
-            given.profile,
-            given.to,
-            Circumstances(given.user or None, given.stream_offset),
+            options.column,
+            options.columns,
+            options.profile,
+            options.to,
+            Circumstances(options.user or None, options.stream_offset),
         )
 
     def as_options(self) -> dict[str, str]:
-        """Write the job as options of a data source.
+        """Return the job as options of a Spark data source.
 
         Raises:
-            ValueError: its circumstances are others than options can say.
+            ValueError: the circumstances include a field that has no option.
         """
-        given = self.circumstances
-        if given != Circumstances(given.user, given.stream_offset):
+        circumstances = self.circumstances
+        if circumstances != Circumstances(circumstances.user, circumstances.stream_offset):
             raise ValueError(
                 "a job on Spark supports only the circumstances user and stream_offset: run a job "
                 "with other circumstances on the local engine, or use spark.translate"
@@ -151,8 +156,8 @@ class Job:
             columns=self.columns,
             profile=self.profile,
             to=self.to,
-            user=given.user or "",  # an empty one is said, too: it is not the default
-            stream_offset=given.stream_offset,
+            user=circumstances.user or "",  # empty means no user, which differs from the default
+            stream_offset=circumstances.stream_offset,
         )
         return {"job": self.kind, **to_spark(options)}
 
@@ -160,99 +165,107 @@ class Job:
         """Check that the job can run on input with these columns.
 
         Raises:
-            ValueError: it cannot; the message says why.
+            ValueError: the job is invalid, or does not fit the columns.
         """
         if self.kind not in KINDS:
             raise ValueError(f"unknown job {self.kind!r}: use {', '.join(KINDS)}")
-        for name in ("content_header", "payload") if self._takes_basic else (self.column,):
+        for name in ("content_header", "payload") if self._reads_basic else (self.column,):
             if name not in names:
-                how = (
-                    "" if self._takes_basic else "; name that of the messages: --column, or column"
+                hint = (
+                    ""
+                    if self._reads_basic
+                    else "; select the message column with --column or column"
                 )
-                raise ValueError(f"there is no column {name!r}: there are {', '.join(names)}{how}")
+                raise ValueError(
+                    f"no column {name!r} in the input: it has {', '.join(names)}{hint}"
+                )
         profile = self.profile
         if self.kind == "translate":
             Translator(self.to, self.profile_used)
         elif profile is not None and profile not in validation.PROFILES:
-            known = ", ".join(validation.PROFILES.names)
-            raise ValueError(f"unknown profile {profile!r}: use {known}")
+            allowed = ", ".join(validation.PROFILES.names)
+            raise ValueError(f"unknown profile {profile!r}: use {allowed}")
         if self.kind == "decode":
-            made = arrow.schema_of(self._wanted()).names
-            if {*made} <= {*ERRORS}:
-                raise ValueError("good rows have no columns of errors: name other columns, too")
-            self._refuse(names, made, "a decoded one")
+            decoded = arrow.schema_of(self._decoded_columns()).names
+            if {*decoded} <= {*ERRORS}:
+                raise ValueError("good rows have no error columns: select other columns, too")
+            self._reject_clash(names, decoded, "of the decoded message")
         elif self.kind == "validate":
-            self._refuse(names, VALIDATED.names, "one of the output")
-        self._refuse(names, QUARANTINE.names, "one of the quarantine")
+            self._reject_clash(names, VALIDATED.names, "of the output")
+        self._reject_clash(names, QUARANTINE.names, "of the quarantine")
 
     def check_types(self, schema: pa.Schema) -> None:
-        """Check that the columns of the messages have bytes in them, and that of faults has text.
+        """Check that message columns are binary, and the column ``fault``, if any, is text.
 
         Args:
-            schema: of Parquet, as it is read.
+            schema: the schema of Parquet input.
 
         Raises:
-            ValueError: one has none.
+            ValueError: a column has another type.
         """
-        wanted = dict.fromkeys(
-            ("content_header", "payload") if self._takes_basic else (self.column,),
+        descriptions = dict.fromkeys(
+            ("content_header", "payload") if self._reads_basic else (self.column,),
             "the bytes of messages",
         )
         if "fault" in schema.names:
-            wanted["fault"] = "text that says why a row holds no message; or rename it"
-        for name, what in wanted.items():
-            kind = schema.field(name).type
-            taken = _TEXTS if name == "fault" else _BYTES
-            if not any(is_taken(kind) for is_taken in taken):
-                raise ValueError(f"the column {name!r} has {kind} in it, and must have {what}")
+            descriptions["fault"] = (
+                "text: the reason why a row has no message; or rename the column"
+            )
+        for name, description in descriptions.items():
+            arrow_type = schema.field(name).type
+            predicates = _IS_TEXT if name == "fault" else _IS_BINARY
+            if not any(accepts(arrow_type) for accepts in predicates):
+                raise ValueError(
+                    f"the column {name!r} has the type {arrow_type}, and must have {description}"
+                )
 
-    def _refuse(self, names: list[str], made: list[str], other: str) -> None:
-        """Refuse columns of the input that are to be carried, and have the name of another."""
-        carried = self._carried(names, to_quarantine=True)
-        both = shared(carried, made)
-        if both:
-            raise ValueError(f"{', '.join(both)}: a column of the input and {other}: rename it")
+    def _reject_clash(self, names: list[str], produced: list[str], origin: str) -> None:
+        """Raise ValueError if passed-through input columns have the name of an output column."""
+        passed = self._passed_through(names, to_quarantine=True)
+        clashes = common_names(passed, produced)
+        if clashes:
+            raise ValueError(f"{', '.join(clashes)}: a column of the input and {origin}: rename it")
 
-    def _wanted(self) -> list[str]:
-        """Name the columns to decode; those of errors divide the rows."""
+    def _decoded_columns(self) -> list[str]:
+        """Return the columns to decode, with `ERRORS`, which separate good and bad rows."""
         if self.columns is None:
             return [name for name in arrow.SCHEMA.names if name != "section_offsets"]
-        wanted = list(self.columns)
-        if len(wanted) == 1 and wanted[0] in arrow.SETS:
-            wanted = arrow.schema_of(wanted[0]).names
-        return [*wanted, *(name for name in ERRORS if name not in wanted)]
+        names = list(self.columns)
+        if len(names) == 1 and names[0] in arrow.SETS:
+            names = arrow.schema_of(names[0]).names
+        return [*names, *(name for name in ERRORS if name not in names)]
 
-    def _carried(self, names: list[str], *, to_quarantine: bool = False) -> list[str]:
-        """Choose the columns that say where a message came from.
+    def _passed_through(self, names: list[str], *, to_quarantine: bool = False) -> list[str]:
+        """Return the input columns that are copied to the output, such as the source.
 
-        What a job said before is said again: `losses`, `valid` with `violations`, and all columns
-        of a quarantine.
+        Columns that an earlier job added are left out if this job computes them again: `losses`,
+        `valid` with `violations`, and the columns of a quarantine.
         """
-        left_out = {self.column, "message_format", *_MESSAGE, SOURCE, OFFSET, FAULT}
+        excluded = {self.column, "message_format", *_MESSAGE_COLUMNS, SOURCE, OFFSET, FAULT}
         if _is_quarantine(names):
-            left_out |= {*QUARANTINE.names}
+            excluded |= {*QUARANTINE.names}
         if {*VALIDATED.names} <= {*names} and self.kind == "validate":
-            left_out |= {*VALIDATED.names}
+            excluded |= {*VALIDATED.names}
         if self.kind == "translate":
-            left_out |= {"losses"} if to_quarantine else {*BASIC.names, "losses"}
-        return [name for name in names if name not in left_out]
+            excluded |= {"losses"} if to_quarantine else {*BASIC.names, "losses"}
+        return [name for name in names if name not in excluded]
 
     def run(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
-        """Run the job on a batch: return the good rows and the quarantined ones, and count them.
+        """Run the job on a batch, add to `stats`, and return `(good rows, quarantined rows)`.
 
         Raises:
-            ValueError: it decodes to more than columns hold, and nothing of it has been counted:
-                run the job on fewer rows at once.
+            ValueError: the result exceeds the size of an Arrow column. Nothing has been counted:
+                run the job on fewer rows.
         """
         faults = _faults(batch)
-        sound = pc.and_(pc.is_valid(batch.column(self._needed)), pc.equal(faults, ""))
-        # Filters copy, and mostly there is nothing to leave out.
-        are_all = pc.all(sound, min_count=0).as_py()
-        given = batch if are_all else batch.filter(sound)
-        good, bad = getattr(self, f"_{self.kind}")(given, stats)
-        if not are_all:
-            broken = pc.invert(sound)
-            unread = self._unreadable(batch.filter(broken), faults.filter(broken))
+        is_readable = pc.and_(pc.is_valid(batch.column(self._main_column)), pc.equal(faults, ""))
+        # Filtering copies the batch: skip it in the usual case that all rows are readable.
+        all_readable = pc.all(is_readable, min_count=0).as_py()
+        readable = batch if all_readable else batch.filter(is_readable)
+        good, bad = getattr(self, f"_{self.kind}")(readable, stats)
+        if not all_readable:
+            is_broken = pc.invert(is_readable)
+            unread = self._quarantine_unread(batch.filter(is_broken), faults.filter(is_broken))
             if unread.num_rows:
                 bad = pa.Table.from_batches([unread, bad]).combine_chunks().to_batches()[0]
         stats.rows += good.num_rows + bad.num_rows
@@ -262,137 +275,156 @@ class Job:
         return good, bad
 
     @property
-    def _takes_basic(self) -> bool:
+    def _reads_basic(self) -> bool:
         return self.kind == "translate" and self.to == "1.0"
 
     @property
-    def _needed(self) -> str:
-        """The column that holds something where there is a message for this job."""
-        return "content_header" if self._takes_basic else self.column
+    def _main_column(self) -> str:
+        """The column that is not null in rows with a message for this job."""
+        return "content_header" if self._reads_basic else self.column
 
-    def _unreadable(self, batch: pa.RecordBatch, faults: pa.Array) -> pa.RecordBatch:
-        """Quarantine what could not be read, or is of the other protocol; drop empty rows."""
+    def _quarantine_unread(self, batch: pa.RecordBatch, faults: pa.Array) -> pa.RecordBatch:
+        """Quarantine unreadable rows and messages of the other protocol; drop empty rows."""
         is_fault = pc.not_equal(faults, "")
-        other = "1.0" if self._takes_basic else "0-9-1"
-        ends = pc.match_substring_regex(faults, _DAMAGE)
-        refused = f"a message of AMQP {other}, which this job does not take"
+        protocol = "1.0" if self._reads_basic else "0-9-1"
+        is_damage = pc.match_substring_regex(faults, _DAMAGE_PATTERN)
+        refusal = f"a message of AMQP {protocol}, which this job cannot process"
         rows = batch.num_rows
         errors = [
-            pc.if_else(is_fault, pc.if_else(ends, DAMAGED, UNREADABLE), OTHER_PROTOCOL),
+            pc.if_else(is_fault, pc.if_else(is_damage, DAMAGED, UNREADABLE), OTHER_PROTOCOL),
             pa.repeat("", rows),
             pa.nulls(rows, pa.int64()),
-            pc.if_else(is_fault, faults, refused),
+            pc.if_else(is_fault, faults, refusal),
         ]
-        made = self._quarantined(batch, errors)
-        there = is_fault
-        for name in _MESSAGE[:3]:
-            there = pc.or_(there, pc.is_valid(made.column(name)))
-        return made.filter(there)
+        result = self._quarantine_rows(batch, errors)
+        has_content = is_fault
+        for name in _MESSAGE_COLUMNS[:3]:
+            has_content = pc.or_(has_content, pc.is_valid(result.column(name)))
+        return result.filter(has_content)
 
-    def _quarantined(self, batch: pa.RecordBatch, errors: list[Any]) -> pa.RecordBatch:
-        names = self._carried(batch.schema.names, to_quarantine=True)
-        octets = [
+    def _quarantine_rows(self, batch: pa.RecordBatch, errors: list[Any]) -> pa.RecordBatch:
+        names = self._passed_through(batch.schema.names, to_quarantine=True)
+        contents = [
             _column(batch, self.column if name == "wire" else name, pa.binary())
-            for name in _MESSAGE[:3]
+            for name in _MESSAGE_COLUMNS[:3]
         ]
         fields = [batch.schema.field(name) for name in names]
         arrays = [batch.column(name) for name in names]
         if SOURCE in batch.schema.names:
-            fields += _PLACE
+            fields += _LOCATION_FIELDS
             arrays += [batch.column(SOURCE).cast(pa.string()), batch.column(OFFSET)]
         schema = pa.schema([*fields, *QUARANTINE])
-        return pa.RecordBatch.from_arrays([*arrays, *octets, *errors], schema=schema)
+        return pa.RecordBatch.from_arrays([*arrays, *contents, *errors], schema=schema)
 
     def _split(
-        self, batch: pa.RecordBatch, names: list[str], made: list[Any], new: pa.Schema, errors: Any
+        self,
+        batch: pa.RecordBatch,
+        names: list[str],
+        arrays: list[Any],
+        new: pa.Schema,
+        errors: Any,
     ) -> _Rows:
-        """Divide a batch by whether `errors` has a code; carry the columns `names` through."""
+        """Split a batch into good rows and rows with an error code.
+
+        Good rows have the input columns `names` and the columns `arrays` with the schema `new`.
+        """
         schema = pa.schema([*(batch.schema.field(name) for name in names), *new])
         carried = [batch.column(name) for name in names]
-        whole = pa.RecordBatch.from_arrays([*carried, *made], schema=schema)
-        bad = pc.is_valid(errors[0])
-        if not pc.any(bad).as_py():
-            return whole, self._quarantined(batch.slice(0, 0), [e.slice(0, 0) for e in errors])
-        return whole.filter(pc.invert(bad)), self._quarantined(batch, errors).filter(bad)
+        result = pa.RecordBatch.from_arrays([*carried, *arrays], schema=schema)
+        is_bad = pc.is_valid(errors[0])
+        if not pc.any(is_bad).as_py():
+            return result, self._quarantine_rows(
+                batch.slice(0, 0), [error.slice(0, 0) for error in errors]
+            )
+        return result.filter(pc.invert(is_bad)), self._quarantine_rows(batch, errors).filter(is_bad)
 
-    # The jobs.
+    # One method for each kind of job.
 
     def _decode(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
-        wanted = self._wanted()
-        counted = [n for n in ("creation_time", "application_properties") if n in wanted]
+        names_wanted = self._decoded_columns()
+        counted = [n for n in ("creation_time", "application_properties") if n in names_wanted]
         formats = batch.column("message_format") if "message_format" in batch.schema.names else None
-        found = decoded(wire, wanted, self.profile, formats)
+        decoded_rows = decode_column(wire, names_wanted, self.profile, formats)
         stats.add_sizes(wire)
         if not _count_times(batch, stats) and "creation_time" in counted:
-            stats.add_times(found.column("creation_time"))
+            stats.add_times(decoded_rows.column("creation_time"))
         if "application_properties" in counted:
-            stats.add_types("application_properties", found.column("application_properties"))
-        fields = _shown(tuple(wanted))
-        arrays = [as_type(found.column(field.name), field.type) for field in fields]
-        names = self._carried(batch.schema.names)
-        return self._split(batch, names, arrays, fields, with_texts(wire, found, self.profile))
+            stats.add_types("application_properties", decoded_rows.column("application_properties"))
+        fields = _good_schema(tuple(names_wanted))
+        arrays = [cast_array(decoded_rows.column(field.name), field.type) for field in fields]
+        names = self._passed_through(batch.schema.names)
+        return self._split(
+            batch, names, arrays, fields, error_columns(wire, decoded_rows, self.profile)
+        )
 
     def _validate(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
         stats.add_sizes(wire)
         _count_times(batch, stats)
-        valid, violations = judged(wire, self.profile_used)
+        valid, violations = validate_column(wire, self.profile_used)
         errors = first_errors(valid, violations)
-        names = self._carried(batch.schema.names)
-        new = pa.schema([("wire", pa.binary()), *VALIDATED])
-        return self._split(batch, names, [wire, valid, violations], new, errors)
+        names = self._passed_through(batch.schema.names)
+        added = pa.schema([("wire", pa.binary()), *VALIDATED])
+        return self._split(batch, names, [wire, valid, violations], added, errors)
 
     def _translate(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         profile = self.profile_used
         translator = Translator(self.to, profile, circumstances=self.circumstances)
-        read = (
+        inputs = (
             ["wire"] if self.to == "0-9-1" else [n for n in BASIC.names if n in batch.schema.names]
         )
-        given = [batch.column(self.column if name == "wire" else name) for name in read]
-        made = translator.run(dict(zip(read, given, strict=True)))
-        stats.add_sizes(given[0] if self.to == "0-9-1" else _column(batch, "payload", pa.binary()))
+        arrays_in = [batch.column(self.column if name == "wire" else name) for name in inputs]
+        results = translator.run(dict(zip(inputs, arrays_in, strict=True)))
+        stats.add_sizes(
+            arrays_in[0] if self.to == "0-9-1" else _column(batch, "payload", pa.binary())
+        )
         _count_times(batch, stats)
-        stats.add_losses(made["losses"])
-        shown = [field for field in translator.schema if not field.name.startswith("error_")]
-        errors = [made[f"error_{name}"] for name in ("code", "clause", "offset", "text")]
-        names, arrays = self._carried(batch.schema.names), [made[field.name] for field in shown]
-        return self._split(batch, names, arrays, pa.schema(shown), errors)
+        stats.add_losses(results["losses"])
+        kept = [field for field in translator.schema if not field.name.startswith("error_")]
+        errors = [results[f"error_{name}"] for name in ("code", "clause", "offset", "text")]
+        names, arrays = (
+            self._passed_through(batch.schema.names),
+            [results[field.name] for field in kept],
+        )
+        return self._split(batch, names, arrays, pa.schema(kept), errors)
 
     def _profile(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
-        found = decoded(wire, [*MAPS, "creation_time", *ERRORS])
+        decoded_rows = decode_column(wire, [*MAPS, "creation_time", *ERRORS])
         stats.add_sizes(wire)
         if not _count_times(batch, stats):
-            stats.add_times(found.column("creation_time"))
+            stats.add_times(decoded_rows.column("creation_time"))
         for section in MAPS:
-            stats.add_types(section, found.column(section))
-        new = pa.schema([("wire", pa.binary())])
-        return self._split(batch, [], [wire], new, with_texts(wire, found, self.profile))
+            stats.add_types(section, decoded_rows.column(section))
+        added = pa.schema([("wire", pa.binary())])
+        return self._split(
+            batch, [], [wire], added, error_columns(wire, decoded_rows, self.profile)
+        )
 
     def _count_errors(self, bad: pa.RecordBatch, stats: Stats) -> None:
         names = ["error_code", "error_clause", "error_text"]
         if {"source", "offset"} <= set(bad.schema.names):
             names += ["source", "offset"]
         columns = [column.to_pylist() for column in bad.select(names).columns]
-        for code, clause, text, *place in zip(*columns, strict=True):
-            first = "{}@{}".format(*place) if place else ""
-            found = RuleCount(clause or "", 1, first, text=(text or "")[:MAX_TEXT])
-            stats.add_error(code or "", found)
+        for code, clause, text, *location in zip(*columns, strict=True):
+            first = "{}@{}".format(*location) if location else ""
+            rule_count = RuleCount(clause or "", 1, first, text=(text or "")[:MAX_TEXT])
+            stats.add_error(code or "", rule_count)
 
 
 def _is_quarantine(names: list[str]) -> bool:
-    """Return whether these are all the columns of a quarantine, not just a user's of one name."""
+    """Return True if all quarantine columns are there; one alone may be a user's column."""
     return {*QUARANTINE.names} <= {*names}
 
 
 def _faults(batch: pa.RecordBatch) -> pa.Array:
-    """Return why each row could not be read, empty where it could."""
+    """Return the fault of each row; empty for rows that could be read."""
     names = batch.schema.names
     if FAULT in names:
         return batch.column(FAULT)
     if "fault" in names:
-        return pc.fill_null(as_type(batch.column("fault"), pa.string()), "")
+        return pc.fill_null(cast_array(batch.column("fault"), pa.string()), "")
     if _is_quarantine(names):
         codes = pa.array([UNREADABLE, DAMAGED])
         is_fault = pc.is_in(batch.column("error_code").cast(pa.string()), codes)
@@ -401,7 +433,7 @@ def _faults(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:
-    """Count when the messages were captured; return whether that is known."""
+    """Count messages by capture time; return False if the batch has no such column."""
     if "time" not in batch.schema.names or batch.schema.field("time").type != _TIME:
         return False
     stats.add_times(batch.column("time"))
@@ -411,151 +443,161 @@ def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:
 def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
     if name not in batch.schema.names:
         return pa.nulls(batch.num_rows, kind)
-    return as_type(batch.column(name), kind)
+    return cast_array(batch.column(name), kind)
 
 
 @lru_cache(32)
-def _shown(wanted: tuple[str, ...]) -> pa.Schema:
-    """Return the schema of the good rows that are decoded to these columns."""
-    fields = [field for field in arrow.schema_of(wanted) if field.name not in ERRORS]
+def _good_schema(names: tuple[str, ...]) -> pa.Schema:
+    """Return the schema of good rows with these decoded columns."""
+    fields = [field for field in arrow.schema_of(names) if field.name not in ERRORS]
     return pa.schema([(field.name, type_for_spark(field.type)) for field in fields])
 
 
-# Decoding and judging.
+# Decoding and validation of whole columns.
 
 
-def decoded(
+def decode_column(
     array: Any,
     columns: str | list[str] | None,
     validate: str | None = None,
     message_format: Any = None,
     maps: arrow.MapsAs = "map",
 ) -> pa.RecordBatch:
-    """Decode an array of messages as `amqp10msg.columns.decode` does; no bytes are an error."""
-    made = arrow.decode(
+    """Decode an array of messages like `amqp10msg.columns.decode`; an empty message is an error."""
+    result = arrow.decode(
         array, columns, cast("Any", validate), message_format=message_format, maps=maps
     )
-    empty = pc.equal(pc.binary_length(array), 0)
-    if not pc.any(empty).as_py():
-        return made
+    is_empty = pc.equal(pc.binary_length(array), 0)
+    if not pc.any(is_empty).as_py():
+        return result
     rule = validation.RULES["body-missing"]
     values: dict[str, Any] = dict(zip(ERRORS, (rule.id, rule.clause, 0), strict=True))
     values["error"] = {"code": rule.id, "clause": rule.clause, "offset": 0}
     for name, value in values.items():
-        place = made.schema.get_field_index(name)
-        if place >= 0:
-            field = made.schema.field(place)
-            said = pa.scalar(value, field.type)
-            column = pc.if_else(pc.fill_null(empty, False), said, made.column(place))
-            made = made.set_column(place, field, column)
-    return made
+        index = result.schema.get_field_index(name)
+        if index >= 0:
+            field = result.schema.field(index)
+            scalar = pa.scalar(value, field.type)
+            column = pc.if_else(pc.fill_null(is_empty, False), scalar, result.column(index))
+            result = result.set_column(index, field, column)
+    return result
 
 
-def judged(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
-    """Judge an array of messages by a profile; return the arrays of `VALIDATED`."""
+def validate_column(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
+    """Validate an array of messages; return the columns of `VALIDATED`."""
     chunks = arrow.binary_chunks(array) or [pa.array([], pa.binary())]
-    made = [_judged(chunk, profile) for chunk in chunks]
-    if len(made) == 1:
-        return made[0]
-    sound, found = (pa.concat_arrays(arrays) for arrays in zip(*made, strict=True))
-    return sound, found
+    results = [_validate_chunk(chunk, profile) for chunk in chunks]
+    if len(results) == 1:
+        return results[0]
+    valid, violations = (pa.concat_arrays(arrays) for arrays in zip(*results, strict=True))
+    return valid, violations
 
 
-def _judged(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
-    """Validate messages: a prefilter clears nearly all of them, many at once."""
+def _validate_chunk(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
+    """Validate one chunk: only messages that the prefilter suspects are checked one by one."""
     rows = len(chunk)
-    broken: dict[int, list[dict[str, Any]]] = {}
-    for place in arrow.suspects(chunk, DEFAULT_LIMITS, profile):
-        octets = chunk[place].as_py()
+    violations_by_row: dict[int, list[dict[str, Any]]] = {}
+    for row in arrow.suspects(chunk, DEFAULT_LIMITS, profile):
+        message = chunk[row].as_py()
         violations = (
-            [] if octets is None else validation.validate(octets, validation.PROFILES[profile])
+            [] if message is None else validation.validate(message, validation.PROFILES[profile])
         )
         if violations:
-            # A text about damaged bytes may quote what UTF-8 cannot hold.
-            broken[place] = [
-                {**attrs.asdict(one), "path": encodable(one.path), "text": encodable(one.text)}
-                for one in violations
+            # Texts may quote damaged bytes that are not valid UTF-8.
+            violations_by_row[row] = [
+                {
+                    **attrs.asdict(violation),
+                    "path": encodable(violation.path),
+                    "text": encodable(violation.text),
+                }
+                for violation in violations
             ]
     is_message = chunk.is_valid()
-    refused = bytearray(rows)
+    has_error = bytearray(rows)
     offsets = numbers("i")
-    count = 0
-    for place, found in broken.items():
-        refused[place] = any(row["severity"] == "error" for row in found)
-        offsets += numbers("i", [count]) * (place + 1 - len(offsets))
-        count += len(found)
-    offsets += numbers("i", [count]) * (rows + 1 - len(offsets))
-    members = pa.array([row for found in broken.values() for row in found], _VIOLATIONS.value_type)
-    is_refused = pa.Array.from_buffers(pa.uint8(), rows, [None, pa.py_buffer(refused)])
-    sound = pc.if_else(is_message, pc.equal(is_refused, 0), pa.scalar(None, pa.bool_()))
+    total = 0
+    for row, row_violations in violations_by_row.items():
+        has_error[row] = any(item["severity"] == "error" for item in row_violations)
+        offsets += numbers("i", [total]) * (row + 1 - len(offsets))
+        total += len(row_violations)
+    offsets += numbers("i", [total]) * (rows + 1 - len(offsets))
+    members = pa.array(
+        list(chain.from_iterable(violations_by_row.values())), _VIOLATIONS.value_type
+    )
+    is_refused = pa.Array.from_buffers(pa.uint8(), rows, [None, pa.py_buffer(has_error)])
+    valid = pc.if_else(is_message, pc.equal(is_refused, 0), pa.scalar(None, pa.bool_()))
     ends = pa.Array.from_buffers(pa.int32(), rows + 1, [None, pa.py_buffer(offsets)])
     mask = pc.invert(is_message) if chunk.null_count else None
-    return sound, pa.ListArray.from_arrays(ends, members, type=_VIOLATIONS, mask=mask)
+    return valid, pa.ListArray.from_arrays(ends, members, type=_VIOLATIONS, mask=mask)
 
 
 def first_errors(valid: pa.Array, violations: pa.Array) -> list[pa.Array]:
-    """Return rule, clause, offset and text of the first error of each message; null without one."""
-    refused = pc.indices_nonzero(pc.invert(valid))
+    """Return columns with rule, clause, offset and text of each message's first error, or null."""
+    invalid = pc.indices_nonzero(pc.invert(valid))
     firsts: dict[int, dict[str, Any]] = {
-        place: next(row for row in found if row["severity"] == "error")
-        for place, found in zip(
-            refused.to_pylist(), violations.take(refused).to_pylist(), strict=True
+        row: next(item for item in row_violations if item["severity"] == "error")
+        for row, row_violations in zip(
+            invalid.to_pylist(), violations.take(invalid).to_pylist(), strict=True
         )
     }
     members = _VIOLATIONS.value_type
     columns = []
     for name in ("rule", "clause", "offset", "text"):
-        kind = members.field(name).type
+        arrow_type = members.field(name).type
         if firsts:
             cells = [firsts.get(row, {}).get(name) for row in range(len(valid))]
-            columns.append(pa.array(cells, kind))
+            columns.append(pa.array(cells, arrow_type))
         else:
-            columns.append(pa.nulls(len(valid), kind))
+            columns.append(pa.nulls(len(valid), arrow_type))
     return columns
 
 
-def with_texts(array: Any, made: pa.RecordBatch, profile: str | None) -> list[pa.Array]:
-    """Return the columns `ERRORS` of decoded messages, and what is wrong in words."""
-    errors = [made.column(name) for name in ERRORS]
+def error_columns(array: Any, decoded_rows: pa.RecordBatch, profile: str | None) -> list[pa.Array]:
+    """Return the columns `ERRORS` of decoded messages, and a column with the error texts."""
+    errors = [decoded_rows.column(name) for name in ERRORS]
     texts: list[str | None] = [None] * len(array)
     if errors[0].null_count < len(array):
         codes, _, offsets = (column.to_pylist() for column in errors)
         for row in pc.indices_nonzero(pc.is_valid(errors[0])).to_pylist():
-            texts[row] = _text(array[row].as_py(), profile, (codes[row], offsets[row]))
+            texts[row] = _explain_error(array[row].as_py(), profile, (codes[row], offsets[row]))
     return [*errors, pa.array(texts, pa.string())]
 
 
-def _text(octets: bytes, profile: str | None, given: tuple[str, int]) -> str | None:
-    """Explain the code, and the offset, that `columns.decode` gave a message.
+def _explain_error(message: bytes, profile: str | None, expected: tuple[str, int]) -> str | None:
+    """Return the error text for the (code, offset) that `columns.decode` reported for a message.
 
-    A message may have other faults before, in sections of which no column was wanted.
+    The message may have earlier errors in sections that no column needed, so errors with another
+    code or offset are used only if none matches.
     """
     text = None
     for read in (Message.decode, scan):
         try:
-            read(octets)
+            read(message)
         except DecodeError as error:
-            hint = advice(octets, "raw")
-            said = encodable(f"{error}; {hint}" if hint else str(error))
-            if (validation.rule_of(error)[0], error.offset) == given:
-                return said
-            text = text or said
-    found = validation.validate(octets, validation.PROFILES[profile or "oasis"])
-    for violation in found:
-        if (violation.rule, violation.offset) == given:
+            hint = advice(message, "raw")
+            explanation = encodable(f"{error}; {hint}" if hint else str(error))
+            if (validation.rule_of(error)[0], error.offset) == expected:
+                return explanation
+            text = text or explanation
+    violations = validation.validate(message, validation.PROFILES[profile or "oasis"])
+    for violation in violations:
+        if (violation.rule, violation.offset) == expected:
             return encodable(violation.text)
-    return text or next((encodable(one.text) for one in found if one.severity == "error"), None)
+    return text or next(
+        (encodable(violation.text) for violation in violations if violation.severity == "error"),
+        None,
+    )
 
 
 # Types.
 
 
-def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return an array as one of a type: to cast to the type it has costs more than to ask."""
+def cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast an array, unless it has the type already: a cast to the same type is slow, too."""
     return array if array.type == kind else array.cast(kind)
 
 
-_TAKEN = {
+_SPARK_TYPES = {
     pa.uint64(): pa.decimal128(20, 0),
     pa.uint32(): pa.int64(),
     pa.uint16(): pa.int32(),
@@ -565,23 +607,23 @@ _TAKEN = {
 }
 
 
-def type_for_spark(given: pa.DataType) -> pa.DataType:
-    """Return the Arrow type that Spark takes instead of one that it refuses, without loss."""
-    if given in _TAKEN:
-        return _TAKEN[given]
-    if pa.types.is_timestamp(given):
-        return pa.timestamp("us", given.tz)
-    if pa.types.is_dictionary(given):
-        return type_for_spark(given.value_type)
-    if pa.types.is_fixed_size_binary(given):
+def type_for_spark(arrow_type: pa.DataType) -> pa.DataType:
+    """Return the type that replaces one that Spark does not support, without loss of values."""
+    if arrow_type in _SPARK_TYPES:
+        return _SPARK_TYPES[arrow_type]
+    if pa.types.is_timestamp(arrow_type):
+        return pa.timestamp("us", arrow_type.tz)
+    if pa.types.is_dictionary(arrow_type):
+        return type_for_spark(arrow_type.value_type)
+    if pa.types.is_fixed_size_binary(arrow_type):
         return pa.binary()
-    if pa.types.is_struct(given):
-        return pa.struct([_field_for_spark(field) for field in given])
-    if pa.types.is_map(given):
-        return pa.map_(type_for_spark(given.key_type), _field_for_spark(given.item_field))
-    if pa.types.is_list(given):
-        return pa.list_(_field_for_spark(given.value_field))
-    return given
+    if pa.types.is_struct(arrow_type):
+        return pa.struct([_field_for_spark(field) for field in arrow_type])
+    if pa.types.is_map(arrow_type):
+        return pa.map_(type_for_spark(arrow_type.key_type), _field_for_spark(arrow_type.item_field))
+    if pa.types.is_list(arrow_type):
+        return pa.list_(_field_for_spark(arrow_type.value_field))
+    return arrow_type
 
 
 def _field_for_spark(field: pa.Field) -> pa.Field:
@@ -589,5 +631,5 @@ def _field_for_spark(field: pa.Field) -> pa.Field:
 
 
 def schema_for_spark(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with the types that Spark takes."""
+    """Return the schema with types that Spark supports."""
     return pa.schema([_field_for_spark(field) for field in schema])

@@ -1,7 +1,8 @@
-"""What says of a folder in an object store which files a job has made there.
+"""The manifest of an output folder in an object store: the list of files that a job committed.
 
-Stores have no rename: what a job writes is there before the job is done. A file with the counts and
-the names of all files is written last, at once, and who follows it sees all of a job or nothing.
+Object stores cannot rename, so the files of a job are visible before the job ends. The manifest,
+with the counts and the names of all files, is written last and atomically. A reader that follows
+the manifest sees either the whole job or the state before it.
 """
 
 from __future__ import annotations
@@ -14,20 +15,23 @@ import attrs
 from amqp10msg.files.stores import Place, is_url
 from amqp10msg.files.text import load_object
 
-#: The file with the counts of a job, and in a store with the names of its files, in its folder.
+#: The file in a job's folder with its counts; in an object store it also lists the files.
 STATS = "_amqp10msg.json"
-#: The folders of the good and of the quarantined messages.
+#: Subfolders for the good and for the quarantined messages.
 GOOD, BAD = "messages", "quarantine"
-#: Below the folder: what a job that goes on knows of itself.
+#: Subfolder with the state of an unfinished job, which a later run resumes.
 UNFINISHED = "_unfinished"
 
 
-def parsed(content: bytes | None, place: Place) -> dict[str, Any]:
-    """Return the object in a manifest, or in notes of a job; an empty one if there is no file.
+def parse_object(content: bytes | None, file: Place) -> dict[str, Any]:
+    """Parse a manifest or a state file of a job.
 
     Args:
-        content: the content of the file; None if there is none.
-        place: the file, for errors.
+        content: the content of the file; None if the file does not exist.
+        file: the file, for errors.
+
+    Returns:
+        The JSON object, or an empty dict if the file does not exist.
 
     Raises:
         ValueError: the file is damaged.
@@ -35,55 +39,62 @@ def parsed(content: bytes | None, place: Place) -> dict[str, Any]:
     try:
         return {} if content is None else load_object(content)
     except ValueError as error:
-        raise _damaged(place, str(error)) from None
+        raise _damaged(file, str(error)) from None
 
 
-def files_of(content: bytes | None, place: Place) -> dict[str, list[str]]:
-    """Return the names of the files that a manifest lists, by folder: `GOOD` and `BAD`.
+def manifest_files(content: bytes | None, file: Place) -> dict[str, list[str]]:
+    """Return the file names that a manifest lists, by subfolder: `GOOD` and `BAD`.
 
     Raises:
         ValueError: the manifest is damaged.
     """
-    files = parsed(content, place).get("files", {})
+    files = parse_object(content, file).get("files", {})
     names = (
         {folder: files.get(folder, []) for folder in (GOOD, BAD)} if isinstance(files, dict) else {}
     )
-    if not names or not all(map(is_list_of_texts, names.values())):
-        raise _damaged(place, "its files are not lists of names")
+    if not names or not all(map(is_string_list, names.values())):
+        raise _damaged(file, "`files` must map each folder to a list of names")
     return names
 
 
-def is_list_of_texts(value: Any) -> TypeGuard[list[str]]:
+def is_string_list(value: Any) -> TypeGuard[list[str]]:
     """Whether a JSON value is a list of strings."""
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _damaged(place: Place, why: str) -> ValueError:
+def _damaged(file: Place, problem: str) -> ValueError:
     return ValueError(
-        f"{place.url}: not what a job writes there ({why}): the files that it listed are "
-        "still in the folder; restore it, or use another folder"
+        f"{file.url}: the manifest is damaged ({problem}). The files that it listed are still in "
+        "the folder: restore the manifest, or use another folder"
     )
 
 
-def listed_below(source: str) -> list[str] | None:
-    """List the files of a folder of a store that a job has made, or of a folder in it.
+def list_committed_files(source: str) -> list[str] | None:
+    """List the committed files of a job's output folder in an object store.
 
-    None where it is no such folder; no files where the job is not done.
+    Args:
+        source: the output folder, or its subfolder `GOOD` or `BAD`.
+
+    Returns:
+        The URLs of the files; an empty list while the first job is still running; None if `source`
+        is not in an object store, or no job has written to it.
     """
     if not is_url(source):
         return None
-    place = Place.of(source)
-    if glob.has_magic(place.key):
+    requested = Place.of(source)
+    if glob.has_magic(requested.key):
         return None
-    above, _, name = place.key.rpartition("/")
-    folders: list[tuple[Place, tuple[str, ...]]] = [(place, (GOOD, BAD))]
+    parent, _, name = requested.key.rpartition("/")
+    folders: list[tuple[Place, tuple[str, ...]]] = [(requested, (GOOD, BAD))]
     if name in {GOOD, BAD}:
-        folders.append((attrs.evolve(place, key=above), (name,)))
+        folders.append((attrs.evolve(requested, key=parent), (name,)))
     for folder, names in folders:
         content = (folder / STATS).read()
         if content is not None:
-            made = files_of(content, folder / STATS)
-            return sorted((folder / name / file).url for name in names for file in made[name])
+            files = manifest_files(content, folder / STATS)
+            return sorted(
+                (folder / name / file_name).url for name in names for file_name in files[name]
+            )
         if (folder / UNFINISHED / "plan.json").state() is not None:
             return []
     return None

@@ -1,6 +1,6 @@
-"""A whole job on one machine: one process per core, each with a part of the files at a time.
+"""Run a whole job on this machine, or stream its rows as Arrow.
 
-Or its rows as a stream of Arrow, for whatever reads that.
+`run` uses one process per core; each works on one part of the input at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ from amqp10msg import __version__
 from amqp10msg.files import Range, stores
 from amqp10msg.files.stores import Place, StoreError
 from amqp10msg.jobs._stats import Stats
-from amqp10msg.jobs.inputs import READING, Part, Reading, input_of, number_of, refuse_unknown
+from amqp10msg.jobs.inputs import (
+    READING,
+    Part,
+    Reading,
+    find_input,
+    positive_option,
+    reject_unknown_options,
+)
 from amqp10msg.jobs.job import Job
 from amqp10msg.jobs.output import Output, output_at, read_stats
 from amqp10msg.jobs.parquet import Rows
@@ -40,29 +47,33 @@ from itertools import chain
 import pyarrow as pa
 
 from amqp10msg.columns import in_pieces
-from amqp10msg.jobs.inputs import MESSAGES, RANGE_OCTETS, Input
+from amqp10msg.jobs.inputs import MESSAGES, RANGE_BYTES, Input
 from amqp10msg.wire.errors import expect
 
 #: What to do if the output exists.
 Mode = Literal["error", "append", "overwrite"]
-#: Called with how many parts are done, and how many there are.
+#: Called with the number of finished parts and the number of all parts.
 Progress = Callable[[int, int], None]
-# Bytes of input that are worth a process of their own, which takes about a second to start: some
-# seconds of work, column by column in the kernel, where it may leave many messages to others, and
-# message by message outside of it.
-_WORTH_BY_COLUMN, _WORTH_OF_USUAL, _WORTH_BY_MESSAGE = 256 << 20, 32 << 20, 4 << 20
-# Parts are not smaller, so that files are not too many, and not larger, so that the last one to end
-# is not much later than the others.
-_LEAST, _MOST = 4 << 20, 128 << 20
-_PARTS_OF_WORKER = 4
+# Bytes of input for which another process pays off: it takes about a second to start, and these are
+# a few seconds of work. By speed of the job: column by column in the kernel; in the kernel with a
+# fallback for many messages; message by message.
+_COLUMN_BYTES_PER_PROCESS, _TYPICAL_BYTES_PER_PROCESS, _MESSAGE_BYTES_PER_PROCESS = (
+    256 << 20,
+    32 << 20,
+    4 << 20,
+)
+# Sizes of a part. Smaller parts would produce too many output files; with larger parts, workers
+# would wait for the last one.
+_MIN_PART_BYTES, _MAX_PART_BYTES = 4 << 20, 128 << 20
+_PARTS_PER_WORKER = 4
 
 
 class JobError(RuntimeError):
-    """A job failed: not by its messages, but by a file, a disk, memory, or a process killed."""
+    """A job failed because of a file, the disk, memory or a killed process."""
 
 
 class InterruptedJobError(JobError):
-    """A job that failed for lack of memory or of a process, and goes on where it is run again."""
+    """A worker was killed or memory ran out; running the same job again resumes it."""
 
 
 def run(
@@ -76,166 +87,175 @@ def run(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Stats:
-    """Run a job on files on this machine, and write its result below a folder.
+    """Run a job on files on this machine, and write the result to a folder.
 
-    The folder has ``messages/`` and ``quarantine/`` of Parquet. It is made elsewhere and renamed
-    when all is done: it is there whole or not at all. If it exists, `mode` decides: ``overwrite``
-    exchanges the two; ``append`` moves the files into it one by one, and if a job is killed
-    meanwhile, the next one takes them back.
+    The folder contains Parquet files in ``messages/`` and ``quarantine/``. It is written under a
+    temporary name and renamed when the job is complete, so it is never partial. If the folder
+    exists, `mode` decides: ``overwrite`` swaps the two folders; ``append`` moves the files into it
+    one by one, and if the job is killed during that, the next job moves them back.
 
-    In an object store, files are written where they stay, and ``_amqp10msg.json``, written last,
-    lists those of all that is done: `made_files` reads it, and so do jobs that have the folder as
-    input. Who lists the folder instead sees files of jobs that are not done.
+    In an object store, files are written at their final keys, and ``_amqp10msg.json``, written
+    last, lists the files of finished jobs. `made_files`, and jobs that read the folder, follow that
+    list; a plain listing also shows files of unfinished jobs.
 
-    Several workers are processes that import the main module again: a script calls this under
-    ``if __name__ == "__main__":``.
+    With several workers, each process imports the main module again: scripts must call this
+    function under ``if __name__ == "__main__":``.
 
     Args:
-        source: a file, a folder with what is below it, or a pattern; a path, or a URL of an object
-            store, ``s3://``, ``gs://`` or ``abfss://``.
-        path: the folder, or a URL.
-        job: what to do.
-        form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
-        mode: what to do if the folder exists: ``error`` to raise FileExistsError, ``append`` to
-            add to it, ``overwrite`` to replace it.
-        options: ``rangeBytes``, how much of a file a worker takes at a time; ``maxSize``, bytes
-            that one message may take; ``expansion`` and ``zeroWidth``, what a file may cost, as in
-            `amqp10msg.Limits`; ``compression`` of the Parquet files, ``snappy`` where it is
-            not given; ``protocol``, ``address``, ``since``, ``until`` and ``selector``, which leave
-            messages of files out, as `amqp10msg.spark.Amqp10` has them.
-        workers: how many processes. With 1, this process does it all. Where None, as many as there
-            are cores, and no more than the input is worth.
-        progress: called when a part is done.
+        source: a file, a folder (read recursively) or a pattern; a path, or the URL of an object
+            store: ``s3://``, ``gs://`` or ``abfss://``.
+        path: the output folder, as a path or a URL.
+        job: the job to run.
+        form: the input format: ``parquet`` or one of `amqp10msg.files.FORMS`; None to recognise it.
+        mode: if the folder exists, ``error`` raises FileExistsError, ``append`` adds files to it,
+            and ``overwrite`` replaces it.
+        options: ``rangeBytes``: the size of a part, in bytes. ``maxSize``: the largest message, in
+            bytes. ``expansion`` and ``zeroWidth``: limits on decompression and empty records, as in
+            `amqp10msg.Limits`. ``compression``: of the Parquet files, ``snappy`` by default.
+            ``protocol``, ``address``, ``since``, ``until`` and ``selector``: filters on the
+            messages, as in `amqp10msg.spark.Amqp10`.
+        workers: the number of processes; 1 to work in this process. None for one per core, or fewer
+            if the input is small.
+        progress: called after each part.
 
     Returns:
-        The counts, as `read_stats` reads them.
+        The counts, which `read_stats` reads later.
 
     Raises:
-        ValueError: the job cannot be done on this input, or an option is wrong.
-        OSError: there is no such file, or it cannot be read; of Parquet, none is whole.
-        BlockingIOError: another job writes to the folder, or of a store has written meanwhile.
-        FileExistsError: the folder exists, and `mode` is ``error``; or a folder of a store has
-            files that no job lists, and is not to be replaced.
-        JobError: it failed, and nothing of it is left.
-        InterruptedJobError: it was interrupted, as by Ctrl-C: a worker was killed, or memory ran
-            out. What is done stands beside the folder, and the same job goes on from there.
-        TypeError: `job` is not a Job, such as its name alone.
+        ValueError: the job does not fit the input, or an option is invalid.
+        OSError: a file does not exist or cannot be read, or no Parquet file is intact.
+        BlockingIOError: another job is writing to the folder, or has written to it in the store
+            since this job began.
+        FileExistsError: the folder exists and `mode` is ``error``; or a folder in a store has files
+            that no job wrote, and `mode` is not ``overwrite``.
+        JobError: the job failed; its files have been removed.
+        InterruptedJobError: a worker was killed, or memory ran out. Finished parts are kept next to
+            the folder; running the same job again resumes it. Ctrl-C keeps them as well.
+        TypeError: `job` is not a Job, for example its name.
     """
     expect(job, Job, "the job of run", "a Job", {str: f"Job({job!r:.40})"})
-    given = dict(options or {})
+    settings = dict(options or {})
     check_mode(mode)
     if workers is not None and workers < 1:
-        raise ValueError(f"at least 1 worker is needed, not {workers}")
-    # These raise where one is wrong, before anything is made.
-    refuse_unknown(given, (*READING, *WRITING))
-    Reading.of(given)
-    output = output_at(path, given)
+        raise ValueError(f"workers must be 1 or more, got {workers}")
+    # Validate all options before any file is written.
+    reject_unknown_options(settings, (*READING, *WRITING))
+    Reading.of(settings)
+    output = output_at(path, settings)
     cores = _cores() if workers is None else workers
 
     def size_of_part(octets: int) -> int:
-        best = max(_LEAST, min(_MOST, octets // (cores * _PARTS_OF_WORKER)))
-        return number_of(given, "rangeBytes", best, "bytes")
+        preferred = max(
+            _MIN_PART_BYTES, min(_MAX_PART_BYTES, octets // (cores * _PARTS_PER_WORKER))
+        )
+        return positive_option(settings, "rangeBytes", preferred, "bytes")
 
-    found = input_of(str(source), form, size_of_part)
-    job.check(found.names)
-    if found.rows is not None:
-        job.check_types(found.rows.schema)
-    count = min(cores, len(found.parts))
+    job_input = find_input(str(source), form, size_of_part)
+    job.check(job_input.names)
+    if job_input.rows is not None:
+        job.check_types(job_input.rows.schema)
+    count = min(cores, len(job_input.parts))
     if workers is None:
-        count = min(count, 1 + found.octets // _worth(job))
-    do = _alone if count <= 1 else _together
-    work = Work(output, job, given, found.rows)
-    show = progress or (lambda _done, _total: None)
+        count = min(count, 1 + job_input.octets // _bytes_per_process(job))
+    run_parts = _run_in_process if count <= 1 else _run_in_pool
+    work = Work(output, job, settings, job_input.rows)
+    report = progress or (lambda _done, _total: None)
 
-    def carry_on(parts: Sequence[Part], done: dict[int, Done]) -> None:
-        do(work, parts, count, show, done)
+    def run_remaining(parts: Sequence[Part], done: dict[int, Done]) -> None:
+        run_parts(work, parts, count, report, done)
 
-    carry_out(work, found.parts, carry_on, mode=mode)
+    run_and_publish(work, job_input.parts, run_remaining, mode=mode)
     return read_stats(path)
 
 
-def carry_out(
+def run_and_publish(
     work: Work,
     parts: Sequence[Part],
-    carry_on: Callable[[Sequence[Part], dict[int, Done]], None],
+    run_remaining: Callable[[Sequence[Part], dict[int, Done]], None],
     *,
     mode: Mode,
 ) -> None:
-    """Run all parts and publish the folder, or leave nothing of it.
+    """Run all parts and publish the output, or remove it after an error.
 
-    Where that is interrupted, what is done stays, and the same job goes on from there: `carry_on`
-    does the parts that are not in a dict, which it fills.
+    If the job is interrupted, finished parts are kept and the same job resumes from them.
+
+    Args:
+        work: the job and its output.
+        parts: the parts of the input.
+        run_remaining: called with the parts and a dict of results by part number; runs the parts
+            that are missing in the dict, and adds their results.
+        mode: see `run`.
 
     Raises:
-        BlockingIOError: another job writes to the folder.
+        BlockingIOError: another job is writing to the folder.
         FileExistsError: the folder exists, and `mode` is ``error``.
-        ValueError: the input is in the folder that is to be replaced.
+        ValueError: the input is inside the folder to overwrite.
     """
     output, overwrite = work.output, mode == "overwrite"
     if overwrite:
-        _refuse_input_in(output.path, parts)
-    with output.held():
+        _refuse_to_overwrite_input(output.path, parts)
+    with output.guarded():
         output.check(overwrite=overwrite)
         key = work.key(parts)
         if mode == "error" and not output.has_plan(key):
             refuse_existing(output)
-        listed, done = output.resume(
-            key, [[attrs.astuple(one) for one in part] for part in parts], overwrite=overwrite
+        planned, done = output.resume(
+            key, [[attrs.astuple(item) for item in part] for part in parts], overwrite=overwrite
         )
-        if mode == "error" and listed:  # else the same job was killed when it had done it all
+        if mode == "error" and planned:  # nothing planned: a killed run has committed all files
             refuse_existing(output)
         try:
-            given = [tuple(Range(*one) for one in part) for part in listed]
-            if given:
-                carry_on(given, done)
-            output.commit([done[number] for number in range(len(given))], overwrite=overwrite)
+            remaining = [tuple(Range(*item) for item in part) for part in planned]
+            if remaining:
+                run_remaining(remaining, done)
+            output.commit([done[number] for number in range(len(remaining))], overwrite=overwrite)
         except (KeyboardInterrupt, InterruptedJobError):
             if not done:
-                _give_up(output)
+                _discard(output)
             raise
         except BaseException:
-            _give_up(output)
+            _discard(output)
             raise
 
 
 def refuse_existing(output: Output | StoreOutput) -> None:
-    """Raise FileExistsError if there is output already."""
+    """Raise FileExistsError if the output exists."""
     if output.exists():
-        output.leave()
-        said = "it exists already: name another folder, or use the mode append or overwrite"
+        output.remove_if_empty()
+        message = "the output exists already: use another folder, or the mode append or overwrite"
         name = output.path.url if isinstance(output.path, Place) else str(output.path)
-        raise FileExistsError(errno.EEXIST, said, name)
+        raise FileExistsError(errno.EEXIST, message, name)
 
 
 def check_mode(mode: str) -> None:
     """Raise ValueError if `mode` is not one of `Mode`."""
     if mode not in get_args(Mode):
-        raise ValueError(f"mode is {mode!r}, and must be one of {', '.join(get_args(Mode))}")
+        raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}, got {mode!r}")
 
 
-def _refuse_input_in(folder: Path | Place, parts: Sequence[Part]) -> None:
-    """Refuse to replace a folder with its own input in it, which would be lost."""
-    for path in {one.path for part in parts for one in part}:
+def _refuse_to_overwrite_input(folder: Path | Place, parts: Sequence[Part]) -> None:
+    """Raise ValueError if the output folder contains the input, which would be deleted."""
+    for path in {item.path for part in parts for item in part}:
         if stores.is_below(path, folder):
             raise ValueError(
-                f"{path} is in the folder that is to be replaced, and would be lost: write to "
-                "another folder, or add to this one"
+                f"{path} is an input file in the folder to overwrite, and would be deleted: write "
+                "to another folder, or use the mode append"
             )
 
 
-def _give_up(output: Output | StoreOutput) -> None:
-    """Remove what was written, as far as a store can be reached: the next job removes the rest."""
+def _discard(output: Output | StoreOutput) -> None:
+    """Remove the output. If the store fails, the next job removes the remaining files."""
     with suppress(StoreError):
         output.abort()
 
 
-def _worth(job: Job) -> int:
-    """Return how many bytes are worth a process of their own."""
+def _bytes_per_process(job: Job) -> int:
+    """Return the bytes of input per process for which starting it pays off."""
     if not COMPILED or (job.kind == "translate" and job.profile not in {None, "lossless"}):
-        return _WORTH_BY_MESSAGE
+        return _MESSAGE_BYTES_PER_PROCESS
     if job.kind in {"decode", "profile"} and job.profile is None:
-        return _WORTH_BY_COLUMN
-    return _WORTH_OF_USUAL
+        return _COLUMN_BYTES_PER_PROCESS
+    return _TYPICAL_BYTES_PER_PROCESS
 
 
 def _cores() -> int:
@@ -246,7 +266,7 @@ def _cores() -> int:
 
 @attrs.frozen
 class Work:
-    """The work on each part, as it is sent to the workers."""
+    """A picklable function that runs the job on one part in a worker."""
 
     output: Output | StoreOutput
     job: Job
@@ -254,113 +274,118 @@ class Work:
     rows: Rows | None
 
     def __call__(self, number: int, part: Part, attempt: int = 0) -> Done:
-        """Run the job on one part, and note that it is done; see `Output.write`."""
+        """Run the job on one part, and save its result; see `Output.write`."""
         reading = attrs.evolve(Reading.of(self.options), rows=self.rows)
-        batches = reading.batches(part, _faults_of)
+        batches = reading.batches(part, _as_job_error)
         done = self.output.write(number, attempt, batches, self.job)
         self.output.note(number, done)
         return done
 
     def key(self, parts: Sequence[Part]) -> str:
-        """Return a key of this work on these files as they are now."""
-        paths = sorted({one.path for part in parts for one in part})
-        found = stores.of_each(stores.state_of, paths)
-        states = [(path, *attrs.astuple(state)) for path, state in zip(paths, found, strict=True)]
-        form = {one.form for part in parts for one in part}
-        said = (__version__, self.job, sorted(self.options.items()), states, sorted(form))
-        return hashlib.sha256(repr(said).encode()).hexdigest()
+        """Return a hash of the job, its options, and the current state of the input files."""
+        paths = sorted({item.path for part in parts for item in part})
+        file_states = stores.of_each(stores.state_of, paths)
+        states = [
+            (path, *attrs.astuple(state)) for path, state in zip(paths, file_states, strict=True)
+        ]
+        forms = {item.form for part in parts for item in part}
+        facts = (__version__, self.job, sorted(self.options.items()), states, sorted(forms))
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
-def _alone(
+def _run_in_process(
     work: Work, parts: Sequence[Part], _count: int, progress: Progress, done: dict[int, Done]
 ) -> None:
     for number, part in enumerate(parts):
         if number not in done:
-            with _faults_of(part):
+            with _as_job_error(part):
                 done[number] = work(number, part)
             progress(len(done), len(parts))
 
 
-def _together(
+def _run_in_pool(
     work: Work, parts: Sequence[Part], count: int, progress: Progress, done: dict[int, Done]
 ) -> None:
-    """Run the work in processes."""
-    # No fork: Arrow has threads, and they would be missing in the children.
+    """Run the parts in a pool of `count` processes."""
+    # Spawn, because forked children would lack the threads of Arrow.
     context = get_context("spawn")
-    theirs, ours = context.Pipe(duplex=False)
-    with ProcessPoolExecutor(count, context, _begin, (theirs,)) as pool:
+    worker_end, parent_end = context.Pipe(duplex=False)
+    with ProcessPoolExecutor(count, context, _start_worker, (worker_end,)) as pool:
         try:
-            with _no_interrupts():
-                left = [(n, part) for n, part in enumerate(parts) if n not in done]
-                futures = {pool.submit(work, n, part): n for n, part in left}
+            with _block_interrupts():
+                remaining = [(n, part) for n, part in enumerate(parts) if n not in done]
+                futures = {pool.submit(work, n, part): n for n, part in remaining}
             for future in as_completed(futures):
                 number = futures[future]
-                with _faults_of(parts[number]):
+                with _as_job_error(parts[number]):
                     done[number] = future.result()
                 progress(len(done), len(parts))
         finally:
             if len(done) < len(parts):
-                ours.close()  # ends the workers at once
+                parent_end.close()  # makes the workers exit immediately
                 pool.shutdown(cancel_futures=True)
-    ours.close()
-    theirs.close()
+    parent_end.close()
+    worker_end.close()
 
 
-def _begin(lifeline: Connection) -> None:
-    """End a worker when the job ends, even where the process that runs it is killed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Windows blocks no signals, see below
+def _start_worker(lifeline: Connection) -> None:
+    """Make this worker exit when the parent process ends, even if it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for Windows, without signal masks
 
     def watch() -> None:
         with suppress(EOFError, OSError):
-            lifeline.recv_bytes()  # nothing is ever sent
+            lifeline.recv_bytes()  # blocks until the parent closes the pipe
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Start processes that Ctrl-C, which a terminal sends to all of them, does not reach."""
+def _block_interrupts() -> Iterator[None]:
+    """Block SIGINT while workers start: they inherit the mask, so Ctrl-C stops the parent only."""
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
 
 
 @contextmanager
-def _faults_of(part: Part) -> Iterator[None]:
-    """Raise `JobError` with the part that failed."""
-    place = part[0].path + (" and others" if len(part) > 1 else "")
+def _as_job_error(part: Part) -> Iterator[None]:
+    """Convert exceptions to `JobError` or `InterruptedJobError` with the path of the part."""
+    location = part[0].path + (" and others" if len(part) > 1 else "")
     try:
         yield
     except JobError:
         raise
     except BrokenProcessPool as error:
         raise InterruptedJobError(
-            "a worker was killed, by a signal or because memory ran out: fewer workers take less "
-            "memory, and the same job goes on from what is done"
+            "a worker was killed, by a signal or because memory ran out. Run the same job again to "
+            "resume it; fewer workers need less memory"
         ) from error
     except MemoryError as error:
         raise InterruptedJobError(
-            f"{place}: memory ran out: fewer workers, or smaller row groups, take less, and the "
-            "same job goes on from what is done"
+            f"{location}: memory ran out. Run the same job again to resume it, with fewer workers "
+            "or smaller row groups"
         ) from error
     except Exception as error:
-        said = str(error)
+        message = str(error)
         if isinstance(error, StoreError):
-            raise InterruptedJobError(f"{said}: the same job goes on from what is done") from error
-        if isinstance(error, OSError) and error.filename not in {None, *(one.path for one in part)}:
+            raise InterruptedJobError(f"{message}: run the same job again to resume it") from error
+        if isinstance(error, OSError) and error.filename not in {
+            None,
+            *(item.path for item in part),
+        }:
             raise JobError(f"{error.filename}: {error.strerror}") from error
-        if not said.startswith(tuple(one.path for one in part)):
-            said = f"{place}: {type(error).__name__}: {said}"
-        raise JobError(said) from error
+        if not message.startswith(tuple(item.path for item in part)):
+            message = f"{location}: {type(error).__name__}: {message}"
+        raise JobError(message) from error
 
 
-# A stream of Arrow.
+# Rows as a stream of Arrow batches.
 
 
 def read(
@@ -370,71 +395,71 @@ def read(
     form: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> pa.RecordBatchReader:
-    """Return the rows of a job, batch by batch, and write nothing.
+    """Return the rows of a job as a reader of Arrow batches; no file is written.
 
-    DuckDB, Polars, pandas, PyIceberg, deltalake and Arrow Flight take such a reader. It reads the
-    files as it is read, once, in one process, with a few thousand messages in memory at a time.
+    DuckDB, Polars, pandas, PyIceberg, deltalake and Arrow Flight accept such a reader. It can be
+    read once. It works in this process, lazily, with a few thousand messages in memory at a time.
 
-    Its columns are those of the good rows and those of the quarantine: a message that `run` would
-    write to the quarantine is a row with ``error_code``, ``error_clause``, ``error_offset`` and
-    ``error_text``, its bytes and the place where it stands; the others have null there.
+    The columns are those of good rows followed by those of the quarantine. A message that `run`
+    would quarantine has ``error_code``, ``error_clause``, ``error_offset`` and ``error_text``, its
+    bytes and its location; these columns are null in good rows.
 
     Args:
-        source: a file, a folder with what is below it, or a pattern.
-        job: what to do; ``Job("decode")`` where None.
-        form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
-        options: those of `run` that are about reading.
+        source: a file, a folder (read recursively) or a pattern.
+        job: the job to run; None for ``Job("decode")``.
+        form: the input format: ``parquet`` or one of `amqp10msg.files.FORMS`; None to recognise it.
+        options: the options of `run`, without ``compression``.
 
     Raises:
-        ValueError: the job cannot be done on this input, or an option is wrong.
-        OSError: there is no such file, or it cannot be read; of Parquet, none is whole.
+        ValueError: the job does not fit the input, or an option is invalid.
+        OSError: a file does not exist or cannot be read, or no Parquet file is intact.
     """
     expect(job, (Job, NoneType), "the job of read", "a Job or None", {str: f"Job({job!r:.40})"})
     job = job or Job("decode")
-    given = dict(options or {})
-    refuse_unknown(given, READING)
-    reading = Reading.of(given)
-    size = number_of(given, "rangeBytes", RANGE_OCTETS, "bytes")
-    found = input_of(str(source), form, lambda _: size)
-    job.check(found.names)
-    if found.rows is not None:
-        job.check_types(found.rows.schema)
-    made = _rows(found, attrs.evolve(reading, rows=found.rows), job)
-    first = next(made, None) or _rows_of(_none_of(found), job)
-    schema = _both(first)
+    settings = dict(options or {})
+    reject_unknown_options(settings, READING)
+    reading = Reading.of(settings)
+    size = positive_option(settings, "rangeBytes", RANGE_BYTES, "bytes")
+    job_input = find_input(str(source), form, lambda _: size)
+    job.check(job_input.names)
+    if job_input.rows is not None:
+        job.check_types(job_input.rows.schema)
+    results = _result_batches(job_input, attrs.evolve(reading, rows=job_input.rows), job)
+    first = next(results, None) or _run_batch(_empty_batch(job_input), job)
+    schema = _merged_schema(first)
     return pa.RecordBatchReader.from_batches(
-        schema, (_as(schema, one) for rows in chain([first], made) for one in rows)
+        schema, (_with_columns(schema, batch) for rows in chain([first], results) for batch in rows)
     )
 
 
-# The good rows of a batch, and the others.
+# (good rows, quarantined rows)
 _Rows = tuple[pa.RecordBatch, pa.RecordBatch]
 
 
-def _rows(found: Input, reading: Reading, job: Job) -> Iterator[_Rows]:
-    for part in found.parts:
+def _result_batches(job_input: Input, reading: Reading, job: Job) -> Iterator[_Rows]:
+    for part in job_input.parts:
         for batch in reading.batches(part):
-            for _, rows in in_pieces(batch, lambda piece: _rows_of(piece, job)):
+            for _, rows in in_pieces(batch, lambda piece: _run_batch(piece, job)):
                 yield rows
 
 
-def _rows_of(batch: pa.RecordBatch, job: Job) -> _Rows:
+def _run_batch(batch: pa.RecordBatch, job: Job) -> _Rows:
     return job.run(batch, Stats())
 
 
-def _none_of(found: Input) -> pa.RecordBatch:
-    """Return a batch of the input without rows."""
-    schema = MESSAGES if found.rows is None else found.rows.schema
+def _empty_batch(job_input: Input) -> pa.RecordBatch:
+    """Return an input batch without rows, to find the output schema of empty input."""
+    schema = MESSAGES if job_input.rows is None else job_input.rows.schema
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
-def _both(rows: _Rows) -> pa.Schema:
+def _merged_schema(rows: _Rows) -> pa.Schema:
     good, bad = (part.schema for part in rows)
     return pa.schema([*good, *(field for field in bad if field.name not in good.names)])
 
 
-def _as(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with these columns, null where it has none."""
+def _with_columns(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch with the columns of `schema`; missing columns are null."""
     names = batch.schema.names
     arrays = [
         batch.column(field.name) if field.name in names else pa.nulls(batch.num_rows, field.type)

@@ -1,4 +1,4 @@
-"""The output of a job in an object store: all there for who follows its manifest, or not at all."""
+"""The output of a job in an object store, committed atomically by its manifest."""
 
 from __future__ import annotations
 
@@ -14,149 +14,153 @@ import pyarrow as pa
 from amqp10msg.files.stores import Place
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job
-from amqp10msg.jobs.manifest import BAD, GOOD, STATS, UNFINISHED, files_of, parsed
+from amqp10msg.jobs.manifest import BAD, GOOD, STATS, UNFINISHED, manifest_files, parse_object
 from amqp10msg.jobs.writing import Done, write_part
 
 
 class StoreOutput:
-    """A folder in a store with ``messages/``, ``quarantine/`` and a manifest that a job makes.
+    """A job's output folder in an object store: ``messages/``, ``quarantine/`` and a manifest.
 
-    Files are written where they stay, under names that nobody else uses, and count once the
-    manifest lists them, which is written last and at once. Who lists the folder instead sees files
-    of jobs that are not done. Two jobs at a time are noticed where the second one ends, which
-    fails and leaves nothing; but stores have no locks, and where both end within the same moment,
-    the manifest lists the files of one.
+    Files are written under unique names at their final keys. They become valid when the manifest,
+    written last and atomically, lists them; a plain listing of the folder also shows the files of
+    unfinished jobs. If two jobs write to one folder, the second to commit fails and removes its
+    files. Stores have no locks: if both commit at nearly the same moment, the manifest keeps the
+    files of one of them only.
     """
 
     def __init__(self, url: str, compression: str = "snappy") -> None:
         self.path = Place.of(url)
         self._compression = compression
-        self._mark = uuid.uuid4().hex
+        self._run_id = uuid.uuid4().hex
         self._manifest = self.path / STATS
         self._plan = self.path / UNFINISHED / "plan.json"
-        self._before = self._manifest.read()
-        self._ended = False  # what is to be done was done by a job that was killed as it ended
+        self._last_manifest = self._manifest.read()
+        self._is_committed = False  # a killed run of this job has already written the manifest
 
     def write(self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job) -> Done:
         """Run a job on the batches of one part, and write the results; see `Output.write`."""
-        # The mark says whose files these are, where nobody can say it any more.
-        name = f"part-{number:05d}-{attempt:08d}-{self._mark}-{uuid.uuid4().hex[:8]}.parquet"
+        # The run id lets a later job recognise and delete the files of a killed one.
+        name = f"part-{number:05d}-{attempt:08d}-{self._run_id}-{uuid.uuid4().hex[:8]}.parquet"
         makers = {folder: (self.path / folder / name).create for folder in (GOOD, BAD)}
         return write_part(name, makers, self._compression, batches, job)
 
     def commit(self, parts: Sequence[Done], *, overwrite: bool) -> None:
-        """Have the manifest list what was made of the parts, and what was there where it stays.
+        """Write the manifest: the files of the parts and, unless `overwrite`, those already listed.
 
         Raises:
-            BlockingIOError: another job has changed the folder meanwhile.
+            BlockingIOError: another job has committed to the folder since `guarded` began.
         """
-        if self._ended:
+        if self._is_committed:
             self.clear()
             return
         stats = Stats()
-        made: dict[str, list[str]] = {GOOD: [], BAD: []}
+        committed: dict[str, list[str]] = {GOOD: [], BAD: []}
         for done in parts:
             stats.add(done.stats)
             for file in done.files:
                 folder, _, name = file.partition("/")
-                made[folder].append(name)
+                committed[folder].append(name)
         if not overwrite:
-            for folder, names in files_of(self._before, self._manifest).items():
-                made[folder] = [*names, *made[folder]]
-        if self._manifest.read() != self._before:
-            said = "another job wrote to it meanwhile: give each a folder of its own"
-            raise BlockingIOError(errno.EWOULDBLOCK, said, self.path.url)
-        said = json.dumps({**stats.as_json(), "files": made}, indent=1)
-        self._manifest.write(said.encode())
-        self._before = said.encode()
+            for folder, names in manifest_files(self._last_manifest, self._manifest).items():
+                committed[folder] = [*names, *committed[folder]]
+        if self._manifest.read() != self._last_manifest:
+            message = (
+                "another job wrote to this folder meanwhile: use a separate folder for each job"
+            )
+            raise BlockingIOError(errno.EWOULDBLOCK, message, self.path.url)
+        content = json.dumps({**stats.as_json(), "files": committed}, indent=1).encode()
+        self._manifest.write(content)
+        self._last_manifest = content
         if overwrite:
-            listed = self._keys(made)
-            for place, _ in self.path.files():
-                if place.key not in listed and place != self._manifest:
-                    place.delete()
+            listed = self._keys(committed)
+            for item, _ in self.path.files():
+                if item.key not in listed and item != self._manifest:
+                    item.delete()
         self.clear()
 
     def abort(self) -> None:
-        """Delete what was written."""
+        """Delete the files and the state of this job."""
         self.clear()
 
     def check(self, *, overwrite: bool) -> None:
-        """Refuse a folder with files that no manifest lists, and that are not to be replaced."""
-        if overwrite or self._before is not None:
+        """Raise FileExistsError if the folder has files but no manifest, unless `overwrite`."""
+        if overwrite or self._last_manifest is not None:
             return
-        mark = parsed(self._plan.read(), self._plan).get("mark")
-        mark = mark if isinstance(mark, str) and mark else self._mark
-        for place, _ in self.path.files():
-            name = place.key[len(self.path.key) :].strip("/")
-            if not name.startswith(f"{UNFINISHED}/") and mark not in name:
-                said = f"there is {name}, which no job has listed: use overwrite, or another folder"
-                raise FileExistsError(errno.EEXIST, said, self.path.url)
+        run_id = parse_object(self._plan.read(), self._plan).get("mark")
+        run_id = run_id if isinstance(run_id, str) and run_id else self._run_id
+        for item, _ in self.path.files():
+            name = item.key[len(self.path.key) :].strip("/")
+            if not name.startswith(f"{UNFINISHED}/") and run_id not in name:
+                message = (
+                    f"{name} was not written by a job: use the mode overwrite, or another folder"
+                )
+                raise FileExistsError(errno.EEXIST, message, self.path.url)
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Remember what is there, so that another job that changes it is noticed."""
-        self._before = self._manifest.read()
+    def guarded(self) -> Iterator[None]:
+        """Read the manifest, so that `commit` can detect a concurrent job."""
+        self._last_manifest = self._manifest.read()
         yield
 
     def exists(self) -> bool:
-        """Whether a job is done here."""
-        return self._before is not None
+        """Return True if a job has committed its output here."""
+        return self._last_manifest is not None
 
     def has_plan(self, key: str) -> bool:
-        """Whether the job with this key was interrupted, so that `resume` goes on with it."""
+        """Return True if the job with this key was interrupted and `resume` can continue it."""
         with contextlib.suppress(ValueError):
-            return bool(parsed(self._plan.read(), self._plan).get("key") == key)
+            return bool(parse_object(self._plan.read(), self._plan).get("key") == key)
         return False
 
-    def leave(self) -> None:
-        """Do nothing: a store has no folders that could be empty."""
+    def remove_if_empty(self) -> None:
+        """Do nothing: object stores have no empty folders."""
 
     def resume(
         self, key: str, parts: Sequence[Any], *, overwrite: bool
     ) -> tuple[list[Any], dict[int, Done]]:
-        """Return the parts of a job, and what is done of them; see `Output.resume`."""
+        """Return the parts of a job and the results of finished parts; see `Output.resume`."""
         plan = {}
         with contextlib.suppress(ValueError):
-            plan = parsed(self._plan.read(), self._plan)
-        mark, parts_then = plan.get("mark"), plan.get("parts")
-        mark = mark if isinstance(mark, str) and mark else None
-        if plan.get("key") == key and mark is not None and isinstance(parts_then, list):
-            self._mark = mark
-            listed = self._keys(files_of(self._before, self._manifest))
-            self._ended = not overwrite and any(self._mark in key for key in listed)
-            return ([], {}) if self._ended else (parts_then, self._noted())
-        self._remove(mark)
-        said = {"key": key, "mark": self._mark, "parts": list(parts)}
-        self._plan.write(json.dumps(said).encode())
+            plan = parse_object(self._plan.read(), self._plan)
+        run_id, planned = plan.get("mark"), plan.get("parts")
+        run_id = run_id if isinstance(run_id, str) and run_id else None
+        if plan.get("key") == key and run_id is not None and isinstance(planned, list):
+            self._run_id = run_id
+            listed = self._keys(manifest_files(self._last_manifest, self._manifest))
+            self._is_committed = not overwrite and any(self._run_id in key for key in listed)
+            return ([], {}) if self._is_committed else (planned, self._load_notes())
+        self._remove_unlisted(run_id)
+        state = {"key": key, "mark": self._run_id, "parts": list(parts)}
+        self._plan.write(json.dumps(state).encode())
         return list(parts), {}
 
     def note(self, number: int, done: Done) -> None:
-        """Keep what was made of a part, for the case that the job is interrupted."""
-        place = self.path / UNFINISHED / "done" / f"{number}.json"
-        place.write(json.dumps(done.as_json()).encode())
+        """Save the result of a part, so that an interrupted job can skip it."""
+        file = self.path / UNFINISHED / "done" / f"{number}.json"
+        file.write(json.dumps(done.as_json()).encode())
 
-    def _noted(self) -> dict[int, Done]:
-        there = {place.key for place, _ in self.path.files()}
-        found = {}
-        for place, _ in (self.path / UNFINISHED / "done").files():
-            with contextlib.suppress(ValueError):  # a damaged note: the part is done again
-                done = Done.from_json(parsed(place.read(), place))
-                if all((self.path / file).key in there for file in done.files):
-                    found[int(place.key.rpartition("/")[2].removesuffix(".json"))] = done
-        return found
+    def _load_notes(self) -> dict[int, Done]:
+        existing = {item.key for item, _ in self.path.files()}
+        results = {}
+        for item, _ in (self.path / UNFINISHED / "done").files():
+            with contextlib.suppress(ValueError):  # damaged result file: run the part again
+                done = Done.from_json(parse_object(item.read(), item))
+                if all((self.path / file).key in existing for file in done.files):
+                    results[int(item.key.rpartition("/")[2].removesuffix(".json"))] = done
+        return results
 
     def clear(self) -> None:
-        """Delete what is not finished: files of this job that no manifest lists, and its notes."""
-        self._remove(self._mark)
+        """Delete the state of this job, and its files that the manifest does not list."""
+        self._remove_unlisted(self._run_id)
 
-    def _remove(self, mark: str | None) -> None:
-        """Delete the notes, and the files with a mark that no manifest lists."""
-        listed = self._keys(files_of(self._manifest.read(), self._manifest))
-        for place, _ in self.path.files():
-            name = place.key[len(self.path.key) :].strip("/")
-            is_marked = mark is not None and mark in name and place.key not in listed
-            if is_marked or name.startswith(f"{UNFINISHED}/"):
-                place.delete()
+    def _remove_unlisted(self, run_id: str | None) -> None:
+        """Delete the job state, and the files of run `run_id` that the manifest does not list."""
+        listed = self._keys(manifest_files(self._manifest.read(), self._manifest))
+        for item, _ in self.path.files():
+            name = item.key[len(self.path.key) :].strip("/")
+            is_own = run_id is not None and run_id in name and item.key not in listed
+            if is_own or name.startswith(f"{UNFINISHED}/"):
+                item.delete()
 
     def _keys(self, files: dict[str, list[str]]) -> set[str]:
         return {(self.path / folder / name).key for folder in files for name in files[folder]}

@@ -1,4 +1,4 @@
-"""Arrays of AMQP 0-9-1 messages as 1.0 messages and back."""
+"""Translate Arrow columns of AMQP 0-9-1 messages to 1.0 and back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from amqp10msg.validation import rule_of
 from amqp10msg.wire.errors import AmqpError, DecodeError, EncodeError
 from amqp10msg.wire.reprs import encodable
 
-_LOSSES = pa.list_(
+_LOSSES_TYPE = pa.list_(
     pa.struct(
         [
             ("path", pa.string()),
@@ -35,15 +35,15 @@ _LOSSES = pa.list_(
         ]
     )
 )
-#: What is said of a translation, after the message.
+#: Columns that report on the translation, after those of the message.
 REPORT = [
-    ("losses", _LOSSES),
+    ("losses", _LOSSES_TYPE),
     ("error_code", pa.string()),
     ("error_clause", pa.string()),
     ("error_offset", pa.int64()),
     ("error_text", pa.string()),
 ]
-#: The columns of a message of 0-9-1: all that a `BasicMessage` says. The last three may be absent.
+#: Columns of a 0-9-1 message, as in `BasicMessage`. The last three are optional in the input.
 BASIC = pa.schema(
     [
         ("content_header", pa.binary()),
@@ -55,18 +55,18 @@ BASIC = pa.schema(
 )
 TO_BASIC = pa.schema([*BASIC, *REPORT])
 TO_AMQP10 = pa.schema([("wire", pa.binary()), *REPORT])
-# Without one of these, a row has no message.
-_OCTETS = ("wire", "content_header", "payload")
+# If these are all null, the row has no message.
+_MESSAGE_COLUMNS = ("wire", "content_header", "payload")
 
-# Where AMQP 0-9-1 defines what cannot be decoded of a message.
+# The clause that defines the content header, reported if it cannot be decoded.
 _CONTENT_HEADER = "0-9-1, 4.2.6.1"
 
 
 class Translator:
-    """Translates arrays of messages to ``1.0`` or ``0-9-1``.
+    """Translates columns of messages to ``1.0`` or ``0-9-1``.
 
     Raises:
-        ValueError: there is no such direction or profile.
+        ValueError: `to` is another protocol, or the profile is unknown.
     """
 
     def __init__(
@@ -77,64 +77,73 @@ class Translator:
         circumstances: Circumstances | None = None,
     ) -> None:
         if to not in {"1.0", "0-9-1"}:
-            raise ValueError(f"translate to '1.0' or to '0-9-1', not to {to!r}")
+            raise ValueError(f"the target of a translation must be '1.0' or '0-9-1', got {to!r}")
         if profile not in PROFILES:
             raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES.names)}")
         self.schema = TO_BASIC if to == "0-9-1" else TO_AMQP10
         self._to = to
         self._kernel = partial(kernel, to, profile, strict, circumstances)
-        how = {"profile": profile, "strict": strict, "circumstances": circumstances}
-        self._one = partial(_to_basic if to == "0-9-1" else _to_amqp10, how)
+        options = {"profile": profile, "strict": strict, "circumstances": circumstances}
+        self._translate_row = partial(_to_basic if to == "0-9-1" else _to_amqp10, options)
         self._decode_clause = "" if to == "0-9-1" else _CONTENT_HEADER
 
-    def run(self, given: dict[str, Any]) -> dict[str, pa.Array]:
-        """Translate: arrays by the name of their column, in and out."""
-        made = self._by_kernel(given)
-        return self._one_by_one(given) if made is None else made
+    def run(self, columns: dict[str, Any]) -> dict[str, pa.Array]:
+        """Translate input columns, by name, to output columns, by name."""
+        translated = self._run_by_kernel(columns)
+        return self._run_by_row(columns) if translated is None else translated
 
-    def _by_kernel(self, given: dict[str, Any]) -> dict[str, pa.Array] | None:
-        """Translate the usual messages at once, and the odd rows one by one; None if all are."""
-        translate = self._kernel()  # one for each batch: threads share none
+    def _run_by_kernel(self, columns: dict[str, Any]) -> dict[str, pa.Array] | None:
+        """Translate with the compiled kernel, and row by row the odd rows that it leaves.
+
+        None if there is no kernel, or every row is odd.
+        """
+        translate = self._kernel()  # a new one for each batch: kernels are not thread-safe
         if translate is None:
             return None
-        wanted = BASIC if self._to == "1.0" else pa.schema([("wire", pa.binary())])
+        input_schema = BASIC if self._to == "1.0" else pa.schema([("wire", pa.binary())])
         try:
-            arrays = {name: whole(given[name], wanted.field(name).type) for name in given}
+            arrays = {
+                name: single_array(columns[name], input_schema.field(name).type) for name in columns
+            }
             rows = len(next(iter(arrays.values())))
-            odd, found = translate.run(rows, *(column_of(arrays.get(n)) for n in wanted.names))
+            odd_rows, buffers = translate.run(
+                rows, *(kernel_buffers(arrays.get(n)) for n in input_schema.names)
+            )
         except (OverflowError, pa.ArrowException):
-            return None  # more than columns hold, or none of these: the other way says what it is
-        if len(odd) == rows:
+            return None  # too large or of the wrong type: the row-by-row path raises the error
+        if len(odd_rows) == rows:
             return None
-        made = arrays_of(self.schema, rows, found)
-        if not odd:
-            return made
-        others = {name: array.take(pa.array(odd, pa.int64())) for name, array in arrays.items()}
-        return mended(made, odd, self._one_by_one(others))
+        translated = arrays_from_kernel(self.schema, rows, buffers)
+        if not odd_rows:
+            return translated
+        odd_columns = {
+            name: array.take(pa.array(odd_rows, pa.int64())) for name, array in arrays.items()
+        }
+        return replace_rows(translated, odd_rows, self._run_by_row(odd_columns))
 
-    def _one_by_one(self, given: dict[str, Any]) -> dict[str, pa.Array]:
-        values = [array.to_pylist() for array in given.values()]
-        rows = (dict(zip(given, row, strict=True)) for row in zip(*values, strict=True))
-        made = [self._translated(row) for row in rows]
+    def _run_by_row(self, columns: dict[str, Any]) -> dict[str, pa.Array]:
+        values = [array.to_pylist() for array in columns.values()]
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
+        translated = [self._translate_safely(row) for row in rows]
         return {
-            field.name: pa.array([row.get(field.name) for row in made], field.type)
+            field.name: pa.array([row.get(field.name) for row in translated], field.type)
             for field in self.schema
         }
 
-    def _translated(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Translate one message; what goes wrong with it is part of the row."""
-        if all(given.get(name) is None for name in _OCTETS):
+    def _translate_safely(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Translate one message; errors become columns of the row."""
+        if all(row.get(name) is None for name in _MESSAGE_COLUMNS):
             return {}
         try:
-            return self._one(**given)
+            return self._translate_row(**row)
         except DecodeError as error:
             code, clause = rule_of(error)
-            return _fault(code, self._decode_clause or clause, error.offset, str(error))
+            return _error_columns(code, self._decode_clause or clause, error.offset, str(error))
         except AmqpError as error:
-            return _fault("not-translatable", "", None, str(error))
+            return _error_columns("not-translatable", "", None, str(error))
 
 
-def _fault(code: str, clause: str, offset: int | None, text: str) -> dict[str, Any]:
+def _error_columns(code: str, clause: str, offset: int | None, text: str) -> dict[str, Any]:
     return {
         "error_code": code,
         "error_clause": clause,
@@ -143,25 +152,27 @@ def _fault(code: str, clause: str, offset: int | None, text: str) -> dict[str, A
     }
 
 
-def _to_basic(how: dict[str, Any], wire: bytes) -> dict[str, Any]:
+def _to_basic(options: dict[str, Any], wire: bytes) -> dict[str, Any]:
     try:
-        made: Any = encoded_to_basic(wire, **how)
-        found = made.message
+        translation: Any = encoded_to_basic(wire, **options)
+        message = translation.message
     except DecodeError:
-        made = to_basic(decode_whole(wire), **how)  # a broker may take what breaks rules
-        found = EncodedBasic.of(made.message)
+        translation = to_basic(
+            decode_whole(wire), **options
+        )  # brokers accept some invalid messages
+        message = EncodedBasic.of(translation.message)
     return {
-        "content_header": found.content_header,
-        "payload": found.body,
-        "exchange": _text("exchange", found.exchange),
-        "routing_key": _text("routing key", found.routing_key),
-        "redelivered": found.redelivered,
-        "losses": _losses(made),
+        "content_header": message.content_header,
+        "payload": message.body,
+        "exchange": _require_utf8("exchange", message.exchange),
+        "routing_key": _require_utf8("routing key", message.routing_key),
+        "redelivered": message.redelivered,
+        "losses": _loss_rows(translation),
     }
 
 
 def _to_amqp10(
-    how: dict[str, Any],
+    options: dict[str, Any],
     content_header: bytes | None,
     payload: bytes | None,
     exchange: str | None = None,
@@ -171,19 +182,19 @@ def _to_amqp10(
     content = EncodedBasic(
         content_header or b"", payload or b"", exchange or "", routing_key or "", bool(redelivered)
     )
-    made = encoded_to_amqp10(content, **how)
-    return {"wire": made.message, "losses": _losses(made)}
+    translation = encoded_to_amqp10(content, **options)
+    return {"wire": translation.message, "losses": _loss_rows(translation)}
 
 
-def _text(name: str, found: str) -> str:
-    """Return a text for a column, which holds UTF-8 alone."""
-    if encodable(found) != found:
-        octets = found.encode("utf-8", "surrogateescape")
-        raise EncodeError(f"not UTF-8, as a column of text must be: {octets!r}", name)
-    return found
+def _require_utf8(name: str, text: str) -> str:
+    """Return `text`, or raise EncodeError if it is not valid UTF-8."""
+    if encodable(text) != text:
+        raw = text.encode("utf-8", "surrogateescape")
+        raise EncodeError(f"must be valid UTF-8 to fit in a text column, got {raw!r}", name)
+    return text
 
 
-def _losses(made: Translation[Any]) -> list[dict[str, Any]]:
+def _loss_rows(translation: Translation[Any]) -> list[dict[str, Any]]:
     return [
         {
             "path": encodable(loss.path),
@@ -193,80 +204,93 @@ def _losses(made: Translation[Any]) -> list[dict[str, Any]]:
             "reason": encodable(loss.reason),
             "recoverable": loss.recoverable,
         }
-        for loss in made.losses
+        for loss in translation.losses
     ]
 
 
-# Buffers of Arrow, as the kernel of `translate.batches` takes and gives them.
+# Arrow buffers for the kernel of `translate.batches`, and from it.
 
-# Validity, None where all cells are there, and what is after it.
-_Texts = tuple[bytes | None, bytes, bytes]
-_LOSS = ("path", "action", "before", "after", "reason")
+# (validity, or None if no cell is null; offsets; data)
+_StringBuffers = tuple[bytes | None, bytes, bytes]
+_LOSS_TEXTS = ("path", "action", "before", "after", "reason")
 
 
-def whole(array: Any, kind: pa.DataType) -> Any:
-    """Return a column as one array of this type, uncopied where it is one."""
+def single_array(array: Any, arrow_type: pa.DataType) -> Any:
+    """Return a column as a single array of this type, without a copy if it is one already."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
         if isinstance(array, pa.ChunkedArray):
             array = pa.concat_arrays(array.chunks)
-    return array if array.type == kind else array.cast(kind)
+    return array if array.type == arrow_type else array.cast(arrow_type)
 
 
-def column_of(array: Any) -> tuple[Any, ...] | None:
-    """Return the validity and the other buffers of an array, and its first cell; None for none."""
+def kernel_buffers(array: Any) -> tuple[Any, ...] | None:
+    """Return the buffers of an array, validity first, and its offset; None without an array."""
     return None if array is None else (*array.buffers(), array.offset)
 
 
-def _texts(kind: pa.DataType, rows: int, buffers: _Texts, valid: Any = None) -> Any:
-    there, offsets, data = (None if one is None else pa.py_buffer(one) for one in buffers)
-    return pa.Array.from_buffers(kind, rows, [valid if there is None else there, offsets, data])
+def _string_array(
+    arrow_type: pa.DataType, rows: int, buffers: _StringBuffers, row_validity: Any = None
+) -> Any:
+    validity, offsets, data = (
+        None if buffer is None else pa.py_buffer(buffer) for buffer in buffers
+    )
+    return pa.Array.from_buffers(
+        arrow_type, rows, [row_validity if validity is None else validity, offsets, data]
+    )
 
 
-def _list_of_losses(field: pa.Field, rows: int, found: Any, valid: Any) -> Any:
-    offsets, *texts, recoverable = found
+def _losses_array(field: pa.Field, rows: int, kernel_losses: Any, validity: Any) -> Any:
+    offsets, *texts, recoverable = kernel_losses
     count = len(texts[0][1]) // 4 - 1
     members = field.type.value_type
     children = [
-        _texts(members.field(name).type, count, buffers)
-        for name, buffers in zip(_LOSS, texts, strict=True)
+        _string_array(members.field(name).type, count, buffers)
+        for name, buffers in zip(_LOSS_TEXTS, texts, strict=True)
     ]
     children.append(pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(recoverable)]))
     losses = pa.StructArray.from_arrays(children, fields=list(members))
-    buffers = [valid, pa.py_buffer(offsets)]
+    buffers = [validity, pa.py_buffer(offsets)]
     return pa.Array.from_buffers(field.type, rows, buffers, children=[losses])
 
 
-def arrays_of(schema: pa.Schema, rows: int, found: Any) -> dict[str, Any]:
-    """Return the columns that the kernel filled, by name; what it did not is null.
+def arrays_from_kernel(schema: pa.Schema, rows: int, kernel_result: Any) -> dict[str, Any]:
+    """Return the columns of `schema` by name from the result of the kernel.
 
-    What it found is the validity of the rows, None where there are all, and the columns' buffers.
+    Args:
+        schema: the output columns; those without buffers are null.
+        rows: the number of rows.
+        kernel_result: the validity of the rows, or None if all are valid; then the columns'
+            buffers.
     """
-    there, *columns = found
-    valid = None if there is None else pa.py_buffer(there)
-    made = {}
+    validity_bytes, *columns = kernel_result
+    validity = None if validity_bytes is None else pa.py_buffer(validity_bytes)
+    arrays = {}
     for field, buffers in zip(schema, columns, strict=False):
         if field.name == "losses":
-            made[field.name] = _list_of_losses(field, rows, buffers, valid)
+            arrays[field.name] = _losses_array(field, rows, buffers, validity)
         elif pa.types.is_boolean(field.type):
-            made[field.name] = pa.Array.from_buffers(
-                field.type, rows, [valid, pa.py_buffer(buffers)]
+            arrays[field.name] = pa.Array.from_buffers(
+                field.type, rows, [validity, pa.py_buffer(buffers)]
             )
         else:
-            made[field.name] = _texts(field.type, rows, buffers, valid)
+            arrays[field.name] = _string_array(field.type, rows, buffers, validity)
     for field in schema:
-        if field.name not in made:
-            made[field.name] = pa.nulls(rows, field.type)
-    return made
+        if field.name not in arrays:
+            arrays[field.name] = pa.nulls(rows, field.type)
+    return arrays
 
 
-def mended(made: dict[str, Any], places: list[int], others: dict[str, Any]) -> dict[str, Any]:
-    """Return columns with the rows at these places, in order, replaced by others."""
-    rows = len(next(iter(made.values())))
-    order = list(range(rows))
-    for number, place in enumerate(places):
-        order[place] = rows + number
-    taken = pa.array(order, pa.int64())
+def replace_rows(
+    columns: dict[str, Any], rows_replaced: list[int], replacements: dict[str, Any]
+) -> dict[str, Any]:
+    """Replace the rows with the ascending numbers `rows_replaced` by the rows of `replacements`."""
+    count = len(next(iter(columns.values())))
+    order = list(range(count))
+    for number, row in enumerate(rows_replaced):
+        order[row] = count + number
+    indices = pa.array(order, pa.int64())
     return {
-        name: pa.concat_arrays([array, others[name]]).take(taken) for name, array in made.items()
+        name: pa.concat_arrays([array, replacements[name]]).take(indices)
+        for name, array in columns.items()
     }

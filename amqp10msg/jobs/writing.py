@@ -1,4 +1,4 @@
-"""How the rows of a part become files of Parquet: what is good, and what is quarantined."""
+"""Write the rows of a part to two Parquet files: good messages and quarantined messages."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ import pyarrow.parquet as pq
 from amqp10msg.columns import in_pieces
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job
-from amqp10msg.jobs.manifest import BAD, GOOD, is_list_of_texts
+from amqp10msg.jobs.manifest import BAD, GOOD, is_string_list
 
-#: The options of how it is written.
+#: Names of the options for writing.
 WRITING = ("compression",)
 _COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
-# A row group ends with the first of these.
-_ROWS, _OCTETS = 65_536, 64 << 20
-# What the writer encodes of a column at once, in rows; of large ones less, as a page does not end
-# within.
-_LEAST_AT_ONCE, _MOST_AT_ONCE, _OCTETS_AT_ONCE = 1_024, 8_192, 4 << 20
-# Texts that differ from row to row: a dictionary of them would be given up.
-_UNLIKE = frozenset({"message_id", "correlation_id", "body_json", "error_text", "identity"})
+# A row group is complete when it reaches either limit.
+_GROUP_ROWS, _GROUP_BYTES = 65_536, 64 << 20
+# Rows that the Parquet writer encodes per call: fewer if rows are large, because the writer can
+# end a page only between calls.
+_MIN_PAGE_ROWS, _MAX_PAGE_ROWS, _PAGE_BYTES = 1_024, 8_192, 4 << 20
+# Columns of mostly unique strings: the writer would build a dictionary and then discard it.
+_UNIQUE_TEXT_COLUMNS = frozenset(
+    {"message_id", "correlation_id", "body_json", "error_text", "identity"}
+)
 #: Opens a new file for writing.
-Maker = Callable[[], contextlib.AbstractContextManager[Any]]
+Opener = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 @attrs.frozen
@@ -37,36 +39,46 @@ class Done:
     stats: Stats
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Done:
-        """Return the result that `as_json` wrote.
+    def from_json(cls, content: Mapping[str, Any]) -> Done:
+        """Return the result from the output of `as_json`.
 
         Raises:
-            ValueError: it is not such a result.
+            ValueError: `content` is not the result of a part.
         """
-        files = given.get("files")
-        if not is_list_of_texts(files):
-            raise ValueError("the note of a part does not list its files")
+        files = content.get("files")
+        if not is_string_list(files):
+            raise ValueError("the saved result of a part must list its files")
         for file in files:
             folder, _, name = file.partition("/")
             if folder not in {GOOD, BAD} or name in {"", ".", ".."} or "/" in name:
-                raise ValueError(f"the note of a part lists {file!r:.80}, which no job writes")
-        return cls(files, Stats.from_json(given.get("stats")))
+                raise ValueError(
+                    f"the saved result of a part lists {file!r:.80}: no file name of a job"
+                )
+        return cls(files, Stats.from_json(content.get("stats")))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the result for JSON."""
+        """Return the result as a JSON object."""
         return {"files": self.files, "stats": self.stats.as_json()}
 
 
 def write_part(
     name: str,
-    makers: Mapping[str, Maker],
+    openers: Mapping[str, Opener],
     compression: str,
     batches: Iterable[pa.RecordBatch],
     job: Job,
 ) -> Done:
-    """Run a job on the batches of one part, and write the results to a file in each folder."""
+    """Run a job on the batches of one part, and write good and bad rows to a file each.
+
+    Args:
+        name: the file name of both.
+        openers: create the file for the folders `GOOD` and `BAD`.
+        compression: of the Parquet files.
+        batches: the rows of the part.
+        job: the job to run.
+    """
     stats = Stats()
-    outputs = {folder: ParquetFile(maker, compression) for folder, maker in makers.items()}
+    outputs = {folder: ParquetFile(opener, compression) for folder, opener in openers.items()}
     with contextlib.ExitStack() as stack:
         for output in outputs.values():
             stack.callback(output.close)
@@ -75,11 +87,11 @@ def write_part(
                 if job.kind != "profile":
                     outputs[GOOD].write(good)
                 outputs[BAD].write(bad)
-    return Done([f"{folder}/{name}" for folder, o in outputs.items() if o.rows], stats)
+    return Done([f"{folder}/{name}" for folder, output in outputs.items() if output.rows], stats)
 
 
 def compression_of(options: Mapping[str, str]) -> str:
-    """Return the compression of Parquet files."""
+    """Return the Parquet compression from the options, ``snappy`` by default."""
     name = options.get("compression", "snappy").lower()
     if name not in _COMPRESSIONS:
         raise ValueError(f"unknown compression {name!r}: use {', '.join(_COMPRESSIONS)}")
@@ -87,65 +99,65 @@ def compression_of(options: Mapping[str, str]) -> str:
 
 
 class ParquetFile:
-    """A Parquet file that is made with the first row, and is there once it is closed.
+    """Writes a Parquet file, which is created with the first row and complete when closed.
 
     Attributes:
-        rows: how many were written.
-        size: of the file, in bytes, once it is closed.
+        rows: the number of rows written.
+        size: the size of the file in bytes, once it is closed.
     """
 
-    def __init__(self, make: Maker, compression: str) -> None:
-        self._make = make
+    def __init__(self, open_file: Opener, compression: str) -> None:
+        self._open_file = open_file
         self._compression = compression
         self._writer: Any = None
         self._file: Any = None
-        self._open = contextlib.ExitStack()
-        self._kept: list[pa.RecordBatch] = []
-        self._octets = self._rows = 0
+        self._stack = contextlib.ExitStack()
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = self._pending_rows = 0
         self.rows = self.size = 0
         self._metadata: list[Any] = []
 
     @property
     def metadata(self) -> Any:
-        """What the file says of itself, once it is closed."""
+        """The Parquet metadata of the file, once it is closed."""
         return self._metadata[0]
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows; those of the first batch give the schema."""
+        """Add rows. The first batch defines the schema."""
         if not batch.num_rows:
             return
-        self._kept.append(batch)
-        self._octets += batch.nbytes
-        self._rows += batch.num_rows
+        self._pending.append(batch)
+        self._pending_bytes += batch.nbytes
+        self._pending_rows += batch.num_rows
         self.rows += batch.num_rows
-        # Each call of the writer costs something for each column: a row group at once.
-        if self._rows >= _ROWS or self._octets >= _OCTETS:
-            with self._failing():
+        # Buffer a whole row group: every call of the writer has a cost per column.
+        if self._pending_rows >= _GROUP_ROWS or self._pending_bytes >= _GROUP_BYTES:
+            with self._closing_on_error():
                 self._flush()
 
     def _flush(self) -> None:
-        table = pa.Table.from_batches(self._kept)
-        at_once = _OCTETS_AT_ONCE * self._rows // (self._octets or 1)
-        self._kept.clear()
-        self._octets = self._rows = 0
+        table = pa.Table.from_batches(self._pending)
+        page_rows = _PAGE_BYTES * self._pending_rows // (self._pending_bytes or 1)
+        self._pending.clear()
+        self._pending_bytes = self._pending_rows = 0
         if self._writer is None:
-            self._file = self._open.enter_context(self._make())
+            self._file = self._stack.enter_context(self._open_file())
             self._writer = pq.ParquetWriter(
                 self._file,
                 table.schema,
                 compression=self._compression,
-                use_dictionary=_repeating(table.schema),
-                # Readers skip row groups by them, and never by what is inside of a map or a list.
+                use_dictionary=_dictionary_columns(table.schema),
+                # Readers use statistics to skip row groups, but only those of top-level columns.
                 write_statistics=[f.name for f in table.schema if not pa.types.is_nested(f.type)],
-                write_batch_size=max(_LEAST_AT_ONCE, min(_MOST_AT_ONCE, at_once)),
+                write_batch_size=max(_MIN_PAGE_ROWS, min(_MAX_PAGE_ROWS, page_rows)),
                 metadata_collector=self._metadata,
             )
-        self._writer.write_table(table, row_group_size=_ROWS)
+        self._writer.write_table(table, row_group_size=_GROUP_ROWS)
 
     def close(self) -> None:
-        """End the file, where there is one."""
-        with self._open, self._failing():
-            if self._kept:
+        """Write the buffered rows and close the file, if it was created."""
+        with self._stack, self._closing_on_error():
+            if self._pending:
                 self._flush()
             if self._writer is not None:
                 self._writer.close()
@@ -153,34 +165,34 @@ class ParquetFile:
                 self.size = self._file.tell()
 
     @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Name the file where the disk refuses to take more, and give the writer up."""
+    def _closing_on_error(self) -> Iterator[None]:
+        """On an error, discard the writer, close the file, and add its name to an OSError."""
         try:
             yield
         except BaseException as error:
             if isinstance(error, OSError) and error.errno is not None and error.filename is None:
                 error.filename = getattr(self._file, "name", None)
             if self._writer is not None:
-                # It would try again when it is deleted, and print a traceback.
+                # Otherwise its destructor would retry the write and print a traceback.
                 self._writer.is_open = False
                 self._writer = None
-            self._kept.clear()
-            with contextlib.suppress(OSError):  # of a disk that fails, the first one is told
-                self._open.__exit__(type(error), error, error.__traceback__)
+            self._pending.clear()
+            with contextlib.suppress(OSError):  # the first error is raised
+                self._stack.__exit__(type(error), error, error.__traceback__)
             raise
 
 
-def _repeating(schema: pa.Schema) -> list[str]:
-    """Return the columns of Parquet that a dictionary makes smaller: texts other than ids."""
-    found: list[str] = []
+def _dictionary_columns(schema: pa.Schema) -> list[str]:
+    """Return the Parquet columns worth a dictionary: strings that repeat, unlike ids."""
+    names: list[str] = []
     for field in schema:
         if pa.types.is_map(field.type) and pa.types.is_struct(field.type.item_type):
-            found.append(f"{field.name}.key_value.key")
-            found += [
-                f"{field.name}.key_value.value.{part.name}"
-                for part in field.type.item_type
-                if pa.types.is_string(part.type)
+            names.append(f"{field.name}.key_value.key")
+            names += [
+                f"{field.name}.key_value.value.{member.name}"
+                for member in field.type.item_type
+                if pa.types.is_string(member.type)
             ]
-        elif pa.types.is_string(field.type) and field.name not in _UNLIKE:
-            found.append(field.name)
-    return found
+        elif pa.types.is_string(field.type) and field.name not in _UNIQUE_TEXT_COLUMNS:
+            names.append(field.name)
+    return names

@@ -1,4 +1,4 @@
-"""PySpark: messages of a DataFrame decoded, judged and translated. Arrow in, Arrow out.
+"""Decode, validate and translate messages in PySpark, with Arrow batches.
 
     from amqp10msg import spark
 
@@ -7,16 +7,16 @@
     typed = spark.decode(raw, columns=["message_id", "subject", "application_properties"])
     typed.where("error is null").write.parquet("typed/")
 
-Every function takes a DataFrame and gives one, by way of ``mapInArrow``: they run in local mode, on
-a cluster and with Spark Connect. Data never raises: what cannot be decoded is a row that says why.
-The executors need this library, too. Needs the extra ``amqp10msg[spark]``; where there is no Java,
-``amqp10msg[spark-jre]``.
+Every function maps a DataFrame to a DataFrame with ``mapInArrow``, so it works in local mode, on a
+cluster and with Spark Connect. A bad message never raises: it becomes a row with the reason. The
+executors need this library, too. Needs the extra ``amqp10msg[spark]``, or ``amqp10msg[spark-jre]``
+if Java is not installed.
 """
 
 from __future__ import annotations
 
 try:
-    import pyarrow as _pyarrow  # noqa: F401  (only to say what is missing)
+    import pyarrow as _pyarrow  # noqa: F401  (only to name the missing package)
     import pyspark as _pyspark  # noqa: F401  (likewise)
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(

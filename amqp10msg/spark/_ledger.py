@@ -1,14 +1,13 @@
-"""Offsets of a stream of files: what was read, so that a file that arrives late is noticed.
+"""Offsets of a stream of files, which detect files that arrive late.
 
-Files are read in the order of their names, so an offset could be the last name alone. But then
-nobody would notice a file that arrives late, with a name before that one: it would never be read.
-So an offset also has a ledger: a hash of the name and the size of each file that was read and is
-still there. A file that is not in the ledger, and whose name sorts before the last one, arrived
-late, or was changed after it was read. Files that were removed need no entry, so a folder that is
-tidied up has a small ledger.
+Files are read in the order of their names, so the last name would do as an offset. But a file that
+arrives later with a smaller name would then be skipped silently. So an offset also contains a
+ledger: a hash of name and size for each file that was read and still exists. A file before the last
+name without an entry arrived late, or was changed after it was read. Removed files need no entry,
+so the ledger of a folder that is cleaned up stays small.
 
-The newest `MAX_ENTRIES` files have an entry each; those before share a digest, which only tells
-that something changed among them.
+The newest `MAX_ENTRIES` files have one entry each. Older files share one digest, which detects a
+change but not which file changed.
 """
 
 from __future__ import annotations
@@ -21,116 +20,119 @@ from typing import Any
 
 from amqp10msg.files import stores
 
-#: Files that have an entry each; an offset has at most 8 characters for each of them.
+#: The number of files with an entry; each takes 8 characters of the offset.
 MAX_ENTRIES = 50_000
-# Bytes of the hash of a file: one of 50,000 late files in 5 billion is taken for one that was read.
+# Bytes of a hash: with 50,000 entries, 1 in 5 billion late files would be taken for one already
+# read.
 _HASH_BYTES = 6
-# Files that an error names.
+# The number of files that an error lists.
 _MAX_NAMED = 3
 
 Offset = dict[str, Any]
-#: Before the first file.
+#: The offset before the first file.
 START: Offset = {"last": "", "count": 0}
 
 
-def offset_of(paths: Sequence[str], last: str) -> Offset:
-    """Return the offset after the file `last`.
-
-    `paths` are the files that are there, in the order of their names.
-    """
-    read = [path for path in paths if path <= last]
-    older, newer = read[:-MAX_ENTRIES], read[-MAX_ENTRIES:]
-    offset: Offset = {"last": last, "count": len(read)}
+def make_offset(paths: Sequence[str], last: str) -> Offset:
+    """Return the offset after the file `last`; `paths` are all existing files in name order."""
+    read_files = [path for path in paths if path <= last]
+    older, newer = read_files[:-MAX_ENTRIES], read_files[-MAX_ENTRIES:]
+    offset: Offset = {"last": last, "count": len(read_files)}
     if newer:
-        packed = b"".join(sorted(map(_hash, newer)))
-        offset["ledger"] = base64.b64encode(packed).decode("ascii")
+        ledger = b"".join(sorted(map(_hash_file, newer)))
+        offset["ledger"] = base64.b64encode(ledger).decode("ascii")
     if older:
-        offset |= {"first": newer[0], "older": _digest(older)}
+        offset |= {"first": newer[0], "older": _hash_files(older)}
     return offset
 
 
-def unread(paths: Sequence[str], offset: Offset, folder: str) -> list[str]:
-    """Return the files after an offset, in order.
+def files_after(paths: Sequence[str], offset: Offset, folder: str) -> list[str]:
+    """Return the files after an offset, in name order.
 
     Args:
-        paths: the files that are there, in order of their names.
-        offset: made by `offset_of`, or by a version of this library before it had ledgers.
-        folder: what errors call the input.
+        paths: all existing files, in name order.
+        offset: from `make_offset`, or from an old version without ledgers.
+        folder: the input, for errors.
 
     Raises:
-        ValueError: a file that was not read sorts before the last one that was.
+        ValueError: an unread file sorts before the last file that was read.
     """
     last = offset["last"]
-    read = [path for path in paths if path <= last]
+    read_files = [path for path in paths if path <= last]
     if "ledger" not in offset:
-        # The count alone does not tell a late file from one that replaced a removed file.
-        if len(read) > offset["count"]:
-            raise ValueError(_late(folder, read, len(read) - offset["count"], last))
-        return list(paths[len(read) :])
+        # The count alone misses a late file if another file was removed.
+        if len(read_files) > offset["count"]:
+            raise ValueError(
+                _late_files_error(folder, read_files, len(read_files) - offset["count"], last)
+            )
+        return list(paths[len(read_files) :])
     first = offset.get("first", "")
-    entries = _entries(offset)
-    late = [path for path in read if path >= first and _hash(path) not in entries]
-    if late:
-        raise ValueError(_late(folder, late, len(late), last))
-    older = [path for path in read if path < first]
-    if first and _digest(older) != offset["older"]:
+    entries = _parse_ledger(offset)
+    late_files = [path for path in read_files if path >= first and _hash_file(path) not in entries]
+    if late_files:
+        raise ValueError(_late_files_error(folder, late_files, len(late_files), last))
+    older = [path for path in read_files if path < first]
+    if first and _hash_files(older) != offset["older"]:
         raise ValueError(
-            f"{folder}: files whose names sort before {first}, and which are read already, were "
-            f"added, removed or changed; an offset lists only the {MAX_ENTRIES:,} files after "
-            "them, so whether a file was lost is unknown: start again with another checkpoint, or "
-            "keep fewer files"
+            f"{folder}: files with names before {first}, already read, were added, removed or "
+            f"changed. An offset lists only the newest {MAX_ENTRIES:,} files, so a file may have "
+            "been skipped: start again with another checkpoint, and keep fewer files"
         )
-    return list(paths[len(read) :])
+    return list(paths[len(read_files) :])
 
 
-def between(paths: Sequence[str], start: Offset, end: Offset, folder: str) -> list[str]:
-    """Return the files of a batch: those after one offset, up to another.
+def files_between(paths: Sequence[str], start: Offset, end: Offset, folder: str) -> list[str]:
+    """Return the files of a batch: after the offset `start`, up to `end`.
 
     Raises:
-        ValueError: as `unread`; or a file of the batch was removed or changed before it was read.
+        ValueError: as for `files_after`; or a file of the batch was removed or changed before it
+            was read.
     """
-    found = [path for path in unread(paths, start, folder) if path <= end["last"]]
+    files = [path for path in files_after(paths, start, folder) if path <= end["last"]]
     if "ledger" not in end:
-        return found
-    entries = _entries(end)
-    listed = [path for path in found if path >= end.get("first", "")]
-    changed = [path for path in listed if _hash(path) not in entries]
+        return files
+    entries = _parse_ledger(end)
+    recent = [path for path in files if path >= end.get("first", "")]
+    changed = [path for path in recent if _hash_file(path) not in entries]
     if changed:
-        raise ValueError(_late(folder, changed, len(changed), end["last"]))
+        raise ValueError(_late_files_error(folder, changed, len(changed), end["last"]))
     if "ledger" in start or not start["count"]:
-        removed = entries - set(map(_hash, listed)) - _entries(start)
+        removed = entries - set(map(_hash_file, recent)) - _parse_ledger(start)
         if removed:
             raise ValueError(
                 f"{folder}: {len(removed):,} of the files up to {end['last']} were removed before "
-                "they were read: put them back, or start again with another checkpoint"
+                "they were read: restore them, or start again with another checkpoint"
             )
-    return found
+    return files
 
 
-def _entries(offset: Offset) -> set[bytes]:
-    packed = base64.b64decode(offset.get("ledger", ""))
-    return {packed[at : at + _HASH_BYTES] for at in range(0, len(packed), _HASH_BYTES)}
+def _parse_ledger(offset: Offset) -> set[bytes]:
+    ledger = base64.b64decode(offset.get("ledger", ""))
+    return {ledger[index : index + _HASH_BYTES] for index in range(0, len(ledger), _HASH_BYTES)}
 
 
-def _hash(path: str) -> bytes:
-    """Return the entry of a file: its name, and its size, which in a store would take a request."""
+def _hash_file(path: str) -> bytes:
+    """Return the entry of a file: a hash of its name and size; in stores, of the name only.
+
+    The size in a store would cost a request per file.
+    """
     size = -1
     if not stores.is_url(path):
-        with contextlib.suppress(FileNotFoundError):  # removed since: reading it will say so
+        with contextlib.suppress(FileNotFoundError):  # removed: reading it raises the error
             size = stores.state_of(path).size
-    said = f"{path}\0{size}".encode("utf-8", "surrogateescape")
-    return hashlib.blake2b(said, digest_size=_HASH_BYTES).digest()
+    identity = f"{path}\0{size}".encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(identity, digest_size=_HASH_BYTES).digest()
 
 
-def _digest(paths: Iterable[str]) -> str:
-    return hashlib.blake2b(b"".join(sorted(map(_hash, paths))), digest_size=16).hexdigest()
+def _hash_files(paths: Iterable[str]) -> str:
+    return hashlib.blake2b(b"".join(sorted(map(_hash_file, paths))), digest_size=16).hexdigest()
 
 
-def _late(folder: str, paths: Sequence[str], count: int, last: str) -> str:
-    named = ", ".join(paths[:_MAX_NAMED]) + (", …" if count > _MAX_NAMED else "")
-    files = f"{count:,} file" + "s" * (count != 1)
+def _late_files_error(folder: str, paths: Sequence[str], count: int, last: str) -> str:
+    examples = ", ".join(paths[:_MAX_NAMED]) + (", …" if count > _MAX_NAMED else "")
+    file_count = f"{count:,} file" + "s" * (count != 1)
     return (
-        f"{folder}: {files} came, or changed, whose names sort before {last}, which is read "
-        f"already: among {named}. They would never be read: names must rise, and files must be "
-        "complete when they get their names. Give them names after the last one"
+        f"{folder}: {file_count} arrived late or changed: the names sort before {last}, which was "
+        f"already read, so they would be skipped: {examples}. Rename them to sort after the last "
+        "file. Names of new files must ascend, and a file must be complete when it gets its name"
     )

@@ -1,4 +1,4 @@
-"""What workers of Spark say and do: about a missing kernel, callers' mistakes, and garbage."""
+"""Helpers for Spark workers: kernel warnings, short errors and garbage collection."""
 
 from __future__ import annotations
 
@@ -16,69 +16,69 @@ from typing import Any
 import amqp10msg
 from amqp10msg.wire.kernel import COMPILED
 
-#: How readers of streams are told how much to read, from PySpark 4.2 on.
-limits: Any = None
+#: The module with the read limits of streaming readers; None before PySpark 4.2.
+read_limits: Any = None
 with suppress(ImportError):
-    limits = import_module("pyspark.sql.streaming.datasource")
-#: What such a reader is, besides.
-AvailableNow: Any = getattr(limits, "SupportsTriggerAvailableNow", object)
+    read_limits = import_module("pyspark.sql.streaming.datasource")
+#: Base class of readers for ``trigger(availableNow=True)``; object before PySpark 4.2.
+SupportsAvailableNow: Any = getattr(read_limits, "SupportsTriggerAvailableNow", object)
 
-_TEXT = (
-    "amqp10msg runs on {} without its compiled kernel, and several times slower: install a wheel "
-    "in the environment of the executors ({}), which has {}"
+_WARNING = (
+    "amqp10msg on {} has no compiled kernel and is several times slower: install a wheel in the "
+    "environment of the executors ({}), in place of {}"
 )
 
 
-def pure_place() -> str | None:
-    """Return where this process runs without the compiled kernel; None where it has it.
+def missing_kernel_warning() -> str | None:
+    """Return a warning that names this host, if its amqp10msg has no compiled kernel.
 
-    Who asked for that, with ``AMQP10MSG_PURE``, knows.
+    None if it has, or if the pure build was requested with ``AMQP10MSG_PURE``.
     """
     if COMPILED or os.environ.get("AMQP10MSG_PURE"):
         return None
     folder = Path(amqp10msg.__file__).parent
-    return _TEXT.format(platform.node() or "an executor", sys.executable, folder)
+    return _WARNING.format(platform.node() or "an executor", sys.executable, folder)
 
 
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
-def tell(place: str | None) -> None:
-    """Warn of a place that `pure_place` returned, once in each process."""
-    if place is not None and place not in _told:
-        _told.add(place)
-        warnings.warn(place, RuntimeWarning, stacklevel=3)
+def warn_once(warning: str | None) -> None:
+    """Issue a result of `missing_kernel_warning`, unless this process already has."""
+    if warning is not None and warning not in _warned:
+        _warned.add(warning)
+        warnings.warn(warning, RuntimeWarning, stacklevel=3)
 
 
 def in_worker() -> bool:
-    """Whether this process is a worker that Spark has started."""
+    """Return True in a Python worker that Spark started."""
     return "SPARK_BUFFER_SIZE" in os.environ
 
 
-_is_settled = False
+_is_frozen = False
 
 
-def settle() -> None:
-    """Leave what a worker has imported out of the searches for garbage; at the end of a task.
+def freeze_imports() -> None:
+    """Exclude the objects of imported modules from garbage collection; call after each task.
 
-    Spark's daemon has its workers look through all objects after each task, which took 12 to 120 ms
-    with what is imported; decoding 100,000 messages takes 10. Modules are never garbage. What is
-    garbage now is collected before, and what comes later is looked at as usual.
+    Spark's workers run a full garbage collection after each task. With all imported modules this
+    took 12 to 120 ms, while decoding 100,000 messages takes 10 ms. Modules are never garbage. The
+    first call collects existing garbage and then freezes; later objects are collected as usual.
     """
-    global _is_settled  # noqa: PLW0603  (of the process, as the objects are)
-    if in_worker() and not _is_settled:
-        _is_settled = True
+    global _is_frozen  # noqa: PLW0603  (state of the process)
+    if in_worker() and not _is_frozen:
+        _is_frozen = True
         gc.collect()
         gc.freeze()
 
 
 @contextmanager
-def plainly() -> Iterator[None]:
-    """Report a caller's mistake to the driver in one line, without the stack of this worker."""
+def hide_worker_traceback() -> Iterator[None]:
+    """Report ValueError and OSError to the driver without this worker's stack trace."""
     try:
         yield
     except (ValueError, OSError):
-        # Each worker has the former; Spark looks for the latter when it sends the error.
+        # Spark reads this variable when it sends the error to the driver.
         if in_worker():
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise

@@ -1,7 +1,7 @@
-"""This library as archives that Spark brings to its workers, with the compiled kernel.
+"""Pack this library, with its compiled kernel, into archives that Spark sends to its workers.
 
-Workers import from the folder into which Spark unpacks archives. They import nothing compiled from
-a zip, and Spark Connect takes no wheels, so each package is an archive under its own name.
+Spark unpacks archives into a folder from which workers import. Python cannot import compiled
+modules from a zip file, and Spark Connect does not accept wheels, so each package is one archive.
 """
 
 from __future__ import annotations
@@ -18,83 +18,85 @@ from pathlib import Path, PurePosixPath
 from pyspark.sql import SparkSession
 
 from amqp10msg import __version__
-from amqp10msg.spark._workers import pure_place, tell
+from amqp10msg.spark._workers import missing_kernel_warning, warn_once
 
 _LIBRARY = "amqp10msg"
-# What workers need: the package, and the one that it requires, which has two names.
+# The packages that workers need: this one and attrs, which consists of two.
 _PACKAGES = (_LIBRARY, "attr", "attrs")
-# Of compiled modules the sources, and what others are compiled with.
-_LEFT_OUT = {".pyc", ".pyx", ".pxd", ".pxi", ".c", ".cc", ".cpp", ".h", ".hpp", ".a"}
-_FOLDERS_LEFT_OUT = {"__pycache__", "tests", "include"}
-# The same files make the same archive: Spark Connect refuses another one of the same name.
+# Files that are not needed at run time: bytecode, and sources of compiled modules.
+_EXCLUDED_SUFFIXES = {".pyc", ".pyx", ".pxd", ".pxi", ".c", ".cc", ".cpp", ".h", ".hpp", ".a"}
+_EXCLUDED_FOLDERS = {"__pycache__", "tests", "include"}
+# A fixed time makes archives reproducible: Spark Connect rejects a changed archive of the same
+# name.
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def archives(folder: str | PathLike[str], *wheels: str | PathLike[str]) -> list[str]:
-    """Write the archives that workers need, some 3 MB, for ``spark.archives`` or ``--archives``.
+    """Write archives for ``spark.archives`` or ``--archives``, about 3 MB in total.
 
-    Workers need pyarrow besides; where they lack it, its wheel can be given, too.
+    Workers also need pyarrow. If they do not have it, pass its wheel.
 
     Args:
-        folder: where to; made where it is not there.
-        wheels: what comes instead of the packages that are installed here, or besides them: the
-            wheel of this library for another Python or system, and those of other packages.
+        folder: the folder to write to; created if it does not exist.
+        wheels: wheels to pack: this library for another Python version or system, in place of the
+            installed package, or additional packages.
 
     Returns:
-        Each as ``PATH#NAME``, which has Spark unpack it under the name of its package.
+        The archives as ``PATH#NAME``: Spark unpacks each into a folder with the package's name.
 
     Raises:
-        ValueError: a file is not a wheel, is of another version of this library, or has a module
-            outside of a package; or this library itself runs from a zip.
+        ValueError: a file is not a wheel, is another version of this library, or has a module
+            outside of a package; or this library itself is imported from a zip file.
         OSError: a wheel cannot be read, or an archive cannot be written.
     """
     target = Path(folder).resolve()
     target.mkdir(parents=True, exist_ok=True)
-    made = {}
+    packed = {}
     for wheel in map(Path, wheels):
-        for name, files in _of_wheel(wheel).items():
+        for name, files in _wheel_files(wheel).items():
             with zipfile.ZipFile(wheel) as source:
-                pieces = ((path, source.read(whole)) for path, whole in files)
-                made[name] = _written(target / f"{name}.zip", pieces)
-    if _LIBRARY not in made:
-        tell(pure_place())
+                pieces = ((path, source.read(name_in_wheel)) for path, name_in_wheel in files)
+                packed[name] = _write_archive(target / f"{name}.zip", pieces)
+    if _LIBRARY not in packed:
+        warn_once(missing_kernel_warning())
     for name in _PACKAGES:
-        if name not in made:
-            made[name] = _written(target / f"{name}.zip", _installed(name))
-    return [f"{path}#{name}" for name, path in sorted(made.items())]
+        if name not in packed:
+            packed[name] = _write_archive(target / f"{name}.zip", _installed_files(name))
+    return [f"{path}#{name}" for name, path in sorted(packed.items())]
 
 
 def add_artifacts(session: SparkSession, *wheels: str | PathLike[str]) -> None:
-    """Bring this library to the workers of a session, with Spark Connect, too.
+    """Send this library to the workers of a session; works with Spark Connect, too.
 
-    It holds for what is started from then on. Python and the system of the workers are those that
-    the kernel is compiled for; elsewhere it is several times slower, which a warning says there.
+    It is used by jobs that start afterwards. The kernel works only with the Python version and
+    system that it was compiled for; on other workers, the library is several times slower and
+    warns.
 
     Args:
-        session: whose workers.
+        session: the session.
         wheels: as for `archives`.
 
     Raises:
         ValueError: as for `archives`.
-        OSError: likewise.
+        OSError: as for `archives`.
     """
-    # Workers may fetch it for as long as the session lives.
+    # Workers may fetch the archives until the session ends.
     folder = tempfile.mkdtemp(prefix="amqp10msg-archives-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     session.addArtifacts(*archives(folder, *wheels), archive=True)
 
 
 def _is_needed(path: PurePosixPath) -> bool:
-    return path.suffix not in _LEFT_OUT and _FOLDERS_LEFT_OUT.isdisjoint(path.parts)
+    return path.suffix not in _EXCLUDED_SUFFIXES and _EXCLUDED_FOLDERS.isdisjoint(path.parts)
 
 
-def _installed(name: str) -> Iterator[tuple[PurePosixPath, bytes]]:
+def _installed_files(name: str) -> Iterator[tuple[PurePosixPath, bytes]]:
     spec = find_spec(name)
-    places = (spec and spec.submodule_search_locations) or []
-    root = next((place for one in places if (place := Path(one)).is_dir()), None)
+    locations = (spec and spec.submodule_search_locations) or []
+    root = next((folder for location in locations if (folder := Path(location)).is_dir()), None)
     if root is None:
         raise ValueError(
-            f"{name} is not installed as files here, so it cannot be packed: give its wheel"
+            f"{name} is not installed as files, so it cannot be packed: pass its wheel"
         )
     for path in sorted(root.rglob("*")):
         inner = PurePosixPath(path.relative_to(root).as_posix())
@@ -102,16 +104,20 @@ def _installed(name: str) -> Iterator[tuple[PurePosixPath, bytes]]:
             yield inner, path.read_bytes()
 
 
-def _of_wheel(wheel: Path) -> dict[str, list[tuple[PurePosixPath, str]]]:
-    """Return by packages of a wheel their files: the path in the package, and in the wheel."""
-    with wheel.open("rb") as file:  # `is_zipfile` answers False for a path that cannot be read
+def _wheel_files(wheel: Path) -> dict[str, list[tuple[PurePosixPath, str]]]:
+    """Return the files of a wheel by package, as (path in the package, name in the wheel)."""
+    with wheel.open(
+        "rb"
+    ) as file:  # given a path, `is_zipfile` would return False for an unreadable file
         is_zip = zipfile.is_zipfile(file)
     if wheel.suffix != ".whl" or not is_zip:
         raise ValueError(f"{wheel} is not a wheel")
     distribution, version, *_ = wheel.name.split("-")
     if distribution == _LIBRARY and version != __version__:
-        raise ValueError(f"{wheel} is of {_LIBRARY} {version}, and this is {__version__}")
-    found: dict[str, list[tuple[PurePosixPath, str]]] = {}
+        raise ValueError(
+            f"{wheel} must be {_LIBRARY} {__version__}, the installed version, got {version}"
+        )
+    packages: dict[str, list[tuple[PurePosixPath, str]]] = {}
     with zipfile.ZipFile(wheel) as source:
         for name in sorted(source.namelist()):
             top, *rest = PurePosixPath(name).parts
@@ -119,16 +125,16 @@ def _of_wheel(wheel: Path) -> dict[str, list[tuple[PurePosixPath, str]]]:
                 continue
             if not rest:
                 raise ValueError(
-                    f"{wheel} has {top} outside of a package: install it where the workers are"
+                    f"{wheel} has {top} outside of a package: install this wheel on the workers"
                 )
             inner = PurePosixPath(*rest)
             if _is_needed(inner):
-                found.setdefault(top, []).append((inner, name))
-    return found
+                packages.setdefault(top, []).append((inner, name))
+    return packages
 
 
-def _written(target: Path, pieces: Iterator[tuple[PurePosixPath, bytes]]) -> Path:
+def _write_archive(target: Path, pieces: Iterator[tuple[PurePosixPath, bytes]]) -> Path:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, octets in pieces:
-            archive.writestr(zipfile.ZipInfo(path.as_posix(), _TIME), octets, zipfile.ZIP_DEFLATED)
+        for path, content in pieces:
+            archive.writestr(zipfile.ZipInfo(path.as_posix(), _TIME), content, zipfile.ZIP_DEFLATED)
     return target

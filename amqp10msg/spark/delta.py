@@ -1,4 +1,4 @@
-"""Streams into tables of Delta Lake, each batch once; without the connector of Spark."""
+"""Write streams to Delta Lake tables, each batch exactly once, without Spark's Delta connector."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from amqp10msg.atomic_files import synced
 from amqp10msg.columns import VARIANT
 from amqp10msg.files.text import load_json
 from amqp10msg.jobs.writing import ParquetFile
-from amqp10msg.spark._frames import OF_SPARK, arrow_schema, for_spark
-from amqp10msg.spark._workers import settle
-from amqp10msg.spark.sink import described
+from amqp10msg.spark._frames import SPARK_METADATA_KEY, arrow_schema, spark_schema
+from amqp10msg.spark._workers import freeze_imports
+from amqp10msg.spark.sink import job_description
 from amqp10msg.wire.later import of_extra
 
-# Types whose values are the same text in the log of a table and everywhere else.
-_OF_PARTITIONS = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
+# Types of partition columns: their text in the table log is the usual one.
+_PARTITION_TYPES = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
 
 
 def to_delta(
@@ -40,88 +40,91 @@ def to_delta(
 ) -> Callable[[DataFrame, int], None]:
     """Return a function for ``foreachBatch`` that appends the batches to a Delta table.
 
-    Each batch is one transaction of the table, which has its number; one that Spark repeats,
-    because something was killed before the checkpoint had it, is found there and left out. The
-    workers write the files, in one pass over the rows for both tables, and the driver gets their
-    names alone. New columns of the rows are added to a table that is there. A VARIANT is one in the
-    table, which needs a reader of Delta's feature ``variantType``. Needs the extra
-    ``amqp10msg[delta]``; the workers need it, too, where the table is in an object store.
+    Each batch is one transaction, stored in the table with the batch number. If Spark repeats a
+    batch after a failure, its number is found in the table and the batch is skipped. The workers
+    write the files of both tables in one pass over the rows; the driver receives only the file
+    names. New columns are added to an existing table. VARIANT columns stay VARIANT; readers then
+    need Delta's feature ``variantType``. Needs the extra ``amqp10msg[delta]``, on the workers as
+    well if the table is in an object store.
 
     Args:
-        table: where it is, on a file system that all workers share, or a URL; made with the first
-            batch.
-        app: the name of the stream in the log of the table. It belongs to one checkpoint: with
-            another one, whose batches are counted again, give another name. Batches that the table
-            has by another checkpoint are an error.
-        quarantine: a second table, for rows with an ``error`` or an ``error_code``; all go to the
-            first where None.
-        partition_by: columns of strings, integers, booleans or dates whose values divide the files
-            of `table`, when it is made.
-        storage_options: of an object store, as deltalake has them.
+        table: the table, as a path on a file system that all workers share, or as a URL; created
+            with the first batch.
+        app: the name of the stream in the table log. It belongs to one checkpoint: with a new
+            checkpoint, batch numbers restart, so use a new name. It is an error if the table has
+            batches of another checkpoint under this name.
+        quarantine: a second table for rows with an ``error`` or ``error_code``; None to write all
+            rows to the first table.
+        partition_by: string, integer, boolean or date columns to partition a new `table` by.
+        storage_options: options of the object store, as in deltalake.
 
     Raises:
         ModuleNotFoundError: deltalake is not installed.
-        ValueError: when a batch comes: the table is partitioned otherwise, or has a column of
-            another type, or the rows have a VARIANT and deltalake is too old for that.
+        ValueError: raised by the returned function: the table has other partition columns, or a
+            column of another type; or the rows have a VARIANT, and deltalake is too old for it.
     """
     deltalake = of_extra("deltalake", "delta", "to_delta needs deltalake")
     options = None if storage_options is None else dict(storage_options)
-    given = [(table, list(partition_by)), *([] if quarantine is None else [(quarantine, [])])]
-    # The tasks have another current folder.
+    requested = [(table, list(partition_by)), *([] if quarantine is None else [(quarantine, [])])]
+    # Tasks have another working directory.
     tables = [
-        (str(place) if "://" in str(place) else str(Path(place).absolute()), columns)
-        for place, columns in given
+        (str(location) if "://" in str(location) else str(Path(location).absolute()), columns)
+        for location, columns in requested
     ]
 
-    def opened(place: str, columns: list[str], schema: Any) -> Any:
-        """Return a table, made where it is not there, with the columns of the schema."""
-        made = deltalake.DeltaTable.create(
-            place, schema, mode="ignore", partition_by=columns, storage_options=options
+    def open_table(location: str, columns: list[str], schema: Any) -> Any:
+        """Open a table; create it, or add the columns of the schema, as needed."""
+        delta_table = deltalake.DeltaTable.create(
+            location, schema, mode="ignore", partition_by=columns, storage_options=options
         )
-        if columns != list(made.metadata().partition_columns):
+        if columns != list(delta_table.metadata().partition_columns):
             raise ValueError(
-                f"{place}: the table is partitioned by "
-                f"{', '.join(made.metadata().partition_columns) or 'nothing'}, and not by "
-                f"{', '.join(columns) or 'nothing'}: name the same in partition_by"
+                f"{location}: partition_by must name the partition columns of the table, "
+                f"{', '.join(delta_table.metadata().partition_columns) or 'none'}, got "
+                f"{', '.join(columns) or 'none'}"
             )
-        there = {field.name.lower(): field for field in made.schema().fields}
+        existing = {field.name.lower(): field for field in delta_table.schema().fields}
         for field in schema.fields:
-            known = there.get(field.name.lower(), field)
-            if (known.name, known.type) != (field.name, field.type):
+            current = existing.get(field.name.lower(), field)
+            if (current.name, current.type) != (field.name, field.type):
                 raise ValueError(
-                    f"{place}: the table has a column {known.name} of {known.type}, and the rows "
-                    f"have {field.name} of {field.type}: rename or cast it"
+                    f"{location}: the table has a column {current.name} of type {current.type}, "
+                    f"but the rows have {field.name} of type {field.type}: rename or cast it"
                 )
-        new = [field for field in schema.fields if field.name.lower() not in there]
-        if new:
-            made.alter.add_columns(new)
-        return made
+        added = [field for field in schema.fields if field.name.lower() not in existing]
+        if added:
+            delta_table.alter.add_columns(added)
+        return delta_table
 
     def write(df: DataFrame, batch: int) -> None:
         arrow = arrow_schema(df.schema)
-        _check(arrow, partition_by, is_divided=quarantine is not None)
-        schema = _schema(deltalake.Schema, arrow)
-        found = [opened(place, columns, schema) for place, columns in tables]
-        last = [one.transaction_version(app) for one in found]
-        query = _query_of(df)
-        for (place, _), one, number in zip(tables, found, last, strict=True):
-            if number is not None and (number > batch or _is_of_another(one, app, batch, query)):
+        _check_columns(arrow, partition_by, has_quarantine=quarantine is not None)
+        schema = _delta_schema(deltalake.Schema, arrow)
+        delta_tables = [open_table(location, columns, schema) for location, columns in tables]
+        last_versions = [delta_table.transaction_version(app) for delta_table in delta_tables]
+        query = _streaming_query_id(df)
+        for (location, _), delta_table, number in zip(
+            tables, delta_tables, last_versions, strict=True
+        ):
+            if number is not None and (
+                number > batch or _is_from_other_query(delta_table, app, batch, query)
+            ):
                 raise ValueError(
-                    f"{place}: {app} has written batch {number} there by another checkpoint, and "
-                    f"batch {batch} of this one would be passed over: give another app"
+                    f"{location}: {app!r} has already written batch {number} from another "
+                    f"checkpoint, so batch {batch} would be skipped: use another app name"
                 )
-        missing = [number is None or number < batch for number in last]
-        if not any(missing):
+        needed = [number is None or number < batch for number in last_versions]
+        if not any(needed):
             return
         targets = [
-            _TableFiles(place, columns, options) if is_missing else None
-            for (place, columns), is_missing in zip(tables, missing, strict=True)
+            _TableFiles(location, columns, options) if needs_batch else None
+            for (location, columns), needs_batch in zip(tables, needed, strict=True)
         ]
         files = _Files(targets)
-        with described(df.sparkSession, f"to_delta: batch {batch} -> {table}"):
-            made = _collected(df.mapInArrow(cast("Any", files.write), for_spark(_MADE)))
-        for number, one in enumerate(found):
-            if missing[number]:
+        with job_description(df.sparkSession, f"to_delta: batch {batch} -> {table}"):
+            file_rows = _collect(df.mapInArrow(cast("Any", files.write), spark_schema(_FILE_ROWS)))
+        for number, delta_table in enumerate(delta_tables):
+            if needed[number]:
                 adds = [
                     deltalake.transaction.AddAction(
                         path=row["path"],
@@ -131,134 +134,136 @@ def to_delta(
                         data_change=True,
                         stats=row["stats"],
                     )
-                    for row in made
+                    for row in file_rows
                     if row["table"] == number
                 ]
                 transaction = deltalake.Transaction(app_id=app, version=batch)
-                one.create_write_transaction(
+                delta_table.create_write_transaction(
                     adds,
                     "append",
-                    one.schema(),
+                    delta_table.schema(),
                     partition_by=tables[number][1],
                     commit_properties=deltalake.CommitProperties(
                         app_transactions=[transaction],
-                        custom_metadata={_WRITTEN: json.dumps([app, batch, query])},
+                        custom_metadata={_BATCH_METADATA_KEY: json.dumps([app, batch, query])},
                     ),
                 )
 
     return write
 
 
-# In the log of a table: the app, the batch and its query, which is that of a checkpoint.
-_WRITTEN = "amqp10msg.batch"
-# Commits of a table that are looked through for the last batch of an app.
-_LOOKED_AT = 1_000
+# Key in the table log for a commit's [app, batch, query id]; the query id identifies the
+# checkpoint.
+_BATCH_METADATA_KEY = "amqp10msg.batch"
+# The number of commits to search for the last batch of an app.
+_MAX_COMMITS_SCANNED = 1_000
 
 
-def _query_of(df: DataFrame) -> str | None:
-    """Return the id of the query that has a batch written; None where it is not known."""
+def _streaming_query_id(df: DataFrame) -> str | None:
+    """Return the id of the streaming query; None with Spark Connect or outside of a stream."""
     session: Any = df.sparkSession
     if not isinstance(session, SparkSession):
         return None
     return session.sparkContext.getLocalProperty("sql.streaming.queryId")
 
 
-def _is_of_another(table: Any, app: str, batch: int, query: str | None) -> bool:
-    """Return whether the last batch of an app has this number, and is that of another query."""
+def _is_from_other_query(table: Any, app: str, batch: int, query: str | None) -> bool:
+    """Return True if the app's last batch in the table is `batch`, written by another query."""
     if query is None or table.transaction_version(app) != batch:
         return False
-    for commit in table.history(_LOOKED_AT):
-        text = commit.get(_WRITTEN)
+    for commit in table.history(_MAX_COMMITS_SCANNED):
+        text = commit.get(_BATCH_METADATA_KEY)
         if not text:
             continue
         try:
-            name, number, other = load_json(text)
+            name, number, other_query = load_json(text)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"{table.table_uri}: version {commit.get('version')} has damaged metadata in "
-                f"{_WRITTEN}, so that nobody knows which batches the table has: {error}"
+                f"{_BATCH_METADATA_KEY}, so its batches are unknown: {error}"
             ) from None
         if [name, number] == [app, batch]:
-            return other is not None and other != query
+            return other_query is not None and other_query != query
     return False
 
 
-def _collected(df: DataFrame) -> list[Any]:
-    """Return the rows; `DataFrame.collect` would name the stage after a line of this file."""
+def _collect(df: DataFrame) -> list[Any]:
+    """Return the rows, without `DataFrame.collect`, which names the stage after this line."""
     session: Any = df.sparkSession
     if not isinstance(session, SparkSession):
         return df.collect()
     return session.sparkContext.runJob(df.rdd, list)
 
 
-def _schema(kind: Any, rows: pa.Schema) -> Any:
-    """Return the schema of a table for rows, whose columns later batches may leave out.
+def _delta_schema(schema_class: Any, rows: pa.Schema) -> Any:
+    """Return the Delta schema for rows: nullable columns, with comments, VARIANT included.
 
-    Of what Spark keeps with a column, a table has the comment. The kind is deltalake's class of
-    schemas, which knows no VARIANT in Arrow.
+    Args:
+        schema_class: `deltalake.Schema`, which cannot convert VARIANT from Arrow.
+        rows: the Arrow schema of the rows.
 
     Raises:
-        ValueError: there is a VARIANT, and deltalake has no such type.
+        ValueError: a column is a VARIANT, and deltalake does not support that type.
     """
     fields = []
     for field in rows:
-        said = json.loads((field.metadata or {}).get(OF_SPARK, b"{}"))
-        comment = {"comment": said["comment"]} if "comment" in said else None
+        column_metadata = json.loads((field.metadata or {}).get(SPARK_METADATA_KEY, b"{}"))
+        comment = {"comment": column_metadata["comment"]} if "comment" in column_metadata else None
         fields.append(field.with_nullable(True).with_metadata(comment))
-    made = kind.from_arrow(pa.schema(fields))
-    given = json.loads(made.to_json())
-    found = _with_variants(given)
-    if found == given:
-        return made
+    schema = schema_class.from_arrow(pa.schema(fields))
+    plain = json.loads(schema.to_json())
+    with_variants = _replace_variants(plain)
+    if with_variants == plain:
+        return schema
     try:
-        return kind.from_json(json.dumps(found))
+        return schema_class.from_json(json.dumps(with_variants))
     except Exception as error:
         names = [
-            one["name"]
-            for one, old in zip(found["fields"], given["fields"], strict=True)
-            if one != old
+            field["name"]
+            for field, plain_field in zip(with_variants["fields"], plain["fields"], strict=True)
+            if field != plain_field
         ]
         raise ValueError(
-            f"the column {', '.join(names)} is a VARIANT, which this version of deltalake does not "
-            f"know: pip install --upgrade 'amqp10msg[delta]', or decode with maps='map' ({error})"
+            f"the column {', '.join(names)} is a VARIANT, which this version of deltalake cannot "
+            f"write: pip install --upgrade 'amqp10msg[delta]', or decode with maps='map' ({error})"
         ) from error
 
 
-def _with_variants(part: Any) -> Any:
-    """Return a part of a schema in JSON with Delta's type instead of the structs of VARIANT."""
+def _replace_variants(part: Any) -> Any:
+    """Replace the structs of VARIANT columns in a JSON schema by Delta's type ``variant``."""
     if isinstance(part, list):
-        return [_with_variants(one) for one in part]
+        return [_replace_variants(item) for item in part]
     if not isinstance(part, dict):
         return part
     if part.get("type") == "struct" and any(
         "variant" in field["metadata"] for field in part["fields"]
     ):
         return "variant"
-    return {key: _with_variants(value) for key, value in part.items()}
+    return {key: _replace_variants(value) for key, value in part.items()}
 
 
-def _check(schema: pa.Schema, partition_by: Sequence[str], *, is_divided: bool) -> None:
-    """Raise ValueError where the rows cannot be written as they are to be."""
+def _check_columns(schema: pa.Schema, partition_by: Sequence[str], *, has_quarantine: bool) -> None:
+    """Raise ValueError if a required column is missing, or a partition column has a wrong type."""
     missing = [name for name in partition_by if name not in schema.names]
-    if is_divided and _error_column(schema.names) is None:
+    if has_quarantine and _error_column(schema.names) is None:
         missing.append("error or error_code")
     if missing:
         raise ValueError(
-            f"there is no column {', '.join(missing)}: there are {', '.join(schema.names)}"
+            f"no column {', '.join(missing)} in the rows: they have {', '.join(schema.names)}"
         )
     for name in partition_by:
-        kind = schema.field(name).type
-        if not any(is_one(kind) for is_one in _OF_PARTITIONS):
+        arrow_type = schema.field(name).type
+        if not any(is_allowed(arrow_type) for is_allowed in _PARTITION_TYPES):
             raise ValueError(
-                f"partition_by: the column {name} is {kind}, and must be a string, an integer, a "
-                "boolean or a date: cast it first"
+                f"partition_by: the column {name} must be a string, an integer, a boolean or a "
+                f"date, got {arrow_type}: cast it first"
             )
 
 
-# The files, as the workers write them.
+# Files, written by the workers.
 
-# What is said of a file: of which table it is, and what the log of the table says of it.
-_MADE = pa.schema(
+# A row describes a written file: the number of its table, and the entry for the table log.
+_FILE_ROWS = pa.schema(
     [
         ("table", pa.int32()),
         ("path", pa.string()),
@@ -268,57 +273,58 @@ _MADE = pa.schema(
         ("stats", pa.string()),
     ]
 )
-# Files that a task writes at once: with more partitions, the oldest is ended.
-_MOST_OPEN = 64
-# Longer texts are not worth their room in the log of a table.
-_LONGEST = 64
-_LAST = "\U0010ffff"
+# The number of open files of a task: with more partitions, the oldest file is closed.
+_MAX_OPEN_FILES = 64
+# Longer strings are cut in the minimum and maximum of a column.
+_MAX_BOUND_CHARACTERS = 64
+_LAST_CHARACTER = "\U0010ffff"
 
 
 @attrs.frozen
 class _TableFiles:
-    """Where the files of one table go: a folder or a URL, and the options of a store."""
+    """The location of a table: a folder or a URL, partition columns, and options of the store."""
 
-    place: str
+    location: str
     partition_by: Sequence[str]
     options: dict[str, str] | None
 
     def opener(self) -> Callable[[str], contextlib.AbstractContextManager[Any]]:
         """Return a function that opens a new file of the table for writing."""
-        local = self.place.removeprefix("file://")
+        local = self.location.removeprefix("file://")
         if "://" not in local:
             return lambda name: synced(Path(local, name))
         from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415  (an extra)
-        from pyarrow.fs import PyFileSystem  # noqa: PLC0415  (few tables are in a store)
+        from pyarrow.fs import PyFileSystem  # noqa: PLC0415  (rarely needed)
 
-        store = PyFileSystem(DeltaStorageHandler(self.place, self.options))
-        return store.open_output_stream  # type: ignore[no-any-return]  # the other package has no types
+        store = PyFileSystem(DeltaStorageHandler(self.location, self.options))
+        return store.open_output_stream  # type: ignore[no-any-return]  # deltalake has no types
 
 
 def _error_column(names: Sequence[str]) -> str | None:
-    """Return the column that says why a message is bad; None where there is none."""
+    """Return the name of the error column, or None."""
     return next((name for name in ("error", "error_code") if name in names), None)
 
 
 @attrs.frozen
 class _Files:
-    """Writes the rows of a task to the files of the tables, and says which these are.
+    """Writes the rows of a task to files of the tables; picklable.
 
-    They are the table of all rows, or that of the good and that of the bad ones; None stands for
-    one whose rows are there already.
+    Attributes:
+        targets: one table for all rows, or two: good rows and bad rows. None skips a table that
+            has the batch already.
     """
 
     targets: Sequence[_TableFiles | None]
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write batches; yield a row of `MADE` for each file."""
+        """Write batches; yield a row of `_FILE_ROWS` for each file."""
         writers = [
             None if target is None else _Writer(number, target)
             for number, target in enumerate(self.targets)
         ]
-        for given in batches:
+        for source in batches:
             batch = pa.RecordBatch.from_arrays(
-                [_filled(column) for column in given.columns], schema=given.schema
+                [_fill_null_variants(column) for column in source.columns], schema=source.schema
             )
             parts = [batch]
             if len(writers) > 1:
@@ -328,8 +334,8 @@ class _Files:
                 if writer is not None and part.num_rows:
                     writer.write(part)
         rows = [row for writer in writers if writer is not None for row in writer.finish()]
-        yield pa.RecordBatch.from_pylist(rows, schema=_MADE)
-        settle()
+        yield pa.RecordBatch.from_pylist(rows, schema=_FILE_ROWS)
+        freeze_imports()
 
 
 class _Writer:
@@ -338,111 +344,114 @@ class _Writer:
     def __init__(self, number: int, target: _TableFiles) -> None:
         self._number = number
         self._columns = list(target.partition_by)
-        self._opened = target.opener()
-        self._open: dict[tuple[Any, ...], tuple[str, ParquetFile]] = {}
-        self._made: list[dict[str, Any]] = []
+        self._open_file = target.opener()
+        self._open_files: dict[tuple[Any, ...], tuple[str, ParquetFile]] = {}
+        self._finished: list[dict[str, Any]] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not self._columns:
-            self._file_of(()).write(batch)
+            self._file_for(()).write(batch)
             return
-        # Of the rows of each partition, as numbers in the batch.
-        numbered = pa.Table.from_batches([batch]).select(self._columns)
-        numbered = numbered.append_column("", pa.array(range(batch.num_rows)))
-        groups = numbered.group_by(self._columns).aggregate([("", "list")]).to_pydict()
-        rest = batch.drop_columns(self._columns)
+        # Group the row numbers of the batch by partition.
+        row_table = pa.Table.from_batches([batch]).select(self._columns)
+        row_table = row_table.append_column("", pa.array(range(batch.num_rows)))
+        groups = row_table.group_by(self._columns).aggregate([("", "list")]).to_pydict()
+        data = batch.drop_columns(self._columns)
         values = zip(*(groups[name] for name in self._columns), strict=True)
         for value, rows in zip(values, groups["_list"], strict=True):
-            self._file_of(value).write(rest.take(pa.array(rows)))
+            self._file_for(value).write(data.take(pa.array(rows)))
 
-    def _file_of(self, values: tuple[Any, ...]) -> ParquetFile:
-        if values not in self._open:
-            if len(self._open) >= _MOST_OPEN:
-                self._end(next(iter(self._open)))
+    def _file_for(self, values: tuple[Any, ...]) -> ParquetFile:
+        if values not in self._open_files:
+            if len(self._open_files) >= _MAX_OPEN_FILES:
+                self._finish_file(next(iter(self._open_files)))
             name = f"part-{uuid.uuid4().hex}.snappy.parquet"
-            self._open[values] = name, ParquetFile(partial(self._opened, name), "snappy")
-        return self._open[values][1]
+            self._open_files[values] = name, ParquetFile(partial(self._open_file, name), "snappy")
+        return self._open_files[values][1]
 
-    def _end(self, values: tuple[Any, ...]) -> None:
-        name, file = self._open.pop(values)
+    def _finish_file(self, values: tuple[Any, ...]) -> None:
+        name, file = self._open_files.pop(values)
         file.close()
-        self._made.append(
+        self._finished.append(
             {
                 "table": self._number,
                 "path": name,
                 "size": file.size,
                 "time": int(time.time() * 1000),
-                "partition": [*zip(self._columns, map(_text, values), strict=True)],
-                # Not escaped: deltalake 1.6 does not read a pair of surrogates.
-                "stats": json.dumps(_stats(file.metadata), ensure_ascii=False),
+                "partition": [*zip(self._columns, map(_partition_text, values), strict=True)],
+                # Not escaped: deltalake 1.6 cannot read escaped surrogate pairs.
+                "stats": json.dumps(_file_statistics(file.metadata), ensure_ascii=False),
             }
         )
 
     def finish(self) -> list[dict[str, Any]]:
-        while self._open:
-            self._end(next(iter(self._open)))
-        return self._made
+        while self._open_files:
+            self._finish_file(next(iter(self._open_files)))
+        return self._finished
 
 
-def _filled(array: Any) -> Any:
-    """Return an array where the members of a VARIANT that is null are not bytes.
+def _fill_null_variants(array: Any) -> Any:
+    """Replace null members of null VARIANT values by empty bytes.
 
-    Spark has nulls there, although the members are declared without, which Parquet refuses.
+    Spark leaves nulls there although the members are not nullable, which the Parquet writer
+    rejects.
     """
-    kind = array.type
-    if not pa.types.is_struct(kind) or not _has_variant(kind):
+    arrow_type = array.type
+    if not pa.types.is_struct(arrow_type) or not _has_variant(arrow_type):
         return array
-    members = [_filled(array.field(place)) for place in range(kind.num_fields)]
-    if kind == VARIANT:
+    members = [_fill_null_variants(array.field(index)) for index in range(arrow_type.num_fields)]
+    if arrow_type == VARIANT:
         members = [pc.fill_null(member, b"") for member in members]
-    return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())
+    return pa.StructArray.from_arrays(members, fields=list(arrow_type), mask=array.is_null())
 
 
-def _has_variant(kind: pa.DataType) -> bool:
-    return kind == VARIANT or (
-        pa.types.is_struct(kind) and any(_has_variant(field.type) for field in kind)
+def _has_variant(arrow_type: pa.DataType) -> bool:
+    return arrow_type == VARIANT or (
+        pa.types.is_struct(arrow_type) and any(_has_variant(field.type) for field in arrow_type)
     )
 
 
-def _text(value: Any) -> str | None:
-    """Return the value of a partition as the log of a table has it."""
+def _partition_text(value: Any) -> str | None:
+    """Format a partition value for the table log."""
     if value is None:
         return None
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _stats(metadata: Any) -> dict[str, Any]:
-    """Return the counts and bounds of a Parquet file's columns, as the log of a table has them."""
+def _file_statistics(metadata: Any) -> dict[str, Any]:
+    """Return row count, null counts, minimums and maximums of a file, for the table log."""
     lows: dict[str, Any] = {}
     highs: dict[str, Any] = {}
     nulls: dict[str, int] = {}
     for index in range(metadata.num_columns):
         groups = [metadata.row_group(i).column(index) for i in range(metadata.num_row_groups)]
-        name, found = groups[0].path_in_schema, [group.statistics for group in groups]
-        if "." in name or any(one is None or not one.has_null_count for one in found):
+        name, statistics = groups[0].path_in_schema, [group.statistics for group in groups]
+        if "." in name or any(item is None or not item.has_null_count for item in statistics):
             continue
-        there = [one for one in found if one.num_values]
-        if there:
-            if not all(one.has_min_max for one in there):
+        nonempty = [item for item in statistics if item.num_values]
+        if nonempty:
+            if not all(item.has_min_max for item in nonempty):
                 continue
-            low, high = min(one.min for one in there), max(one.max for one in there)
-            # Readers differ in what a count of nulls without bounds says to them.
+            low, high = min(item.min for item in nonempty), max(item.max for item in nonempty)
+            # Omit nullCount without minimum and maximum: readers interpret it differently.
             if not isinstance(low, str | int | datetime.date):
                 continue
             if not isinstance(low, bool):
-                lows[name], highs[name] = _bound(low), _bound(high, _LAST)
-        nulls[name] = sum(one.null_count for one in found)
+                lows[name], highs[name] = _format_bound(low), _format_bound(high, _LAST_CHARACTER)
+        nulls[name] = sum(item.null_count for item in statistics)
     counts = {"numRecords": metadata.num_rows, "nullCount": nulls}
     return {**counts, "minValues": lows, "maxValues": highs}
 
 
-def _bound(value: Any, after: str = "") -> Any:
-    """Return a bound as the log of a table has it; `after` follows a text that is cut."""
+def _format_bound(value: Any, suffix: str = "") -> Any:
+    """Format a minimum or maximum for the table log; `suffix` is added to a string that is cut."""
     if isinstance(value, datetime.datetime):
         return value.isoformat(timespec="microseconds").replace("+00:00", "Z")
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, str):
-        is_short = len(value) <= _LONGEST or value[_LONGEST] == _LAST
-        return value if is_short else value[:_LONGEST] + after
+        is_short = (
+            len(value) <= _MAX_BOUND_CHARACTERS or value[_MAX_BOUND_CHARACTERS] == _LAST_CHARACTER
+        )
+        return value if is_short else value[:_MAX_BOUND_CHARACTERS] + suffix
     return value

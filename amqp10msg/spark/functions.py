@@ -1,4 +1,4 @@
-"""Columns of messages decoded, encoded, judged and translated; their violations and counts."""
+"""Functions on DataFrames: decode, encode, validate, translate and count messages."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from pyspark.sql.types import (
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.files.event_hubs import FIELDS, message_of
-from amqp10msg.jobs.job import VALIDATED, decoded, judged
+from amqp10msg.jobs.job import VALIDATED, decode_column, validate_column
 from amqp10msg.jobs.translating import BASIC, REPORT, Translator
 from amqp10msg.spark._frames import (
     BINARY,
+    add_error_column,
     arrow_schema,
-    kept_names,
-    mapped,
-    quoted,
-    required,
-    with_errors,
+    columns_to_keep,
+    map_columns,
+    quote_name,
+    require_column,
 )
 from amqp10msg.translate import Circumstances, ProfileName
 from amqp10msg.wire.errors import EncodeError
@@ -48,101 +48,107 @@ def decode(
     message_format: str | None = None,
     keep: Sequence[str] | None = None,
 ) -> DataFrame:
-    """Decode the messages of a column to typed columns.
+    """Decode a column of messages to typed columns.
 
-    A message that cannot be decoded is a row of nulls with an ``error``, a struct of ``code``,
-    ``clause`` and ``offset``; it never raises. No bytes are not a message: such a row has an error,
-    and that of a null has none. Each column has a comment, which DESCRIBE shows.
+    A message that cannot be decoded becomes a row of nulls with an ``error``, a struct of ``code``,
+    ``clause`` and ``offset``; it does not raise. An empty value is an error, too; a null is not.
+    Each column has a comment, which DESCRIBE shows.
 
     Args:
         df: a DataFrame with a column of encoded messages.
-        column: its name.
-        columns: which columns are wanted, as for `amqp10msg.columns.decode`; the rest is not
-            decoded. ``lean`` for `amqp10msg.columns.LEAN`, ``all`` for
-            `amqp10msg.columns.SCHEMA`, of which `encode` makes equal messages. ``wire`` is the
-            message itself. ``application_properties.tenant string`` is a column ``tenant`` of
-            strings. ``error`` comes after them where no column of errors is named.
-        maps: ``variant`` for map sections as VARIANT; ``map`` for exact maps of structs, which
-            other readers know, too, and `encode` reads. A column ``body_value`` is a VARIANT.
-        validate: the profile of `amqp10msg.validate` to hold the messages to; None for none.
-        message_format: the column of `df` that holds the message-format of each transfer, an
-            integer, which becomes a column of that name; None for none.
-        keep: the columns of `df` to carry through; all but `column` and `message_format` where
-            None.
+        column: the name of that column.
+        columns: the columns to decode, as in `amqp10msg.columns.decode`; other fields are skipped.
+            ``lean`` for `amqp10msg.columns.LEAN`; ``all`` for `amqp10msg.columns.SCHEMA`, from
+            which `encode` restores equal messages. ``wire`` is the message itself.
+            ``application_properties.tenant string`` is a string column ``tenant``. The column
+            ``error`` is added if no error column is selected.
+        maps: ``variant`` for map sections as VARIANT; ``map`` for exact maps of structs, which more
+            readers support, and which `encode` needs. The column ``body_value`` is always VARIANT.
+        validate: a profile of `amqp10msg.validate` to check the messages against; None to skip
+            that.
+        message_format: an integer column of `df` with the message-format of each transfer, which
+            becomes a column ``message_format``; None if there is none.
+        keep: the columns of `df` to pass through; None for all except `column` and
+            `message_format`.
 
     Raises:
         ValueError: a column is missing, has the wrong type, or is ambiguous; the profile is
             unknown.
     """
-    required(df, column, BINARY)
-    read = [column]
+    require_column(df, column, BINARY)
+    inputs = [column]
     if message_format is not None:
-        required(df, message_format, LongType(), IntegerType())
-        read.append(message_format)
-    wanted = with_errors(columns, maps)
-    if message_format is not None and "message_format" not in wanted:
-        wanted = ["message_format", *wanted]
-    schema = decoded(pa.array([], pa.binary()), wanted, validate, maps=maps).schema
-    names = kept_names(df, keep, read, schema.names)
+        require_column(df, message_format, LongType(), IntegerType())
+        inputs.append(message_format)
+    names = add_error_column(columns, maps)
+    if message_format is not None and "message_format" not in names:
+        names = ["message_format", *names]
+    schema = decode_column(pa.array([], pa.binary()), names, validate, maps=maps).schema
+    passed = columns_to_keep(df, keep, inputs, schema.names)
 
-    def work(batch: pa.RecordBatch) -> list[pa.Array]:
+    def compute(batch: pa.RecordBatch) -> list[pa.Array]:
         formats = None if message_format is None else batch.column(message_format)
-        return list(decoded(batch.column(column), wanted, validate, formats, maps).columns)
+        return list(decode_column(batch.column(column), names, validate, formats, maps).columns)
 
-    return mapped(df, work, schema, keep=names, read=read)
+    return map_columns(df, compute, schema, keep=passed, read=inputs)
 
 
 def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = None) -> DataFrame:
-    """Encode typed columns to messages, as `amqp10msg.columns.encode` does.
+    """Encode typed columns to messages, like `amqp10msg.columns.encode`.
 
     Args:
-        df: a DataFrame with columns of `amqp10msg.columns.SCHEMA`; what is not there is absent in
-            the messages. The map sections may also be maps of plain values, such as
-            ``map<string,string>``, which get the AMQP types of Spark's: bigint is long. Entries of
-            them may be columns, such as ``application_properties.tenant``. Other columns are not
-            encoded, and are carried through.
+        df: a DataFrame with columns of `amqp10msg.columns.SCHEMA`; fields without a column are
+            absent in the messages. Map sections may also be maps of plain values, such as
+            ``map<string,string>``; the AMQP types follow from Spark's: bigint becomes long. A
+            column may be a single entry, such as ``application_properties.tenant``. All other
+            columns are passed through.
         column: the name of the new column.
-        keep: the columns of `df` to carry through; those that the schema does not know where None.
+        keep: the columns of `df` to pass through; None for all that are not in the schema.
 
     Returns:
-        A DataFrame with the kept columns, the messages, and ``encode_error``: why one could not be
-        encoded (it is null then), null otherwise.
+        A DataFrame with the kept columns, the messages, and ``encode_error``. If a message cannot
+        be encoded, it is null and ``encode_error`` has the reason.
 
     Raises:
-        ValueError: a column is not there, is of a type that cannot be encoded, or is ambiguous.
+        ValueError: a column is missing, has a type that cannot be encoded, or is ambiguous.
     """
-    known = {**{field.name: field.type for field in arrow.SCHEMA}, "wire": pa.binary()}
+    message_types = {**{field.name: field.type for field in arrow.SCHEMA}, "wire": pa.binary()}
     picks = {name: arrow.pick_of(name, arrow.MAPS) for name in df.columns}
-    known |= {name: arrow.VALUE for name, pick in picks.items() if pick is not None}
-    read = [name for name in df.columns if name in known]
+    message_types |= {name: arrow.VALUE for name, pick in picks.items() if pick is not None}
+    inputs = [name for name in df.columns if name in message_types]
     new = pa.schema([(column, pa.binary()), ("encode_error", pa.string())])
-    names = kept_names(df, keep, read, new.names)
-    if not read:
-        raise ValueError(f"no column belongs to a message: use {', '.join(known)}")
-    types = pa.schema([(name, known[name]) for name in read])
-    given = arrow_schema(df.select(*map(quoted, read)).schema)
-    ways = [_converter(field, known[field.name]) for field in given]
+    passed = columns_to_keep(df, keep, inputs, new.names)
+    if not inputs:
+        raise ValueError(
+            f"no column of the DataFrame is a field of messages: use {', '.join(message_types)}"
+        )
+    types = pa.schema([(name, message_types[name]) for name in inputs])
+    input_schema = arrow_schema(df.select(*map(quote_name, inputs)).schema)
+    converters = [_converter(field, message_types[field.name]) for field in input_schema]
 
-    def encoded(batch: pa.RecordBatch) -> pa.Array:
-        columns = [way(batch.column(name)) for way, name in zip(ways, types.names, strict=True)]
+    def encode_batch(batch: pa.RecordBatch) -> pa.Array:
+        columns = [
+            convert(batch.column(name))
+            for convert, name in zip(converters, types.names, strict=True)
+        ]
         return arrow.encode(pa.RecordBatch.from_arrays(columns, schema=types))
 
-    def one(row: pa.RecordBatch) -> tuple[bytes | None, str | None]:
+    def encode_row(row: pa.RecordBatch) -> tuple[bytes | None, str | None]:
         try:
-            return encoded(row)[0].as_py(), None
+            return encode_batch(row)[0].as_py(), None
         except (EncodeError, pa.ArrowInvalid) as error:
             return None, str(error)
 
-    def work(batch: pa.RecordBatch) -> list[pa.Array]:
+    def compute(batch: pa.RecordBatch) -> list[pa.Array]:
         try:
-            octets, errors = encoded(batch), pa.nulls(len(batch), pa.string())
+            messages, errors = encode_batch(batch), pa.nulls(len(batch), pa.string())
         except (EncodeError, pa.ArrowInvalid):
-            rows = [one(batch.slice(row, 1)) for row in range(len(batch))]
-            octets = pa.array([found for found, _ in rows], pa.binary())
+            rows = [encode_row(batch.slice(row, 1)) for row in range(len(batch))]
+            messages = pa.array([message for message, _ in rows], pa.binary())
             errors = pa.array([error for _, error in rows], pa.string())
-        return [octets, errors]
+        return [messages, errors]
 
-    return mapped(df, work, new, keep=names, read=read)
+    return map_columns(df, compute, new, keep=passed, read=inputs)
 
 
 def validate(
@@ -152,31 +158,31 @@ def validate(
     column: str = "wire",
     keep: Sequence[str] | None = None,
 ) -> DataFrame:
-    """Judge the messages of a column by the rules of a profile.
+    """Validate a column of messages against the rules of a profile.
 
     Args:
         df: a DataFrame with a column of encoded messages.
         profile: a name of `amqp10msg.validation.PROFILES`.
-        column: the column's name.
-        keep: the columns of `df` to carry through; all where None.
+        column: the name of that column.
+        keep: the columns of `df` to pass through; None for all.
 
     Returns:
-        A DataFrame with the kept columns; ``valid``, which is false where a MUST or MUST NOT is
-        broken and null where there is no message; and ``violations``, an array of what
-        `amqp10msg.validate` finds.
+        A DataFrame with the kept columns; ``valid``: false if a message violates a MUST or MUST
+        NOT, and null without a message; and ``violations``: an array of the violations that
+        `amqp10msg.validate` reports.
 
     Raises:
-        ValueError: there is no such profile; a column is not there, or is ambiguous.
+        ValueError: the profile is unknown; a column is missing or ambiguous.
     """
     if profile not in validation.PROFILES:
         raise ValueError(f"unknown profile {profile!r}: use {', '.join(validation.PROFILES.names)}")
-    required(df, column, BINARY)
-    names = kept_names(df, keep, [], VALIDATED.names)
+    require_column(df, column, BINARY)
+    passed = columns_to_keep(df, keep, [], VALIDATED.names)
 
-    def work(batch: pa.RecordBatch) -> list[pa.Array]:
-        return list(judged(batch.column(column), profile))
+    def compute(batch: pa.RecordBatch) -> list[pa.Array]:
+        return list(validate_column(batch.column(column), profile))
 
-    return mapped(df, work, VALIDATED, keep=names, read=[column])
+    return map_columns(df, compute, VALIDATED, keep=passed, read=[column])
 
 
 def translate(
@@ -191,108 +197,110 @@ def translate(
 ) -> DataFrame:
     """Translate the messages of a DataFrame between AMQP 0-9-1 and 1.0.
 
-    A message of 0-9-1 has five columns: ``content_header``, the payload of its content header
-    frame; ``payload``, the body; ``exchange``, ``routing_key`` and ``redelivered``, which may be
-    absent on input.
+    A 0-9-1 message has five columns: ``content_header``, the payload of its content header frame;
+    ``payload``, the body; and ``exchange``, ``routing_key`` and ``redelivered``, which are optional
+    in the input.
 
     Args:
         df: a DataFrame with messages: a column of encoded 1.0 messages, or the columns above.
-        to: the protocol to translate to: ``1.0``, or ``0-9-1`` for class basic of it.
+        to: the target protocol: ``1.0``, or ``0-9-1`` (class basic).
         profile: a name of `amqp10msg.translate.PROFILES`.
-        column: the column of the 1.0 messages: read for ``0-9-1``, new for ``1.0``.
-        strict: refuse messages of which data of the sender would be lost for good.
-        circumstances: what a broker's result depends on besides the message, the same for all.
-        keep: the columns of `df` to carry through; all but those read where None.
+        column: the column of 1.0 messages: the input for ``0-9-1``, the output for ``1.0``.
+        strict: make it an error if data of the sender would be lost permanently.
+        circumstances: facts besides the message on which a broker's translation depends, the same
+            for all messages.
+        keep: the columns of `df` to pass through; None for all except those of the message.
 
     Returns:
-        A DataFrame with the kept columns and the translated messages; with ``losses``, what the
-        translation did not carry over, values as JSON; and with ``error_code``, ``error_clause``,
-        ``error_offset`` and ``error_text`` where a message was refused or cannot be read.
+        A DataFrame with the kept columns, the translated messages, and ``losses``: the values that
+        were changed or dropped, as JSON. If a message cannot be read or translated, ``error_code``,
+        ``error_clause``, ``error_offset`` and ``error_text`` have the reason.
 
     Raises:
-        ValueError: there is no such profile; a column is not there, is of another type, or is
-            ambiguous.
+        ValueError: the profile is unknown; a column is missing, has another type, or is ambiguous.
     """
     translator = Translator(to, profile, strict, circumstances)
     if to == "0-9-1":
-        required(df, column, BINARY)
-        read, new = [column], translator.schema
+        require_column(df, column, BINARY)
+        inputs, new = [column], translator.schema
     else:
         types = {field.name: field.dataType for field in from_arrow_schema(BASIC).fields}
-        needed = ("content_header", "payload")
-        read = [name for name in types if name in needed or name in df.columns]
-        for name in read:
-            required(df, name, types[name])
+        mandatory = ("content_header", "payload")
+        inputs = [name for name in types if name in mandatory or name in df.columns]
+        for name in inputs:
+            require_column(df, name, types[name])
         new = pa.schema([(column, pa.binary()), *REPORT])
-    names = kept_names(df, keep, read, new.names)
-    # The message of 1.0 may be in a column of any name.
-    sources = ["wire"] if to == "0-9-1" else read
+    passed = columns_to_keep(df, keep, inputs, new.names)
+    # The translator expects the name "wire" for 1.0 messages.
+    sources = ["wire"] if to == "0-9-1" else inputs
 
-    def work(batch: pa.RecordBatch) -> list[pa.Array]:
-        given = (batch.column(name) for name in read)
-        return list(translator.run(dict(zip(sources, given, strict=True))).values())
+    def compute(batch: pa.RecordBatch) -> list[pa.Array]:
+        arrays = (batch.column(name) for name in inputs)
+        return list(translator.run(dict(zip(sources, arrays, strict=True))).values())
 
-    return mapped(df, work, new, keep=names, read=read)
+    return map_columns(df, compute, new, keep=passed, read=inputs)
 
 
 def decode_values(
     df: DataFrame, column: str, *, to: str | None = None, **options: Any
 ) -> DataFrame:
-    """Decode single AMQP-encoded values, such as Event Hubs writes into the headers of Kafka.
+    """Decode single AMQP-encoded values, such as Kafka headers from Event Hubs.
 
     Args:
         df: a DataFrame with a column of encoded values: binary, a map with binary values, or an
-            array of structs with a binary field ``value``, as the source for Kafka gives headers
-            (two of a name stay two there).
-        column: its name.
-        to: the name of the new column, which has the same form with a struct for each value;
-            `column` itself where None, which is replaced.
-        options: passed on to `amqp10msg.columns.decode_values`, such as its policy for values that
-            are not encoded ones.
+            array of structs with a binary field ``value``, like the headers of Spark's Kafka source
+            (where a name may occur twice).
+        column: the name of that column.
+        to: the name of the new column, which has a struct in place of each binary value; None to
+            replace `column`.
+        options: passed to `amqp10msg.columns.decode_values`, such as the policy for values that are
+            not AMQP-encoded.
 
     Raises:
-        ValueError: the column is not there, or of another form.
+        ValueError: the column is missing, or has another type.
     """
-    kind = required(df, column).dataType
-    if not _holds_binary(kind):
+    data_type = require_column(df, column).dataType
+    if not _holds_binary(data_type):
         raise ValueError(
-            f"the column {column!r} is {kind.simpleString()} and must be binary, "
-            "map<string,binary>, or array<struct<key:string,value:binary>>"
+            f"the column {column!r} must be binary, map<string,binary> or "
+            f"array<struct<key:string,value:binary>>, got {data_type.simpleString()}"
         )
-    form = _decoded_type(kind, arrow.decode_values(pa.array([], pa.binary()), **options).type)
+    new_type = _decoded_type(
+        data_type, arrow.decode_values(pa.array([], pa.binary()), **options).type
+    )
     name = column if to is None else to
-    new = pa.schema([(name, form)])
-    names = kept_names(df, None, [column] if to is None else [], [name])
+    new = pa.schema([(name, new_type)])
+    passed = columns_to_keep(df, None, [column] if to is None else [], [name])
 
-    def work(batch: pa.RecordBatch) -> list[pa.Array]:
-        return [_decoded(batch.column(column), options)]
+    def compute(batch: pa.RecordBatch) -> list[pa.Array]:
+        return [_decode_array(batch.column(column), options)]
 
-    made = mapped(df, work, new, keep=names, read=[column])
+    result = map_columns(df, compute, new, keep=passed, read=[column])
     order = df.columns if to is None else [*df.columns, name]
-    return made.select(*(quoted(each) for each in order))
+    return result.select(*(quote_name(column_name) for column_name in order))
 
 
-def _holds_binary(kind: Any) -> bool:
-    if isinstance(kind, MapType):
-        return isinstance(kind.valueType, BinaryType)
-    if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
-        fields = {field.name: field.dataType for field in kind.elementType.fields}
+def _holds_binary(data_type: Any) -> bool:
+    if isinstance(data_type, MapType):
+        return isinstance(data_type.valueType, BinaryType)
+    if isinstance(data_type, ArrayType) and isinstance(data_type.elementType, StructType):
+        fields = {field.name: field.dataType for field in data_type.elementType.fields}
         return isinstance(fields.get("value"), BinaryType)
-    return isinstance(kind, BinaryType)
+    return isinstance(data_type, BinaryType)
 
 
-def _decoded_type(kind: Any, value: pa.DataType) -> pa.DataType:
-    if isinstance(kind, MapType):
+def _decoded_type(data_type: Any, value: pa.DataType) -> pa.DataType:
+    if isinstance(data_type, MapType):
         return pa.map_(pa.string(), value)
-    if isinstance(kind, ArrayType):
-        entry: Any = kind.elementType
+    if isinstance(data_type, ArrayType):
+        entry: Any = data_type.elementType
         types = {field.name: pa.string() for field in entry.fields} | {"value": value}
         fields = [pa.field(field.name, types[field.name], field.nullable) for field in entry.fields]
         return pa.list_(pa.struct(fields))
     return value
 
 
-def _decoded(array: Any, options: dict[str, Any]) -> Any:
+def _decode_array(array: Any, options: dict[str, Any]) -> Any:
     """Decode the values of an array, a map array or an array of structs; nulls stay nulls."""
     if not pa.types.is_nested(array.type):
         return arrow.decode_values(array, **options)
@@ -309,26 +317,27 @@ def _decoded(array: Any, options: dict[str, Any]) -> Any:
     mask = array.is_null() if array.null_count else None
     if pa.types.is_map(array.type):
         return pa.MapArray.from_arrays(offsets, *fields, mask=mask)
-    made = pa.StructArray.from_arrays(
+    structs = pa.StructArray.from_arrays(
         fields,
         names=[field.name for field in entries.type],
         mask=entries.is_null() if entries.null_count else None,
     )
-    return pa.ListArray.from_arrays(offsets, made, mask=mask)
+    return pa.ListArray.from_arrays(offsets, structs, mask=mask)
 
 
 def metrics(
     df: DataFrame, observation: Observation | str, *, column: str | None = None
 ) -> DataFrame:
-    """Count rows and errors while they pass, without running anything twice.
+    """Count rows and errors while the query runs, without a second pass.
 
-    Right when tasks are repeated, in batch and in streaming queries, and with Spark Connect.
+    The counts are exact even if Spark repeats tasks; this works in batch and streaming queries, and
+    with Spark Connect.
 
     Args:
-        df: what `decode`, `encode`, `validate` or `translate` gave, or any other.
-        observation: takes the counts of a batch query: ``rows``, ``errors`` and ``octets``; a
-            string in streaming queries, whose progress then has them under this name.
-        column: a column of messages whose bytes are summed up; None to leave that out.
+        df: a result of `decode`, `encode`, `validate` or `translate`, or another DataFrame.
+        observation: receives ``rows``, ``errors`` and ``octets`` of a batch query. For a streaming
+            query, a string: the name of these counts in the query's progress.
+        column: a column of messages to sum the sizes of, in bytes; None to leave out ``octets``.
     """
     counts = [F.count(F.lit(1)).alias("rows")]
     if "error" in df.columns:
@@ -340,49 +349,51 @@ def metrics(
     elif "valid" in df.columns:
         counts.append(F.count(F.when(~F.col("valid"), 1)).alias("errors"))
     if column is not None:
-        counts.append(F.sum(F.length(F.col(quoted(column)))).alias("octets"))
+        counts.append(F.sum(F.length(F.col(quote_name(column)))).alias("octets"))
     return df.observe(observation, *counts)
 
 
-# Columns as people have them, made into those that `encode` reads.
+# Conversion of users' columns to the types that `encode` reads.
 
 
-def _converter(field: pa.Field, wanted: pa.DataType) -> Callable[[Any], Any]:
-    """Return the conversion of arrays of a field's type to the type that is wanted."""
-    kind = field.type
-    if kind == arrow.VARIANT:
+def _converter(field: pa.Field, target: pa.DataType) -> Callable[[Any], Any]:
+    """Return a function that converts arrays of a field to the type `target`."""
+    source = field.type
+    if source == arrow.VARIANT:
         raise ValueError(
-            f"the column {field.name!r} is a VARIANT, which does not say AMQP's types: decode with "
-            "columns='all' and maps='map', or drop it"
+            f"the column {field.name!r} is a VARIANT, which has no AMQP types: decode with "
+            "columns='all' and maps='map', or drop the column"
         )
-    has_texts = pa.types.is_map(kind) and pa.types.is_string(kind.key_type)
-    if pa.types.is_map(wanted) and has_texts and _is_plain(kind.item_type):
-        return lambda array: _map_of_structs(array).cast(wanted)
-    if wanted == arrow.VALUE and _is_plain(kind):
+    has_string_keys = pa.types.is_map(source) and pa.types.is_string(source.key_type)
+    if pa.types.is_map(target) and has_string_keys and _is_plain(source.item_type):
+        return lambda array: _map_of_structs(array).cast(target)
+    if target == arrow.VALUE and _is_plain(source):
         return arrow.value_structs
     try:
-        if pa.types.is_map(wanted) and not (has_texts and pa.types.is_struct(kind.item_type)):
-            raise pa.ArrowInvalid  # an empty map of anything can be cast
-        pa.array([], kind).cast(wanted)
+        if pa.types.is_map(target) and not (
+            has_string_keys and pa.types.is_struct(source.item_type)
+        ):
+            raise pa.ArrowInvalid  # the cast of an empty map below would succeed
+        pa.array([], source).cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        others = ", or a map of strings or numbers" if pa.types.is_map(wanted) else ""
+        alternative = ", or a map of strings or numbers" if pa.types.is_map(target) else ""
         raise ValueError(
-            f"the column {field.name!r} is {kind} and must be {wanted}{others}: cast it, or drop it"
+            f"the column {field.name!r} must be {target}{alternative}, got {source}: cast it"
         ) from None
-    return lambda array: array.cast(wanted)
+    return lambda array: array.cast(target)
 
 
-def _is_plain(kind: pa.DataType) -> bool:
-    """Whether values of an Arrow type have an AMQP type of their own."""
+def _is_plain(arrow_type: pa.DataType) -> bool:
+    """Return True if every value of an Arrow type has a definite AMQP type."""
     try:
-        arrow.value_structs(pa.array([], kind))
+        arrow.value_structs(pa.array([], arrow_type))
     except TypeError:
         return False
-    return bool(kind != arrow.VALUE)
+    return bool(arrow_type != arrow.VALUE)
 
 
 def _map_of_structs(array: Any) -> Any:
-    """Give plain values of a map their AMQP types; a null becomes AMQP's."""
+    """Convert a map of plain values to typed values; nulls become AMQP nulls."""
     size = len(array)
     if not size:
         return pa.array([], pa.map_(pa.string(), arrow.VALUE))
@@ -397,10 +408,10 @@ def _map_of_structs(array: Any) -> Any:
     )
 
 
-# Events of Event Hubs Capture, as Spark's reader of Avro gives them.
+# Events of Event Hubs Capture, as read by Spark's Avro reader.
 
-_CAPTURED_MAPS = ("SystemProperties", "Properties")
-_CAPTURED: dict[str, DataType] = {
+_CAPTURE_MAPS = ("SystemProperties", "Properties")
+_CAPTURE_TYPES: dict[str, DataType] = {
     "SequenceNumber": LongType(),
     "Offset": StringType(),
     "EnqueuedTimeUtc": StringType(),
@@ -411,60 +422,59 @@ _CAPTURED: dict[str, DataType] = {
 def from_capture(
     df: DataFrame, *, column: str = "wire", keep: Sequence[str] | None = None
 ) -> DataFrame:
-    """Make messages of the events that Event Hubs Capture has written.
+    """Convert events that Event Hubs Capture wrote to messages.
 
-    ``session.read.format("avro").load("capture/")`` gives such events, with the package spark-avro;
-    without it, `amqp10msg.spark.Amqp10` reads the files itself.
+    Such events come from ``session.read.format("avro").load("capture/")`` with the package
+    spark-avro. Without that package, read the files with `amqp10msg.spark.Amqp10`.
 
     Args:
-        df: a DataFrame with the columns of Capture: ``Body``, and as far as they are there
-            ``SystemProperties``, ``Properties``, ``SequenceNumber``, ``Offset`` and
-            ``EnqueuedTimeUtc``.
+        df: a DataFrame with Capture's column ``Body`` and, optionally, ``SystemProperties``,
+            ``Properties``, ``SequenceNumber``, ``Offset`` and ``EnqueuedTimeUtc``.
         column: the name of the new column.
-        keep: the columns of `df` to carry through; all but those of Capture where None.
+        keep: the columns of `df` to pass through; None for all except those of Capture.
 
     Returns:
-        A DataFrame with the kept columns, the messages, and ``encode_error``: why an event could
-        not be made one (it is null then), null otherwise.
+        A DataFrame with the kept columns, the messages, and ``encode_error``. If an event cannot be
+        converted, its message is null and ``encode_error`` has the reason.
 
     Raises:
         ValueError: a column is not there, or is of another type than Capture's.
     """
-    required(df, "Body", _CAPTURED["Body"])
-    read = [name for name in FIELDS if name in df.columns]
-    for name in read:
-        if name not in _CAPTURED_MAPS:
-            required(df, name, _CAPTURED[name])
+    require_column(df, "Body", _CAPTURE_TYPES["Body"])
+    inputs = [name for name in FIELDS if name in df.columns]
+    for name in inputs:
+        if name not in _CAPTURE_MAPS:
+            require_column(df, name, _CAPTURE_TYPES[name])
             continue
-        kind: Any = required(df, name).dataType
-        is_map = isinstance(kind, MapType)
-        if not is_map or not isinstance(kind.valueType, (StructType, StringType)):
-            said = (
-                f"the column {name!r} is {kind.simpleString()}, and must be a map of strings, or "
-                "of the structs that Spark's reader of Avro makes of Capture's values"
+        data_type: Any = require_column(df, name).dataType
+        is_map = isinstance(data_type, MapType)
+        if not is_map or not isinstance(data_type.valueType, (StructType, StringType)):
+            message = (
+                f"the column {name!r} must be a map of strings, or of the structs that Spark's "
+                f"Avro reader produces from Capture, got {data_type.simpleString()}"
             )
-            raise ValueError(said)
+            raise ValueError(message)
     new = pa.schema([(column, pa.binary()), ("encode_error", pa.string())])
-    names = kept_names(df, keep, read, new.names)
+    passed = columns_to_keep(df, keep, inputs, new.names)
 
-    def one(event: dict[str, Any]) -> tuple[bytes | None, str | None]:
-        for name in _CAPTURED_MAPS:
-            event[name] = {key: _member_of(value) for key, value in event.get(name) or ()}
+    def encode_event(event: dict[str, Any]) -> tuple[bytes | None, str | None]:
+        for name in _CAPTURE_MAPS:
+            event[name] = {key: _union_value(value) for key, value in event.get(name) or ()}
         try:
             return message_of(event).encode(), None
         except EncodeError as error:
             return None, str(error)
 
-    def work(batch: pa.RecordBatch) -> list[pa.Array]:
-        made = [one(event) for event in batch.select(read).to_pylist()]
-        octets = pa.array([wire for wire, _ in made], pa.binary())
-        return [octets, pa.array([error for _, error in made], pa.string())]
+    def compute(batch: pa.RecordBatch) -> list[pa.Array]:
+        results = [encode_event(event) for event in batch.select(inputs).to_pylist()]
+        messages = pa.array([wire for wire, _ in results], pa.binary())
+        return [messages, pa.array([error for _, error in results], pa.string())]
 
-    return mapped(df, work, new, keep=names, read=read)
+    return map_columns(df, compute, new, keep=passed, read=inputs)
 
 
-def _member_of(value: Any) -> Any:
-    """Return a value of a union: of its members one is set, where the value is not null."""
+def _union_value(value: Any) -> Any:
+    """Return the member of an Avro union that is not null, or None."""
     if isinstance(value, dict):
         return next((member for member in value.values() if member is not None), None)
     return value

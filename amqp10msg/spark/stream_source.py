@@ -1,10 +1,10 @@
-"""The data source ``amqp10-stream``: RabbitMQ's streams and Event Hubs as DataFrames.
+"""The data source ``amqp10-stream``: read RabbitMQ streams and Event Hubs as DataFrames.
 
 session.read.format("amqp10-stream").option("url", "amqp://…").option("stream", "orders").load()
 session.readStream.format("amqp10-stream")…
 
-A row is a message, at the offset that the stream gives it. A query that is repeated reads the same
-offsets again, so that a sink that knows its batches, such as Delta or Parquet, has each once.
+Each row is a message with its offset in the stream. A repeated query reads the same offsets again,
+so a sink that recognises repeated batches, such as Delta or Parquet, stores each message once.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from pyspark.sql.types import StructType
 
 from amqp10msg.columns import in_pieces
 from amqp10msg.files.text import load_json
-from amqp10msg.jobs.inputs import flag_of, number_of, refuse_unknown, shared
-from amqp10msg.jobs.job import as_type, decoded, schema_for_spark
+from amqp10msg.jobs.inputs import bool_option, common_names, positive_option, reject_unknown_options
+from amqp10msg.jobs.job import cast_array, decode_column, schema_for_spark
 from amqp10msg.net.bridge.urls import STREAM_SCHEMES, Endpoint, parse_urls
 from amqp10msg.net.event_hubs import ENQUEUED, Hub, Partitions
 from amqp10msg.net.stored_ranges import StoredProbe, read_stored
@@ -50,10 +50,15 @@ from amqp10msg.net.stream_ranges import (
     received_time,
 )
 from amqp10msg.sections import moment_of, to_milliseconds
-from amqp10msg.spark._frames import for_spark, with_errors
-from amqp10msg.spark._workers import AvailableNow, limits, plainly, settle
+from amqp10msg.spark._frames import add_error_column, spark_schema
+from amqp10msg.spark._workers import (
+    SupportsAvailableNow,
+    freeze_imports,
+    hide_worker_traceback,
+    read_limits,
+)
 
-#: The columns of every row; those that are decoded come after them.
+#: Columns of every row; the decoded columns follow them.
 STREAM_ROWS = pa.schema(
     [
         pa.field("stream", pa.string()),
@@ -71,23 +76,41 @@ STREAM_ROWS = pa.schema(
         ),
     ]
 )
-_ROWS, _MAX_ROWS = "rowsPerPartition", "maxRowsPerBatch"
-_OF_STREAMS = ("filterValues", "matchUnfiltered", "sqlFilter")
-_OF_HUBS = ("consumerGroup", "startingTime")
+_ROWS_OPTION, _MAX_ROWS_OPTION = "rowsPerPartition", "maxRowsPerBatch"
+_STREAM_OPTIONS = ("filterValues", "matchUnfiltered", "sqlFilter")
+_HUB_OPTIONS = ("consumerGroup", "startingTime")
 _OPTIONS = (
-    *("url", "stream", "superStream", "eventHub", *_OF_HUBS, "startingOffsets", "endingOffsets"),
-    *(_ROWS, _MAX_ROWS, "readTimeout", "failOnDataLoss", *_OF_STREAMS, "columns", "maps"),
+    *(
+        "url",
+        "stream",
+        "superStream",
+        "eventHub",
+        *_HUB_OPTIONS,
+        "startingOffsets",
+        "endingOffsets",
+    ),
+    *(
+        _ROWS_OPTION,
+        _MAX_ROWS_OPTION,
+        "readTimeout",
+        "failOnDataLoss",
+        *_STREAM_OPTIONS,
+        "columns",
+        "maps",
+    ),
 )
 _EARLIEST, _LATEST = "earliest", "latest"
-#: Offsets of a task. By the stream protocol these take so little time that a task's own costs tell:
-#: there a read has so many tasks, as long as none has fewer offsets than usual, or more than these.
-_ROWS_OF_PARTITION, _MOST_ROWS_OF_PARTITION, _TASKS = 100_000, 1_000_000, 4
-# Seconds between two looks at the ends of streams: Spark looks a hundred times in one.
-_BETWEEN = 0.1
+#: Offsets per task: `_MIN_TASK_ROWS` over AMQP 1.0. The stream protocol is so fast that the
+#: overhead of a task matters: there, a read is divided into `_STORED_TASKS` tasks, of
+#: `_MIN_TASK_ROWS` to `_MAX_TASK_ROWS` offsets each.
+_MIN_TASK_ROWS, _MAX_TASK_ROWS, _STORED_TASKS = 100_000, 1_000_000, 4
+# The shortest time between polls of the streams' ends, in seconds; Spark polls 100 times per
+# second.
+_POLL_SECONDS = 0.1
 
-#: By the names of streams, the offset of the next message.
+#: The offset of the next message, by stream name.
 Offsets = dict[str, int]
-#: Asks where streams begin and end.
+#: Reads the first and the next offset of streams.
 Probe = StreamProbe | StoredProbe
 
 
@@ -109,85 +132,95 @@ class _Options:
     maps: Any
 
     @classmethod
-    @plainly()
+    @hide_worker_traceback()
     def of(cls, options: Mapping[str, str]) -> _Options:
-        refuse_unknown(options, _OPTIONS)
+        reject_unknown_options(options, _OPTIONS)
         if not options.get("url"):
-            raise ValueError("no url is given: option('url', 'amqp://user:password@host:5672')")
+            raise ValueError(
+                "the option url is required: option('url', 'amqp://user:password@host:5672')"
+            )
         endpoint = parse_urls(options["url"].split(), also=STREAM_SCHEMES)
-        named = endpoint.file is not None or endpoint.address is not None
-        if endpoint.protocol not in {"1.0", "stream"} or named:
+        has_address = endpoint.file is not None or endpoint.address is not None
+        if endpoint.protocol not in {"1.0", "stream"} or has_address:
             raise ValueError(
-                "url is that of a broker, amqp://host:5672, amqps://host:5671, "
-                "rabbitmq-stream://host:5552 or rabbitmq-stream+tls://host:5551, not "
-                f"{endpoint}: the option stream names what is read"
+                "url must name a broker only: amqp://host:5672, amqps://host:5671, "
+                "rabbitmq-stream://host:5552 or rabbitmq-stream+tls://host:5551, got "
+                f"{endpoint}; name the stream with the option stream"
             )
-        streams, super_stream = _names(options, "stream"), options.get("superStream")
-        of_hub = options.get("eventHub")
-        if [bool(streams), bool(super_stream), bool(of_hub)].count(True) != 1:
+        streams, super_stream = _parse_names(options, "stream"), options.get("superStream")
+        event_hub = options.get("eventHub")
+        if [bool(streams), bool(super_stream), bool(event_hub)].count(True) != 1:
             raise ValueError(
-                "give one of the options stream (names with commas), superStream and eventHub"
+                "exactly one of the options stream, superStream and eventHub is required"
             )
-        if of_hub and endpoint.protocol == "stream":
-            raise ValueError(f"eventHub is read over AMQP 1.0 (amqps://), not at {endpoint}")
-        hub = Hub(of_hub, options.get("consumerGroup", "$Default")) if of_hub else None
-        of_others = _OF_STREAMS if hub else _OF_HUBS
-        if wrong := [one for one in of_others if one in options]:
-            kind = "RabbitMQ's streams" if hub else "event hubs"
-            raise ValueError(f"{wrong[0]} is an option for {kind}")
+        if event_hub and endpoint.protocol == "stream":
+            raise ValueError(f"eventHub needs a URL of AMQP 1.0 (amqps://), got {endpoint}")
+        hub = Hub(event_hub, options.get("consumerGroup", "$Default")) if event_hub else None
+        foreign_options = _STREAM_OPTIONS if hub else _HUB_OPTIONS
+        if wrong := [name for name in foreign_options if name in options]:
+            kind = "RabbitMQ streams" if hub else "event hubs"
+            raise ValueError(f"the option {wrong[0]} applies only to {kind}")
         filters = RangeFilters(
-            _names(options, "filterValues"),
-            flag_of(options, "matchUnfiltered", default=False),
+            _parse_names(options, "filterValues"),
+            bool_option(options, "matchUnfiltered", default=False),
             options.get("sqlFilter"),
         )
         filters.described()
-        most = number_of(options, _MAX_ROWS, 1, "rows") if _MAX_ROWS in options else None
-        made = cls(
+        max_rows = (
+            positive_option(options, _MAX_ROWS_OPTION, 1, "rows")
+            if _MAX_ROWS_OPTION in options
+            else None
+        )
+        result = cls(
             endpoint,
             streams,
             super_stream,
             hub,
-            _moment(options),
-            _positions(options, "startingOffsets", _EARLIEST),
-            _positions(options, "endingOffsets", _LATEST),
-            number_of(options, _ROWS, 1, "rows") if _ROWS in options else None,
-            most,
-            float(number_of(options, "readTimeout", 60, "seconds")),
-            flag_of(options, "failOnDataLoss", default=True),
+            _parse_starting_time(options),
+            _parse_positions(options, "startingOffsets", _EARLIEST),
+            _parse_positions(options, "endingOffsets", _LATEST),
+            positive_option(options, _ROWS_OPTION, 1, "rows") if _ROWS_OPTION in options else None,
+            max_rows,
+            float(positive_option(options, "readTimeout", 60, "seconds")),
+            bool_option(options, "failOnDataLoss", default=True),
             filters,
-            _names(options, "columns"),
+            _parse_names(options, "columns"),
             options.get("maps", "variant"),
         )
-        made.schema()
-        return made
+        result.schema()
+        return result
 
-    def decoded(self, octets: pa.Array) -> pa.RecordBatch:
+    def decoded(self, messages: pa.Array) -> pa.RecordBatch:
         names: str | Sequence[str] = self.columns
-        return decoded(
-            octets, with_errors(names[0] if len(names) == 1 else names, self.maps), maps=self.maps
+        return decode_column(
+            messages,
+            add_error_column(names[0] if len(names) == 1 else names, self.maps),
+            maps=self.maps,
         )
 
     def schema(self) -> pa.Schema:
-        """Return the columns of the rows."""
+        """Return the schema of the rows: `STREAM_ROWS` and the decoded columns."""
         if not self.columns:
             return STREAM_ROWS
-        found = schema_for_spark(self.decoded(pa.array([], pa.binary())).schema)
-        both = shared(found.names, STREAM_ROWS.names)
-        if both:
-            raise ValueError(f"{', '.join(both)}: each row has this column without being asked")
-        return pa.schema([*STREAM_ROWS, *found])
+        added = schema_for_spark(self.decoded(pa.array([], pa.binary())).schema)
+        clashes = common_names(added.names, STREAM_ROWS.names)
+        if clashes:
+            raise ValueError(
+                f"{', '.join(clashes)}: every row has this column already, remove it from columns"
+            )
+        return pa.schema([*STREAM_ROWS, *added])
 
     @property
     def _make(self) -> MakeStreams:
         return Streams if self.hub is None else partial(Partitions, self.hub)
 
     @property
-    def _stored(self) -> bool:
-        """Whether streams are read by RabbitMQ's stream protocol, as they are stored."""
+    def _uses_stream_protocol(self) -> bool:
+        """True if the URL selects RabbitMQ's stream protocol, which reads messages as stored."""
         return self.endpoint.protocol == "stream"
 
     def probe(self) -> Probe:
-        if self._stored:
+        if self._uses_stream_protocol:
             return StoredProbe(self.endpoint, self.timeout)
         return StreamProbe(self.endpoint, self.timeout, self._make)
 
@@ -199,85 +232,95 @@ class _Options:
         return tuple(probe.partitions(self.super_stream))
 
     def start(self, bounds: Mapping[str, Bounds], probe: Probe) -> Offsets:
-        """Return where reading begins."""
+        """Return the offsets at which reading begins."""
         since = self.since
         if since is None or not isinstance(probe, StreamProbe):
             return self.offsets(self.starting, bounds, "startingOffsets")
 
-        async def found(partitions: Partitions) -> Offsets:
+        async def offsets_at_time(partitions: Partitions) -> Offsets:
             return {name: await partitions.at_time(name, since) for name in bounds}
 
-        return probe.query(found)
+        return probe.query(offsets_at_time)
 
-    def offsets(self, given: Any, bounds: Mapping[str, Bounds], option: str) -> Offsets:
-        """Return where reading begins or ends."""
-        made: Offsets = {}
-        if isinstance(given, dict) and (unknown := given.keys() - bounds.keys()):
-            raise ValueError(f"{option} names {min(unknown)}, which is not read")
-        for name, one in bounds.items():
-            place = given.get(name) if isinstance(given, dict) else given
-            if place is None:
+    def offsets(self, positions: Any, bounds: Mapping[str, Bounds], option: str) -> Offsets:
+        """Convert an option's positions to an offset for each stream.
+
+        Args:
+            positions: an offset, ``earliest`` or ``latest``, or a dict of these by stream.
+            bounds: the first and the next offset of each stream.
+            option: the name of the option, for errors.
+        """
+        offsets: Offsets = {}
+        if isinstance(positions, dict) and (unknown := positions.keys() - bounds.keys()):
+            raise ValueError(f"{option} names {min(unknown)}, which is not a stream of this query")
+        for name, stream_bounds in bounds.items():
+            position = positions.get(name) if isinstance(positions, dict) else positions
+            if position is None:
                 raise ValueError(f"{option} has no offset for the stream {name}")
-            made[name] = place if isinstance(place, int) else _named(place, one)
-        return made
+            offsets[name] = (
+                position if isinstance(position, int) else _resolve(position, stream_bounds)
+            )
+        return offsets
 
     def parts(
         self, start: Offsets, end: Offsets, bounds: Mapping[str, Bounds]
     ) -> list[InputPartition]:
-        """Divide what is between two places of each stream."""
-        made = []
-        rows = self._rows_of_task(start, end, bounds)
+        """Divide the offsets of each stream from `start` to `end` into one range per task."""
+        ranges = []
+        rows = self._rows_per_task(start, end, bounds)
         for name, stop in end.items():
-            # Where a stream was added, all of it.
+            # A stream that is new in the query is read from its first offset.
             first = start.get(name, bounds[name].first)
             if first >= stop:
                 continue
             if bounds[name].next < stop:
-                raise ValueError(_too_far(name, bounds[name].next, stop))
+                raise ValueError(_stream_too_short(name, bounds[name].next, stop))
             if bounds[name].first > first:
-                self.lose(name, first, min(bounds[name].first, stop) - first)
-            made += [
-                InputPartition(StreamRange(name, place, min(place + rows, stop)))
-                for place in range(first, stop, rows)
+                self.report_loss(name, first, min(bounds[name].first, stop) - first)
+            ranges += [
+                InputPartition(StreamRange(name, offset, min(offset + rows, stop)))
+                for offset in range(first, stop, rows)
             ]
-        return made
+        return ranges
 
-    def _rows_of_task(self, start: Offsets, end: Offsets, bounds: Mapping[str, Bounds]) -> int:
-        """Return how many offsets one task reads."""
+    def _rows_per_task(self, start: Offsets, end: Offsets, bounds: Mapping[str, Bounds]) -> int:
+        """Return the number of offsets per task."""
         if self.rows is not None:
             return self.rows
-        if not self._stored:
-            return _ROWS_OF_PARTITION
+        if not self._uses_stream_protocol:
+            return _MIN_TASK_ROWS
         starts = {name: start.get(name, bounds[name].first) for name in end}
-        there = sum(max(stop - starts[name], 0) for name, stop in end.items())
-        return min(max(-(-there // _TASKS), _ROWS_OF_PARTITION), _MOST_ROWS_OF_PARTITION)
+        available = sum(max(stop - starts[name], 0) for name, stop in end.items())
+        return min(max(-(-available // _STORED_TASKS), _MIN_TASK_ROWS), _MAX_TASK_ROWS)
 
-    def lose(self, stream: str, start: int, count: int) -> None:
-        """Say that messages are gone: an error, or a warning."""
+    def report_loss(self, stream: str, start: int, count: int) -> None:
+        """Raise, or warn, that retention removed messages before they were read."""
         if self.filters:
-            said = f"up to {count} offsets of the stream {stream}, from {start} on, are gone"
+            loss = f"up to {count} offsets from {start} on are lost"
         else:
-            said = f"{count} offsets of the stream {stream}, from {start} on, are gone"
-        text = f"{self.endpoint}: {said}: its retention has removed them before they were read"
+            loss = f"{count} offsets from {start} on are lost"
+        message = (
+            f"{self.endpoint}: stream {stream}: {loss}: retention removed them before the read"
+        )
         if self.fails_on_loss:
             raise LostRangeError(
-                f"{text}; failOnDataLoss=false goes on, with a row for them whose column lost has "
-                "their count"
+                f"{message}. With failOnDataLoss=false, the query continues, and a row has their "
+                "count in the column lost"
             )
-        warnings.warn(text, RuntimeWarning, stacklevel=3)
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
 
     def batches(self, part: StreamRange) -> Iterator[pa.RecordBatch]:
-        """Read a range."""
+        """Yield the rows of a range of offsets."""
         reading = Reading(self.filters, self.timeout, make=self._make)
         schema = self.schema()
-        read = read_stored if self._stored else read_range
-        with plainly():
-            for found in read(self.endpoint, part, reading):
-                if not isinstance(found, tuple):
-                    yield from self._rows(part.stream, found, schema)
+        read_rows = read_stored if self._uses_stream_protocol else read_range
+        with hide_worker_traceback():
+            for item in read_rows(self.endpoint, part, reading):
+                if not isinstance(item, tuple):
+                    yield from self._rows(part.stream, item, schema)
                     continue
-                start, count = found
-                self.lose(part.stream, start, count)
+                start, count = item
+                self.report_loss(part.stream, start, count)
                 row = {"stream": part.stream, "offset": start, "lost": count}
                 yield pa.RecordBatch.from_pylist([row], schema=schema)
 
@@ -286,18 +329,18 @@ class _Options:
     ) -> Iterator[pa.RecordBatch]:
         count = len(rows.offsets)
         if isinstance(rows, StoredRows):
-            offsets, times, octets = rows.offsets, rows.times, rows.octets
+            offsets, times, messages = rows.offsets, rows.times, rows.octets
         else:
             annotation = RECEIVED if self.hub is None else ENQUEUED
             offsets = pa.array(rows.offsets, pa.int64())
-            found = [received_time(one, annotation) for one in rows.octets]
-            times, octets = pa.array(found, pa.int64()), pa.array(rows.octets, pa.binary())
+            milliseconds = [received_time(item, annotation) for item in rows.octets]
+            times, messages = pa.array(milliseconds, pa.int64()), pa.array(rows.octets, pa.binary())
         base = pa.RecordBatch.from_arrays(
             [
-                pa.repeat(_text(stream), count),
+                pa.repeat(_string_scalar(stream), count),
                 offsets,
                 times.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
-                octets,
+                messages,
                 pa.nulls(count, pa.int64()),
             ],
             schema=STREAM_ROWS,
@@ -305,160 +348,161 @@ class _Options:
         if not self.columns:
             yield base
             return
-        for batch, made in in_pieces(base, lambda one: self.decoded(one.column("wire"))):
-            arrays = map(as_type, [*batch.columns, *made.columns], schema.types)
+        for batch, decoded in in_pieces(base, lambda item: self.decoded(item.column("wire"))):
+            arrays = map(cast_array, [*batch.columns, *decoded.columns], schema.types)
             yield pa.RecordBatch.from_arrays(list(arrays), schema=schema)
 
 
-def _text(text: str) -> pa.Scalar:
-    """Return a text as Arrow has it; without pandas, which Arrow imports to convert one."""
-    octets = text.encode()
-    stops = pa.py_buffer(array("i", [0, len(octets)]))
-    return pa.Array.from_buffers(pa.string(), 1, [None, stops, pa.py_buffer(octets)])[0]
+def _string_scalar(text: str) -> pa.Scalar:
+    """Convert a string to an Arrow scalar without importing pandas, as `pa.scalar` does."""
+    encoded = text.encode()
+    offsets = pa.py_buffer(array("i", [0, len(encoded)]))
+    return pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(encoded)])[0]
 
 
-def _moment(options: Mapping[str, str]) -> int | None:
-    """Read a time of ISO 8601 as ms since the Unix epoch; UTC where it says no zone."""
+def _parse_starting_time(options: Mapping[str, str]) -> int | None:
+    """Parse the option startingTime, ISO 8601 in UTC by default, to ms since the Unix epoch."""
     text = options.get("startingTime")
     if text is None:
         return None
     if "startingOffsets" in options:
-        raise ValueError("give one of the options startingOffsets and startingTime")
+        raise ValueError("use only one of the options startingOffsets and startingTime")
     try:
         return to_milliseconds(moment_of(text.strip()))
     except ValueError:
         raise ValueError(
-            f"startingTime is a time such as 2026-07-01T12:00:00Z, not {text[:60]!r}"
+            f"startingTime must be a time such as 2026-07-01T12:00:00Z, got {text[:60]!r}"
         ) from None
 
 
-def _named(place: str, bounds: Bounds) -> int:
-    return bounds.first if place == _EARLIEST else bounds.next
+def _resolve(position: str, bounds: Bounds) -> int:
+    return bounds.first if position == _EARLIEST else bounds.next
 
 
-def _too_far(name: str, there: int, wanted: int) -> str:
+def _stream_too_short(name: str, end: int, requested: int) -> str:
     return (
-        f"the stream {name} ends before offset {there}, and is to be read up to {wanted}: it was "
-        "deleted and declared again, where a query needs a new checkpoint, or endingOffsets is too "
-        "large"
+        f"the stream {name} ends at offset {end}, before the requested offset {requested}: "
+        "endingOffsets is too large, or the stream was deleted and declared again, so the query "
+        "needs a new checkpoint"
     )
 
 
-def _names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """Read names separated by commas, or a list of JSON where they have commas."""
+def _parse_names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Parse an option with names separated by commas, or with a JSON list of names."""
     text = options.get(name, "").strip()
     if not text.startswith("["):
-        return tuple(part for one in text.split(",") if (part := one.strip()))
+        return tuple(stripped for name in text.split(",") if (stripped := name.strip()))
     with suppress(ValueError):
-        found = load_json(text)
-        if isinstance(found, list) and all(isinstance(one, str) for one in found):
-            return tuple(found)
+        items = load_json(text)
+        if isinstance(items, list) and all(isinstance(name, str) for name in items):
+            return tuple(items)
     raise ValueError(f"{name} is names separated by commas, or a list of JSON")
 
 
-def _positions(options: Mapping[str, str], name: str, usual: str) -> Any:
-    """Read ``earliest``, ``latest``, an offset, or JSON with one of these for each stream."""
-    text = options.get(name, usual).strip()
-    found: Any = text
+def _parse_positions(options: Mapping[str, str], name: str, default: str) -> Any:
+    """Parse ``earliest``, ``latest``, an offset, or a JSON object with one of these per stream."""
+    text = options.get(name, default).strip()
+    value: Any = text
     with suppress(ValueError):
-        found = load_json(text)
-    each = list(found.values()) if isinstance(found, dict) else [found]
-    for one in each:
-        is_offset = isinstance(one, int) and not isinstance(one, bool) and one >= 0
-        if not is_offset and one not in (_EARLIEST, _LATEST):
+        value = load_json(text)
+    positions = list(value.values()) if isinstance(value, dict) else [value]
+    for position in positions:
+        is_offset = isinstance(position, int) and not isinstance(position, bool) and position >= 0
+        if not is_offset and position not in (_EARLIEST, _LATEST):
             raise ValueError(
-                f"{name} is {_EARLIEST}, {_LATEST}, an offset from 0 on, or JSON with one of these "
-                f'for each stream, such as {{"orders": 120}}, not {text[:60]!r}'
+                f"{name} must be {_EARLIEST}, {_LATEST}, an offset of 0 or more, or JSON with one "
+                f'of these per stream, such as {{"orders": 120}}, got {text[:60]!r}'
             )
-    return found
+    return value
 
 
 class Amqp10Stream(DataSource):
-    """RabbitMQ's streams and Azure's event hubs; a row is a message.
+    """Reads RabbitMQ streams and Azure event hubs; a row is a message.
 
-    They are read over AMQP 1.0 or, for RabbitMQ's streams several times as fast, by its stream
-    protocol, where its plugin rabbitmq_stream is enabled. By the latter, ``wire`` has the bytes
-    that were stored, without the annotations that the broker adds at a delivery, such as
-    ``x-stream-offset``. ``arrival_time`` is then when the broker stored a message, together with
-    others that came in the same moment.
+    They are read over AMQP 1.0. RabbitMQ streams can also be read with RabbitMQ's stream protocol,
+    which is several times as fast and needs its plugin rabbitmq_stream. Then ``wire`` has the bytes
+    as stored, without annotations that the broker adds on delivery, such as ``x-stream-offset``,
+    and ``arrival_time`` is the time at which the broker stored a group of messages.
 
     A partition of an event hub is a stream whose offsets are sequence numbers. The columns are
-    those of `STREAM_ROWS`, and what is to be decoded. Each stream, of a super stream or an event
-    hub each partition, is divided into ranges of offsets, one to a task. A range is read to its
-    end: what does not come in time is an error, and so is what the retention of the stream removed.
+    those of `STREAM_ROWS`, followed by the decoded columns. Each stream, and each partition of a
+    super stream or event hub, is divided into ranges of offsets, one per task. A task reads its
+    range
+    completely: a timeout is an error, and so are offsets that retention has removed.
 
     Options:
-        url: of the broker, such as ``amqps://host:5671``, or for the stream protocol
-            ``rabbitmq-stream://host:5552/vhost`` or ``rabbitmq-stream+tls://host:5551``; several,
-            with spaces between, are nodes of a cluster. User and password may be ``${NAME}``, a
-            variable of the environment, or ``${file:PATH}``, both of the driver; other parameters
-            are those of a bridge's URL.
-        stream: its name; several separated by commas, or as a list of JSON.
-        superStream: instead of that, a super stream. Over AMQP 1.0 its partitions are numbered from
-            0; by the stream protocol the broker says which they are.
-        eventHub: instead of that, the name of an event hub in the namespace that the URL is of;
-            user and password are the name of a shared access policy and its key.
-        consumerGroup: of the event hub; ``$Default`` where it is not given.
-        startingTime: for an event hub, instead of startingOffsets: a time of ISO 8601, from which
-            on events were enqueued.
-        startingOffsets: ``earliest`` where it is not given, ``latest``, an offset, or JSON with one
-            of these for each stream, such as ``{"orders/Partitions/0": 120}``. A query that has a
-            checkpoint goes on from there.
-        endingOffsets: likewise, of a batch; ``latest`` where it is not given.
-        rowsPerPartition: offsets of one task. Where it is not given, 100,000; by the stream
-            protocol a quarter of what is read, from 100,000 to 1,000,000.
-        maxRowsPerBatch: offsets of one batch of a streaming query, from PySpark 4.2 on.
-        readTimeout: seconds without a message after which a range is an error; 60.
-        failOnDataLoss: whether offsets that retention removed are an error; ``true``. With
-            ``false``, a row without a message has their count in the column ``lost``.
-        filterValues: filter values of RabbitMQ's streams, one of which a message has, in its
-            annotation ``x-stream-filter-value``.
-        matchUnfiltered: with these, messages without a filter value, too: ``true`` or ``false``.
-        sqlFilter: an SQL filter expression, which RabbitMQ evaluates from 4.2 on over AMQP 1.0;
-            otherwise the tasks do.
-        columns: what is to be decoded of the messages, as `amqp10msg.spark.decode` has it, with
-            commas between; ``error`` comes after it.
-        maps: how maps are decoded: ``variant`` or ``map``.
+        url: the broker: ``amqps://host:5671``, or for the stream protocol
+            ``rabbitmq-stream://host:5552/vhost`` or ``rabbitmq-stream+tls://host:5551``. Separate
+            the nodes of a cluster with spaces. User and password may be ``${NAME}``, an environment
+            variable, or ``${file:PATH}``; both are read on the driver. Other parameters are those
+            of the bridge's URLs.
+        stream: the name of the stream; several separated by commas, or as a JSON list.
+        superStream: the name of a super stream. Over AMQP 1.0, its partitions must be numbered from
+            0; with the stream protocol, the broker lists them.
+        eventHub: the name of an event hub in the namespace of the URL; user and password are the
+            name and the key of a shared access policy.
+        consumerGroup: the consumer group of the event hub; default ``$Default``.
+        startingTime: for an event hub, in place of startingOffsets: read events that were enqueued
+            at this ISO 8601 time or later.
+        startingOffsets: ``earliest`` (default), ``latest``, an offset, or JSON with one of these
+            per stream, such as ``{"orders/Partitions/0": 120}``. Ignored if the query has a
+            checkpoint.
+        endingOffsets: the same, for the end of a batch query; default ``latest``.
+        rowsPerPartition: the number of offsets per task. Default: 100,000; with the stream
+            protocol, a quarter of the offsets to read, from 100,000 to 1,000,000.
+        maxRowsPerBatch: offsets per batch of a streaming query; needs PySpark 4.2.
+        readTimeout: seconds without a message after which reading a range fails; default 60.
+        failOnDataLoss: ``true`` (default) to fail if retention removed offsets; with ``false``, a
+            row without a message has their count in the column ``lost``.
+        filterValues: select messages of RabbitMQ streams with one of these values in the annotation
+            ``x-stream-filter-value``.
+        matchUnfiltered: ``true`` to select messages without a filter value as well; default
+            ``false``.
+        sqlFilter: an SQL filter expression. RabbitMQ 4.2 evaluates it over AMQP 1.0; otherwise, the
+            tasks do.
+        columns: the columns to decode, separated by commas, as in `amqp10msg.spark.decode`;
+            followed by ``error``.
+        maps: the form of decoded maps: ``variant`` or ``map``.
 
-    The filters are options because there is no push-down of filters: that of PySpark 4.3 gives
-    wrong results where one DataFrame is used twice.
+    The filters are options because filter push-down of PySpark 4.3 gives wrong results if a
+    DataFrame is used twice.
     """
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for ``format``."""
+        """Return the name of the format."""
         return "amqp10-stream"
 
     def schema(self) -> StructType:
-        """Return the columns: `STREAM_ROWS`, and what is decoded."""
-        return for_spark(_Options.of(self.options).schema())
+        """Return the columns: `STREAM_ROWS` and the decoded columns."""
+        return spark_schema(_Options.of(self.options).schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  (Spark's signature)
-        """Return the reader of what is there now."""
+        """Return the reader of a batch query."""
         return _Reader(_Options.of(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
-        """Return the reader of what comes."""
+        """Return the reader of a streaming query."""
         options = _Options.of(self.options)
-        if limits is None and options.max_rows is not None:
-            with plainly():
-                raise ValueError(f"{_MAX_ROWS} needs PySpark 4.2 or later")
+        if read_limits is None and options.max_rows is not None:
+            with hide_worker_traceback():
+                raise ValueError(f"{_MAX_ROWS_OPTION} needs PySpark 4.2 or later")
         return _StreamReader(options)
 
 
 class _Ranges:
-    """Both readers: the options, and the messages of one range."""
+    """Base of both readers: reads the messages of a range."""
 
     def __init__(self, options: _Options) -> None:
         self._options = options
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from self._options.batches(partition.value)
-        settle()
+        freeze_imports()
 
 
 class _Reader(_Ranges, DataSourceReader):
-    @plainly()
+    @hide_worker_traceback()
     def partitions(self) -> list[InputPartition]:
         options = self._options
         with options.probe() as probe:
@@ -468,8 +512,8 @@ class _Reader(_Ranges, DataSourceReader):
         return options.parts(start, end, bounds)
 
 
-class _StreamReader(_Ranges, DataSourceStreamReader, AvailableNow):  # type: ignore[misc]  # Any where Spark has no types
-    """Reads streams as they grow; an offset of Spark has the next offset of each stream."""
+class _StreamReader(_Ranges, DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[misc]  # the base is Any if PySpark has no types
+    """Reads growing streams; Spark's offset contains the next offset of each stream."""
 
     _end: Offsets | None = None
 
@@ -477,59 +521,63 @@ class _StreamReader(_Ranges, DataSourceStreamReader, AvailableNow):  # type: ign
         super().__init__(options)
         self._probe: Probe | None = None
         self._names: tuple[str, ...] | None = None
-        self._looked = 0.0
+        self._polled_at = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        # What goes to the tasks, which need no connection of this one.
+        # Tasks open their own connections, so the probe is not pickled.
         return {**self.__dict__, "_probe": None}
 
-    def _asked(self) -> Probe:
+    def _open_probe(self) -> Probe:
         if self._probe is None:
             self._probe = self._options.probe()
         return self._probe
 
     def _bounds(self) -> dict[str, Bounds]:
-        time.sleep(max(0.0, min(_BETWEEN, self._looked + _BETWEEN - time.monotonic())))
-        probe = self._asked()
+        time.sleep(max(0.0, min(_POLL_SECONDS, self._polled_at + _POLL_SECONDS - time.monotonic())))
+        probe = self._open_probe()
         if self._names is None:
             self._names = self._options.names(probe)
-        found = probe.bounds(self._names)
-        self._looked = time.monotonic()
-        return found
+        bounds = probe.bounds(self._names)
+        self._polled_at = time.monotonic()
+        return bounds
 
-    @plainly()
+    @hide_worker_traceback()
     def initialOffset(self) -> Offsets:  # noqa: N802  (Spark's names)
-        return self._options.start(self._bounds(), self._asked())
+        return self._options.start(self._bounds(), self._open_probe())
 
     def _latest(self) -> Offsets:
-        return {name: one.next for name, one in self._bounds().items()}
+        return {name: bounds.next for name, bounds in self._bounds().items()}
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
-        most = self._options.max_rows
-        return limits.ReadAllAvailable() if most is None else limits.ReadMaxRows(most)
+        max_rows = self._options.max_rows
+        return (
+            read_limits.ReadAllAvailable()
+            if max_rows is None
+            else read_limits.ReadMaxRows(max_rows)
+        )
 
-    @plainly()
+    @hide_worker_traceback()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
         self._end = self._latest()
 
-    @plainly()
+    @hide_worker_traceback()
     def latestOffset(  # noqa: N802  (Spark's names)
         self, start: Offsets | None = None, limit: Any = None
     ) -> Offsets:
         end = self._latest() if self._end is None else self._end
         if start is None:  # before PySpark 4.2
             return end
-        for name, place in start.items():
-            if end.get(name, place) < place:
-                raise ValueError(_too_far(name, end[name], place))
-        most = limit.max_rows if isinstance(limit, limits.ReadMaxRows) else None
-        # A stream that is not read any more keeps its place.
-        return {**start, **(end if most is None else limited(start, end, most))}
+        for name, offset in start.items():
+            if end.get(name, offset) < offset:
+                raise ValueError(_stream_too_short(name, end[name], offset))
+        max_rows = limit.max_rows if isinstance(limit, read_limits.ReadMaxRows) else None
+        # Keep the offset of a stream that was removed from the query.
+        return {**start, **(end if max_rows is None else limit_batch(start, end, max_rows))}
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802  (Spark's names)
         return self._end
 
-    @plainly()
+    @hide_worker_traceback()
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         if start == end:
             return []
@@ -541,17 +589,17 @@ class _StreamReader(_Ranges, DataSourceStreamReader, AvailableNow):  # type: ign
             self._probe = None
 
 
-def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
-    """Return an end with so many offsets at most after the start, the same share of each stream."""
-    made = {name: start.get(name, 0) for name in end}
-    left = most
-    while left > 0:
-        behind = [name for name in end if made[name] < end[name]]
-        if not behind:
+def limit_batch(start: Offsets, end: Offsets, max_rows: int) -> Offsets:
+    """Limit `end` to `max_rows` offsets after `start`, divided evenly among the streams."""
+    offsets = {name: start.get(name, 0) for name in end}
+    remaining = max_rows
+    while remaining > 0:
+        unfinished = [name for name in end if offsets[name] < end[name]]
+        if not unfinished:
             break
-        share = max(left // len(behind), 1)
-        for name in behind:
-            taken = min(share, end[name] - made[name], left)
-            made[name] += taken
-            left -= taken
-    return made
+        share = max(remaining // len(unfinished), 1)
+        for name in unfinished:
+            count = min(share, end[name] - offsets[name], remaining)
+            offsets[name] += count
+            remaining -= count
+    return offsets

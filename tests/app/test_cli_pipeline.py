@@ -261,7 +261,7 @@ def test_the_help_names_all_forms_of_files() -> None:
     [
         (["decode", "{in}", "{out}", "--columns", "gone"], 2, "unknown column 'gone'"),
         (["validate", "{in}", "{out}", "--profile", "gone"], 2, "unknown profile 'gone'"),
-        (["decode", "{in}-not", "{out}"], 1, "there is no such file"),
+        (["decode", "{in}-not", "{out}"], 1, "no such file"),
         (["decode", "{in}", "{out}", "--report", "/gone/x.html"], 2, "there is no folder /gone"),
         (["decode", "{in}", "{out}", "--report", "{in}"], 2, "is one of the files to be read"),
         (["decode", "", "{out}"], 2, "IN is empty"),
@@ -321,8 +321,8 @@ def test_what_only_spark_can_read_goes_to_spark(tmp_path: Path, spark_session: A
 @pytest.mark.parametrize(
     "column, arguments, text",
     [
-        ("wire", ["translate", "--to", "1.0"], "there is no column 'content_header'"),
-        ("octets", ["decode"], "there is no column 'wire': there are octets"),
+        ("wire", ["translate", "--to", "1.0"], "no column 'content_header' in the input"),
+        ("octets", ["decode"], "no column 'wire' in the input: it has octets"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_spark_starts(

@@ -45,7 +45,7 @@ pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10ms
 
 from amqp10msg import columns  # noqa: E402
 from amqp10msg.columns import _decode, _prefilter  # noqa: E402
-from amqp10msg.jobs.job import judged  # noqa: E402
+from amqp10msg.jobs.job import validate_column  # noqa: E402
 
 SPOILABLE = [octets for octets in MESSAGES if octets]
 VALUES: st.SearchStrategy[Any] = st.sampled_from(
@@ -117,7 +117,7 @@ def assert_columns_judge(
 
     assert {row for row, found in enumerate(expected) if found} <= set(suspected)
     assert suspected == sorted(set(suspected))
-    is_sound, violations = (found.to_pylist() for found in judged(array, profile))
+    is_sound, violations = (found.to_pylist() for found in validate_column(array, profile))
     assert [
         None if found is None else all(one.severity != "error" for one in found)
         for found in expected

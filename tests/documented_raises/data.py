@@ -20,7 +20,7 @@ from tests.documented_raises.calls import Call, Elsewhere, Row, Rows, consume, w
 
 WIRE = Message("text").encode()
 NEEDS_SPARK = "it takes a session of Spark"
-IN_SPARK = "tests/spark/test_functions.py::test_a_wrong_call_is_told_at_once"
+IN_SPARK = "tests/spark/test_functions.py::test_invalid_call_fails_before_reading"
 IN_WORKERS = "tests/spark/test_workers.py::test_two_jobs_do_not_write_to_one_folder"
 
 
@@ -240,7 +240,7 @@ JOBS: Rows = {
     "jobs.Job.run": {
         "ValueError": Elsewhere(
             "it takes 64 MiB of columns",
-            "tests/jobs/test_jobs.py::test_a_batch_that_decodes_to_too_much_is_done_in_pieces",
+            "tests/jobs/test_jobs.py::test_batch_over_size_limit_is_processed_in_halves",
         )
     },
     "jobs.Stats.from_json": {
@@ -279,7 +279,7 @@ JOBS: Rows = {
         ),
         "InterruptedJobError": Elsewhere(
             "a worker must be killed",
-            "tests/jobs/test_faults.py::test_an_interrupted_job_goes_on_from_what_is_done",
+            "tests/jobs/test_faults.py::test_interrupted_job_resumes_from_finished_parts",
         ),
     },
 }
@@ -328,7 +328,7 @@ SPARK: Rows = {
         "ValueError": _in_spark("tests/spark/test_capture.py::test_columns_of_others_are_refused")
     },
     "spark.translate": {
-        "ValueError": _in_spark("tests/spark/test_translate.py::test_a_wrong_call")
+        "ValueError": _in_spark("tests/spark/test_translate.py::test_invalid_call_is_an_error")
     },
     "spark.register": {
         "ValueError": [
@@ -341,31 +341,29 @@ SPARK: Rows = {
     "spark.to_delta": {
         "ModuleNotFoundError": without("deltalake", lambda: _spark().to_delta("t", "app")),
         "ValueError": _in_spark(
-            "tests/spark/test_delta.py::test_what_does_not_fit_a_table_is_told"
+            "tests/spark/test_delta.py::test_rows_that_do_not_fit_the_table_are_an_error"
         ),
     },
     "spark.run": {
-        "ValueError": _in_spark("tests/jobs/test_spark.py::test_a_column_without_bytes_is_named"),
+        "ValueError": _in_spark("tests/jobs/test_spark.py::test_message_column_must_be_binary"),
         "BlockingIOError": _in_spark(IN_WORKERS),
         "FileExistsError": _in_spark(
-            "tests/spark/test_workers.py::test_a_worker_leaves_out_of_its_garbage_what_it_has_imported"
+            "tests/spark/test_workers.py::test_worker_excludes_imports_from_garbage_collection"
         ),
         "OSError": _in_spark(
             "tests/jobs/test_spark.py::test_damaged_parquet_that_spark_reads_is_named_in_a_line"
         ),
-        "FileNotFoundError": _in_spark(
-            "tests/spark/test_source.py::test_nothing_to_read_is_an_error"
-        ),
+        "FileNotFoundError": _in_spark("tests/spark/test_source.py::test_empty_input_is_an_error"),
         "pyspark.errors.PySparkException": _in_spark(
-            "tests/jobs/test_spark.py::test_a_worker_that_dies_is_an_error_of_spark"
+            "tests/jobs/test_spark.py::test_killed_worker_is_a_spark_error"
         ),
     },
     "spark.write": {
-        "ValueError": _in_spark("tests/spark/test_source.py::test_a_wrong_job_is_told"),
+        "ValueError": _in_spark("tests/spark/test_source.py::test_invalid_job_is_an_error"),
         "BlockingIOError": _in_spark(IN_WORKERS),
         "FileExistsError": _in_spark(IN_WORKERS),
         "SparkError": _in_spark(
-            "tests/spark/test_source.py::test_a_job_that_fails_leaves_what_was_there"
+            "tests/spark/test_source.py::test_failed_job_keeps_existing_output"
         ),
     },
 }

@@ -267,7 +267,7 @@ def columns_of(rows: Rows) -> dict[str, Any]:
 def assert_same(translator: Translator, given: dict[str, Any]) -> None:
     """Whether a batch becomes what its messages become one by one."""
     with plain_rules():
-        expected = translator._one_by_one(given)
+        expected = translator._run_by_row(given)
     actual = translator.run(given)
     for name, column in actual.items():
         column.validate(full=True)
@@ -279,7 +279,7 @@ def odd_rows(to: str, given: dict[str, Any]) -> list[int]:
     """The rows that the kernel leaves to the thorough way."""
     found = kernel(to, "lossless")
     rows = len(next(iter(given.values())))
-    odd: list[int] = found.run(rows, *map(buffers.column_of, given.values()))[0]
+    odd: list[int] = found.run(rows, *map(buffers.kernel_buffers, given.values()))[0]
     return odd
 
 
@@ -414,7 +414,7 @@ USUAL = {
 
 
 @pytest.mark.parametrize("name", USUAL)
-def test_usual_messages_are_no_odd_rows(name: str) -> None:
+def test_usual_messages_are_not_odd_rows(name: str) -> None:
     wire = {"wire": pa.array([USUAL[name]], pa.binary())}
     basic = to_basic(Message.decode(USUAL[name])).message
 
@@ -565,7 +565,7 @@ RESTORED = [
 
 
 @pytest.mark.parametrize("exchange,key,entries", RESTORED)
-def test_a_message_that_was_of_0_9_1_does_not_leave_the_engine(
+def test_message_from_0_9_1_stays_in_the_kernel(
     exchange: str, key: str, entries: list[Any]
 ) -> None:
     for route in (("", ""), (exchange, key)):
@@ -580,7 +580,7 @@ def test_a_message_that_was_of_0_9_1_does_not_leave_the_engine(
 
 
 @given(st.lists(usual(), max_size=8))
-def test_losses_are_counted_as_one_by_one(wires: list[bytes]) -> None:
+def test_losses_are_counted_as_run_by_row(wires: list[bytes]) -> None:
     losses = TO_BASIC.run({"wire": pa.array(wires, pa.binary())})["losses"]
     stats = Stats()
     stats.add_losses(losses)
@@ -605,7 +605,7 @@ def test_losses_are_counted_as_one_by_one(wires: list[bytes]) -> None:
         (None, b"\0\0\0\0\1\0\0\0", b"a", -1),
     ],
 )
-def test_buffers_that_are_no_column_are_refused(column: Any) -> None:
+def test_malformed_buffers_are_rejected(column: Any) -> None:
     with pytest.raises(ValueError, match=r"column|cells"):
         kernel("0-9-1", "lossless").run(1, column)
 

@@ -137,7 +137,7 @@ def columns(found: list[BasicMessage]) -> dict[str, Any]:
 def odd_rows(to: str, profile: str, given: dict[str, Any]) -> list[int]:
     """The rows that the kernel leaves to the thorough way."""
     rows = len(next(iter(given.values())))
-    odd: list[int] = kernel(to, profile).run(rows, *map(buffers.column_of, given.values()))[0]
+    odd: list[int] = kernel(to, profile).run(rows, *map(buffers.kernel_buffers, given.values()))[0]
     return odd
 
 
@@ -165,7 +165,7 @@ def test_messages_of_0_9_1(found: list[BasicMessage]) -> None:
 
 
 @given(st.lists(sent(), max_size=5), st.data())
-def test_messages_go_back(wires: list[bytes], data: st.DataObject) -> None:
+def test_messages_are_sent_back(wires: list[bytes], data: st.DataObject) -> None:
     for profile in PROFILES:
         found = []
         for wire in wires:
@@ -208,7 +208,7 @@ USUAL = {
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("name", USUAL)
-def test_usual_messages_are_no_odd_rows(name: str, profile: str) -> None:
+def test_usual_messages_are_not_odd_rows(name: str, profile: str) -> None:
     wire = {"wire": pa.array([USUAL[name]], pa.binary())}
     if "3.10" in profile and name in {"ids that are numbers", "delivery annotations, and parts"}:
         pytest.skip("version 3.10 does not deliver it")
@@ -231,7 +231,7 @@ def test_an_expiration_among_the_headers(profile: str) -> None:
         assert_same(TO_AMQP10[profile], basic)
 
 
-def test_what_brokers_were_sent() -> None:
+def test_messages_sent_to_brokers() -> None:
     wires = [case.data for case in corpus_cases()]
     folder = Path(__file__).parents[1] / "vectors"
     # Those of circumstances differ by little more than names of queues.
@@ -248,7 +248,7 @@ def test_what_brokers_were_sent() -> None:
 
 
 @pytest.mark.parametrize("user", [None, "", "other", "guest\0", "u" * 256])
-def test_other_users(user: str | None) -> None:
+def test_users_other_than_the_default(user: str | None) -> None:
     wires = [
         Message(b"x", properties=Properties(user_id=name)).encode()
         for name in (None, b"guest", b"other", b"", b"u" * 256, b"guest\0")
@@ -269,7 +269,7 @@ def test_other_users(user: str | None) -> None:
         Circumstances(deaths=[Death("q", "expired", 1)]),
     ],
 )
-def test_what_depends_on_circumstances_is_left_to_the_thorough_way(given_: Circumstances) -> None:
+def test_messages_that_depend_on_circumstances_use_the_fallback(given_: Circumstances) -> None:
     for profile in PROFILES:
         assert kernel("0-9-1", profile, circumstances=given_) is None
         assert kernel("1.0", profile, circumstances=given_) is None
@@ -294,7 +294,7 @@ def _delivered() -> list[bytes]:
 
 
 @pytest.mark.parametrize("profile", [*PROFILES, "lossless"])
-def test_of_what_brokers_deliver_few_messages_leave_the_engine(profile: str) -> None:
+def test_few_broker_messages_need_the_fallback(profile: str) -> None:
     made = []
     for wire in _delivered():
         try:
@@ -322,7 +322,7 @@ def _delivered_basic() -> list[BasicMessage]:
 
 
 @pytest.mark.parametrize("profile", ["lossless", "rabbitmq-3.10", "rabbitmq-3.10-stream"])
-def test_of_what_consumers_of_0_9_1_were_given_few_messages_leave_the_engine(profile: str) -> None:
+def test_few_messages_to_0_9_1_consumers_need_the_fallback(profile: str) -> None:
     """Sections among their headers, offsets, and of each ten one that is odd on purpose."""
     made = _delivered_basic()
     given_ = columns(made)

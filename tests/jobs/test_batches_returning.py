@@ -199,7 +199,7 @@ DELIVERED: dict[str, Message] = {
 
 
 @pytest.mark.parametrize("name", DELIVERED)
-def test_what_a_broker_of_1_0_delivered_does_not_leave_the_engine(name: str) -> None:
+def test_messages_from_1_0_brokers_stay_in_the_kernel(name: str) -> None:
     wire = DELIVERED[name].encode()
     given_ = {"wire": pa.array([wire], pa.binary())}
     basic = to_basic(Message.decode(wire)).message
@@ -213,7 +213,7 @@ def test_what_a_broker_of_1_0_delivered_does_not_leave_the_engine(name: str) -> 
         assert_same(TO_AMQP10, columns_of(rows))
 
 
-def test_headers_that_only_the_residual_holds_do_not_leave_the_engine() -> None:
+def test_headers_in_residual_stay_in_the_kernel() -> None:
     entries = [("x-cc", "S", "q"), ("x-opt-x-a", "I", 1), ("t", "T", 5), ("b", "x", b"text")]
     wire = to_amqp10(BasicMessage(BasicProperties(headers=FieldTable.of(entries)))).message.encode()
     given_ = {"wire": pa.array([wire], pa.binary())}
@@ -298,7 +298,7 @@ SOURCES = {
 
 @pytest.mark.parametrize("is_routed", [False, True])
 @pytest.mark.parametrize("source", SOURCES)
-def test_on_the_second_hop_few_messages_leave_the_engine(source: str, is_routed: bool) -> None:
+def test_few_messages_need_the_fallback_on_the_second_hop(source: str, is_routed: bool) -> None:
     wires, basics = SOURCES[source]()
     sent = []
     for wire in wires:

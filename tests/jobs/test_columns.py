@@ -50,7 +50,7 @@ def test_the_columns_are_those_of_decode(names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", columns.SETS)
-def test_a_name_stands_for_many_columns(name: str) -> None:
+def test_named_set_selects_many_columns(name: str) -> None:
     good, _ = Job("decode", columns=(name,)).run(pa.record_batch({"wire": WIRES}), Stats())
 
     expected = columns.decode(WIRES, name)
@@ -73,13 +73,16 @@ def test_entries_reach_the_files(tmp_path: Path) -> None:
     [
         (("application_properties.a string as body", "body"), "duplicate columns: body"),
         (("application_properties.a string as error_code",), "duplicate columns: error_code"),
-        (("application_properties.a string as source",), "source: a column of the input and a dec"),
+        (
+            ("application_properties.a string as source",),
+            "source: a column of the input and of the dec",
+        ),
         (("application_properties.a text",), "'text' is not a type"),
         (("lean", "body"), "unknown column 'lean'"),
-        (("error_code", "error_clause"), "good rows have no columns of errors"),
+        (("error_code", "error_clause"), "good rows have no error columns"),
     ],
 )
-def test_names_that_clash_are_told(names: tuple[str, ...], text: str) -> None:
+def test_clashing_names_are_an_error(names: tuple[str, ...], text: str) -> None:
     job = Job("decode", columns=names)
 
     with pytest.raises(ValueError, match=text):

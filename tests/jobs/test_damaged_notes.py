@@ -64,14 +64,14 @@ def test_a_damaged_note_of_a_part_is_a_value_error(octets: bytes) -> None:
 @pytest.mark.parametrize(
     "file", ["../secret", "/etc/hostname", "messages/../../secret", "messages/", "other/x", ""]
 )
-def test_a_note_names_only_files_that_jobs_write(file: str) -> None:
-    with pytest.raises(ValueError, match="which no job writes"):
+def test_saved_result_accepts_only_job_file_names(file: str) -> None:
+    with pytest.raises(ValueError, match="no file name of a job"):
         Done.from_json({"files": [file], "stats": COUNTS})
 
 
 @settings(max_examples=100)
 @given(damaged_json({"key": "k", "parts": [[0, 10]]}), st.sampled_from(["plan", "moving"]))
-def test_an_output_with_damaged_notes_starts_again(octets: bytes, name: str) -> None:
+def test_output_with_damaged_state_starts_again(octets: bytes, name: str) -> None:
     output = Output("out")
     output.unfinished.mkdir(exist_ok=True)
     (output.unfinished / f"{name}.json").write_bytes(octets)
@@ -86,7 +86,7 @@ def test_an_output_with_damaged_notes_starts_again(octets: bytes, name: str) -> 
 @pytest.mark.parametrize(
     "octets", [b"[" * 200_000, b"[]", b"5", b"\xff", b'{"key": [}'], ids=range(5)
 )
-def test_a_job_runs_over_the_damaged_notes_of_another(name: str, octets: bytes) -> None:
+def test_job_ignores_damaged_state_of_another_job(name: str, octets: bytes) -> None:
     Path("in.jsonl").write_text(json.dumps({"raw": Message("x").encode().hex()}) + "\n")
     path = Path(".out.unfinished", name)
     path.parent.mkdir(parents=True)

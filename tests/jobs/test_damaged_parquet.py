@@ -139,7 +139,7 @@ def test_each_damaged_file_is_a_row_and_good_ones_are_complete(
 
 
 @pytest.mark.parametrize("job", [Job("validate"), Job("profile"), Job("translate", to="0-9-1")])
-def test_other_jobs_list_it_too(tmp_path: Path, job: Job) -> None:
+def test_later_jobs_read_the_manifest(tmp_path: Path, job: Job) -> None:
     write(tmp_path / "in" / "a.parquet")
     cut(tmp_path / "in" / "b.parquet")
 
@@ -151,7 +151,7 @@ def test_other_jobs_list_it_too(tmp_path: Path, job: Job) -> None:
     ]
 
 
-def test_what_a_quarantine_says_of_a_damaged_file_is_said_again(tmp_path: Path) -> None:
+def test_damaged_file_of_quarantine_is_kept(tmp_path: Path) -> None:
     damaged_page(tmp_path / "a.parquet")
     jobs.run(tmp_path / "a.parquet", tmp_path / "out", Job("decode"))
 
@@ -163,7 +163,7 @@ def test_what_a_quarantine_says_of_a_damaged_file_is_said_again(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("damage", [cut, empty, other, encrypted])
-def test_where_no_file_is_whole_the_first_is_named(
+def test_error_names_first_file_if_none_is_intact(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     for name in "ab":
@@ -204,7 +204,7 @@ def test_no_damage_hides_a_row_of_another_row_group(
     assert (lost > 0) <= (DAMAGED in stats.rules)
 
 
-def test_messages_of_plain_parquet_say_where_they_are_first(tmp_path: Path) -> None:
+def test_plain_parquet_gets_location_columns(tmp_path: Path) -> None:
     path = tmp_path / "in.parquet"
     wires = [*SOUND[:150], SOUND[0][:-1], *SOUND[:7], SOUND[1][:-1]]
     pq.write_table(pa.table({"wire": wires}), path, row_group_size=100)
@@ -219,7 +219,7 @@ def test_messages_of_plain_parquet_say_where_they_are_first(tmp_path: Path) -> N
     assert f"{path}@150" in Page(page(Run("", "", "", 1.0), stats)).text
 
 
-def test_columns_of_the_input_say_where_it_is_from_as_ever(tmp_path: Path) -> None:
+def test_input_columns_locate_messages(tmp_path: Path) -> None:
     path = write(tmp_path / "in" / "a.parquet", source=["q"] * 300, offset=pa.array(range(300)))
     cut(tmp_path / "in" / "b.parquet")
 

@@ -88,7 +88,7 @@ def interrupted(parquet: Path, out: Path, after: int) -> int:
 
 
 @pytest.mark.once
-def test_an_interrupted_job_goes_on_from_what_is_done(
+def test_interrupted_job_resumes_from_finished_parts(
     parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
@@ -118,7 +118,7 @@ def test_an_interrupted_job_goes_on_from_what_is_done(
 
 @pytest.mark.once
 @pytest.mark.parametrize("what", ["input", "job", "options"])
-def test_another_job_begins_anew(parquet: Path, tmp_path: Path, what: str) -> None:
+def test_different_job_starts_from_scratch(parquet: Path, tmp_path: Path, what: str) -> None:
     out = tmp_path / "out"
     interrupted(parquet, out, 7)
     if what == "input":
@@ -136,8 +136,8 @@ def test_another_job_begins_anew(parquet: Path, tmp_path: Path, what: str) -> No
 @pytest.mark.once
 def test_two_jobs_do_not_write_to_one_folder(parquet: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with Output(out).held():
-        with pytest.raises(BlockingIOError, match="another job writes to it"):
+    with Output(out).guarded():
+        with pytest.raises(BlockingIOError, match="another job is writing"):
             jobs.run(parquet, out, Job("decode"))
         assert (tmp_path / ".out.unfinished").exists()
 
@@ -146,11 +146,11 @@ def test_two_jobs_do_not_write_to_one_folder(parquet: Path, tmp_path: Path) -> N
 
 @pytest.mark.once
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_link_to_nothing_is_named(parquet: Path, tmp_path: Path, overwrite: bool) -> None:
+def test_dangling_link_is_an_error(parquet: Path, tmp_path: Path, overwrite: bool) -> None:
     out = tmp_path / "out"
     out.symlink_to(tmp_path / "nowhere")
 
-    with pytest.raises(FileNotFoundError, match=r"a link to .*nowhere, which does not exist: make"):
+    with pytest.raises(FileNotFoundError, match=r"link points to .*nowhere, which does not exist"):
         jobs.run(parquet, out, Job("decode"), mode="overwrite" if overwrite else "append")
 
     assert ["in.parquet", "out"] == names_in(tmp_path)
@@ -190,7 +190,7 @@ def test_a_file_is_not_replaced_by_a_folder(parquet: Path, tmp_path: Path, overw
     other = tmp_path / "other.parquet"
     other.write_text("what was there")
 
-    with pytest.raises(NotADirectoryError, match=r"it is a file, and stays: .*other.parquet'"):
+    with pytest.raises(NotADirectoryError, match=r"and this is a file: .*other.parquet'"):
         jobs.run(parquet, other, Job("decode"), mode="overwrite" if overwrite else "append")
 
     assert "what was there" == other.read_text()
@@ -199,7 +199,7 @@ def test_a_file_is_not_replaced_by_a_folder(parquet: Path, tmp_path: Path, overw
 
 @pytest.mark.once
 @pytest.mark.parametrize("name", [".", "..", "/"])
-def test_a_folder_without_a_name_of_its_own_is_refused(parquet: Path, name: str) -> None:
+def test_path_without_folder_name_is_rejected(parquet: Path, name: str) -> None:
     with pytest.raises(ValueError, match="does not name a folder that can be replaced"):
         jobs.run(parquet, name, Job("decode"), mode="overwrite")
 
@@ -208,13 +208,13 @@ def test_a_folder_without_a_name_of_its_own_is_refused(parquet: Path, name: str)
 @pytest.mark.parametrize(
     "error, text",
     [
-        (MemoryError(), "in.parquet: memory ran out: fewer workers"),
+        (MemoryError(), "in.parquet: memory ran out. Run the same job again"),
         (OSError(28, "No space left on device"), "OSError: .*No space left on device"),
         (KeyboardInterrupt(), None),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_this_process_lacks_ends_the_job(
+def test_lack_of_memory_or_disk_ends_the_job(
     parquet: Path,
     tmp_path: Path,
     there: bool,
@@ -379,9 +379,7 @@ sys.exit(main())
 
 @pytest.mark.once
 @pytest.mark.parametrize("rows", [2_000, 70_000], ids=["at its end", "before its end"])
-def test_a_disk_that_takes_no_more_is_told_in_a_line_with_the_file(
-    rows: int, tmp_path: Path
-) -> None:
+def test_full_disk_is_a_one_line_error_with_the_file(rows: int, tmp_path: Path) -> None:
     pytest.importorskip("resource")
     random = Random(1)
     few = [Message(random.randbytes(200)).encode() for _ in range(2_000)]

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("kind", ["decode", "profile"])
-def test_a_batch_that_decodes_to_too_much_is_done_in_pieces(tmp_path: Path, kind: str) -> None:
+def test_batch_over_size_limit_is_processed_in_halves(tmp_path: Path, kind: str) -> None:
     # 65,000 nulls in 2 KB, and 585 KB of JSON: 130 of these messages exceed the room of a batch.
     annotations = {f"x-opt-{n}": Array("null", [None] * 650) for n in range(100)}
     nulls = Message(b"", message_annotations=annotations).encode()
@@ -48,7 +48,7 @@ def test_a_batch_that_decodes_to_too_much_is_done_in_pieces(tmp_path: Path, kind
 
 
 @pytest.mark.parametrize("workers", [1, 2, None])
-def test_one_bad_message_of_a_thousand_is_a_row_that_says_why(
+def test_one_bad_message_in_a_thousand_is_a_row_with_reason(
     tmp_path: Path, workers: int | None
 ) -> None:
     cut = SOUND[500][:-1]
@@ -132,7 +132,7 @@ def test_the_text_of_an_error_is_that_of_its_code(tmp_path: Path, job: Job, octe
     assert f"at byte {row['error_offset']}" in row["error_text"] or row["error_text"] in texts
 
 
-def test_a_job_says_anew_what_one_before_it_said(tmp_path: Path) -> None:
+def test_job_recomputes_columns_of_an_earlier_job(tmp_path: Path) -> None:
     """Every output is input: there and back again, and the last judgement counts."""
     source = write(tmp_path / "in.bin", [*SOUND[:3]])
     steps = [
@@ -159,26 +159,26 @@ def test_a_job_says_anew_what_one_before_it_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "kind, name, other",
     [
-        ("decode", "subject", "a decoded one"),
-        ("decode", "Subject", "a decoded one"),
-        ("decode", "error_code", "a decoded one"),
-        ("decode", "error_text", "one of the quarantine"),
-        ("profile", "error_code", "one of the quarantine"),
-        ("validate", "valid", "one of the output"),
-        ("translate", "error_offset", "one of the quarantine"),
+        ("decode", "subject", "of the decoded message"),
+        ("decode", "Subject", "of the decoded message"),
+        ("decode", "error_code", "of the decoded message"),
+        ("decode", "error_text", "of the quarantine"),
+        ("profile", "error_code", "of the quarantine"),
+        ("validate", "valid", "of the output"),
+        ("translate", "error_offset", "of the quarantine"),
     ],
 )
 def test_columns_of_one_name_are_refused(tmp_path: Path, kind: str, name: str, other: str) -> None:
     pq.write_table(pa.table({"wire": SOUND[:2], name: ["x", "y"]}), tmp_path / "in.parquet")
 
-    with pytest.raises(ValueError, match=f"^{name}: a column of the input and {other}: rename"):
+    with pytest.raises(ValueError, match=f"^{name}: a column of the input and {other}: rename it"):
         jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job(kind, to="0-9-1"), workers=1)
 
     assert ["in.parquet"] == names_in(tmp_path)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_cannot_be_read_stays_in_quarantine(tmp_path: Path, kind: str) -> None:
+def test_unreadable_message_stays_in_quarantine(tmp_path: Path, kind: str) -> None:
     lines = [f'{{"raw": "{SOUND[0].hex()}"}}', "nonsense", f'{{"raw": "{SOUND[1].hex()}"}}']
     (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
     job = Job(kind, to="0-9-1")
@@ -248,7 +248,7 @@ def test_files_are_named_by_their_part_and_compressed_as_asked(tmp_path: Path) -
     }
 
 
-def test_options_leave_messages_out(tmp_path: Path) -> None:
+def test_filter_options_select_messages(tmp_path: Path) -> None:
     source = write(tmp_path / "in.bin", SOUND[:20])
 
     stats = jobs.run(source, tmp_path / "out", Job("validate"), options={"selector": "n IN (1, 3)"})
@@ -271,14 +271,14 @@ def test_options_leave_messages_out(tmp_path: Path) -> None:
         ),
     )
 )
-def test_a_job_comes_back_from_its_options(job: Job) -> None:
+def test_job_round_trips_through_options(job: Job) -> None:
     assert job == Job.from_options(job.as_options())
 
 
 @pytest.mark.parametrize(
     "circumstances", [Circumstances(queue_type="quorum"), Circumstances(given_back=("released",))]
 )
-def test_circumstances_that_options_cannot_say_are_refused(circumstances: Circumstances) -> None:
+def test_circumstances_without_option_are_rejected(circumstances: Circumstances) -> None:
     job = Job("translate", profile="rabbitmq-4.3", to="0-9-1", circumstances=circumstances)
     with pytest.raises(ValueError, match="supports only the circumstances user and stream_offset"):
         job.as_options()
@@ -293,17 +293,21 @@ def test_circumstances_that_options_cannot_say_are_refused(circumstances: Circum
     [
         (Job("guess"), {}, "unknown job 'guess'"),
         (Job("decode", columns=("nothing",)), {}, "unknown column 'nothing'"),
-        (Job("validate", "body"), {}, "there is no column 'body'"),
-        (Job("decode"), {"workers": 0}, "at least 1 worker is needed, not 0"),
+        (Job("validate", "body"), {}, "no column 'body' in the input"),
+        (Job("decode"), {"workers": 0}, "workers must be 1 or more, got 0"),
         (Job("decode"), {"form": "xml"}, "unknown form 'xml'"),
-        (Job("decode"), {"options": {"since": "yesterday"}}, "must be a time of ISO 8601"),
-        (Job("decode"), {"options": {"rangeBytes": "0"}}, "rangeBytes is '0', and must be a num"),
-        (Job("decode"), {"options": {"maxSize": "1k"}}, "maxSize is '1k', and must be a number of"),
+        (Job("decode"), {"options": {"since": "yesterday"}}, "since must be an ISO 8601 time"),
+        (Job("decode"), {"options": {"rangeBytes": "0"}}, "rangeBytes must be a number of bytes"),
+        (
+            Job("decode"),
+            {"options": {"maxSize": "1k"}},
+            "maxSize must be a number of bytes, 1 or more, got '1k'",
+        ),
         (Job("decode"), {"options": {"max_size": "1"}}, "unknown option 'max_size': use range"),
         (Job("decode"), {"options": {"compression": "zip"}}, "unknown compression 'zip': use sn"),
     ],
 )
-def test_a_wrong_call(tmp_path: Path, job: Job, how: dict[str, Any], text: str) -> None:
+def test_invalid_call_is_an_error(tmp_path: Path, job: Job, how: dict[str, Any], text: str) -> None:
     source = write(tmp_path / "in.bin", SOUND[:2])
 
     with pytest.raises(ValueError, match=text):
@@ -322,10 +326,10 @@ def test_a_wrong_call(tmp_path: Path, job: Job, how: dict[str, Any], text: str) 
         (Job("translate", to="1.0"), {"content_header": [b"x"], "payload": ["x"]}, "string"),
     ],
 )
-def test_a_column_without_bytes_is_named(tmp_path: Path, job: Job, column: Any, kind: str) -> None:
+def test_message_column_must_be_binary(tmp_path: Path, job: Job, column: Any, kind: str) -> None:
     pq.write_table(pa.table(column), tmp_path / "in.parquet")
 
-    text = rf"the column '{[*column][-1]}' has {kind} in it, and must have the bytes of messages"
+    text = rf"the column '{[*column][-1]}' has the type {kind}, and must have the bytes of messages"
     with pytest.raises(ValueError, match=text):
         jobs.run(tmp_path / "in.parquet", tmp_path / "out", job)
     with pytest.raises(ValueError, match=text):
@@ -336,18 +340,18 @@ def test_a_column_without_bytes_is_named(tmp_path: Path, job: Job, column: Any, 
 
 @pytest.mark.once
 @pytest.mark.parametrize("column, kind", [([3], "int64"), ([b"x"], "binary"), ([True], "bool")])
-def test_a_column_of_faults_without_text_is_named(tmp_path: Path, column: Any, kind: str) -> None:
+def test_fault_column_must_be_text(tmp_path: Path, column: Any, kind: str) -> None:
     pq.write_table(pa.table({"wire": SOUND[:1], "fault": column}), tmp_path / "in.parquet")
 
     with pytest.raises(
-        ValueError, match=f"the column 'fault' has {kind} in it, and must have text"
+        ValueError, match=f"the column 'fault' has the type {kind}, and must have text"
     ):
         jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job("validate"))
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("kind", [pa.null(), pa.large_string(), pa.string_view()])
-def test_a_column_of_faults_says_nothing_where_it_is_null(tmp_path: Path, kind: Any) -> None:
+def test_null_fault_means_a_readable_row(tmp_path: Path, kind: Any) -> None:
     table = pa.table({"wire": SOUND[:1], "fault": pa.nulls(1, kind)})
     pq.write_table(table, tmp_path / "in.parquet")
 
@@ -361,13 +365,13 @@ def test_two_columns_of_one_name_are_named(tmp_path: Path) -> None:
     columns = [pa.array(SOUND[:1]), pa.array([1]), pa.array([2])]
     pq.write_table(pa.table(columns, names=["wire", "a", "a"]), tmp_path / "in.parquet")
 
-    with pytest.raises(ValueError, match=r"in.parquet: two of its columns have the name 'a'"):
+    with pytest.raises(ValueError, match=r"in.parquet: two columns have the name 'a'"):
         jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job("validate"))
 
 
 @pytest.mark.once
-def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="there is no such file, or the folder is empty"):
+def test_empty_input_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no such file, or the folder is empty"):
         jobs.run(tmp_path / "none*", tmp_path / "out", Job("decode"))
 
     assert [] == names_in(tmp_path)
@@ -392,7 +396,7 @@ def test_names_that_are_not_text_are_read_and_shown(tmp_path: Path, workers: int
 
 
 @pytest.mark.once
-def test_what_only_spark_reads_is_told(tmp_path: Path) -> None:
+def test_input_for_spark_only_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     for name, values in (("x", [1, 2]), ("y", ["1", "2"])):
@@ -400,7 +404,7 @@ def test_what_only_spark_reads_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(OnlySparkError, match=r"differ in type: .* n .*: only Spark reads"):
         jobs.run(folder, tmp_path / "out", Job("decode"))
-    with pytest.raises(OnlySparkError, match="other file systems"):
+    with pytest.raises(OnlySparkError, match="file systems other than"):
         jobs.run("s3a://archive/x.parquet", tmp_path / "out", Job("decode"))
 
     assert ["in"] == names_in(tmp_path)

@@ -127,7 +127,7 @@ def job(source: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=60)
 
 
-def test_ctrl_c_leaves_what_is_done_aside(job: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_ctrl_c_keeps_finished_parts(job: subprocess.Popen[str], tmp_path: Path) -> None:
     workers = workers_of(job.pid)
 
     os.killpg(job.pid, signal.SIGINT)  # as a terminal does
@@ -150,7 +150,7 @@ def test_workers_do_not_outlive_the_job(job: subprocess.Popen[str], tmp_path: Pa
     check(tmp_path)
 
 
-def test_a_job_leaves_what_was_there_or_all_that_it_made(source: Path, tmp_path: Path) -> None:
+def test_output_is_old_or_new_after_a_kill(source: Path, tmp_path: Path) -> None:
     order = Random(KILLS)
     out = tmp_path / "out"
     out.mkdir()

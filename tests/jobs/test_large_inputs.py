@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.once, pytest.mark.soak]
 ROOT = Path(__file__).parents[2]
 
 
-def test_nothing_is_lost() -> None:
+def test_no_message_is_lost() -> None:
     tool = [sys.executable, str(ROOT / "tools" / "large_inputs.py")]
     sizes = ["--files", "100", "--file", "20", "--message", "10"]
 

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import jobs  # noqa: E402
 from amqp10msg.jobs import Job, output_of  # noqa: E402
-from amqp10msg.jobs.inputs import packed  # noqa: E402
+from amqp10msg.jobs.inputs import pack_ranges  # noqa: E402
 from amqp10msg.jobs.writing import ParquetFile  # noqa: E402
 from tests.disk import Disk  # noqa: E402
 from tests.jobs.job_inputs import SOUND, names_in, read, write  # noqa: E402
@@ -39,7 +39,7 @@ from tests.waiting import TIMEOUT, wait_until  # noqa: E402
 def test_ranges_are_packed_in_their_order(sizes: list[int], most: int) -> None:
     ranges = [(files.Range(str(i), "jsonl", 0, size), size) for i, size in enumerate(sizes)]
 
-    parts = packed(ranges, most)
+    parts = pack_ranges(ranges, most)
 
     assert [one for one, _ in ranges] == [one for part in parts for one in part]
     for part in parts:
@@ -51,7 +51,7 @@ def test_ranges_are_packed_in_their_order(sizes: list[int], most: int) -> None:
 
 @pytest.mark.once
 @pytest.mark.parametrize("form", ["bin", "parquet"])
-def test_small_files_go_into_few(tmp_path: Path, form: str) -> None:
+def test_small_files_share_tasks(tmp_path: Path, form: str) -> None:
     (tmp_path / "in").mkdir()
     for number in range(120):
         wires = SOUND[number * 3 : number * 3 + 3]
@@ -100,14 +100,14 @@ def test_output_is_added_to_or_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.once
-def test_a_wrong_mode(tmp_path: Path) -> None:
+def test_invalid_mode_is_an_error(tmp_path: Path) -> None:
     source: Any = write(tmp_path / "in.bin", SOUND[:1])
-    with pytest.raises(ValueError, match="'ignore', and must be one of error, append, overwrite"):
+    with pytest.raises(ValueError, match="must be one of error, append, overwrite, got 'ignore'"):
         jobs.run(source, tmp_path / "out", Job("decode"), mode="ignore")  # type: ignore[arg-type]
 
 
 @pytest.mark.once
-def test_what_a_killed_job_left_goes_and_what_it_put_aside_comes_back(tmp_path: Path) -> None:
+def test_next_job_cleans_up_and_restores_after_a_kill(tmp_path: Path) -> None:
     source, out = write(tmp_path / "in.bin", [SOUND[0]]), tmp_path / "out"
     unfinished = tmp_path / ".out.unfinished"
     (unfinished / "parts" / "messages").mkdir(parents=True)
@@ -229,7 +229,7 @@ def test_output_is_on_disk_when_a_job_ends(
 @pytest.mark.once
 @pytest.mark.skipif(os.name != "posix", reason="a folder is locked by a file beside it")
 @pytest.mark.parametrize("is_new", [True, False])
-def test_a_folder_that_its_owner_removed_is_not_held(
+def test_removed_folder_is_not_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool
 ) -> None:
     """As it was opened before the other job removed it, and locked after that."""
@@ -248,7 +248,7 @@ def test_a_folder_that_its_owner_removed_is_not_held(
 
 @pytest.mark.once
 @pytest.mark.parametrize("at_once", [True, False])
-def test_what_is_put_takes_the_place_of_what_was_there(
+def test_published_folder_replaces_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
     if not at_once:
@@ -264,7 +264,7 @@ def test_what_is_put_takes_the_place_of_what_was_there(
 
 
 @pytest.mark.once
-def test_there_is_a_whole_folder_at_every_instant(tmp_path: Path) -> None:
+def test_output_folder_is_complete_at_every_instant(tmp_path: Path) -> None:
     """Replaced again and again; whoever looks finds one of them."""
     target = tmp_path / "out"
     ends = threading.Event()
@@ -303,7 +303,7 @@ def test_there_is_a_whole_folder_at_every_instant(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [10, 70_000], ids=["at its end", "before its end"])
-def test_what_a_disk_did_not_take_whole_is_never_published(rows: int) -> None:
+def test_partial_write_is_never_published(rows: int) -> None:
     """Who makes the file is told of the failure, and not that all has been written."""
     ends: list[str] = []
 

@@ -76,7 +76,7 @@ def test_a_reader_has_the_rows_that_the_job_writes(
     assert len(octets) == len(found)
 
 
-def test_the_bytes_of_what_is_no_message_are_in_its_row(tmp_path: Path) -> None:
+def test_bytes_of_invalid_message_are_in_its_row(tmp_path: Path) -> None:
     file = written(tmp_path, [*ORDERS, b"\x00\x53\x99"])
 
     bad = [row for row in read(file).read_all().to_pylist() if row["error_code"]]

@@ -56,7 +56,7 @@ def test_any_counts_make_a_page(stats: Stats) -> None:
             assert 0 <= float(attributes["height"]) <= 160
 
 
-def test_one_bar_is_a_sentence() -> None:
+def test_single_bar_becomes_a_sentence() -> None:
     one = shown(Stats(rows=4, octets=400, sizes=Counter({7: 4}), hours=Counter({3: 4})), 0.046)
     several = shown(Stats(rows=4, sizes=Counter({7: 2, 9: 2}), hours=Counter({3: 2, 5: 2})), 46.0)
 
@@ -68,7 +68,7 @@ def test_one_bar_is_a_sentence() -> None:
     assert "46.0 seconds" in " ".join(several.text.split())
 
 
-def test_a_page_about_nothing() -> None:
+def test_report_of_empty_job() -> None:
     made = shown(Stats(), 0.0)
 
     assert [] == made.open
@@ -99,7 +99,7 @@ def test_the_counts_are_on_the_page() -> None:
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=50))
-def test_a_bar_is_as_high_as_its_count(counts: list[int]) -> None:
+def test_bar_height_is_proportional_to_count(counts: list[int]) -> None:
     made = Page(columns([Bar(count, "x") for count in counts], "x"))
 
     highest = max(counts) or 1
@@ -122,7 +122,7 @@ def test_the_types_of_a_property_that_has_several_are_a_bar(types: dict[str, int
     assert all(name[:20] in made.text for name in map(printable, types))
 
 
-def test_one_type_each_is_no_bar() -> None:
+def test_properties_of_one_type_have_no_bar() -> None:
     assert "svg" not in shown(Stats(types={"footer": {"m": Counter({"int": 7})}})).tags
 
 
@@ -152,7 +152,7 @@ def test_a_rule_has_its_text_its_share_and_its_examples() -> None:
     assert text.index("truncated") < text.index("unreadable-input")
 
 
-def test_losses_say_why_and_whether_for_good() -> None:
+def test_losses_have_reason_and_recoverability() -> None:
     loss = {"path": "p", "action": "dropped", "recoverable": False, "reason": "because <it>"}
     stats = Stats(rows=1)
     stats.add_losses(pa.array([[loss], None, [loss]]))

@@ -23,7 +23,7 @@ from amqp10msg import jobs, spark  # noqa: E402
 from amqp10msg.files.stores import Place, opened  # noqa: E402
 from amqp10msg.jobs import Job, output_of  # noqa: E402
 from amqp10msg.spark import running  # noqa: E402
-from amqp10msg.spark.sink import reasoned  # noqa: E402
+from amqp10msg.spark.sink import raise_short_errors  # noqa: E402
 from tests.jobs.test_damaged_parquet import check, damaged_header, damaged_input  # noqa: E402
 from tests.samples import corpus_cases  # noqa: E402
 
@@ -146,11 +146,11 @@ def test_messages_of_0_9_1(spark_session: Any, queue: Path, tmp_path: Path, prof
     assert len(BASIC) + 1 == count
 
 
-def test_what_only_spark_reads_is_read_by_spark(spark_session: Any, tmp_path: Path) -> None:
+def test_input_for_spark_only_is_read_by_spark(spark_session: Any, tmp_path: Path) -> None:
     pq.write_table(pa.table({"wire": WIRES[:1]}), tmp_path / "in.parquet")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "input_of", refused)
+        patch.setattr(running, "find_input", refused)
         stats = spark.run(
             spark_session, str(tmp_path / "in.parquet"), tmp_path / "out", Job("decode")
         )
@@ -186,9 +186,7 @@ def test_folders_that_are_columns(spark_session: Any, tmp_path: Path) -> None:
     assert schema.startswith("day: date32[day]")
 
 
-def test_a_job_of_spark_returns_its_counts_and_says_how_far_it_is(
-    spark_session: Any, tmp_path: Path
-) -> None:
+def test_spark_job_returns_counts_and_reports_progress(spark_session: Any, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number, wire in enumerate([*WIRES, WIRES[0][:-1]]):
         pq.write_table(pa.table({"wire": [wire] * 100}), tmp_path / "in" / f"{number}.parquet")
@@ -209,14 +207,16 @@ def test_a_job_of_spark_returns_its_counts_and_says_how_far_it_is(
     assert seen[-1][0] == seen[-1][1] > 0
 
 
-def test_a_column_without_bytes_is_named(spark_session: Any, tmp_path: Path) -> None:
+def test_message_column_must_be_binary(spark_session: Any, tmp_path: Path) -> None:
     pq.write_table(pa.table({"wire": ["005377a1026869"]}), tmp_path / "in.parquet")
 
-    with pytest.raises(ValueError, match="the column 'wire' has string in it, and must have the"):
+    with pytest.raises(
+        ValueError, match="the column 'wire' has the type string, and must have the"
+    ):
         spark.run(spark_session, str(tmp_path / "in.parquet"), tmp_path / "out", Job("decode"))
 
 
-def test_options_are_as_those_of_the_data_source(spark_session: Any, tmp_path: Path) -> None:
+def test_option_names_are_case_insensitive(spark_session: Any, tmp_path: Path) -> None:
     sound = Message(b"hello").encode()
     (tmp_path / "unnamed").write_bytes(len(sound).to_bytes(4, "big") + sound)
     options = {"FORM": "prefixed", "maxsize": str(len(sound) - 1)}
@@ -229,7 +229,7 @@ def test_options_are_as_those_of_the_data_source(spark_session: Any, tmp_path: P
     assert 1 == jobs.read_stats(tmp_path / "out").errors
 
 
-def test_a_worker_that_dies_is_an_error_of_spark(spark_session: Any) -> None:
+def test_killed_worker_is_a_spark_error(spark_session: Any) -> None:
     def die(*_: object) -> None:
         import os  # noqa: PLC0415  (it goes to the worker by value)
 
@@ -238,9 +238,9 @@ def test_a_worker_that_dies_is_an_error_of_spark(spark_session: Any) -> None:
     # The first line says it: no more of the stack may be shown.
     with (
         pytest.raises(spark.SparkError, match=r"\AJob aborted.*exited unexpectedly.*\Z"),
-        reasoned(),
+        raise_short_errors(),
     ):
-        running._do(spark_session, cast("Any", die), cast("Any", [None]), {})
+        running._run_remaining_parts(spark_session, cast("Any", die), cast("Any", [None]), {})
 
 
 def test_a_store_is_read_and_written_by_the_workers(spark_session: Any, tmp_path: Path) -> None:

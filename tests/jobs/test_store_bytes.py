@@ -152,7 +152,7 @@ def test_files_of_messages_are_fetched_once(
     assert traffic.requests[f"{lake}/{name}"] <= 3 + size // (8 << 20)
 
 
-def test_what_a_job_makes_is_sent_once_and_not_read_again(
+def test_output_is_uploaded_once_and_not_read_back(
     lake: str, traffic: Traffic, tmp_path: Path
 ) -> None:
     pq.write_table(pa.table({"wire": messages()}), tmp_path / "in.parquet", row_group_size=100)
@@ -171,9 +171,7 @@ def test_what_a_job_makes_is_sent_once_and_not_read_again(
     assert [2] == [traffic.uploads[url] for url in made]
 
 
-def test_damage_of_files_in_a_store_is_said_as_of_files_of_a_disk(
-    lake: str, tmp_path: Path
-) -> None:
+def test_damage_in_store_is_reported_as_on_disk(lake: str, tmp_path: Path) -> None:
     folder = damaged_input(tmp_path / "in")
     for path in folder.iterdir():
         put(f"{lake}/in/{path.name}", path.read_bytes())

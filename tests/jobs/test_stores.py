@@ -123,7 +123,7 @@ def test_other_forms_are_read_too(lake: str) -> None:
     assert 2 * len(WIRES) < stats.rows
 
 
-def test_what_a_job_made_is_input_by_its_manifest(lake: str) -> None:
+def test_job_output_is_read_by_its_manifest(lake: str) -> None:
     parquet(f"{lake}/in.parquet")
     jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("validate"), workers=1)
     # As of a job that is not done, or was killed.
@@ -151,11 +151,11 @@ def test_a_second_job_adds_or_replaces(lake: str) -> None:
     assert 3 == len(names(f"{lake}/out"))
 
 
-def test_what_no_job_has_listed_is_not_mixed_with_what_one_makes(lake: str) -> None:
+def test_folder_with_foreign_files_is_rejected(lake: str) -> None:
     parquet(f"{lake}/in.parquet")
     parquet(f"{lake}/out/messages/mine.parquet")
 
-    with pytest.raises(FileExistsError, match=r"messages/mine\.parquet, which no job has listed"):
+    with pytest.raises(FileExistsError, match=r"messages/mine\.parquet was not written by a job"):
         jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), workers=1)
     assert ["messages/mine.parquet"] == names(f"{lake}/out")
     jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), workers=1, mode="overwrite")
@@ -164,7 +164,7 @@ def test_what_no_job_has_listed_is_not_mixed_with_what_one_makes(lake: str) -> N
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_an_interrupted_job_shows_nothing_and_goes_on(lake: str, is_first: bool) -> None:
+def test_interrupted_job_publishes_nothing_and_resumes(lake: str, is_first: bool) -> None:
     parquet(f"{lake}/in.parquet")
     how: dict[str, Any] = {"workers": 1, "options": {"rangeBytes": "1"}, "mode": "append"}
     if not is_first:
@@ -227,7 +227,7 @@ def test_a_job_that_is_interrupted_when_all_is_listed_is_not_listed_twice(
     assert [] == [name for name in names(f"{lake}/out") if name.startswith("_unfinished")]
 
 
-def test_another_job_removes_what_an_interrupted_one_left(lake: str) -> None:
+def test_different_job_deletes_interrupted_output(lake: str) -> None:
     parquet(f"{lake}/in.parquet")
 
     def interrupt(done: int, _total: int) -> None:
@@ -246,7 +246,7 @@ def test_another_job_removes_what_an_interrupted_one_left(lake: str) -> None:
     }
 
 
-def test_a_job_that_fails_leaves_what_was_there(lake: str) -> None:
+def test_failed_job_keeps_existing_output(lake: str) -> None:
     parquet(f"{lake}/in.parquet")
     jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), workers=1)
     before = names(f"{lake}/out")
@@ -266,13 +266,13 @@ def test_a_job_that_fails_leaves_what_was_there(lake: str) -> None:
     assert before == names(f"{lake}/out")
 
 
-def test_of_two_jobs_at_a_time_the_second_to_end_is_refused(lake: str) -> None:
+def test_second_of_two_concurrent_jobs_fails(lake: str) -> None:
     parquet(f"{lake}/in.parquet")
 
     def other(_done: int, _total: int) -> None:
         jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("validate"), workers=1)
 
-    with pytest.raises(BlockingIOError, match="another job wrote to it meanwhile"):
+    with pytest.raises(BlockingIOError, match="another job wrote to this folder meanwhile"):
         jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), workers=1, progress=other)
 
     assert 50 == len(rows(f"{lake}/out"))
@@ -349,7 +349,7 @@ def test_a_job_killed_in_the_middle_of_a_write_shows_nothing(s3: str) -> None:
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
-def test_a_store_that_fails_is_no_damage_of_a_file(
+def test_store_error_is_not_reported_as_damage(
     s3: str, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     parquet(f"{s3}/in.parquet", SOUND[:500], note=[os.urandom(100) for _ in range(500)])
@@ -367,14 +367,14 @@ def test_a_store_that_fails_is_no_damage_of_a_file(
         return Fetched(fails, *rest)
 
     monkeypatch.setattr(stores, "Fetched", fetched)
-    with pytest.raises(InterruptedJobError, match="no connection: the same job goes on from"):
+    with pytest.raises(InterruptedJobError, match="no connection: run the same job again"):
         jobs.run(f"{s3}/in.parquet", f"{s3}/out", Job("decode"), workers=1)
     monkeypatch.undo()
 
     assert [] == made_files(f"{s3}/out")
 
 
-def test_a_store_that_gives_less_than_there_is_is_no_damage_of_a_file(
+def test_short_read_of_store_is_not_reported_as_damage(
     lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(f"{lake}/in.prefixed", b"\0\0\0\1x" * 100_000)
@@ -387,7 +387,7 @@ def test_a_store_that_gives_less_than_there_is_is_no_damage_of_a_file(
         jobs.run(f"{lake}/in.prefixed", f"{lake}/out", Job("decode"), form="prefixed", workers=1)
 
 
-def test_a_bucket_that_is_not_there_is_said_in_a_line(server: Any, tmp_path: Path) -> None:  # noqa: ARG001
+def test_missing_bucket_is_a_one_line_error(server: Any, tmp_path: Path) -> None:  # noqa: ARG001
     parquet_file = tmp_path / "in.parquet"
     pq.write_table(pa.table({"wire": WIRES}), parquet_file)
 
@@ -421,7 +421,7 @@ def test_urls_with_credentials_are_refused_without_repeating_them(url: str) -> N
         Place.of(url)
 
 
-def test_credentials_are_in_no_plan_output_or_message(s3: str) -> None:
+def test_credentials_do_not_leak_into_plans_output_or_errors(s3: str) -> None:
     parquet(f"{s3}/in.parquet")
     seen: list[bytes] = []
 
@@ -450,7 +450,7 @@ def test_credentials_are_in_no_plan_output_or_message(s3: str) -> None:
     assert "files" in json.loads(Place.of(f"{s3}/out/_amqp10msg.json").read() or b"")
 
 
-def test_what_a_url_says_of_its_store_stays_with_its_files(server: Any) -> None:
+def test_store_options_in_url_apply_to_its_files(server: Any) -> None:
     host, port = server.get_host_and_port()
     said = f"?scheme=http&endpoint_override={host}:{port}"
     folder = f"s3://lake/{uuid.uuid4().hex}"
@@ -467,7 +467,7 @@ def test_input_in_the_folder_that_is_to_be_replaced_is_kept(lake: str) -> None:
     given = parquet(f"{lake}/in/a.parquet")
 
     for folder in (lake, f"{lake}/in"):
-        with pytest.raises(ValueError, match=f"{given} is in the folder that is to be replaced"):
+        with pytest.raises(ValueError, match=f"{given} is an input file in the folder"):
             jobs.run(f"{lake}/in", folder, Job("decode"), mode="overwrite", workers=1)
     jobs.run(f"{lake}/in", f"{lake}/i", Job("decode"), mode="overwrite", workers=1)
 
@@ -493,12 +493,12 @@ def test_ctrl_c_leaves_a_small_file_whole(lake: str, monkeypatch: pytest.MonkeyP
     assert b"after" == place.read()
 
 
-def test_a_manifest_that_is_none_is_named(lake: str) -> None:
+def test_damaged_manifest_is_an_error(lake: str) -> None:
     parquet(f"{lake}/in/a.parquet")
     jobs.run(f"{lake}/in", f"{lake}/out", Job("decode"), workers=1)
     put(f"{lake}/out/_amqp10msg.json", b"{")
 
-    with pytest.raises(ValueError, match=f"{lake}/out/_amqp10msg.json: not what a job writes"):
+    with pytest.raises(ValueError, match=f"{lake}/out/_amqp10msg.json: the manifest is damaged"):
         made_files(f"{lake}/out")
 
 
@@ -551,7 +551,7 @@ def test_a_file_that_is_replaced_between_two_parts_ends_the_job(lake: str) -> No
     assert [] == names(f"{lake}/out")
 
 
-def test_a_file_that_is_gone_when_it_was_read_is_no_fault(lake: str) -> None:
+def test_file_removed_after_reading_is_not_a_fault(lake: str) -> None:
     parquet(f"{lake}/in.parquet")
 
     found = jobs.read(f"{lake}/in.parquet")

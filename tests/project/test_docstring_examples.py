@@ -132,7 +132,7 @@ OTHER_LANGUAGES = {
 NOT_RUN = {
     "spark:": (
         "it takes a JVM",
-        "tests/spark/test_functions.py::test_decode_gives_what_columns_gives",
+        "tests/spark/test_functions.py::test_decode_equals_columns_decode",
     ),
 }
 #: Packages that the examples of a module need.

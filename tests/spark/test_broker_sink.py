@@ -94,7 +94,7 @@ def test_the_ids_are_those_of_rows(
     assert [1, 2] == sorted(Counter(ids(made)).values())
 
 
-def test_of_a_stream_they_have_the_query_and_the_batch(
+def test_stream_message_ids_have_query_and_batch(
     broker: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, made = broker
@@ -105,7 +105,7 @@ def test_of_a_stream_they_have_the_query_and_the_batch(
     assert ["query-000000012-00003-0"] == ids(made)
 
 
-def test_two_writes_of_one_batch_do_not_take_each_others_place(
+def test_two_writes_of_one_batch_do_not_collide(
     broker: tuple[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """In a function of foreachBatch: to two places, or as two runs to one."""
@@ -127,7 +127,7 @@ def test_two_writes_of_one_batch_do_not_take_each_others_place(
     ] == [*dict.fromkeys(ids(made))]
 
 
-def test_what_is_refused_is_in_the_quarantine(
+def test_refused_messages_are_quarantined(
     broker: tuple[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     url, made = broker
@@ -158,13 +158,13 @@ def test_what_is_refused_is_in_the_quarantine(
     assert [file] == list(folder.iterdir())
 
 
-def test_without_a_quarantine_it_is_an_error(
+def test_refused_message_without_quarantine_is_an_error(
     broker: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = Task(monkeypatch)
     said = (
-        r"q did not take 1 of 3 messages, the first of them row 1 of partition 3 \(rejected: "
-        r"amqp:not-allowed: it says so itself\); the option quarantine names a folder for them"
+        r"q refused 1 of 3 messages; the first is row 1 of partition 3 \(rejected: "
+        r"amqp:not-allowed: it says so itself\)\. Set the option quarantine to a folder"
     )
     with pytest.raises(ValueError, match=said) as caught:
         task.write(task.writer(broker[0]), [message(0), message(1, "reject"), message(2)])
@@ -174,16 +174,16 @@ def test_without_a_quarantine_it_is_an_error(
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        ({"url": ""}, "no url is given"),
-        ({"url": "file:x"}, "url is that of a broker"),
-        ({"column": "body"}, "there is no column 'body': there are wire"),
-        ({"messageId": "no"}, "messageId is missing, always, never"),
-        ({"run": "a b"}, "run is up to 80 letters"),
+        ({"url": ""}, "the option url is required"),
+        ({"url": "file:x"}, "url must name a broker"),
+        ({"column": "body"}, "no column 'body' in the DataFrame: it has wire"),
+        ({"messageId": "no"}, "messageId must be one of missing, always, never"),
+        ({"run": "a b"}, "run must be 1 to 80 letters"),
         ({"profile": "x"}, "profile"),
         ({"colour": "x"}, "colour"),
     ],
 )
-def test_a_callers_mistake_is_told(
+def test_invalid_arguments_are_errors(
     monkeypatch: pytest.MonkeyPatch, wrong: dict[str, str], said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
@@ -198,12 +198,12 @@ def test_a_batch_to_0_9_1(spark_session: Any) -> None:
 
         assert {b"%d" % n for n in range(100)} == {one.body for one in made.queues["q"]}
         assert all(b"load-0000" in one.header for one in made.queues["q"])
-        with pytest.raises(Exception, match="a broker keeps what it has"):
+        with pytest.raises(Exception, match="cannot be overwritten"):
             df.write.format(FORMAT).mode("overwrite").options(**given).save()
 
 
 @pytest.mark.skipif(not CAN_SINK_STREAMS, reason="sinks of streams need PySpark 4.1")
-def test_a_batch_of_a_stream_that_is_repeated_can_be_told(
+def test_repeated_stream_batch_has_same_message_ids(
     spark_session: Any, broker: tuple[str, Any], tmp_path: Path
 ) -> None:
     url, made = broker

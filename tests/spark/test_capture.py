@@ -79,7 +79,7 @@ def test_columns_of_others_are_refused(spark_session: Any) -> None:
     df = spark_session.createDataFrame(table(EVENT))
 
     for wrong, text in {
-        "cast(Body as string) Body": "'Body' is string and must be binary",
+        "cast(Body as string) Body": "'Body' has the type string, and must be binary",
         "Body, 'x' Properties": "'Properties' is string, and must be a map",
         "Body, 1 Offset": "'Offset' is int and must be string",
         "partition": "there is no column 'Body'",

@@ -70,7 +70,7 @@ def daemon(environment: dict[str, str], folder: Path, name: str, *options: str) 
             process.terminate()
 
 
-def test_the_page_is_right_word_by_word(environment: dict[str, str], tmp_path: Path) -> None:
+def test_report_snapshot(environment: dict[str, str], tmp_path: Path) -> None:
     lines = "".join(f'{{"raw": "{wire.hex()}"}}\n' for wire in [WIRE] * 40 + [WIRE[:-1]])
     (tmp_path / "in.jsonl").write_text(lines)
     commands = [

@@ -88,23 +88,23 @@ def test_new_columns_are_added_and_others_are_null(spark_session: Any, tmp_path:
     assert 4 == len(found)
 
 
-def test_what_does_not_fit_a_table_is_told(spark_session: Any, tmp_path: Path) -> None:
+def test_rows_that_do_not_fit_the_table_are_an_error(spark_session: Any, tmp_path: Path) -> None:
     df = frame(spark_session, WIRES[:2])
     spark.to_delta(tmp_path / "t", "app")(df, 0)
 
-    with pytest.raises(ValueError, match=r"message_id of .*string.*and the rows have message_id"):
+    with pytest.raises(ValueError, match=r"message_id of type .*string.*rows have message_id"):
         spark.to_delta(tmp_path / "t", "app")(df.selectExpr("length(message_id) message_id"), 1)
-    with pytest.raises(ValueError, match="partitioned by nothing, and not by group_id"):
+    with pytest.raises(ValueError, match="partition columns of the table, none, got group_id"):
         spark.to_delta(tmp_path / "t", "app", partition_by=["group_id"])(df, 1)
     with pytest.raises(ValueError, match="the column body is binary, and must be a string"):
         spark.to_delta(tmp_path / "u", "app", partition_by=["body"])(df, 0)
-    with pytest.raises(ValueError, match="there is no column gone"):
+    with pytest.raises(ValueError, match="no column gone in the rows"):
         spark.to_delta(tmp_path / "u", "app", partition_by=["gone"])(df, 0)
-    with pytest.raises(ValueError, match="there is no column error or error_code"):
+    with pytest.raises(ValueError, match="no column error or error_code in the rows"):
         spark.to_delta(tmp_path / "u", "app", quarantine="q")(df.select("body"), 0)
 
 
-def test_what_decode_gives_by_default_is_written(spark_session: Any, tmp_path: Path) -> None:
+def test_default_columns_of_decode_can_be_encoded(spark_session: Any, tmp_path: Path) -> None:
     """Whether the lean columns go into a table as they are, with VARIANT that are null, too."""
     wires = [
         Message(
@@ -149,7 +149,7 @@ def test_what_decode_gives_by_default_is_written(spark_session: Any, tmp_path: P
     assert [1, 1, 3, 3, 5, 5] == sorted(row.n for row in query.collect())
 
 
-def test_a_deltalake_that_knows_no_variant_is_told() -> None:
+def test_deltalake_without_variant_is_an_error() -> None:
     class Old:
         """As the schemas of deltalake 1.0 are."""
 
@@ -162,7 +162,7 @@ def test_a_deltalake_that_knows_no_variant_is_told() -> None:
     rows = columns.schema_of("lean", maps="variant")
 
     with pytest.raises(ValueError, match=r"body_value is a VARIANT.*upgrade.*maps='map'"):
-        delta._schema(Old, rows)
+        delta._delta_schema(Old, rows)
 
 
 SCHEMA = pa.schema(
@@ -198,7 +198,7 @@ def test_the_files_of_a_task_are_its_rows_and_their_bounds_hold(
     files = _Files([_TableFiles(str(place), by, None)])
     given = [pa.RecordBatch.from_pylist(rows, schema=SCHEMA) for rows in batches]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delta, "_MOST_OPEN", 2)
+        patch.setattr(delta, "_MAX_OPEN_FILES", 2)
         (made,) = files.write(iter(given))
 
     deltalake.transaction.create_table_with_add_actions(
@@ -249,12 +249,12 @@ def test_batches_of_another_checkpoint_are_not_left_out(spark_session: Any, tmp_
     run("first")
     assert len(WIRES) == len(rows_of(tmp_path / "t"))
 
-    with pytest.raises(Exception, match="by another checkpoint, and batch 0 of this one would be"):
+    with pytest.raises(Exception, match="from another checkpoint, so batch 0 would be skipped"):
         run("second")
 
     df = frame(spark_session, WIRES)
     write(df, 2)
-    with pytest.raises(ValueError, match="batch 2 there by another checkpoint, and batch 1 of"):
+    with pytest.raises(ValueError, match="batch 2 from another checkpoint, so batch 1 would be"):
         write(df, 1)
     assert 2 * len(WIRES) == len(rows_of(tmp_path / "t"))
 

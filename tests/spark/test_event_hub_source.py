@@ -82,17 +82,22 @@ def test_a_batch_from_a_time_on(namespace: Namespace) -> None:
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        ({"stream": "s"}, "give one of the options stream .*, superStream and eventHub"),
-        ({"sqlFilter": "true"}, "sqlFilter is an option for RabbitMQ's streams"),
-        ({"eventHub": "", "stream": "s", "consumerGroup": "g"}, "is an option for event hubs"),
-        ({"startingTime": "noon"}, "startingTime is a time such as .*, not 'noon'"),
+        ({"stream": "s"}, "exactly one of the options stream, superStream"),
+        ({"sqlFilter": "true"}, "the option sqlFilter applies only to RabbitMQ streams"),
+        (
+            {"eventHub": "", "stream": "s", "consumerGroup": "g"},
+            "applies only to event hubs",
+        ),
+        ({"startingTime": "noon"}, "startingTime must be a time such as .*, got 'noon'"),
         ({"startingTime": "2026-07-01", "startingOffsets": "1"}, "startingOffsets and startingT"),
         ({"startingOffsets": '{"orders/Partitions/7": 1}'}, "names orders/Partitions/7, which"),
         ({"eventHub": "other"}, "404 for the event hub other"),
         ({"consumerGroup": "none"}, "amqp:not-found"),
     ],
 )
-def test_a_callers_mistake_is_told(namespace: Namespace, wrong: dict[str, str], said: str) -> None:
+def test_invalid_arguments_are_errors(
+    namespace: Namespace, wrong: dict[str, str], said: str
+) -> None:
     with pytest.raises((ValueError, OSError), match=said):
         rows_of(namespace, **wrong)
 
@@ -114,10 +119,10 @@ def test_a_stream_has_each_event_once(
     assert FORMAT == "amqp10-stream"
 
 
-def test_what_retention_removed_is_an_error_or_a_row(namespace: Namespace) -> None:
+def test_offsets_removed_by_retention_are_an_error_or_a_row(namespace: Namespace) -> None:
     namespace.streams["0"].retain(30)
     options = {"startingOffsets": 10, "endingOffsets": 40}
-    with pytest.raises(ValueError, match="20 offsets of the stream orders/Partitions/0, from 10"):
+    with pytest.raises(ValueError, match="stream orders/Partitions/0: 20 offsets from 10"):
         rows_of(namespace, **options)
 
     with pytest.warns(RuntimeWarning, match="20 offsets"):

@@ -11,7 +11,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
 
-from amqp10msg.spark._frames import widened  # noqa: E402
+from amqp10msg.spark._frames import append_columns  # noqa: E402
 
 pytestmark = pytest.mark.once
 
@@ -24,13 +24,13 @@ def test_columns_come_first_and_are_renamed() -> None:
     def work(batch: Any) -> list[Any]:
         return [pa.array([len(cell) for cell in batch.column("wire").to_pylist()], pa.int32())]
 
-    (made,) = widened(iter([given]), work, NEW, ["id", "wire"], 1)
+    (made,) = append_columns(iter([given]), work, NEW, ["id", "wire"], 1)
 
     assert [{"id": "a", "size": 1}, {"id": "b", "size": 2}] == made.to_pylist()
     assert pa.int64() == made.schema.field("size").type
 
 
-def test_nothing_of_a_batch_is_held_while_the_next_one_comes() -> None:
+def test_batch_is_released_before_the_next_is_read() -> None:
     known: list[weakref.ref[Any]] = []
     held = []
 
@@ -47,7 +47,7 @@ def test_nothing_of_a_batch_is_held_while_the_next_one_comes() -> None:
         known.extend((weakref.ref(batch), weakref.ref(array)))
         return [array]
 
-    for made in widened(batches(), work, NEW, ["wire"], 1):
+    for made in append_columns(batches(), work, NEW, ["wire"], 1):
         known.append(weakref.ref(made))
         del made
 

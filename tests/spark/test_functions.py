@@ -23,7 +23,7 @@ from pyspark.sql.pandas import functions as pandas_functions  # noqa: E402
 from pyspark.sql.types import StructType, VariantType  # noqa: E402
 
 from amqp10msg import columns, spark  # noqa: E402
-from amqp10msg.jobs.job import decoded  # noqa: E402
+from amqp10msg.jobs.job import decode_column  # noqa: E402
 from amqp10msg.spark._frames import arrow_schema  # noqa: E402
 from amqp10msg.spark.functions import _converter  # noqa: E402
 from tests.samples import corpus_cases  # noqa: E402
@@ -69,10 +69,8 @@ def said(found: list[dict[str, Any]]) -> list[str]:
 
 @pytest.mark.parametrize("maps", ["map", "variant"])
 @pytest.mark.parametrize("names", ["all", "lean"])
-def test_decode_gives_what_columns_gives(
-    spark_session: Any, names: str, maps: columns.MapsAs
-) -> None:
-    expected = decoded(pa.array(WIRES, pa.binary()), names, maps=maps)
+def test_decode_equals_columns_decode(spark_session: Any, names: str, maps: columns.MapsAs) -> None:
+    expected = decode_column(pa.array(WIRES, pa.binary()), names, maps=maps)
 
     made = spark.decode(frame(spark_session, WIRES).repartition(3), columns=names, maps=maps)
 
@@ -87,7 +85,7 @@ def test_decode_of_some_columns_with_a_profile(
 ) -> None:
     wanted = ["subject", "application_properties.tenant", "application_properties.a string", "wire"]
     given = pa.array(WIRES, pa.binary())
-    expected = decoded(given, [*wanted, "error"], profile)
+    expected = decode_column(given, [*wanted, "error"], profile)
 
     made = spark.decode(frame(spark_session, WIRES), columns=wanted, validate=profile, keep=[])
 
@@ -116,11 +114,11 @@ def test_one_bad_message_in_a_thousand_is_one_explained_row(spark_session: Any) 
     assert isinstance(bad["error"]["offset"], int)
 
 
-def test_a_batch_that_decodes_to_too_much_is_decoded_in_pieces(spark_session: Any) -> None:
+def test_batch_over_size_limit_is_decoded_in_halves(spark_session: Any) -> None:
     # An array of 300 nulls: 13 bytes, and 2,718 of JSON. Columns may have 64 MiB of JSON.
     count = 32_000
     wires: list[bytes | None] = [bytes.fromhex("005377f0000000050000012c40")] * count
-    with pytest.raises(ValueError, match="decode fewer messages at once"):
+    with pytest.raises(ValueError, match="decode fewer messages per call"):
         columns.decode(wires)
     (text,) = columns.decode(wires[:1])["body_json"].to_pylist()
 
@@ -137,7 +135,9 @@ def test_a_batch_that_decodes_to_too_much_is_decoded_in_pieces(spark_session: An
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_validate_gives_what_validate_gives(spark_session: Any, profile: ProfileName) -> None:
+def test_validate_equals_single_message_validation(
+    spark_session: Any, profile: ProfileName
+) -> None:
     made = rows(spark.validate(frame(spark_session, WIRES), profile))
 
     for row, octets in zip(made, WIRES, strict=True):
@@ -156,7 +156,7 @@ def test_validate_gives_what_validate_gives(spark_session: Any, profile: Profile
         assert row["valid"] == all(v["severity"] != "error" for v in found)
 
 
-def test_what_was_decoded_encodes_to_equal_messages(spark_session: Any) -> None:
+def test_decoded_messages_encode_to_equal_messages(spark_session: Any) -> None:
     wires: list[bytes | None] = [
         Message(
             b"body %d" % i,
@@ -247,7 +247,7 @@ def test_entries_are_encoded(spark_session: Any) -> None:
     assert "x" == row["other"]
 
 
-def test_what_cannot_be_encoded_is_a_row_that_says_why(spark_session: Any) -> None:
+def test_row_that_cannot_be_encoded_has_reason(spark_session: Any) -> None:
     df = spark_session.sql(
         "select id, if(id = 1, 'no number', '7') ttl, map('tenant', 'x') application_properties, "
         "'hello' body from range(3)"
@@ -269,7 +269,7 @@ def test_what_cannot_be_encoded_is_a_row_that_says_why(spark_session: Any) -> No
 def test_messages_decode_in_sql(spark_session: Any) -> None:
     df = frame(spark_session, WIRES)
     df.createOrReplaceTempView("raw")
-    found = decoded(pa.array(WIRES, pa.binary()), "lean", maps="variant").to_pylist()
+    found = decode_column(pa.array(WIRES, pa.binary()), "lean", maps="variant").to_pylist()
 
     made = rows(
         spark_session.sql("select id, m.* from (select id, amqp10_decode(wire) m from raw)")
@@ -301,7 +301,7 @@ def test_filters_and_columns_reach_the_scan(spark_session: Any, tmp_path: Path) 
         assert "ReadSchema: struct<wire:binary>" in plan
 
 
-def test_no_bytes_are_an_error_and_a_null_is_none(spark_session: Any) -> None:
+def test_empty_message_is_an_error_and_null_is_not(spark_session: Any) -> None:
     made = rows(spark.decode(frame(spark_session, [b"", None, SOUND]), columns="message_id"))
 
     error = {"code": "body-missing", "clause": "Part 3, 3.2", "offset": 0}
@@ -357,7 +357,7 @@ def test_sql_finds_values_in_a_variant(spark_session: Any) -> None:
 
 
 @IN_SQL
-def test_a_table_of_lean_columns_says_what_they_hold(spark_session: Any, tmp_path: Path) -> None:
+def test_lean_table_has_column_comments(spark_session: Any, tmp_path: Path) -> None:
     wanted = ["message_id", "creation_time", "application_properties", "body_text"]
     wanted += ["application_properties.tenant string", "error"]
     df = spark.decode(frame(spark_session, [MIXED, SOUND]), columns=wanted, keep=[])
@@ -401,7 +401,7 @@ def test_values_of_a_map(spark_session: Any) -> None:
     assert expected == [row["h"] for row in rows(made)]
 
 
-def test_values_of_kafka_headers_keep_two_of_a_name(spark_session: Any) -> None:
+def test_kafka_headers_keep_duplicate_names(spark_session: Any) -> None:
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     given = [
         None if row is None else [{"key": k, "value": v} for k, v in (*row, ("k", b"\xa1\x01z"))]
@@ -448,10 +448,10 @@ def test_metrics_count_each_row_once(spark_session: Any) -> None:
 @pytest.mark.parametrize(
     "make, text",
     [
-        (lambda df: spark.decode(df, "nothing"), "there is no column 'nothing'"),
-        (lambda df: spark.decode(df, "id"), "'id' is bigint and must be binary"),
+        (lambda df: spark.decode(df, "nothing"), "no column 'nothing' in the DataFrame"),
+        (lambda df: spark.decode(df, "id"), "'id' has the type bigint, and must be binary"),
         (lambda df: spark.decode(df, columns=["wire"], keep=["wire"]), "wire: a column of the"),
-        (lambda df: spark.decode(df, keep=["gone"]), "there is no column 'gone'"),
+        (lambda df: spark.decode(df, keep=["gone"]), "no column 'gone' in the DataFrame"),
         (lambda df: spark.decode(df, columns="gone"), "unknown column 'gone'"),
         (
             lambda df: spark.decode(df.withColumnRenamed("id", "Subject")),
@@ -461,17 +461,20 @@ def test_metrics_count_each_row_once(spark_session: Any) -> None:
             lambda df: spark.decode(
                 df, columns=["application_properties.a", "application_properties.A"]
             ),
-            "application_properties.A: SQL does not tell it",
+            "application_properties.A: another column differs only in case",
         ),
         (
             lambda df: spark.encode(df.selectExpr("array(1) body")),
-            "'body' is list<.*> and must be binary",
+            "'body' must be binary.*, got list<",
         ),
         (
             lambda df: spark.encode(df.selectExpr("map(1, 'x') footer")),
-            "'footer' is map<.*or a map of strings or numbers",
+            "'footer' must be .*or a map of strings or numbers, got map<",
         ),
-        (lambda df: spark.encode(df.select("id")), "no column belongs to a message"),
+        (
+            lambda df: spark.encode(df.select("id")),
+            "no column of the DataFrame is a field of messages",
+        ),
         (
             lambda df: spark.encode(spark.decode(df)),
             "is a VARIANT, which does not say",
@@ -485,7 +488,7 @@ def test_metrics_count_each_row_once(spark_session: Any) -> None:
         (lambda df: spark.decode_values(df, "id"), "must be binary, map<string,binary>"),
     ],
 )
-def test_a_wrong_call_is_told_at_once(spark_session: Any, make: Any, text: str) -> None:
+def test_invalid_call_fails_before_reading(spark_session: Any, make: Any, text: str) -> None:
     df = frame(spark_session, [SOUND])
 
     with pytest.raises(ValueError, match=text):
@@ -501,7 +504,7 @@ def test_columns_with_odd_names_are_carried_through(spark_session: Any) -> None:
     assert (0, "m-1") == (row["c d, e"], row["message_id"])
 
 
-def test_a_session_says_utc_and_has_schemas_checked(spark_session: Any) -> None:
+def test_session_uses_utc_and_validates_schemas(spark_session: Any) -> None:
     assert "UTC" == spark_session.conf.get("spark.sql.session.timeZone")
     name = "spark.sql.execution.arrow.pyspark.validateSchema.enabled"
     assert "true" == spark_session.conf.get(name)

@@ -281,7 +281,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 # From a folder to a folder, by a job.
 
 
-def test_a_job_leaves_what_was_there_or_all_that_it_made(tmp_path: Path) -> None:
+def test_output_is_old_or_new_after_a_kill(tmp_path: Path) -> None:
     source, out, log = tmp_path / "in", tmp_path / "out", tmp_path / "log"
     source.mkdir()
     order = Random(KILLS)

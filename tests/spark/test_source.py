@@ -75,10 +75,10 @@ def test_a_filter_on_one_use_leaves_the_other_alone(spark_session: Any, tmp_path
     assert 41 == df.where("offset = 0").union(df).count()
 
 
-def test_nothing_to_read_is_an_error(spark_session: Any, tmp_path: Path) -> None:
+def test_empty_input_is_an_error(spark_session: Any, tmp_path: Path) -> None:
     df = spark_session.read.format("amqp10").load(str(tmp_path / "none*"))
 
-    with pytest.raises(Exception, match="there is no such file"):
+    with pytest.raises(Exception, match="no such file"):
         df.count()
 
 
@@ -113,7 +113,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[files.Record]:
         ({"selector": "n = 1 AND TRUE", "protocol": "1.0"}, [1, 4, 5]),
     ],
 )
-def test_options_leave_messages_out(
+def test_filter_options_select_messages(
     captured: list[files.Record], tmp_path: Path, options: dict[str, str], offsets: list[int]
 ) -> None:
     write(tmp_path / "a.bin", SOUND)
@@ -141,11 +141,11 @@ def test_a_filter_is_an_option(spark_session: Any, tmp_path: Path) -> None:
     "option, value, text",
     [
         ("protocol", "http", "'http' is not a protocol"),
-        ("since", "yesterday", "since is 'yesterday', and must be a time of ISO 8601"),
+        ("since", "yesterday", "since must be an ISO 8601 time"),
         ("selector", "a >", "expected a value"),
     ],
 )
-def test_a_wrong_filter_is_told(tmp_path: Path, option: str, value: str, text: str) -> None:
+def test_invalid_filter_is_an_error(tmp_path: Path, option: str, value: str, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         spark.Amqp10({"path": str(tmp_path), option: value}).reader(StructType())
 
@@ -155,12 +155,10 @@ def test_a_wrong_filter_is_told(tmp_path: Path, option: str, value: str, text: s
     [
         ({"form": "nope"}, "unknown form 'nope': use one of "),
         ({"prefixx": "1"}, "unknown option 'prefixx': use "),
-        ({"path": "none/*"}, "none/*: there is no such file"),
+        ({"path": "none/*"}, "none/*: no such file"),
     ],
 )
-def test_what_is_wrong_is_told_in_a_line(
-    spark_session: Any, options: dict[str, str], text: str
-) -> None:
+def test_errors_have_one_line(spark_session: Any, options: dict[str, str], text: str) -> None:
     reader = spark_session.read.format("amqp10").options(**{"path": __file__, **options})
 
     with pytest.raises(PySparkException) as caught:
@@ -208,7 +206,7 @@ def test_decode_divides_good_and_bad(spark_session: Any, tmp_path: Path) -> None
     assert ["in.bin", "out"] == sorted(path.name for path in tmp_path.iterdir())
 
 
-def test_what_cannot_be_read_is_quarantined_with_its_octets(
+def test_unreadable_message_is_quarantined_with_its_bytes(
     spark_session: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "in.jsonl").write_text(f'{{"raw": "{SOUND[0].hex()}"}}\nnonsense\n')
@@ -224,7 +222,7 @@ def test_what_cannot_be_read_is_quarantined_with_its_octets(
     assert 1 == stats_of(tmp_path / "out")["rules"]["unreadable-input"]["messages"]
 
 
-def test_validate_keeps_the_sound_ones(spark_session: Any, tmp_path: Path) -> None:
+def test_validate_keeps_valid_messages(spark_session: Any, tmp_path: Path) -> None:
     wrong = Message("x", properties=Properties(content_encoding="gzip")).encode()
     df = spark_session.createDataFrame(pa.table({"wire": [*SOUND, wrong, None]}))
 
@@ -262,7 +260,7 @@ def test_appended_files_join_those_that_are_there(spark_session: Any, tmp_path: 
     assert ["out"] == [path.name for path in tmp_path.iterdir()]
 
 
-def test_what_a_killed_job_put_aside_comes_back(tmp_path: Path) -> None:
+def test_old_output_is_restored_after_a_kill(tmp_path: Path) -> None:
     aside = tmp_path / ".out.unfinished" / "before"
     aside.mkdir(parents=True)
     (aside / "old").write_text("")
@@ -276,7 +274,7 @@ def test_what_a_killed_job_put_aside_comes_back(tmp_path: Path) -> None:
     assert ["out"] == [path.name for path in tmp_path.iterdir()]
 
 
-def test_a_job_that_fails_leaves_what_was_there(spark_session: Any, tmp_path: Path) -> None:
+def test_failed_job_keeps_existing_output(spark_session: Any, tmp_path: Path) -> None:
     df = spark_session.createDataFrame(pa.table({"wire": SOUND}))
     job(df, tmp_path / "out")
     before = sorted(str(path) for path in tmp_path.rglob("*"))
@@ -295,12 +293,12 @@ def test_a_job_that_fails_leaves_what_was_there(spark_session: Any, tmp_path: Pa
     "options, text",
     [
         ({"job": "guess"}, "unknown job 'guess'"),
-        ({"column": "body"}, "there is no column 'body'"),
+        ({"column": "body"}, "no column 'body'"),
         ({"columns": "nothing"}, "unknown column 'nothing'"),
         ({"job": "validate", "profile": "nobody"}, "unknown profile 'nobody'"),
     ],
 )
-def test_a_wrong_job_is_told(
+def test_invalid_job_is_an_error(
     spark_session: Any, tmp_path: Path, options: dict[str, str], text: str
 ) -> None:
     df = spark_session.createDataFrame(pa.table({"wire": SOUND}))
@@ -312,7 +310,7 @@ def test_a_wrong_job_is_told(
 
 
 @pytest.mark.parametrize("limit", [None, pytest.param(2, marks=LIMITED)])
-def test_a_stream_takes_up_where_it_stopped(
+def test_stream_resumes_from_checkpoint(
     spark_session: Any, tmp_path: Path, limit: int | None
 ) -> None:
     landing, out, state = tmp_path / "landing", tmp_path / "out", tmp_path / "state"
@@ -347,7 +345,7 @@ def wires_in(session: Any, out: Path) -> list[bytes]:
     return sorted(bytes(row.wire) for row in session.read.parquet(str(out)).collect())
 
 
-def test_a_file_that_comes_too_late_is_an_error(spark_session: Any, tmp_path: Path) -> None:
+def test_late_file_is_an_error(spark_session: Any, tmp_path: Path) -> None:
     from amqp10msg.spark.source import Amqp10  # noqa: PLC0415
 
     write(tmp_path / "b.bin", SOUND)
@@ -356,10 +354,10 @@ def test_a_file_that_comes_too_late_is_an_error(spark_session: Any, tmp_path: Pa
     end = reader.latestOffset(*((reader.initialOffset(), *limits) if IS_LIMITED else ()))
     write(tmp_path / "a.bin", SOUND)
 
-    with pytest.raises(ValueError, match="1 file came, or changed, whose names sort before"):
+    with pytest.raises(ValueError, match="1 file arrived late or changed"):
         reader.partitions(end, end)
     if IS_LIMITED:
-        with pytest.raises(ValueError, match="1 file came, or changed, whose names sort before"):
+        with pytest.raises(ValueError, match="1 file arrived late or changed"):
             reader.latestOffset(end, *limits)
 
 
@@ -379,7 +377,7 @@ def paths_of(partitions: list[Any]) -> list[str]:
     return [Path(found.path).name for part in partitions for found in part.value]
 
 
-def test_files_that_come_late_while_others_are_removed(tmp_path: Path) -> None:
+def test_late_files_are_detected_while_others_are_removed(tmp_path: Path) -> None:
     for name in ("b.bin", "c.bin", "e.bin"):
         write(tmp_path / name, SOUND)
     end = latest(reader_of(tmp_path))
@@ -392,7 +390,7 @@ def test_files_that_come_late_while_others_are_removed(tmp_path: Path) -> None:
     write(tmp_path / "d.bin", SOUND)
 
     for start in (end, later):
-        with pytest.raises(ValueError, match=r"1 file came, or changed.*d\.bin"):
+        with pytest.raises(ValueError, match=r"1 file arrived late or changed.*d\.bin"):
             reader.partitions(start, later)
 
 
@@ -429,7 +427,7 @@ def test_offsets_of_versions_without_a_ledger(tmp_path: Path) -> None:
     before = {"last": str(tmp_path / "a.bin"), "count": 1}
 
     assert ["b.bin"] == paths_of(reader.partitions(before, latest(reader)))
-    with pytest.raises(ValueError, match="1 file came"):
+    with pytest.raises(ValueError, match="1 file arrived late"):
         reader.partitions({**before, "count": 0}, before)
 
 
@@ -451,7 +449,7 @@ def test_an_offset_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         reader.partitions(end, end)
     (tmp_path / "7a.bin").unlink()
     (tmp_path / "2.bin").rename(tmp_path / "2a.bin")
-    with pytest.raises(ValueError, match="whether a file was lost is unknown"):
+    with pytest.raises(ValueError, match="a file may have been skipped"):
         reader.partitions(end, end)
 
 

@@ -108,7 +108,7 @@ def tasks_of(streams: list[Bounds], **options: str) -> list[StreamRange]:
     ),
     st.none() | st.integers(10**6, 10**9),
 )
-def test_each_offset_is_of_one_task(streams: list[Bounds], rows: int | None) -> None:
+def test_each_offset_belongs_to_one_task(streams: list[Bounds], rows: int | None) -> None:
     options = {} if rows is None else {"rowsPerPartition": str(rows)}
     tasks = tasks_of(streams, **options)
 
@@ -142,14 +142,16 @@ def test_a_read_has_four_tasks_unless_they_are_too_short_or_long(
     "wrong, said",
     [
         ({"url": "rabbitmq-stream://h/?queue=q"}, "names no queue"),
-        ({"stream": "", "eventHub": "h"}, "eventHub is read over AMQP 1.0"),
-        ({"endingOffsets": "201"}, "the stream s-0 ends before offset 200, and .* up to 201"),
+        ({"stream": "", "eventHub": "h"}, "eventHub needs a URL of AMQP 1.0"),
+        ({"endingOffsets": "201"}, "the stream s-0 ends at offset 200, before .* 201"),
         ({"stream": "nothing"}, "'nothing': the stream does not exist"),
         ({"stream": "", "superStream": "none"}, "the super stream 'none': the stream does not"),
         ({"sqlFilter": "k ="}, "line 1, column 4: expected a value"),
     ],
 )
-def test_a_callers_mistake_is_told(server: ChunkServer, wrong: dict[str, str], said: str) -> None:
+def test_invalid_arguments_are_errors(
+    server: ChunkServer, wrong: dict[str, str], said: str
+) -> None:
     with pytest.raises((ValueError, OSError), match=said):
         rows_of(server, **wrong)
 
@@ -178,9 +180,9 @@ def test_a_worker_does_not_wait_for_pandas(server: ChunkServer) -> None:
     assert ["200", "False"] == made.stdout.split()
 
 
-def test_what_is_gone_is_an_error_or_a_row(server: ChunkServer) -> None:
+def test_lost_offsets_are_an_error_or_a_row(server: ChunkServer) -> None:
     del server.streams["s-0"].chunks[:1]
-    said = "40 offsets of the stream s-0, from 10 on, are gone"
+    said = "stream s-0: 40 offsets from 10 on are lost"
     with pytest.raises(ValueError, match=said):
         rows_of(server, startingOffsets=10)
 
@@ -193,14 +195,14 @@ def test_what_is_gone_is_an_error_or_a_row(server: ChunkServer) -> None:
     assert every(streams=1)[50:] == numbers(row for row in rows if row["lost"] is None)
 
 
-def test_what_is_removed_meanwhile_is_an_error_too(server: ChunkServer) -> None:
+def test_offsets_removed_while_reading_are_an_error(server: ChunkServer) -> None:
     """The driver found it there, and the task did not."""
     options = {"url": server.url, "stream": "s-0", "rowsPerPartition": "100"}
     batches = spark.Amqp10Stream(CaseInsensitiveDict(options)).reader(StructType())
     _, part = batches.partitions()
     del server.streams["s-0"].chunks[:3]
 
-    with pytest.raises(ValueError, match="50 offsets of the stream s-0, from 100 on, are gone"):
+    with pytest.raises(ValueError, match="stream s-0: 50 offsets from 100 on are lost"):
         list(batches.read(part))
 
 

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import spark  # noqa: E402
-from amqp10msg.spark.stream_source import limited  # noqa: E402
+from amqp10msg.spark.stream_source import limit_batch  # noqa: E402
 from tests.spark.stream_reads import FORMAT, every, message  # noqa: E402
 from tests.spark.stream_reads import rows_of as read_rows  # noqa: E402
 from tests.stored_streams import ChunkServer, Stored, serving  # noqa: E402
@@ -86,40 +86,42 @@ def test_a_batch_of_a_range_by_a_filter(broker: StreamBroker) -> None:
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        ({"url": ""}, "no url is given"),
-        ({"url": "amqp091://h"}, "url is that of a broker"),
-        ({"url": "amqp://me:topsecret@h/q"}, "url is that of a broker, .* not amqp://h:5672/q"),
-        ({"stream": ""}, "give one of the options stream"),
-        ({"superStream": "s"}, "give one of the options stream"),
-        ({"startingOffsets": "-1"}, "startingOffsets is earliest, latest, an offset"),
+        ({"url": ""}, "the option url is required"),
+        ({"url": "amqp091://h"}, "url must name a broker only"),
+        ({"url": "amqp://me:topsecret@h/q"}, "url must name a broker only.*, got amqp://h:5672/q"),
+        ({"stream": ""}, "exactly one of the options stream"),
+        ({"superStream": "s"}, "exactly one of the options stream"),
+        ({"startingOffsets": "-1"}, "startingOffsets must be earliest, latest, an offset"),
         ({"startingOffsets": '{"s-9": 1}'}, "startingOffsets names s-9"),
         *(
-            ({"startingOffsets": text}, "startingOffsets is earliest, latest, an offset")
+            ({"startingOffsets": text}, "startingOffsets must be earliest, latest, an offset")
             for text in ('{"s-0": [1]}', '{"s-0": {}}', "[" * 10_000, "[[1]]", "null", "1e400")
         ),
         *(
             ({"stream": text}, "stream is names separated by commas, or a list of JSON")
             for text in ("[" * 10_000, "[1]", '["a", ["b"]]', '["a"')
         ),
-        ({"endingOffsets": "201"}, "the stream s-0 ends before offset 200, and .* up to 201"),
+        ({"endingOffsets": "201"}, "the stream s-0 ends at offset 200, before .* 201"),
         ({"stream": "nothing"}, "no queue 'nothing'"),
-        ({"columns": "wire"}, "wire: each row has this column"),
+        ({"columns": "wire"}, "wire: every row has this column"),
         ({"columns": "colour"}, "colour"),
-        ({"failOnDataLoss": "no"}, "failOnDataLoss is true or false"),
+        ({"failOnDataLoss": "no"}, "failOnDataLoss must be true or false"),
         ({"sqlFilter": "k ="}, "line 1, column 4: expected a value"),
-        ({"readTimeout": "0"}, "readTimeout is '0'"),
+        ({"readTimeout": "0"}, "readTimeout must be a number of seconds"),
         ({"window": "1"}, "window"),
     ],
 )
-def test_a_callers_mistake_is_told(broker: StreamBroker, wrong: dict[str, str], said: str) -> None:
+def test_invalid_arguments_are_errors(
+    broker: StreamBroker, wrong: dict[str, str], said: str
+) -> None:
     with pytest.raises((ValueError, OSError), match=said) as caught:
         rows_of(broker, **wrong)
     assert "topsecret" not in str(caught.value)
 
 
-def test_what_is_gone_is_an_error_or_a_row(broker: StreamBroker) -> None:
+def test_lost_offsets_are_an_error_or_a_row(broker: StreamBroker) -> None:
     broker.streams["s-0"].retain(30)
-    said = "20 offsets of the stream s-0, from 10 on, are gone"
+    said = "stream s-0: 20 offsets from 10 on are lost"
     with pytest.raises(ValueError, match=said):
         rows_of(broker, startingOffsets=10)
 
@@ -132,18 +134,18 @@ def test_what_is_gone_is_an_error_or_a_row(broker: StreamBroker) -> None:
     assert every(streams=1)[30:] == numbers(row for row in rows if row["lost"] is None)
 
 
-def test_what_is_removed_meanwhile_is_an_error_too(broker: StreamBroker) -> None:
+def test_offsets_removed_while_reading_are_an_error(broker: StreamBroker) -> None:
     """The driver found it there, and the task did not."""
     options = {"url": broker.url, "stream": "s-0", "rowsPerPartition": "100"}
     batches = spark.Amqp10Stream(CaseInsensitiveDict(options)).reader(StructType())
     _, part = batches.partitions()
     broker.streams["s-0"].retain(150)
 
-    with pytest.raises(ValueError, match="50 offsets of the stream s-0, from 100 on, are gone"):
+    with pytest.raises(ValueError, match="stream s-0: 50 offsets from 100 on are lost"):
         list(batches.read(part))
 
 
-def test_what_does_not_come_is_an_error(broker: StreamBroker) -> None:
+def test_missing_messages_are_a_timeout_error(broker: StreamBroker) -> None:
     options = {"url": broker.url, "stream": "s-0", "readTimeout": "1"}
     batches = spark.Amqp10Stream(CaseInsensitiveDict(options)).reader(StructType())
     (part,) = batches.partitions()
@@ -205,7 +207,7 @@ def test_a_stream_has_each_message_once(
 
     broker.streams["s-0"].messages.clear()
     broker.streams["s-0"].publish(message(0))
-    with pytest.raises(Exception, match=r"s-0 ends before offset 1, .* up to 200: it was deleted"):
+    with pytest.raises(Exception, match=r"s-0 ends at offset 1, before .* 200: .* was deleted"):
         query.run()
 
 
@@ -239,7 +241,7 @@ def logged(session: Any, path: Path) -> Iterator[None]:
         appender.stop()
 
 
-def test_credentials_are_nowhere(spark_session: Any, broker: StreamBroker, tmp_path: Path) -> None:
+def test_credentials_do_not_leak(spark_session: Any, broker: StreamBroker, tmp_path: Path) -> None:
     """Not in plans, logs or checkpoints, whichever way they are given."""
     secret = tmp_path / "password"
     secret.write_text("secret\n")
@@ -283,7 +285,7 @@ def test_a_limit_is_used_up_and_not_exceeded(
 ) -> None:
     end = {name: start.get(name, 0) + by for name, by in growth.items()}
 
-    made = limited(start, end, most)
+    made = limit_batch(start, end, most)
 
     taken = {name: made[name] - start.get(name, 0) for name in made}
     assert min(most, sum(growth.values())) == sum(taken.values())

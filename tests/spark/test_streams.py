@@ -112,7 +112,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 
 @SINKS
-def test_a_query_goes_on_where_it_stopped(stream: Stream) -> None:
+def test_query_resumes_from_checkpoint(stream: Stream) -> None:
     land(stream.landing, *range(20))
     land(stream.landing, *range(20, 40))
     stream.to_sink()
@@ -135,7 +135,7 @@ def test_a_query_goes_on_where_it_stopped(stream: Stream) -> None:
 
 
 @SINKS
-def test_a_batch_that_is_repeated_takes_its_own_place(stream: Stream) -> None:
+def test_repeated_batch_replaces_itself(stream: Stream) -> None:
     land(stream.landing, *range(20))
     land(stream.landing, *range(20, 30))
     stream.to_sink()
@@ -182,7 +182,7 @@ def test_a_stream_of_files_into_the_sink(stream: Stream) -> None:
     assert [(b"cut off", "damaged-file")] == [(r["wire"], r["error_code"]) for r in bad]
 
 
-def test_what_replaces_the_whole_output_is_no_sink_of_streams(stream: Stream) -> None:
+def test_stream_sink_rejects_complete_mode(stream: Stream) -> None:
     land(stream.landing, 1)
     counted = stream.rows().groupBy("identity").count().writeStream.format("amqp10")
 
@@ -219,7 +219,7 @@ def test_delta_has_each_row_once(stream: Stream) -> None:
     assert 2 == delta(stream.out).transaction_version("orders")
 
 
-def test_a_crash_between_the_tables_is_made_good(
+def test_crash_between_two_tables_is_recovered(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: make setup")

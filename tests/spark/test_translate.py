@@ -71,7 +71,7 @@ def test_to_basic_is_what_the_translator_gives(spark_session: Any, profile: Prof
             assert loss["before"] is None or json.loads(loss["before"]) is not None
 
 
-def test_there_and_back_is_lossless(spark_session: Any) -> None:
+def test_round_trip_is_lossless(spark_session: Any) -> None:
     there = spark.translate(frame(spark_session, [*WIRES]), "0-9-1")
 
     back = rows(spark.translate(there.drop("losses", *_ERRORS), "1.0"))
@@ -116,7 +116,7 @@ def test_circumstances_are_those_of_the_translator(spark_session: Any, user: str
     assert (refused, None if refused else b"x") == (row["error_code"], row["payload"])
 
 
-def test_what_has_no_translation_is_a_row_that_says_why(spark_session: Any) -> None:
+def test_untranslatable_message_is_a_row_with_reason(spark_session: Any) -> None:
     made = rows(spark.translate(frame(spark_session, [WIRES[0], BROKEN, None]), "0-9-1"))
 
     assert [None, "truncated", None] == [row["error_code"] for row in made]
@@ -155,6 +155,8 @@ def test_a_job_translates(spark_session: Any, tmp_path: Path) -> None:
         (("1.0",), "there is no column 'content_header'"),
     ],
 )
-def test_a_wrong_call(spark_session: Any, arguments: tuple[Any, ...], text: str) -> None:
+def test_invalid_call_is_an_error(
+    spark_session: Any, arguments: tuple[Any, ...], text: str
+) -> None:
     with pytest.raises(ValueError, match=text):
         spark.translate(frame(spark_session, [*WIRES]), *arguments)

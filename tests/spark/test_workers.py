@@ -30,7 +30,7 @@ def test_two_jobs_do_not_write_to_one_folder(spark_session: Any, tmp_path: Path)
     df = spark_session.createDataFrame(pa.table({"wire": [Message(b"x").encode()]}))
     out = tmp_path / "out"
 
-    with Output(out).held(), pytest.raises(BlockingIOError, match="another job writes to it"):
+    with Output(out).guarded(), pytest.raises(BlockingIOError, match="another job is writing"):
         spark.write(df, out, spark.Job("validate"))
     assert not out.exists()
     with pytest.raises(spark.SparkError, match="there is no column"):
@@ -45,33 +45,33 @@ def test_two_jobs_do_not_write_to_one_folder(spark_session: Any, tmp_path: Path)
     assert ["out"] == [path.name for path in tmp_path.iterdir()]
 
 
-def test_a_worker_without_the_kernel_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_workers, "_told", set())
+def test_worker_without_kernel_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_workers, "_warned", set())
     monkeypatch.delenv("AMQP10MSG_PURE", raising=False)
     monkeypatch.setattr(_workers, "COMPILED", True)
-    assert _workers.pure_place() is None
+    assert _workers.missing_kernel_warning() is None
 
     monkeypatch.setattr(_workers, "COMPILED", False)
-    place = _workers.pure_place()
+    place = _workers.missing_kernel_warning()
     assert place is not None
     with pytest.warns(RuntimeWarning, match="without its compiled kernel, and several times"):
-        _workers.tell(place)
+        _workers.warn_once(place)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _workers.tell(place)
-        _workers.tell(None)
+        _workers.warn_once(place)
+        _workers.warn_once(None)
     monkeypatch.setenv("AMQP10MSG_PURE", "1")
-    assert _workers.pure_place() is None
+    assert _workers.missing_kernel_warning() is None
 
 
-def test_a_driver_hears_of_workers_without_the_kernel(
+def test_driver_warns_of_workers_without_kernel(
     spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text(f'{{"raw": "{Message(b"x").encode().hex()}"}}\n')
-    monkeypatch.setattr(_workers, "_told", set())
+    monkeypatch.setattr(_workers, "_warned", set())
     monkeypatch.setattr(
-        "amqp10msg.spark.running._attempt",
+        "amqp10msg.spark.running._run_attempt",
         lambda work, parts: [(n, work(n, part, 1), "pure on worker-7") for n, part in parts],
     )
 
@@ -81,7 +81,7 @@ def test_a_driver_hears_of_workers_without_the_kernel(
     assert (1, 1) == (stats.rows, stats.good)
 
 
-def test_a_worker_leaves_out_of_its_garbage_what_it_has_imported(
+def test_worker_excludes_imports_from_garbage_collection(
     spark_session: Any, tmp_path: Path
 ) -> None:
     raw = spark_session.createDataFrame(pa.table({"wire": [Message(b"x").encode()]})).coalesce(1)
@@ -110,37 +110,37 @@ def test_a_worker_leaves_out_of_its_garbage_what_it_has_imported(
     assert 1 == stats.rows
 
 
-def test_a_worker_settles_once_and_keeps_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_freezes_imports_once_and_keeps_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
-    monkeypatch.setattr(_workers, "_is_settled", False)
+    monkeypatch.setattr(_workers, "_is_frozen", False)
     monkeypatch.setattr(gc, "collect", lambda: done.append("collect"))
     monkeypatch.setattr(gc, "freeze", lambda: done.append("freeze"))
 
     monkeypatch.delenv("SPARK_BUFFER_SIZE", raising=False)
-    _workers.settle()
+    _workers.freeze_imports()
     assert [] == done  # the process of a user
 
     monkeypatch.setenv("SPARK_BUFFER_SIZE", "65536")
-    _workers.settle()
-    _workers.settle()
+    _workers.freeze_imports()
+    _workers.freeze_imports()
     assert ["collect", "freeze"] == done
 
 
 @pytest.mark.parametrize("own", [None, "nightly"])
-def test_pages_of_spark_say_what_a_job_does(
+def test_spark_ui_describes_the_job(
     spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None
 ) -> None:
     source = tmp_path / "in.parquet"
     pq.write_table(pa.table({"wire": [Message(b"x").encode()]}), source)
     context = spark_session.sparkContext
     said: list[str] = []
-    do = running._do
+    do = running._run_remaining_parts
 
     def heard(*given: Any) -> None:
         said.append(context.getLocalProperty(DESCRIPTION))
         do(*given)
 
-    monkeypatch.setattr(running, "_do", heard)
+    monkeypatch.setattr(running, "_run_remaining_parts", heard)
     context.setJobDescription(own)
     try:
         spark.run(spark_session, str(source), tmp_path / "out", spark.Job("decode"))
@@ -171,7 +171,7 @@ def test_stages_have_the_name_of_the_job(spark_session: Any, tmp_path: Path) -> 
     assert [f"amqp10msg decode: {source} -> {tmp_path / 'out'}"] == stages
 
 
-def test_writing_a_data_frame_is_described_too(spark_session: Any, tmp_path: Path) -> None:
+def test_writing_a_dataframe_is_described(spark_session: Any, tmp_path: Path) -> None:
     context = spark_session.sparkContext
     seen = []
     df = spark_session.createDataFrame(pa.table({"wire": [Message(b"x").encode()]}))

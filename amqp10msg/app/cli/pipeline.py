@@ -460,10 +460,10 @@ def _spark(
         from amqp10msg import spark  # an extra
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
-    from amqp10msg.jobs.inputs import columns_of
+    from amqp10msg.jobs.inputs import input_columns
 
     # Before Spark starts, which takes seconds.
-    names = columns_of(task.source, form)
+    names = input_columns(task.source, form)
     if names is not None:
         try:
             task.job.check(names)
