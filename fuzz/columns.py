@@ -61,12 +61,12 @@ def decoded(array: Any, names: Sequence[str], limits: Limits | None = None) -> A
 
 def plainly(array: Any, names: Sequence[str], limits: Limits | None = None) -> Any:
     """Decode without the kernel."""
-    kernel = _decode.scanned
-    _decode.scanned = None
+    kernel = _decode.scan_kernel
+    _decode.scan_kernel = None
     try:
         return decoded(array, names, limits)
     finally:
-        _decode.scanned = kernel
+        _decode.scan_kernel = kernel
 
 
 def _bits(array: Any) -> Any:
@@ -125,9 +125,9 @@ def differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits | None
 
 def kernel_differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits | None) -> bool:
     """Whether they differ in the rows that the kernel does not leave to the plain one."""
-    assert _decode.scanned is not None
+    assert _decode.scan_kernel is not None
     plan = plan_of(names, "variant" if "body_value" in names else "map")
-    found, odd = _decode.scanned(exactly(octets), plan, limits or DEFAULT_LIMITS)
+    found, odd = _decode.scan_kernel(exactly(octets), plan, limits or DEFAULT_LIMITS)
     found.validate(full=True)
     own = pa.array(sorted(set(range(len(octets))).difference(odd)), pa.int64())
     alone = exactly([octets[i] for i in own.to_pylist()])
@@ -176,7 +176,7 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
-    if _decode.scanned is None:
+    if _decode.scan_kernel is None:
         parser.error("the kernel is not compiled: python setup.py build_ext --inplace")
     draw = random.Random(chosen.seed)
     known = seeds()

@@ -1,55 +1,57 @@
-"""Messages as Arrow columns: whole batches at a time, in both directions.
+"""Convert batches of messages to Arrow columns, and back.
 
-`decode` returns a row for each encoded message, with a column for each field of the header and the
-properties and for each other section. `SCHEMA` lists them, drawn from the declarations of Part 3:
+`decode` returns one row per encoded message, with a column for each field of the header and the
+properties, and for each other section. `SCHEMA` lists the columns, derived from Part 3:
 
 ====================================== ===========================================================
-Column                                 Arrow type, and what it holds
+Column                                 Arrow type and content
 ====================================== ===========================================================
-message_format                         int64, of the transfer frame, where it is given
-the fields of the header               bool, int16 (priority), int64; a default where the field is
-                                       left out, null where the section is
-has_properties                         bool: true where the section is, even one without any field
-the fields of the properties           string, binary (user_id), int64 (group_sequence)
+message_format                         int64: of the transfer frame, if it is passed
+the fields of the header               bool, int16 (priority), int64; the default if the field is
+                                       absent, null if the section is absent
+has_properties                         bool: true if there is a properties section, even an empty
+one the fields of the properties           string, binary (user_id), int64 (group_sequence)
 message_id, correlation_id             string, with the AMQP type in message_id_type,
                                        correlation_id_type: digits of a ulong, hex of a binary
-absolute_expiry_time, creation_time    timestamp in UTC; a moment outside the years 1 to 9999 is
-                                       null, and is kept in absolute_expiry_time_ms,
-                                       creation_time_ms (int64, ms since the epoch)
+absolute_expiry_time, creation_time    timestamp in UTC; null outside the years 1 to 9999: then the
+                                       value is in absolute_expiry_time_ms, creation_time_ms
+                                       (int64, ms since the epoch)
 delivery_annotations,                  map of string to a struct with the AMQP type (below)
 message_annotations,
 application_properties, footer
-body_kind                              ``data``, ``amqp-sequence``, ``amqp-value``; null for none
-body_sections                          int32, how many sections the body has
-body                                   binary: the bytes of all data sections
-body_lengths                           list of int64: the bytes of each data section, where there
-                                       are several; null elsewhere
-body_json                              string: typed JSON of the value, or of a list of sequences
+body_kind                              ``data``, ``amqp-sequence``, ``amqp-value``; null without
+                                       a body
+body_sections                          int32: the number of body sections
+body                                   binary: the content of all data sections
+body_lengths                           list of int64: the size of each data section in bytes, if
+                                       there are several; otherwise null
+body_json                              string: typed JSON of the value, or of the list of sequences
 section_offsets                        list of struct: code, offset, content, end, in bytes
 error_code, error_clause, error_offset string, string, int64: why a message could not be decoded
-body_text                              string, only if asked for: data that is UTF-8, or an
+body_text                              string, only if selected: data that is UTF-8, or an
                                        amqp-value that is a string
-body_value                             `VARIANT`, only if asked for: an amqp-value, or the list of
+body_value                             `VARIANT`, only if selected: an amqp-value, or the list of
                                        amqp-sequences
-error                                  struct, only if asked for: code, clause and offset in one;
-                                       null where there is no error
-wire                                   binary, only if asked for: the message itself
+error                                  struct, only if selected: code, clause and offset; null
+                                       without an error
+wire                                   binary, only if selected: the message itself
 ====================================== ===========================================================
 
-The struct of a value has the AMQP type in ``type`` and the value in one of the others: ``s`` for
-string, symbol, char, uuid, ``l`` for boolean (0, 1), timestamp (ms) and all integers but ulong,
-``d`` for float and double, ``b`` for binary, ``u`` for ulong. A decimal has its number in ``s`` and
-its IEEE 754 bytes in ``b``; a float that is NaN has its bytes in ``b``, too; list, map,
-array and described are typed JSON in ``s``. ``key_type`` is null, or ``ulong`` for a key of
-annotations that is one: the key is then its digits, after as many ``#`` as make it unlike symbols.
+The struct of a value has the AMQP type in the member ``type``, and the value in another member:
+``s`` for string, symbol, char and uuid; ``l`` for boolean (0, 1), timestamp (ms) and all integers
+except ulong; ``d`` for float and double; ``b`` for binary; ``u`` for ulong. A decimal has its
+number in ``s`` and its IEEE 754 bytes in ``b``; a float that is NaN also has its bytes in ``b``. A
+list, map, array or described value is typed JSON in ``s``. ``key_type`` is ``ulong`` if the key of
+an annotation is a ulong, otherwise null; the key is then in decimal digits, prefixed with ``#``
+until it differs from all symbols.
 
-An entry of a map section can be a column, too: ``application_properties.tenant`` is its struct, and
-``application_properties.tenant string`` a plain column ``tenant``. A key that contains spaces is
-quoted: ``application_properties.'a key'``. `encode` puts such columns back into their sections.
+An entry of a map section can be a column: ``application_properties.tenant`` is its struct, and
+``application_properties.tenant string`` a plain column ``tenant``. A key with spaces is quoted:
+``application_properties.'a key'``. `encode` merges such columns back into their sections.
 
-`LEAN` are the columns that most tables want. ``maps="variant"`` makes the map sections `VARIANT`,
-as Spark 4 has it: values of any type, found by their keys, with the types of SQL. The metadata of
-each field of `schema_of` has a comment that says what the column holds.
+`LEAN` has the columns that most tables need. With ``maps="variant"``, map sections are `VARIANT`,
+as in Spark 4: values of any SQL type, accessed by key. The metadata of each field of `schema_of`
+has a comment that describes the column.
 
 Needs pyarrow: ``pip install "amqp10msg[arrow]"``.
 """
@@ -57,7 +59,7 @@ Needs pyarrow: ``pip install "amqp10msg[arrow]"``.
 from __future__ import annotations
 
 try:
-    import pyarrow as _pyarrow  # noqa: F401  (only to say what is missing)
+    import pyarrow as _pyarrow  # noqa: F401  (only to name the missing package)
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
         'amqp10msg.columns needs pyarrow: pip install "amqp10msg[arrow]"', name="pyarrow"

@@ -1,4 +1,4 @@
-"""AMQP values as cells of the columns, and back: which member of the struct holds which type."""
+"""Convert AMQP values to cells of Arrow columns, and back."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of, of_bits
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.primitives import DECIMALS, INTEGERS, Char, Float, Symbol, ULong
 
-# What every consumer of Arrow's timestamps can show: the years 1 to 9999.
+# The timestamps that every Arrow consumer supports, in ms: the years 1 to 9999.
 FIRST_MS = -62_135_596_800_000
 LAST_MS = 253_402_300_799_999
 
-# By AMQP type: the member that holds a value, and its conversions to that and from it.
-_MEMBERS: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+# AMQP type: (struct member that holds the value, conversion to the member, conversion back).
+_SIMPLE_TYPES: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     **{name: ("l", int, cls) for name, cls in INTEGERS.items()},
     "ulong": ("u", lambda value: decimal.Decimal(int(value)), lambda number: ULong(int(number))),
     "long": ("l", int, int),
@@ -31,20 +31,20 @@ _MEMBERS: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "uuid": ("s", str, uuid.UUID),
     "binary": ("b", bytes, bytes),
 }
-_COMPOUNDS = ("list", "map", "array", "described")
+_COMPOUND_TYPES = ("list", "map", "array", "described")
 
 
 def value_cell(value: Any, key_type: str | None = None) -> dict[str, Any]:
-    """Return the struct of one decoded value; members that are left out are null."""
+    """Return the struct of a decoded value; missing members are null."""
     name = TYPES[type(value)]
     cell: dict[str, Any] = {"key_type": key_type, "type": name}
-    if name in _MEMBERS:
-        member, convert, _ = _MEMBERS[name]
+    if name in _SIMPLE_TYPES:
+        member, convert, _ = _SIMPLE_TYPES[name]
         cell[member] = convert(value)
     elif name == "float":
         cell["d"] = float(value)
         if math.isnan(value):
-            # As a double, the bits of this NaN would be lost.
+            # A double would lose the payload bits of a NaN, so `b` has them.
             cell["d"] = math.nan
             cell["b"] = bits_of(value)
     elif name in DECIMALS:
@@ -55,37 +55,37 @@ def value_cell(value: Any, key_type: str | None = None) -> dict[str, Any]:
     return cell
 
 
-def value_of(cell: Mapping[str, Any]) -> Any:
-    """Return the value of a struct.
+def cell_value(cell: Mapping[str, Any]) -> Any:
+    """Return the AMQP value of a struct, the inverse of `value_cell`.
 
     Raises:
         EncodeError: the type is unknown, or the member that holds the value is null or invalid.
     """
     name = cell.get("type")
     try:
-        if name in _MEMBERS:
-            member, _, convert = _MEMBERS[name]
-            return convert(_member(cell, member))
+        if name in _SIMPLE_TYPES:
+            member, _, convert = _SIMPLE_TYPES[name]
+            return convert(_required_member(cell, member))
         if name == "float" and cell.get("b") is None:
-            return Float(_member(cell, "d"))
+            return Float(_required_member(cell, "d"))
         if name == "float" or name in DECIMALS:
-            octets = bytes(_member(cell, "b"))
-            if len(octets) != WIDTHS[name]:
-                raise ValueError(f"b has {len(octets)} bytes, not {WIDTHS[name]}")
-            return of_bits(name, octets)
+            raw = bytes(_required_member(cell, "b"))
+            if len(raw) != WIDTHS[name]:
+                raise ValueError(f"b must have {WIDTHS[name]} bytes, got {len(raw)}")
+            return of_bits(name, raw)
         if name == "null":
             return None
-        if name in _COMPOUNDS:
-            value = from_typed(json.loads(_member(cell, "s")))
+        if name in _COMPOUND_TYPES:
+            value = from_typed(json.loads(_required_member(cell, "s")))
             if TYPES.get(type(value)) != name:
-                raise ValueError(f"s does not hold a {name}")
+                raise ValueError(f"s must be typed JSON of a {name}")
             return value
     except (ValueError, OverflowError, TypeError) as error:
         raise EncodeError(f"invalid {name}: {error}") from None
-    raise EncodeError(f"there is no AMQP type {name!r}")
+    raise EncodeError(f"unknown AMQP type {name!r}")
 
 
-def _member(cell: Mapping[str, Any], name: str) -> Any:
+def _required_member(cell: Mapping[str, Any], name: str) -> Any:
     value = cell.get(name)
     if value is None:
         raise ValueError(f"the member {name} is null")
@@ -93,69 +93,75 @@ def _member(cell: Mapping[str, Any], name: str) -> Any:
 
 
 def text_keys(section: Mapping[Any, Any]) -> list[str]:
-    """Return the texts of a map section's keys, all different.
+    """Return the keys of a map section as unique strings.
 
-    A ulong key is its decimal digits, after as many ``#`` as make it unlike the map's symbols.
+    A ulong key becomes its decimal digits, prefixed with ``#`` until it differs from all symbols.
     """
     if all(isinstance(key, str) for key in section):
         return [str(key) for key in section]
-    taken = {str(key) for key in section if isinstance(key, str)}
-    made = []
+    symbols = {str(key) for key in section if isinstance(key, str)}
+    texts = []
     for key in section:
         text = str(key) if isinstance(key, str) else str(int(key))
-        while not isinstance(key, str) and text in taken:
+        while not isinstance(key, str) and text in symbols:
             text = f"#{text}"
-        made.append(text)
-    return made
+        texts.append(text)
+    return texts
 
 
 def entries(section: Mapping[Any, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the entries of a map section: the key's text and the value's struct."""
+    """Return the entries of a map section as (key as string, struct of the value)."""
     return [
         (text, value_cell(value, None if isinstance(key, str) else "ulong"))
         for text, (key, value) in zip(text_keys(section), section.items(), strict=True)
     ]
 
 
-def entries_of(
+def section_content(
     pairs: Iterable[tuple[str, Mapping[str, Any]]], *, text_keys: bool
 ) -> dict[Any, Any]:
-    """Return the content of a map section.
+    """Return the content of a map section from its entries.
+
+    Args:
+        pairs: the key as a string, and the struct of the value, of each entry.
+        text_keys: True if keys are strings, False if they are symbols or ulongs.
 
     Raises:
         EncodeError: a value's struct is invalid, or a key is a duplicate.
     """
-    made: dict[Any, Any] = {}
+    content: dict[Any, Any] = {}
     for text, cell in pairs:
         try:
             key: Any = text if text_keys else Symbol(text)
             if cell is None:
-                raise EncodeError("the struct of a value is null: use type null for AMQP's null")
+                raise EncodeError(
+                    "a value must not be a null struct: use the type null for an AMQP null"
+                )
             if cell.get("key_type") == "ulong":
                 key = ULong(int(text.lstrip("#")))
             elif cell.get("key_type") is not None:
-                raise EncodeError(f"key_type must be null or ulong, not {cell['key_type']!r}")
-            if key in made:
+                raise EncodeError(f"key_type must be null or ulong, got {cell['key_type']!r}")
+            if key in content:
                 raise EncodeError("duplicate map key")
-            made[key] = value_of(cell)
+            content[key] = cell_value(cell)
         except ValueError as error:
             raise EncodeError(getattr(error, "reason", str(error)), f"[{text!r}]") from None
-    return made
+    return content
 
 
 def identifier(value: Any) -> tuple[str | None, str | None]:
-    """Return a message-id as text and type: digits, hex, a UUID with hyphens, or a string."""
+    """Return a message-id as (text, AMQP type): digits, hex, a UUID with hyphens, or a string."""
     if value is None:
         return None, None
     name = TYPES[type(value)]
     return value.hex() if name == "binary" else str(value), name
 
 
-def identifier_of(text: str | None, name: str | None) -> Any:
-    """Return the message-id of a text and a type; a string if the type is null.
+def parse_identifier(text: str | None, name: str | None) -> Any:
+    """Parse the text of a message-id with the AMQP type `name`; None means string.
 
     Raises:
-        EncodeError: the text is not one of this type.
+        EncodeError: the text is invalid for the type, or the type is unknown.
     """
     if text is None or name is None or name == "string":
         return text
@@ -168,18 +174,18 @@ def identifier_of(text: str | None, name: str | None) -> Any:
             return bytes.fromhex(text)
     except ValueError as error:
         raise EncodeError(f"invalid {name}: {error}") from None
-    raise EncodeError(f"the type must be ulong, uuid, binary or string, not {name!r}")
+    raise EncodeError(f"the type must be ulong, uuid, binary or string, got {name!r}")
 
 
 def json_text(typed: Any) -> str:
-    """Return typed JSON as text without spaces; deep nesting takes no stack."""
+    """Format typed JSON without spaces; deep nesting does not overflow the stack."""
     try:
         return json.dumps(typed, ensure_ascii=False, separators=(",", ":"))
     except RecursionError:
-        return "".join(_pieces(typed))
+        return "".join(_json_pieces(typed))
 
 
-def _pieces(typed: Any) -> Iterable[str]:
+def _json_pieces(typed: Any) -> Iterable[str]:
     stack: list[Any] = [iter((typed,))]
     first = [True]
     while stack:

@@ -1,4 +1,4 @@
-"""Batches of encoded messages to columns, and what becomes of batches that would be too large."""
+"""Decode batches of messages to columns; split batches that would be too large."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import pyarrow.compute as pc
 
 from amqp10msg.columns import _prefilter
 from amqp10msg.columns._picks import VALUE
-from amqp10msg.columns._plain import judged, row, text_size
+from amqp10msg.columns._plain import row, text_size, validation_cells
 from amqp10msg.columns._schema import ERROR, ERRORS, VARIANT, WIRE, MapsAs, Plan, plan_of
 from amqp10msg.message.picks import Picker
 from amqp10msg.validation import PROFILES, ProfileName
 from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
-# What makes the kernel's plans, where it is compiled.
+# Returns the kernel's plan for a projection; None if the kernel is not compiled.
 _column_plan: Any = None
 if COMPILED and find_spec("amqp10msg.columns._kernel.scan") is not None:
     from amqp10msg.columns import _kernel_plan
 
     _column_plan = _kernel_plan.column_plan
-_NO_BOUND = 2**62
+_NO_LIMIT = 2**62  # for the kernel's 64-bit limits
 
 
 def decode(
@@ -38,51 +38,51 @@ def decode(
     message_format: Any = None,
     maps: MapsAs = "map",
 ) -> pa.RecordBatch:
-    """Decode encoded messages into columns, a row for each.
+    """Decode encoded messages to columns, one row per message.
 
-    A message that cannot be decoded never raises: its row is null except ``error_code`` (a key of
-    `amqp10msg.validation.RULES`), ``error_clause``, ``error_offset`` (in bytes), and ``wire`` if
-    that is asked for. A null in the input becomes a row of nulls.
+    A message that cannot be decoded does not raise. Its row is null except for ``error_code`` (a
+    key of `amqp10msg.validation.RULES`), ``error_clause``, ``error_offset`` (in bytes), and
+    ``wire`` if it is selected. A null in the input becomes a row of nulls.
 
     The compiled kernel runs without the GIL, and keeps up to 32 MiB of freed memory for the next
-    batch. A call costs as much as some 200 messages, and batches of a few thousand
-    are as fast as larger ones. The columns of a batch share their memory, which is freed with the
-    last of them; to keep one alone, name it in `columns`.
+    batch. The overhead of a call is about that of 200 messages; batches of a few thousand are as
+    fast as larger ones. The columns of a batch share their memory, which is freed with the last of
+    them; to keep one column alone, select only that column.
 
     Args:
         array: the encoded messages: a pyarrow Array or ChunkedArray of binary, large_binary,
             binary_view or fixed_size_binary, or of a dictionary of these; a pandas or Polars
             Series or anything else with Arrow's C interface; or a list of bytes. Memory is read
             in place.
-        columns: names of columns, in the order wanted: those of `SCHEMA`; ``body_text``,
-            ``body_value`` and ``error``, which are made of them; ``wire`` for the bytes of each
+        columns: names of columns, in the order of the result: those of `SCHEMA`; ``body_text``,
+            ``body_value`` and ``error``, which are derived; ``wire`` for the bytes of each
             message; and entries of the map sections: ``application_properties.tenant`` as a struct,
             ``application_properties.tenant string`` as a column ``tenant`` of strings, with
-            ``as NAME`` after it under another name, likewise ``bigint``, ``double``, ``boolean``,
-            ``timestamp`` and ``binary``. A key with spaces is quoted:
+            ``as NAME`` after it under another name. Other types are ``bigint``, ``double``,
+            ``boolean``, ``timestamp`` and ``binary``. A key with spaces is quoted:
             ``application_properties.'a key' string``. ``properties.subject`` is another spelling of
             the column ``subject``. ``all`` or None for `SCHEMA`, ``lean`` for `LEAN`.
-            Sections that no column needs are skipped by their size, so an error inside them is not
-            found; the outline of the message is always checked. A `Picker` stands for the columns
-            of its paths: those of the fields by their names, such as ``message_id``, entries as
-            structs, ``body`` and ``body_json`` for the body. Its defaults are not applied, as a
-            null may be that of a message that cannot be decoded.
+            Sections that no column needs are skipped, so errors inside them are not detected; the
+            order of the sections is always checked. A `Picker` selects the columns of its paths:
+            fields by name, such as ``message_id``, entries as structs, and ``body`` and
+            ``body_json`` for the body. Its defaults are not applied, because a null may belong to
+            a message that cannot be decoded.
         validate: a profile, such as ``oasis``, to validate the messages against. A message that
-            decodes and breaks a rule of severity ``error`` keeps its values, and the three columns
-            of errors name the first such rule. With the kernel, most messages that break
-            none cost about another decoding.
-        limits: what decoding one message may cost; the defaults of `Limits` if None.
-        message_format: what the column message_format gets, since no message holds its own: an
-            int for all, or a sequence or array with one for each message; null if None.
-        maps: ``variant`` for map sections as `VARIANT`, where a value has SQL's type alone; one
-            that would take more than 16 MiB breaks the rule ``size-limit``.
+            decodes but violates a rule of severity ``error`` keeps its values, and the three error
+            columns name the first such rule. With the kernel, this takes about as long as decoding
+            if few messages violate a rule.
+        limits: bounds on the cost of decoding one message; None for the defaults of `Limits`.
+        message_format: the content of the column ``message_format``, which is not part of a
+            message: an int for all messages, or a sequence or array with one per message; None
+            for null.
+        maps: ``variant`` for map sections as `VARIANT`, whose values have SQL types only. A
+            VARIANT of more than 16 MiB violates the rule ``size-limit``.
 
     Raises:
         TypeError: `array` does not hold bytes.
-        ValueError: a column, a type or a profile is unknown, a path has no column, lengths differ,
-            a column would exceed Arrow's 2 GiB, or small messages hold so many values without
-            content that their JSON would be more than 64 MiB and 32 times their bytes: pass fewer
-            messages at once.
+        ValueError: a column, a type or a profile is unknown; a path has no column; lengths differ;
+            a column would exceed Arrow's limit of 2 GiB; or the JSON of the messages would exceed
+            64 MiB plus 32 times their size: pass fewer messages per call.
     """
     names = columns if isinstance(columns, str | Picker | None) else tuple(columns)
     plan = plan_of(names, maps)
@@ -94,20 +94,22 @@ def decode(
         # A batch without columns still has rows.
         rows: list[dict[str, Any]] = [{}] * sum(map(len, chunks))
         return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct([])))
-    batches: Iterator[pa.RecordBatch] = (_chunk(chunk, plan, limits, validate) for chunk in chunks)
+    batches: Iterator[pa.RecordBatch] = (
+        _decode_chunk(chunk, plan, limits, validate) for chunk in chunks
+    )
     if len(chunks) > 1:
-        batches = bounded(batches, room_for(*chunks), _text_size)
-    made = list(batches)
-    batch = made[0] if len(made) == 1 else concatenated(made, plan.schema)
+        batches = limit_text_size(batches, text_limit(*chunks), _text_size)
+    decoded = list(batches)
+    batch = decoded[0] if len(decoded) == 1 else concatenated(decoded, plan.schema)
     if message_format is not None and "message_format" in plan.schema.names:
-        formats = formats_of(message_format, batch.num_rows)
+        formats = message_format_column(message_format, batch.num_rows)
         index = plan.schema.get_field_index("message_format")
         batch = batch.set_column(index, plan.schema.field(index), formats)
-    return batch if plan.result is plan.schema else _as_asked_for(batch, plan)
+    return batch if plan.result is plan.schema else _select_result(batch, plan)
 
 
-def _as_asked_for(batch: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
-    """Return the columns that were asked for, of those that were read."""
+def _select_result(batch: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
+    """Build the selected columns from the columns that were read."""
     arrays = []
     for field in plan.result:
         if field.name in plan.entries:
@@ -127,7 +129,7 @@ def _as_asked_for(batch: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
 
 
 def _text_size(batch: pa.RecordBatch) -> int:
-    """Return how many bytes of JSON and other texts of values a batch has."""
+    """Return the size of JSON and other texts in a batch, in bytes."""
     size = 0
     for field, column in zip(batch.schema, batch.columns, strict=True):
         texts = None
@@ -144,183 +146,194 @@ def _text_size(batch: pa.RecordBatch) -> int:
     return size
 
 
-def _chunk(array: pa.Array, plan: Plan, limits: Limits, profile: str | None) -> pa.RecordBatch:
-    if scanned is None:
-        rows = (row(octets, plan, limits, profile) for octets in octets_in(array))
-        return batch_of(bounded(rows, room_for(array), text_size), plan)
+def _decode_chunk(
+    array: pa.Array, plan: Plan, limits: Limits, profile: str | None
+) -> pa.RecordBatch:
+    if scan_kernel is None:
+        rows = (row(octets, plan, limits, profile) for octets in iterate_messages(array))
+        return batch_of(limit_text_size(rows, text_limit(array), text_size), plan)
     try:
-        batch, odd = scanned(array, plan, limits)
+        batch, odd = scan_kernel(array, plan, limits)
     except OverflowError:
         raise TooMuchError(
-            "a column would exceed 2 GiB, or be filled by values without content: decode fewer "
-            "messages at once"
+            "a column would exceed 2 GiB, or the limit for values without content: decode fewer "
+            "messages per call"
         ) from None
     if odd:
-        batch = _with_odd(batch, array, odd, plan, limits)
-    return batch if profile is None else _judged(array, batch, plan, limits, profile)
+        batch = _fill_odd_rows(batch, array, odd, plan, limits)
+    return batch if profile is None else _add_validation(array, batch, plan, limits, profile)
 
 
-def _scanned(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordBatch, list[int]]:
-    """Read an array of binary or large_binary; return its columns and the rows left null.
+def _run_kernel(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordBatch, list[int]]:
+    """Decode an array of binary or large_binary with the kernel.
+
+    Returns:
+        The columns, and the indexes of the odd rows, which are null in the columns.
 
     Raises:
-        OverflowError: a column would exceed Arrow's 32-bit offsets, or values without content would
-            be written out to more than `room_for` the array.
+        OverflowError: a column would exceed Arrow's 32-bit offsets, or the text of values would
+            exceed `text_limit`.
         ValueError: the array is not valid.
     """
     valid, offsets, data = array.buffers()
     batch, odd = _column_plan(plan).read(
-        *place_of(data),
-        *place_of(offsets),
+        *address_and_size(data),
+        *address_and_size(offsets),
         8 if pa.types.is_large_binary(array.type) else 4,
-        *place_of(valid),
+        *address_and_size(valid),
         array.offset,
         len(array),
-        min(limits.items, _NO_BOUND),
-        min(limits.zero_width, _NO_BOUND),
+        min(limits.items, _NO_LIMIT),
+        min(limits.zero_width, _NO_LIMIT),
         limits.zero_width_per_byte,
-        _NO_BOUND if limits.size is None else min(limits.size, _NO_BOUND),
+        _NO_LIMIT if limits.size is None else min(limits.size, _NO_LIMIT),
         limits.depth,
-        room_for(array),
+        text_limit(array),
     )
-    place = plan.schema.get_field_index("wire")
-    if place >= 0:
-        batch = batch.add_column(place, WIRE, array.cast(pa.binary()))
+    wire_index = plan.schema.get_field_index("wire")
+    if wire_index >= 0:
+        batch = batch.add_column(wire_index, WIRE, array.cast(pa.binary()))
     return batch, odd
 
 
-def place_of(buffer: pa.Buffer | None) -> tuple[int, int]:
-    """Return the address and the size of a buffer, which an array may lack."""
+def address_and_size(buffer: pa.Buffer | None) -> tuple[int, int]:
+    """Return the address and the size of a buffer; zeros if there is none."""
     return (buffer.address, buffer.size) if buffer else (0, 0)
 
 
-#: Reads an array with the kernel, which runs compiled only; None if `_plain` reads them all.
-scanned: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = (
-    None if _column_plan is None else _scanned
+#: Decodes an array with the compiled kernel; None if it is not compiled, so that `_plain` decodes
+#: all rows.
+scan_kernel: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = (
+    None if _column_plan is None else _run_kernel
 )
 
 
-def _with_odd(
+def _fill_odd_rows(
     batch: pa.RecordBatch, array: pa.Array, odd: list[int], plan: Plan, limits: Limits
 ) -> pa.RecordBatch:
-    """Read the rows that the kernel left null: errors, and what it does not know."""
+    """Decode the odd rows, which the kernel left null: errors, and unsupported messages."""
     errors: dict[int, dict[str, Any]] = {}
-    others: dict[int, dict[str, Any]] = {}
-    rows = (row(array[place].as_py(), plan, limits, None) for place in odd)
-    for place, cells in zip(odd, bounded(rows, room_for(array), text_size), strict=True):
-        (errors if "error_code" in cells else others)[place] = cells
-    if others:
-        batch = merged(batch, list(others), batch_of(others.values(), plan))
-    return _with_errors(batch, errors) if errors else batch
+    other_rows: dict[int, dict[str, Any]] = {}
+    rows = (row(array[index].as_py(), plan, limits, None) for index in odd)
+    for index, cells in zip(odd, limit_text_size(rows, text_limit(array), text_size), strict=True):
+        (errors if "error_code" in cells else other_rows)[index] = cells
+    if other_rows:
+        batch = replace_rows(batch, list(other_rows), batch_of(other_rows.values(), plan))
+    return _set_errors(batch, errors) if errors else batch
 
 
-def _with_errors(batch: pa.RecordBatch, errors: dict[int, dict[str, Any]]) -> pa.RecordBatch:
-    """Set the columns of errors of some rows, by row and in order; the others stay as they are."""
-    places = bytearray(batch.num_rows)
-    for place in errors:
-        places[place] = 1
-    buffer = pa.py_buffer(places)
-    has_error = pa.Array.from_buffers(pa.uint8(), len(places), [None, buffer]).cast(pa.bool_())
+def _set_errors(batch: pa.RecordBatch, errors: dict[int, dict[str, Any]]) -> pa.RecordBatch:
+    """Set the error columns of rows; `errors` has the cells by row index, in ascending order."""
+    flags = bytearray(batch.num_rows)
+    for row_index in errors:
+        flags[row_index] = 1
+    buffer = pa.py_buffer(flags)
+    has_error = pa.Array.from_buffers(pa.uint8(), len(flags), [None, buffer]).cast(pa.bool_())
     for field in ERRORS:
         index = batch.schema.get_field_index(field.name)
         if index >= 0:
             cells = pa.array([cells[field.name] for cells in errors.values()], field.type)
-            made = pc.replace_with_mask(batch.column(index), has_error, cells)
-            batch = batch.set_column(index, field, made)
+            replacement = pc.replace_with_mask(batch.column(index), has_error, cells)
+            batch = batch.set_column(index, field, replacement)
     return batch
 
 
-def merged(batch: pa.RecordBatch, places: list[int], others: pa.RecordBatch) -> pa.RecordBatch:
-    """Replace some rows of this batch by those of another one."""
-    return concatenated(replaced(batch, places, others), batch.schema)
+def replace_rows(
+    batch: pa.RecordBatch, indexes: list[int], replacements: pa.RecordBatch
+) -> pa.RecordBatch:
+    """Replace the rows at ascending `indexes` by the rows of `replacements`."""
+    return concatenated(splice_rows(batch, indexes, replacements), batch.schema)
 
 
-def replaced(
-    batch: pa.RecordBatch, places: list[int], others: pa.RecordBatch
+def splice_rows(
+    batch: pa.RecordBatch, indexes: list[int], replacements: pa.RecordBatch
 ) -> list[pa.RecordBatch]:
-    """Return a batch in pieces, with some of its rows replaced by those of another one."""
+    """Like `replace_rows`, but return the result as slices, without copying."""
     pieces: list[pa.RecordBatch] = []
-    begin = 0
-    run = 0  # where a run of adjacent places begins
-    for i, place in enumerate(places):
-        if i + 1 < len(places) and places[i + 1] == place + 1:
+    next_row = 0
+    run_start = 0  # start of a run of adjacent indexes
+    for i, index in enumerate(indexes):
+        if i + 1 < len(indexes) and indexes[i + 1] == index + 1:
             continue
-        first = place - (i - run)
-        pieces += (batch.slice(begin, first - begin), others.slice(run, i + 1 - run))
-        begin = place + 1
-        run = i + 1
-    pieces.append(batch.slice(begin))
+        first = index - (i - run_start)
+        pieces += (
+            batch.slice(next_row, first - next_row),
+            replacements.slice(run_start, i + 1 - run_start),
+        )
+        next_row = index + 1
+        run_start = i + 1
+    pieces.append(batch.slice(next_row))
     return [piece for piece in pieces if piece.num_rows]
 
 
-def _judged(
+def _add_validation(
     array: pa.Array, batch: pa.RecordBatch, plan: Plan, limits: Limits, profile: str
 ) -> pa.RecordBatch:
-    """Validate the rows without an error, if a column of errors is asked for."""
+    """Validate the rows that decoded, if an error column is selected."""
     names = [field.name for field in ERRORS if field.name in plan.schema.names]
     if not names:
         return batch
-    found: dict[int, dict[str, Any]] = {}
+    errors: dict[int, dict[str, Any]] = {}
     is_error = pc.is_valid(batch.column(names[0]))
-    for place in suspects(array, limits, profile):
-        octets = array[place].as_py()
-        if octets is not None and not is_error[place].as_py():
-            cells = judged(octets, limits, profile)
+    for index in suspects(array, limits, profile):
+        message = array[index].as_py()
+        if message is not None and not is_error[index].as_py():
+            cells = validation_cells(message, limits, profile)
             if cells:
-                found[place] = cells
-    return _with_errors(batch, found) if found else batch
+                errors[index] = cells
+    return _set_errors(batch, errors) if errors else batch
 
 
 def suspects(array: pa.Array, limits: Limits, profile: str) -> Sequence[int]:
-    """Return the places of messages that may break a rule of a profile: all that do are among them.
+    """Return the indexes of messages that may violate a rule; all other messages are valid.
 
-    Without the kernel these are all messages: finding out would take as long as validating.
+    Without the kernel, these are all messages, because the test would cost as much as validation.
 
     Args:
-        array: the encoded messages, as one of `binary_chunks`.
-        limits: what decoding one message may cost.
+        array: the encoded messages: one of the results of `binary_chunks`.
+        limits: bounds on the cost of decoding one message.
         profile: the name of a profile of `amqp10msg.validation`.
     """
-    if scanned is None or not _prefilter.can_screen(profile):
+    if scan_kernel is None or not _prefilter.can_screen(profile):
         return range(len(array))
     try:
-        # What the kernel leaves null is not read by `_plain`, which takes long.
-        screen, odd = scanned(array, plan_of(_prefilter.COLUMNS), limits)
+        # Odd rows count as suspects: decoding them with `_plain` would be slow.
+        screened, odd = scan_kernel(array, plan_of(_prefilter.COLUMNS), limits)
     except OverflowError:
         return range(len(array))
-    return sorted({*odd, *_prefilter.suspects(screen, profile)})
+    return sorted({*odd, *_prefilter.suspects(screened, profile)})
 
 
-def octets_in(array: pa.Array) -> Iterator[bytes | None]:
-    """Yield the messages one at a time, so that there is never a copy of all of them."""
+def iterate_messages(array: pa.Array) -> Iterator[bytes | None]:
+    """Yield the messages one at a time, so that they are not all copied."""
     for scalar in array:
         yield scalar.as_py()
 
 
 def batch_of(rows: Iterable[dict[str, Any]], plan: Plan) -> pa.RecordBatch:
-    """Make a batch of rows of cells."""
-    made = list(rows)
-    present = {name for cells in made for name in cells}
+    """Convert rows, each a dict of cells, to a batch."""
+    row_list = list(rows)
+    present = {name for cells in row_list for name in cells}
     arrays = []
     for field in plan.schema:
         if field.type == VARIANT:
-            column = _variants([cells.get(field.name) for cells in made])
+            column = _variant_column([cells.get(field.name) for cells in row_list])
         elif field.name not in present:
-            column = pa.nulls(len(made), field.type)
+            column = pa.nulls(len(row_list), field.type)
         else:
-            column = pa.array([cells.get(field.name) for cells in made], field.type)
+            column = pa.array([cells.get(field.name) for cells in row_list], field.type)
         if isinstance(column, pa.ChunkedArray):
             raise TooMuchError(
-                f"the column {field.name} would exceed 2 GiB: decode fewer messages at once"
+                f"the column {field.name} would exceed 2 GiB: decode fewer messages per call"
             )
         arrays.append(column)
     return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
 
 
-def _variants(cells: list[dict[str, bytes] | None]) -> pa.Array | pa.ChunkedArray:
-    """Return a column of VARIANT, with empty binaries below the rows that are null.
+def _variant_column(cells: list[dict[str, bytes] | None]) -> pa.Array | pa.ChunkedArray:
+    """Return a VARIANT column, with empty members in null rows.
 
-    pyarrow itself would put nulls there, which the type forbids: no cast takes such an array.
+    pyarrow would set null members, which are not nullable, and then fail to cast the array.
     """
     members = [
         pa.array([b"" if cell is None else cell[member.name] for cell in cells], member.type)
@@ -334,7 +347,7 @@ def _variants(cells: list[dict[str, bytes] | None]) -> pa.Array | pa.ChunkedArra
 
 
 def concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Return batches of one schema as one batch."""
+    """Concatenate batches with the same schema."""
     if not batches:
         return pa.RecordBatch.from_pylist([], schema=schema)
     try:
@@ -344,24 +357,24 @@ def concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
         )
     except pa.ArrowInvalid as error:
         raise TooMuchError(
-            f"the columns would exceed 2 GiB: decode fewer at once ({error})"
+            f"the columns would exceed 2 GiB: decode fewer messages per call ({error})"
         ) from None
 
 
 def binary_chunks(array: Any) -> list[pa.Array]:
-    """Return the input of `decode` as arrays of binary or large_binary, uncopied if possible.
+    """Convert input of `decode` to arrays of binary or large_binary, without a copy if possible.
 
     Raises:
-        TypeError: it does not hold bytes.
-        TooMuchError: a dictionary holds few bytes, and many messages are made of them.
+        TypeError: the input does not contain bytes.
+        TooMuchError: expanding a dictionary array would exceed `text_limit`.
     """
-    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [_array_of(array)]
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [_to_array(array)]
     if len(chunks) == 1 and isinstance(chunks[0], pa.ChunkedArray):
         chunks = chunks[0].chunks
-    return [_binary(chunk) for chunk in chunks]
+    return [_to_binary(chunk) for chunk in chunks]
 
 
-def _array_of(array: Any) -> Any:
+def _to_array(array: Any) -> Any:
     if isinstance(array, pa.Array):
         return array
     if hasattr(array, "__arrow_c_array__"):
@@ -374,92 +387,104 @@ def _array_of(array: Any) -> Any:
         raise TypeError(f"expected encoded messages as binary: {error}") from None
 
 
-def _binary(array: pa.Array) -> pa.Array:
-    kind = array.type
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+def _to_binary(array: pa.Array) -> pa.Array:
+    arrow_type = array.type
+    if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
         return array
-    if pa.types.is_fixed_size_binary(kind) or pa.types.is_null(kind):
+    if pa.types.is_fixed_size_binary(arrow_type) or pa.types.is_null(arrow_type):
         return array.cast(pa.binary())
-    if kind == pa.binary_view():
+    if arrow_type == pa.binary_view():
         return array.cast(pa.large_binary())
-    if pa.types.is_dictionary(kind):
-        values = _binary(array.dictionary).cast(pa.large_binary())
-        octets = pc.sum(pc.binary_length(values).take(array.indices)).as_py() or 0
-        if octets > room_for(array):
+    if pa.types.is_dictionary(arrow_type):
+        values = _to_binary(array.dictionary).cast(pa.large_binary())
+        size = pc.sum(pc.binary_length(values).take(array.indices)).as_py() or 0
+        if size > text_limit(array):
             raise TooMuchError(
-                f"the messages of this dictionary have {octets:,} bytes: decode fewer at once"
+                f"the messages of this dictionary array have {size:,} bytes: decode fewer per call"
             )
         return values.take(array.indices)
-    raise TypeError(f"expected encoded messages as binary, not {kind}")
+    raise TypeError(f"expected encoded messages as binary, got {arrow_type}")
 
 
-def formats_of(given: Any, count: int) -> pa.Array:
-    """Return the column of message formats.
+def message_format_column(formats: Any, count: int) -> pa.Array:
+    """Return the column ``message_format`` for `count` messages.
 
     Raises:
-        ValueError: their number is not that of the messages.
+        ValueError: the number of formats differs from `count`.
     """
-    if given is None or isinstance(given, int):
-        return pa.repeat(pa.scalar(given, pa.int64()), count)
-    if isinstance(given, pa.ChunkedArray):
-        given = given.combine_chunks()
-    column = given if isinstance(given, pa.Array) else pa.array(given, pa.int64())
+    if formats is None or isinstance(formats, int):
+        return pa.repeat(pa.scalar(formats, pa.int64()), count)
+    if isinstance(formats, pa.ChunkedArray):
+        formats = formats.combine_chunks()
+    column = formats if isinstance(formats, pa.Array) else pa.array(formats, pa.int64())
     if len(column) != count:
-        raise ValueError(f"there are {count} messages and {len(column)} message formats")
+        raise ValueError(
+            f"message_format must have one item per message, {count}, got {len(column)}"
+        )
     return column.cast(pa.int64())
 
 
-# What a batch may hold.
+# Limits on the size of a decoded batch.
 
-# The text that rows may be written out to: 64 MiB, and 32 times the bytes of the messages. JSON
-# takes up to 17 times the bytes of what has content. An array of 65,536 values without content,
-# which fits a message of 13 bytes, takes 80,000 times: a batch of them would fill any memory.
-_ROOM = 64 << 20
-_TIMES = 32
+# The text of values in a batch, such as JSON, is limited to 64 MiB plus 32 times the size of the
+# messages. JSON is at most 17 times as large as values with content. But an array of 65,536 values
+# without content fits in a message of 13 bytes, and its JSON is 80,000 times as large: a batch of
+# such messages would exhaust the memory.
+_MIN_TEXT_BYTES = 64 << 20
+_TEXT_BYTES_PER_BYTE = 32
 
 
 class TooMuchError(ValueError):
-    """A batch decodes to more than its columns may hold; decode fewer messages at once."""
+    """The columns of a batch would be too large; decode fewer messages per call."""
 
-    __module__ = "amqp10msg.columns"  # where users import it from: tracebacks show it
-
-
-def room_for(*arrays: pa.Array) -> int:
-    """Return how many bytes of text the messages of arrays may be written out to."""
-    return _ROOM + _TIMES * sum(int(array.nbytes) for array in arrays)
+    __module__ = "amqp10msg.columns"  # the public module, for tracebacks
 
 
-def bounded(rows: Iterable[_Made], room: int, size: Callable[[_Made], int]) -> Iterator[_Made]:
-    """Yield rows, or batches of them, while the sizes of their texts add up to `room` at most.
+def text_limit(*arrays: pa.Array) -> int:
+    """Return the limit on the text of decoded messages, in bytes."""
+    return _MIN_TEXT_BYTES + _TEXT_BYTES_PER_BYTE * sum(int(array.nbytes) for array in arrays)
+
+
+def limit_text_size(
+    rows: Iterable[_Result], remaining: int, size: Callable[[_Result], int]
+) -> Iterator[_Result]:
+    """Yield rows, or batches, until the sizes of their texts exceed a total.
+
+    A single row may exceed it.
+
+    Args:
+        rows: the rows or batches.
+        remaining: the limit on the total size, in bytes.
+        size: returns the text size of a row or batch.
 
     Raises:
-        TooMuchError: they add up to more, and there is more than one of them.
+        TooMuchError: the total exceeds the limit.
     """
     for count, cells in enumerate(rows):
-        room -= size(cells)
-        if room < 0 and count:
+        remaining -= size(cells)
+        if remaining < 0 and count:
             raise TooMuchError(
-                "the messages hold so many values without content that their JSON would fill the "
-                "memory: decode fewer messages at once, or set Limits(zero_width=...)"
+                "the messages have so many values without content that their JSON would exhaust "
+                "the memory: decode fewer messages per call, or set Limits(zero_width=...)"
             )
         yield cells
 
 
 def in_pieces(
-    batch: pa.RecordBatch, work: Callable[[pa.RecordBatch], _Made]
-) -> Iterator[tuple[pa.RecordBatch, _Made]]:
-    """Run work on a batch, or on halves and so on if it is too large; yield each with its result.
+    batch: pa.RecordBatch, compute: Callable[[pa.RecordBatch], _Result]
+) -> Iterator[tuple[pa.RecordBatch, _Result]]:
+    """Apply `compute` to a batch, halving it while it is too large; yield (piece, result).
 
     Raises:
-        TooMuchError: a single message is too much.
+        TooMuchError: a single message is too large.
     """
     try:
-        made = work(batch)
+        result = compute(batch)
     except TooMuchError:
         if batch.num_rows < 2:
             raise
         middle = batch.num_rows // 2
-        yield from in_pieces(batch.slice(0, middle), work)
-        yield from in_pieces(batch.slice(middle), work)
+        yield from in_pieces(batch.slice(0, middle), compute)
+        yield from in_pieces(batch.slice(middle), compute)
     else:
-        yield batch, made
+        yield batch, result

@@ -1,4 +1,4 @@
-"""Columns that say nothing on their own: they must agree with the columns that a row is made of."""
+"""Check columns that repeat other columns of a row: both must agree."""
 
 from __future__ import annotations
 
@@ -12,89 +12,98 @@ from amqp10msg.columns._decode import decode
 from amqp10msg.columns._schema import DERIVED, SCHEMA
 from amqp10msg.wire.errors import EncodeError
 
-# Columns that a message is not made of, but that show something of it.
-_SHOWN = ("body_sections", *(field.name for field in DERIVED if field.name.startswith("body_")))
+# Columns that are not written to messages, but repeat part of them.
+_REPEATED_COLUMNS = (
+    "body_sections",
+    *(field.name for field in DERIVED if field.name.startswith("body_")),
+)
 _IDENTIFIERS = tuple(name[:-5] for name in SCHEMA.names if name.endswith("_id_type"))
-_MOMENTS = tuple(name[:-3] for name in SCHEMA.names if name.endswith("_ms"))
+_TIMES = tuple(name[:-3] for name in SCHEMA.names if name.endswith("_ms"))
 
 
-def check_partners(part: pa.RecordBatch, first_row: int) -> None:
-    """Refuse rows of which a column would be dropped because of its partner.
+def check_companions(part: pa.RecordBatch, first_row: int) -> None:
+    """Reject rows in which a column would be ignored because of its companion column.
 
     Raises:
-        EncodeError: an identifier's type has no identifier, or the two columns of a moment
-            differ.
+        EncodeError: the type of an identifier is set without the identifier, or the two columns
+            of a time differ.
     """
     names = set(part.schema.names)
     for name in _IDENTIFIERS:
         if f"{name}_type" not in names:
             continue
-        lost = pc.is_valid(part.column(f"{name}_type"))
+        is_bad = pc.is_valid(part.column(f"{name}_type"))
         if name in names:
-            lost = pc.and_(lost, pc.is_null(part.column(name)))
-        _refuse(lost, first_row, f"{name}_type", f"there is a type, and {name} is null")
-    for name in _MOMENTS:
+            is_bad = pc.and_(is_bad, pc.is_null(part.column(name)))
+        _reject_first(is_bad, first_row, f"{name}_type", f"the type is set, but {name} is null")
+    for name in _TIMES:
         if {name, f"{name}_ms"} <= names:
             milliseconds = pc.divide(part.column(name).cast(pa.int64()), 1000)
             differ = pc.not_equal(milliseconds, part.column(f"{name}_ms"))
-            said = f"{name} is another moment: make one of them null"
-            _refuse(pc.fill_null(differ, False), first_row, f"{name}_ms", said)
+            problem = f"{name} is a different time: set one of the columns to null"
+            _reject_first(pc.fill_null(differ, False), first_row, f"{name}_ms", problem)
 
 
-def check_shown(part: pa.RecordBatch, messages: Sequence[pa.Array], first_row: int) -> None:
-    """Refuse rows whose message does not show what a column of the row shows.
+def check_repeated(part: pa.RecordBatch, messages: Sequence[pa.Array], first_row: int) -> None:
+    """Reject rows with a repeated column, such as ``body_text``, that differs from the message.
 
     Args:
         part: the rows.
-        messages: the messages made of them, in pieces.
-        first_row: what errors call the first row.
+        messages: the encoded messages of the rows, in chunks.
+        first_row: the number of the first row, for errors.
 
     Raises:
-        EncodeError: such as ``body_text`` without the body that it is the text of.
+        EncodeError: a column differs, such as a ``body_text`` without a ``body``.
     """
     suspects = [
-        name for name in _SHOWN if name in part.schema.names and not _is_plain_to_see(part, name)
+        name
+        for name in _REPEATED_COLUMNS
+        if name in part.schema.names and not _agrees_with_body(part, name)
     ]
     if not suspects:
         return
-    made = decode(pa.chunked_array(list(messages), pa.binary()), suspects)
+    decoded = decode(pa.chunked_array(list(messages), pa.binary()), suspects)
     for name in suspects:
-        cells = zip(part.column(name).to_pylist(), made.column(name).to_pylist(), strict=True)
-        lost = pa.array([cell is not None and cell != back for cell, back in cells], pa.bool_())
-        said = f"the other columns of the row make a message without this {name}"
+        cells = zip(part.column(name).to_pylist(), decoded.column(name).to_pylist(), strict=True)
+        is_bad = pa.array(
+            [cell is not None and cell != actual for cell, actual in cells], pa.bool_()
+        )
+        problem = f"the other columns of the row encode to a message with another {name}"
         hint = "add body_lengths" if name == "body_sections" else "add body, or body_json"
-        _refuse(lost, first_row, name, f"{said}: {hint} and body_kind, or drop the column")
+        _reject_first(
+            is_bad, first_row, name, f"{problem}: {hint} and body_kind, or drop the column"
+        )
 
 
-def _is_plain_to_see(part: pa.RecordBatch, name: str) -> bool:
-    """Whether the columns of the body themselves show that a column agrees with them."""
+def _agrees_with_body(part: pa.RecordBatch, name: str) -> bool:
+    """Return True if the body columns prove, without decoding, that a column agrees."""
     column = part.column(name)
     if column.null_count == len(column):
         return True
-    there = {
+    columns = {
         field: part.column(field)
         for field in ("body", "body_lengths", "body_kind")
         if field in part.schema.names
     }
     agrees: Any = pa.scalar(False)
-    if name == "body_text" and "body" in there:
-        agrees = pc.equal(column.cast(pa.binary()), there["body"])
+    if name == "body_text" and "body" in columns:
+        agrees = pc.equal(column.cast(pa.binary()), columns["body"])
     elif name == "body_sections":
         counts = []
-        if "body_lengths" in there:
-            counts.append(pc.list_value_length(there["body_lengths"]))
-        if "body" in there:
-            counts.append(pc.if_else(pc.is_valid(there["body"]), 1, pa.scalar(None, pa.int32())))
-        if "body_kind" in there:
-            is_value = pc.equal(there["body_kind"], "amqp-value")
+        if "body_lengths" in columns:
+            counts.append(pc.list_value_length(columns["body_lengths"]))
+        if "body" in columns:
+            counts.append(pc.if_else(pc.is_valid(columns["body"]), 1, pa.scalar(None, pa.int32())))
+        if "body_kind" in columns:
+            is_value = pc.equal(columns["body_kind"], "amqp-value")
             counts.append(pc.if_else(is_value, 1, pa.scalar(None, pa.int32())))
         if counts:
             agrees = pc.equal(column, pc.coalesce(*counts))
-    shown = pc.or_(pc.is_null(column), pc.fill_null(agrees, False))
-    return bool(pc.all(shown).as_py())
+    agrees_or_null = pc.or_(pc.is_null(column), pc.fill_null(agrees, False))
+    return bool(pc.all(agrees_or_null).as_py())
 
 
-def _refuse(lost: pa.Array, first_row: int, name: str, said: str) -> None:
-    place = pc.index(lost, True).as_py()
-    if place >= 0:
-        raise EncodeError(said, f"row {first_row + place}: {name}")
+def _reject_first(is_bad: pa.Array, first_row: int, name: str, problem: str) -> None:
+    index = pc.index(is_bad, True).as_py()
+    if index >= 0:
+        raise EncodeError(problem, f"row {first_row + index}: {name}")

@@ -1,4 +1,4 @@
-"""A batch of columns as the kernel of `encode` takes them, and the messages that it writes."""
+"""Pass columns to the kernel of `encode`, and collect the messages that it writes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Any
 
 import pyarrow as pa
 
-# Where it is not compiled, this raises ModuleNotFoundError; `from` would raise ImportError.
+# If the kernel is not compiled, `import a.b` raises ModuleNotFoundError; `from a import b` would
+# raise ImportError.
 import amqp10msg.columns._kernel.write as write  # noqa: PLR0402  (see above)
-from amqp10msg.columns._decode import place_of
-from amqp10msg.columns._schema import COMPOSITES, MAPS, ways_of
+from amqp10msg.columns._decode import address_and_size
+from amqp10msg.columns._schema import COMPOSITES, MAPS, field_modes
 from amqp10msg.composite import rows
 from amqp10msg.message.templates import Template
 from amqp10msg.sections import BODY_KINDS, KINDS
 from amqp10msg.wire.kernel import Step, codes
 
-_KINDS = {kind.attribute: kind for kind in KINDS if kind.attribute != "body"}
-_CELLS = {
+_SECTION_KINDS = {kind.attribute: kind for kind in KINDS if kind.attribute != "body"}
+_CELL_TYPES = {
     pa.bool_(): write.BOOL,
     pa.int16(): write.INT16,
     pa.int64(): write.INT64,
@@ -28,33 +29,34 @@ _CELLS = {
     pa.string(): write.TEXT,
     pa.binary(): write.TEXT,
 }
-_WAYS = ways_of(write)
-# Of the struct of a value, as the kernel takes them.
+_FIELD_MODES = field_modes(write)
+# Members of the struct of a value, in the order of the kernel.
 _MEMBERS = ("key_type", "type", "s", "l", "d", "b", "u")
-# Room at first, for the rows that say how much the others want; and the most that Arrow holds.
-_FIRST_ROOM = 1 << 16
-_MOST_ROOM = 2**31 - 1
+# The initial size of the output buffer, from whose rows the final size is estimated, and the size
+# limit of an Arrow binary array; in bytes.
+_INITIAL_BYTES = 1 << 16
+_MAX_BYTES = 2**31 - 1
 
 
-def written(batch: pa.RecordBatch) -> tuple[pa.Array, list[int]]:
-    """Write the messages of a batch; return them and the odd rows, which are empty there.
+def encode_columns(batch: pa.RecordBatch) -> tuple[pa.Array, list[int]]:
+    """Encode a batch; return the messages and the indexes of odd rows, which are left empty.
 
     Args:
-        batch: columns of the types of `SCHEMA`.
+        batch: message columns with the types of `SCHEMA`.
 
     Raises:
-        OverflowError: the messages exceed what an array of binary holds.
-        ValueError: a column is not valid.
+        OverflowError: the messages exceed the size of an Arrow binary array.
+        ValueError: an Arrow column is malformed.
     """
-    return _messages(_writer(batch), batch.num_rows)
+    return _write_messages(_make_writer(batch), batch.num_rows)
 
 
-def _messages(writer: write.Rows, count: int) -> tuple[pa.Array, list[int]]:
-    """Write so many rows, in as much room as they take."""
+def _write_messages(writer: write.Rows, count: int) -> tuple[pa.Array, list[int]]:
+    """Write `count` rows, growing the output buffer as needed."""
     ends = pa.allocate_buffer(4 * (count + 1))
     memoryview(ends).cast("B")[:4] = bytes(4)
     odd = pa.allocate_buffer(count)
-    data = pa.allocate_buffer(_FIRST_ROOM)
+    data = pa.allocate_buffer(_INITIAL_BYTES)
     done = size = 0
     while True:
         done, size = writer.write(
@@ -62,50 +64,52 @@ def _messages(writer: write.Rows, count: int) -> tuple[pa.Array, list[int]]:
         )
         if done == count:
             break
-        data = _more_room(data, size, done, count)
+        data = _grow_buffer(data, size, done, count)
     messages = pa.Array.from_buffers(pa.binary(), count, [None, ends, data.slice(0, size)])
-    return messages, list(_places(odd.to_pybytes()))
+    return messages, list(_odd_indexes(odd.to_pybytes()))
 
 
-def filled(batch: pa.RecordBatch, template: Template) -> tuple[pa.Array, list[int]] | None:
-    """Write the messages of a template; return them and the odd rows, as `written`.
+def encode_template(batch: pa.RecordBatch, template: Template) -> tuple[pa.Array, list[int]] | None:
+    """Encode a batch with a template, like `encode_columns`.
 
     Args:
         batch: the columns of the values, in the order of the template's paths.
         template: the template.
 
     Returns:
-        None where a value has no way to be written from its column.
+        None if the kernel cannot encode a value from the type of its column.
 
     Raises:
-        OverflowError, ValueError: as `written`.
+        OverflowError, ValueError: as for `encode_columns`.
     """
     steps = []
-    kept = []  # the arrays whose buffers are read
+    arrays = []  # keeps the buffers alive while the kernel reads them
     for step in template.steps:
-        does = _STEPS.get(step.way)
-        if does is None:
+        kernel_step = _KERNEL_STEPS.get(step.way)
+        if kernel_step is None:
             return None
-        way, code, index = write.BOOLEAN_WAY, 0x40, 0
-        given = None
+        mode, code, index = write.BOOLEAN_WAY, 0x40, 0
+        buffers = None
         if step.source >= 0:
-            cells = _cells_of(step, batch.column(step.source))
+            cells = _step_column(step, batch.column(step.source))
             if cells is None:
                 return None
-            way, code, array = cells
-            kept.append(array)
-            given = _column(array)
-            index = BODY_KINDS[0].code if does == write.BODY_STEP else step.index
+            mode, code, array = cells
+            arrays.append(array)
+            buffers = _column_buffers(array)
+            index = BODY_KINDS[0].code if kernel_step == write.BODY_STEP else step.index
         else:
             index = step.index
-        stop = step.stop if does == write.FIELDS_STEP else step.index + 1
-        steps.append((does, step.octets or b"", index, stop, step.default, way, code, given))
-    made = _messages(write.Filler(batch.num_rows, steps), batch.num_rows)
-    del kept
-    return made
+        stop = step.stop if kernel_step == write.FIELDS_STEP else step.index + 1
+        steps.append(
+            (kernel_step, step.octets or b"", index, stop, step.default, mode, code, buffers)
+        )
+    messages = _write_messages(write.Filler(batch.num_rows, steps), batch.num_rows)
+    del arrays
+    return messages
 
 
-_STEPS = {
+_KERNEL_STEPS = {
     codes.STEP_COPY: write.COPY_STEP,
     codes.STEP_OPEN: write.OPEN_STEP,
     codes.STEP_LIST: write.LIST_STEP,
@@ -118,8 +122,8 @@ _STEPS = {
     codes.STEP_DATA: write.DATA_STEP,
     codes.STEP_BODY: write.BODY_STEP,
 }
-# By the number of a type: its format code, of several the widest with a short head.
-_CODES = {
+# Type number: format code; if there are several, the one with the widest content and a 1-byte size.
+_FORMAT_CODES = {
     **{kind: code for kind, code in enumerate(codes.WIDE_CODES) if code},
     codes.KIND_BOOLEAN: 0x56,
     codes.KIND_DOUBLE: 0x82,
@@ -128,14 +132,15 @@ _CODES = {
     codes.KIND_SYMBOL: 0xA3,
     codes.KIND_BINARY: 0xA0,
 }
-_TEXTS = (codes.KIND_STRING, codes.KIND_SYMBOL, codes.KIND_ADDRESS)
-_REALS = (codes.KIND_DOUBLE, codes.KIND_FLOAT)
+_STRING_KINDS = (codes.KIND_STRING, codes.KIND_SYMBOL, codes.KIND_ADDRESS)
+_FLOAT_KINDS = (codes.KIND_DOUBLE, codes.KIND_FLOAT)
 
 
-def _cells_of(step: Step, array: pa.Array) -> tuple[int, int, pa.Array] | None:
-    """Return how a column is written, as which format code, and its cells; None if it is not.
+def _step_column(step: Step, array: pa.Array) -> tuple[int, int, pa.Array] | None:
+    """Return (mode, format code, cells) for the column of a step.
 
-    What a value of Python is written as, its column is, too: `Template.encode` writes the others.
+    The result must equal that of `Template.encode` for each Python value. None if the kernel cannot
+    write the column, so that `Template.encode` does.
     """
     type_ = array.type
     kind = codes.KIND_BINARY if step.way == codes.STEP_DATA else step.kind
@@ -143,103 +148,107 @@ def _cells_of(step: Step, array: pa.Array) -> tuple[int, int, pa.Array] | None:
         return write.BOOLEAN_WAY, 0x56, None
     is_any = kind == 0
     if is_any or kind == codes.KIND_MESSAGE_ID:
-        kind = _kind_of(type_, kind)
+        kind = _column_kind(type_, kind)
     if step.way == codes.STEP_BODY and kind != codes.KIND_BINARY:
         return None
     if pa.types.is_boolean(type_) and kind == codes.KIND_BOOLEAN:
         return write.BOOLEAN_WAY, 0x56, array
     if pa.types.is_integer(type_) and codes.WIDTHS[kind]:
         if kind == codes.KIND_ULONG:
-            return _cast(write.ULONG_WAY, kind, array, pa.uint64())
-        return _cast(write.WHOLE_WAY, kind, array, pa.int64())
+            return _cast_cells(write.ULONG_WAY, kind, array, pa.uint64())
+        return _cast_cells(write.WHOLE_WAY, kind, array, pa.int64())
     if pa.types.is_timestamp(type_) and kind == codes.KIND_TIMESTAMP:
         if type_.tz is None:
             return None
-        cells = _cast(write.WHOLE_WAY, kind, array, pa.timestamp("ms", type_.tz))
-        return cells and _cast(write.WHOLE_WAY, kind, cells[2], pa.int64())
-    if pa.types.is_floating(type_) and kind in _REALS:
-        way = write.FLOAT_WAY if kind == codes.KIND_FLOAT else write.DOUBLE_WAY
-        return _cast(way, kind, array, pa.float64())
-    if (pa.types.is_string(type_) or pa.types.is_large_string(type_)) and kind in _TEXTS:
-        own = codes.KIND_STRING if kind == codes.KIND_ADDRESS else kind
-        return _cast(write.TEXT_WAY, own, array, pa.string())
+        column = _cast_cells(write.WHOLE_WAY, kind, array, pa.timestamp("ms", type_.tz))
+        return column and _cast_cells(write.WHOLE_WAY, kind, column[2], pa.int64())
+    if pa.types.is_floating(type_) and kind in _FLOAT_KINDS:
+        mode = write.FLOAT_WAY if kind == codes.KIND_FLOAT else write.DOUBLE_WAY
+        return _cast_cells(mode, kind, array, pa.float64())
+    if (pa.types.is_string(type_) or pa.types.is_large_string(type_)) and kind in _STRING_KINDS:
+        string_kind = codes.KIND_STRING if kind == codes.KIND_ADDRESS else kind
+        return _cast_cells(write.TEXT_WAY, string_kind, array, pa.string())
     if (pa.types.is_binary(type_) or pa.types.is_large_binary(type_)) and kind == codes.KIND_BINARY:
-        return _cast(write.TEXT_WAY, kind, array, pa.binary())
+        return _cast_cells(write.TEXT_WAY, kind, array, pa.binary())
     return None
 
 
-def _kind_of(type_: pa.DataType, wanted: int) -> int:
-    """Return the number of the type that the values of a column have in Python; 0 for others."""
+def _column_kind(type_: pa.DataType, target_kind: int) -> int:
+    """Return the type number for the Python values of a column; 0 if it is not supported."""
     if pa.types.is_string(type_) or pa.types.is_large_string(type_):
         return codes.KIND_STRING
     if pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
         return codes.KIND_BINARY
     if pa.types.is_integer(type_):
-        # A message-id that is a number is a ulong.
-        return codes.KIND_ULONG if wanted == codes.KIND_MESSAGE_ID else codes.KIND_LONG
-    if wanted == codes.KIND_MESSAGE_ID:
+        # Integers as message-ids are ulongs.
+        return codes.KIND_ULONG if target_kind == codes.KIND_MESSAGE_ID else codes.KIND_LONG
+    if target_kind == codes.KIND_MESSAGE_ID:
         return 0
     if pa.types.is_boolean(type_):
         return codes.KIND_BOOLEAN
     return codes.KIND_DOUBLE if pa.types.is_floating(type_) else 0
 
 
-def _cast(
-    way: int, kind: int, array: pa.Array, wanted: pa.DataType
+def _cast_cells(
+    mode: int, kind: int, array: pa.Array, target: pa.DataType
 ) -> tuple[int, int, pa.Array] | None:
     try:
-        return way, _CODES[kind], array if array.type == wanted else array.cast(wanted)
+        return mode, _FORMAT_CODES[kind], array if array.type == target else array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None  # there are some of its values that do not fit
+        return None  # a value does not fit in the type
 
 
-def _more_room(data: pa.Buffer, size: int, done: int, count: int) -> pa.Buffer:
-    """Return the bytes in more room, as if the other rows were like those that are done."""
-    if data.size == _MOST_ROOM:
-        raise OverflowError("the messages exceed 2 GiB")
-    foreseen = int(1.05 * size / done * count) + _FIRST_ROOM if done else 0
-    room = min(max(foreseen, 3 * data.size // 2), _MOST_ROOM)
-    made = pa.allocate_buffer(room)
-    memoryview(made).cast("B")[:size] = memoryview(data).cast("B")[:size]
-    return made
+def _grow_buffer(data: pa.Buffer, size: int, done: int, count: int) -> pa.Buffer:
+    """Copy the output to a larger buffer, sized for rows like those written so far."""
+    if data.size == _MAX_BYTES:
+        raise OverflowError("the messages would exceed 2 GiB")
+    estimate = int(1.05 * size / done * count) + _INITIAL_BYTES if done else 0
+    new_size = min(max(estimate, 3 * data.size // 2), _MAX_BYTES)
+    new_buffer = pa.allocate_buffer(new_size)
+    memoryview(new_buffer).cast("B")[:size] = memoryview(data).cast("B")[:size]
+    return new_buffer
 
 
-def _places(odd: bytes) -> Iterator[int]:
-    place = odd.find(1)
-    while place >= 0:
-        yield place
-        place = odd.find(1, place + 1)
+def _odd_indexes(odd: bytes) -> Iterator[int]:
+    index = odd.find(1)
+    while index >= 0:
+        yield index
+        index = odd.find(1, index + 1)
 
 
-def _writer(batch: pa.RecordBatch) -> write.Writer:
-    there = {
+def _make_writer(batch: pa.RecordBatch) -> write.Writer:
+    present = {
         name: column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
         if column.null_count < len(column)
     }
 
     def column(name: str) -> write.Column:
-        return _column(there.get(name))
+        return _column_buffers(present.get(name))
 
     def fields(name: str) -> tuple[int, list[Any]]:
-        made = []
-        for place, field in enumerate(rows(COMPOSITES[name])):
+        columns = []
+        for index, field in enumerate(rows(COMPOSITES[name])):
             second = column(f"{field.name}_type") or column(f"{field.name}_ms")
             first = column(field.name)
             if first or second:
-                made.append((_WAYS[field.name], place, field.default, first, second))
-        return _KINDS[name].code, made
+                columns.append((_FIELD_MODES[field.name], index, field.default, first, second))
+        return _SECTION_KINDS[name].code, columns
 
     return write.Writer(
         batch.num_rows,
         header=fields("header"),
         properties=fields("properties"),
         maps=[
-            (_KINDS[name].code, name == "application_properties", *_map(there.get(name)))
+            (
+                _SECTION_KINDS[name].code,
+                name == "application_properties",
+                *_map_buffers(present.get(name)),
+            )
             for name in MAPS
         ],
         has_properties=column("has_properties"),
-        lengths=_lengths(there.get("body_lengths")),
+        lengths=_lengths_buffers(present.get("body_lengths")),
         body=(
             BODY_KINDS[0].code,
             [kind.name.encode() for kind in BODY_KINDS],
@@ -250,40 +259,55 @@ def _writer(batch: pa.RecordBatch) -> write.Writer:
     )
 
 
-def _column(array: Any) -> write.Column:
-    """Return the kind of a column, its first cell and its buffers; None for one of nulls."""
+def _column_buffers(array: Any) -> write.Column:
+    """Return (cell type, offset, buffers) of a column; None if all cells are null."""
     if array is None or array.null_count == len(array):
         return None
     _, cells, data = (*array.buffers(), None)[:3]
-    return (_CELLS[array.type], array.offset, *_there(array), *place_of(cells), *place_of(data))
+    return (
+        _CELL_TYPES[array.type],
+        array.offset,
+        *_validity(array),
+        *address_and_size(cells),
+        *address_and_size(data),
+    )
 
 
-def _there(array: Any) -> tuple[int, int]:
-    """Return where it says which rows are there; zeros if all are."""
-    return place_of(array.buffers()[0] if array.null_count else None)
+def _validity(array: Any) -> tuple[int, int]:
+    """Return the address and size of the validity buffer; zeros without nulls."""
+    return address_and_size(array.buffers()[0] if array.null_count else None)
 
 
-def _lengths(array: Any) -> tuple[write.Column, write.Column, int]:
-    """Return the rows of lists of lengths, the lengths, and how many of these there are."""
+def _lengths_buffers(array: Any) -> tuple[write.Column, write.Column, int]:
+    """Return the list buffers, the buffers of the lengths, and the number of lengths."""
     if array is None:
         return None, None, 0
-    return _list(array), _column(array.values), len(array.values)
+    return _list_buffers(array), _column_buffers(array.values), len(array.values)
 
 
-def _list(array: Any) -> write.Column:
-    """Return the rows of lists or maps."""
-    return (write.LIST, array.offset, *_there(array), *place_of(array.buffers()[1]), 0, 0)
+def _list_buffers(array: Any) -> write.Column:
+    """Return (cell type, offset, buffers) of an array of lists or maps."""
+    return (
+        write.LIST,
+        array.offset,
+        *_validity(array),
+        *address_and_size(array.buffers()[1]),
+        0,
+        0,
+    )
 
 
-def _map(array: Any) -> tuple[write.Column, list[write.Column], int]:
-    """Return a map section's rows, the columns of its entries, and how many entries there are."""
+def _map_buffers(array: Any) -> tuple[write.Column, list[write.Column], int]:
+    """Return the map buffers, the buffers of its entries, and the number of entries."""
     if array is None:
         return None, [None] * (2 + len(_MEMBERS)), 0
     keys, items = array.keys, array.items
     valid = items.buffers()[0] if items.null_count else None
-    # Of the structs only whether they are there.
+    # Of the structs, only the validity is needed.
     structs = (
-        (write.BOOL, items.offset, *place_of(valid), *place_of(valid), 0, 0) if valid else None
+        (write.BOOL, items.offset, *address_and_size(valid), *address_and_size(valid), 0, 0)
+        if valid
+        else None
     )
-    members = [_column(items.field(name)) for name in _MEMBERS]
-    return _list(array), [structs, _column(keys), *members], len(items)
+    members = [_column_buffers(items.field(name)) for name in _MEMBERS]
+    return _list_buffers(array), [structs, _column_buffers(keys), *members], len(items)

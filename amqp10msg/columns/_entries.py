@@ -1,4 +1,4 @@
-"""Columns that each show one entry of a map section, put back into the column of the section."""
+"""Merge columns with single entries of a map section back into the column of the section."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from amqp10msg.columns._picks import ENTRY, SQL_TYPES, VALUE, Pick, pick_of
 from amqp10msg.columns._schema import MAPS, SCHEMA
 from amqp10msg.wire.errors import EncodeError
 
-# By Arrow type: the AMQP type of its values, and the member of `VALUE` that holds them.
-_PLAIN = {
+# Arrow type: (AMQP type of the values, member of `VALUE` that holds them).
+_AMQP_TYPES = {
     pa.string(): ("string", "s"),
     pa.large_string(): ("string", "s"),
     pa.string_view(): ("string", "s"),
@@ -36,13 +36,13 @@ _PLAIN = {
 
 
 def value_structs(array: pa.Array, *, amqp_nulls: bool = False) -> pa.StructArray:
-    """Return plain values as the structs of a map section (`VALUE`), of the closest AMQP type.
+    """Convert plain values to structs of a map section (`VALUE`), with the closest AMQP type.
 
     An int64 becomes a long, a timestamp an AMQP timestamp, and so on.
 
     Args:
         array: strings, binaries, booleans, numbers or timestamps; structs are returned unchanged.
-        amqp_nulls: whether a null becomes AMQP's null value instead of a null struct.
+        amqp_nulls: True to convert a null to an AMQP null, False to a null struct.
 
     Raises:
         TypeError: no AMQP type corresponds to the array's type.
@@ -53,8 +53,8 @@ def value_structs(array: pa.Array, *, amqp_nulls: bool = False) -> pa.StructArra
     if pa.types.is_timestamp(array.type):
         name, member = "timestamp", "l"
         array = array.cast(pa.timestamp("ms", array.type.tz)).cast(pa.int64())
-    elif array.type in _PLAIN:
-        name, member = _PLAIN[array.type]
+    elif array.type in _AMQP_TYPES:
+        name, member = _AMQP_TYPES[array.type]
     else:
         raise TypeError(f"no AMQP type corresponds to {array.type}")
     valid = array.is_valid()
@@ -68,18 +68,18 @@ def value_structs(array: pa.Array, *, amqp_nulls: bool = False) -> pa.StructArra
     )
 
 
-def entry_of(field: pa.Field) -> Pick | None:
-    """Return the entry that a column shows; None if it shows something else.
+def entry_pick(field: pa.Field) -> Pick | None:
+    """Return the entry that a column contains, or None.
 
-    A plain column, such as ``tenant``, says in its metadata which entry `decode` took it from. That
-    counts as long as the column keeps its name.
+    The metadata of a plain column, such as ``tenant``, has the entry that `decode` read it from. It
+    is ignored if the column was renamed.
 
     Raises:
         ValueError: the name begins with a map section, but is not the name of an entry column.
     """
-    kept = (field.metadata or {}).get(ENTRY)
-    if kept is not None:
-        pick = pick_of(kept.decode(), MAPS)
+    stored_name = (field.metadata or {}).get(ENTRY)
+    if stored_name is not None:
+        pick = pick_of(stored_name.decode(), MAPS)
         if pick is not None and pick.name == field.name:
             return pick
     return pick_of(field.name, MAPS)
@@ -92,31 +92,33 @@ def fold_entries(
 
     Args:
         batch: the rows.
-        entries: by the name of a column of `batch`, the entry that it shows.
-        first_row: what errors call the first row.
+        entries: the entry of each entry column, by the column's name.
+        first_row: the number of the first row, for errors.
 
     Raises:
-        EncodeError: two columns show different values of one entry.
+        EncodeError: two columns have different values for the same entry.
         TypeError: a column has a type that no AMQP type corresponds to.
     """
     if not entries:
         return batch
     arrays = {name: batch.column(name) for name in batch.schema.names if name not in entries}
     for section in MAPS:
-        # Structs are exact: plain columns are compared with them, and only fill gaps.
-        own = sorted(
+        # Structs are exact, so they go first: plain columns only fill gaps, and must agree.
+        section_columns = sorted(
             ((name, pick) for name, pick in entries.items() if pick.section == section),
             key=lambda item: batch.schema.field(item[0]).type != VALUE,
         )
-        if not own:
+        if not section_columns:
             continue
-        whole = arrays.get(section)
-        maps = [None] * batch.num_rows if whole is None else whole.to_pylist()
-        rows: list[dict[str, Any] | None] = [None if one is None else dict(one) for one in maps]
-        for place, (row, pairs) in enumerate(zip(rows, maps, strict=True)):
+        section_column = arrays.get(section)
+        maps = [None] * batch.num_rows if section_column is None else section_column.to_pylist()
+        rows: list[dict[str, Any] | None] = [
+            None if content is None else dict(content) for content in maps
+        ]
+        for index, (row, pairs) in enumerate(zip(rows, maps, strict=True)):
             if row is not None and len(row) < len(pairs or ()):
-                raise EncodeError("duplicate map key", f"row {first_row + place}: {section}")
-        for name, pick in own:
+                raise EncodeError("duplicate map key", f"row {first_row + index}: {section}")
+        for name, pick in section_columns:
             _add_entry(rows, name, pick, batch.column(name), first_row)
         folded = [None if row is None else list(row.items()) for row in rows]
         arrays[section] = pa.array(folded, SCHEMA.field(section).type)
@@ -127,32 +129,32 @@ def _add_entry(
     rows: list[dict[str, Any] | None], name: str, pick: Pick, array: pa.Array, first_row: int
 ) -> None:
     """Add the cells of one entry column to the rows of its section, in place."""
-    structs, shown = _structs_of(name, pick, array), array
-    known = pa.array([None if row is None else row.get(pick.key) for row in rows], VALUE)
+    structs, new_values = _to_structs(name, pick, array), array
+    existing = pa.array([None if row is None else row.get(pick.key) for row in rows], VALUE)
     if array.type == VALUE:
-        known_shown = known
+        existing_values = existing
     else:
-        # A plain column shows what `decode` would show of the value that is already there.
-        kind = pick.type or next((n for n, t in SQL_TYPES.items() if t == array.type), None)
-        plain = Pick(pick.section, pick.key, kind, name)
-        known_shown = known if kind is None else plain.plain(known)
-        shown = structs if kind is None else array
-    given, before = _cells(shown), _cells(known_shown)
-    for place, (row, cell) in enumerate(zip(rows, structs.to_pylist(), strict=True)):
+        # Compare with the plain value that `decode` would return for the existing value.
+        sql_type = pick.type or next((n for n, t in SQL_TYPES.items() if t == array.type), None)
+        plain = Pick(pick.section, pick.key, sql_type, name)
+        existing_values = existing if sql_type is None else plain.plain(existing)
+        new_values = structs if sql_type is None else array
+    new_cells, existing_cells = _cells(new_values), _cells(existing_values)
+    for index, (row, cell) in enumerate(zip(rows, structs.to_pylist(), strict=True)):
         if cell is None:
             continue
         if row is not None and pick.key in row:
-            if not _same(given[place], before[place]):
+            if not _is_equal(new_cells[index], existing_cells[index]):
                 raise EncodeError(
                     f"the value differs from that of another column of {pick.struct_name}: "
                     "drop one of them",
-                    f"row {first_row + place}: {name}",
+                    f"row {first_row + index}: {name}",
                 )
             continue
-        rows[place] = {**(row or {}), pick.key: cell}
+        rows[index] = {**(row or {}), pick.key: cell}
 
 
-def _structs_of(name: str, pick: Pick, array: pa.Array) -> pa.StructArray:
+def _to_structs(name: str, pick: Pick, array: pa.Array) -> pa.StructArray:
     try:
         if pick.type is not None:
             array = array.cast(SQL_TYPES[pick.type])
@@ -160,20 +162,20 @@ def _structs_of(name: str, pick: Pick, array: pa.Array) -> pa.StructArray:
     except pa.ArrowInvalid as error:
         raise EncodeError(str(error), name) from None
     except (TypeError, pa.ArrowNotImplementedError) as error:
-        wanted = pick.type or "struct as `decode` returns it, or plain values"
-        raise TypeError(f"the column {name} must be {wanted}: {error}") from None
+        expected = pick.type or "struct as `decode` returns it, or plain values"
+        raise TypeError(f"the column {name} must be {expected}: {error}") from None
 
 
 def _cells(array: pa.Array) -> list[Any]:
-    """Return the cells of a column; moments as numbers, which hold more of them than datetime."""
+    """Return the cells of a column; timestamps as integers: datetime has a smaller range."""
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.int64())
     cells: list[Any] = array.to_pylist()
     return cells
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two cells are equal; a NaN equals a NaN."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return all(_same(one[name], other[name]) for name in one)
-    return bool(one == other or (one != one and other != other))  # noqa: PLR0124  (a NaN)
+def _is_equal(first: Any, second: Any) -> bool:
+    """Return True if two cells are equal; NaN equals NaN."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        return all(_is_equal(first[name], second[name]) for name in first)
+    return bool(first == second or (first != first and second != second))  # noqa: PLR0124  (a NaN)

@@ -1,4 +1,4 @@
-"""What the kernel needs to know of a plan."""
+"""Convert the plan of a projection for the kernel."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
-# Where it is not compiled, this raises ModuleNotFoundError; `from` would raise ImportError.
+# If the kernel is not compiled, `import a.b` raises ModuleNotFoundError; `from a import b` would
+# raise ImportError.
 import amqp10msg.columns._kernel.scan as scan  # noqa: PLR0402  (see above)
-from amqp10msg.columns._schema import COMPOSITES, LENGTHS, MAPS, VARIANT, WIRE, Plan, ways_of
+from amqp10msg.columns._schema import COMPOSITES, LENGTHS, MAPS, VARIANT, WIRE, Plan, field_modes
 from amqp10msg.composite import Field, rows
 from amqp10msg.sections import BODY_KINDS, KINDS
 
 _INDEXES = {kind.attribute: i for i, kind in enumerate(KINDS)}
-_BODY = (
+_BODY_COLUMNS = (
     "body_kind",
     "body_sections",
     "body",
@@ -23,7 +24,7 @@ _BODY = (
     "body_value",
     "body_lengths",
 )
-_KINDS = {
+_CELL_KINDS = {
     pa.bool_(): scan.BOOL,
     pa.int16(): scan.INT16,
     pa.int32(): scan.INT32,
@@ -31,53 +32,61 @@ _KINDS = {
     pa.timestamp("us", tz="UTC"): scan.INT64,
     pa.string(): scan.TEXT,
     pa.binary(): scan.TEXT,
-    # As the bytes of numbers, until it becomes an array.
+    # Collected as the bytes of int64 values, and converted to an array at the end.
     LENGTHS: scan.TEXT,
 }
-_WAYS = ways_of(scan)
+_FIELD_MODES = field_modes(scan)
 
 
-# A stream of batches is read with one projection. 64 plans of some kilobytes each are kept.
+# Consecutive batches usually have the same projection. A plan takes a few kilobytes.
 @lru_cache(maxsize=64)
 def column_plan(plan: Plan) -> scan.ColumnPlan:
-    """Return the plan for the kernel: what to read, and where to."""
+    """Return the kernel's plan: the fields to read, and the column for each."""
     schema = pa.schema([field for field in plan.schema if field != WIRE])
     kinds: list[int] = []
-    place: dict[str, int] = {}
+    column_indexes: dict[str, int] = {}
     for field in schema:
         if field.type == VARIANT:
-            place[field.name] = len(kinds)
+            column_indexes[field.name] = len(kinds)
             kinds += (scan.TEXT, scan.TEXT)
-        elif field.type in _KINDS:
-            place[field.name] = len(kinds)
-            kinds.append(_KINDS[field.type])
+        elif field.type in _CELL_KINDS:
+            column_indexes[field.name] = len(kinds)
+            kinds.append(_CELL_KINDS[field.type])
     variants = {field.name for field in schema if field.type == VARIANT}
     picks = [(section, key) for section, keys in plan.picks.items() for key in keys]
     sources = {
         **{name: (scan.MAP, i) for i, name in enumerate(MAPS)},
-        **{n: (scan.VARIANT if n in variants else scan.COLUMN, i) for n, i in place.items()},
+        **{
+            column: (scan.VARIANT if column in variants else scan.COLUMN, i)
+            for column, i in column_indexes.items()
+        },
         **{f"{section}.{key}": (scan.PICK, i) for i, (section, key) in enumerate(picks)},
         "section_offsets": (scan.PARTS, 0),
-        "body_lengths": (scan.NUMBERS, place.get("body_lengths", -1)),
+        "body_lengths": (scan.NUMBERS, column_indexes.get("body_lengths", -1)),
     }
 
-    def read_as(field: Field) -> tuple[int, int, int, Any]:
-        second = place.get(f"{field.name}_type", place.get(f"{field.name}_ms", -1))
-        return _WAYS[field.name], place.get(field.name, -1), second, field.default
+    def field_plan(field: Field) -> tuple[int, int, int, Any]:
+        second = column_indexes.get(
+            f"{field.name}_type", column_indexes.get(f"{field.name}_ms", -1)
+        )
+        return _FIELD_MODES[field.name], column_indexes.get(field.name, -1), second, field.default
 
     return scan.ColumnPlan(
         needs=[index in plan.needs for index in range(len(KINDS))],
         fields={
-            _INDEXES[name]: [read_as(field) for field in rows(cls)]
+            _INDEXES[name]: [field_plan(field) for field in rows(cls)]
             for name, cls in COMPOSITES.items()
         },
         maps={
-            _INDEXES[name]: (name in schema.names and name not in variants, place.get(name, -1))
+            _INDEXES[name]: (
+                name in schema.names and name not in variants,
+                column_indexes.get(name, -1),
+            )
             for name in MAPS
         },
         picks=[(_INDEXES[section], key.encode(errors="surrogatepass")) for section, key in picks],
-        properties=(_INDEXES["properties"], place.get("has_properties", -1)),
-        body=[place.get(name, -1) for name in _BODY],
+        properties=(_INDEXES["properties"], column_indexes.get("has_properties", -1)),
+        body=[column_indexes.get(name, -1) for name in _BODY_COLUMNS],
         kinds=kinds,
         kind_names=[kind.name.encode() for kind in BODY_KINDS],
         results=[sources[name] for name in schema.names],

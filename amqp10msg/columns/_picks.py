@@ -1,4 +1,4 @@
-"""Entries of the map sections as columns: how they are named, and how they become plain values."""
+"""Columns with a single entry of a map section: parse their names, and convert to plain values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS
 from amqp10msg.wire.primitives import DECIMALS, INTEGERS
 
-#: One value in a map section: its AMQP type, and the one member that holds it.
+#: The struct of a value in a map section: its AMQP type, and one member that holds the value.
 VALUE: pa.StructType = pa.struct(
     {
         "type": pa.string(),
@@ -29,7 +29,7 @@ VALUE: pa.StructType = pa.struct(
         "u": pa.decimal128(20, 0),
     }
 )
-#: The types that a plain column of an entry can have: SQL's name, and the type in Arrow.
+#: The types of plain entry columns: SQL name to Arrow type.
 SQL_TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
     "bigint": pa.int64(),
@@ -38,8 +38,8 @@ SQL_TYPES: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "binary": pa.binary(),
 }
-#: The metadata key of a plain column: the name it was asked for by, which `encode` needs to find
-#: the section and the key again.
+#: Metadata key of a plain column, with the full name of the entry: `encode` finds the section and
+#: the key by it.
 ENTRY = b"amqp_entry"
 
 _SECTION = re.compile(r"[a-z]+(?:[_-][a-z]+)*(?=[.\[])")
@@ -48,8 +48,8 @@ _BARE = r"""[^\s'"]\S*"""
 _KEY = re.compile(
     rf"(?:\.(?P<bare>{_BARE})|\.(?P<quoted>{_QUOTED})|\[(?P<bracketed>{_QUOTED})\])", re.DOTALL
 )
-_TYPED = re.compile(r" (?P<type>\S+)(?: as (?P<name>.+))?", re.DOTALL)
-# Names that other systems have for the types; difflib would not find these.
+_TYPE_SUFFIX = re.compile(r" (?P<type>\S+)(?: as (?P<name>.+))?", re.DOTALL)
+# Type names of other systems, for suggestions; difflib would not match them.
 _ALIASES = {
     **dict.fromkeys(("int", "integer", "long", "int64", "number", "smallint"), "bigint"),
     **dict.fromkeys(("str", "text", "varchar", "char", "symbol", "utf8"), "string"),
@@ -57,37 +57,37 @@ _ALIASES = {
     **dict.fromkeys(("bytes", "blob", "bytea"), "binary"),
     **dict.fromkeys(("datetime", "date", "timestamptz"), "timestamp"),
 }
-# AMQP types, by the member of `VALUE` that holds their values (see `_cells`).
-_DECIMALS = tuple(DECIMALS)
-_TEXTS = ("string", "symbol", "char", "uuid", *DECIMALS)
-_WHOLE = ("long", *(set(INTEGERS) - {"ulong", "timestamp"}))
+# AMQP types, grouped by the member of `VALUE` that holds their values (see `_cells`).
+_DECIMAL_TYPES = tuple(DECIMALS)
+_STRING_TYPES = ("string", "symbol", "char", "uuid", *DECIMALS)
+_INTEGER_TYPES = ("long", *(set(INTEGERS) - {"ulong", "timestamp"}))
 
 
 def _is_one_of(types: pa.Array, names: tuple[str, ...]) -> pa.Array:
-    return pc.is_in(types, _array(names))
+    return pc.is_in(types, _cached_array(names))
 
 
-# These are made on first use: converting its first value makes Arrow import pandas.
+# Created on first use, because the first conversion makes Arrow import pandas.
 
 
 @cache
-def _array(names: tuple[str, ...]) -> pa.Array:
+def _cached_array(names: tuple[str, ...]) -> pa.Array:
     return pa.array(names)
 
 
 @cache
-def _too_large() -> pa.Scalar:
+def _bigint_overflow() -> pa.Scalar:
     return pa.scalar(decimal.Decimal(1 << 63), pa.decimal128(20, 0))
 
 
 @attrs.frozen
 class Pick:
-    """A column that shows one entry of a map section.
+    """A column with one entry of a map section.
 
     Attributes:
         section: the column of the section, such as ``application_properties``.
         key: the key of the entry; the digits of a ulong.
-        type: the SQL name of the type of a plain column (see `SQL_TYPES`); None for the struct.
+        type: the SQL type of a plain column, a key of `SQL_TYPES`; None for a struct column.
         name: the name of the column.
     """
 
@@ -108,76 +108,87 @@ class Pick:
 
     @property
     def struct_name(self) -> str:
-        """The name under which `decode` reads the struct of the entry."""
+        """The name of the column with the struct of the entry."""
         return f"{self.section}.{self.key}"
 
     def plain(self, values: pa.StructArray) -> pa.Array:
-        """Return the values of an entry, given as structs, as plain values of `type`.
+        """Convert structs of values to plain values of `type`; values of other types become null.
 
-        A value of another type becomes null. A string column also shows symbols, UUIDs, chars,
-        decimals, numbers and booleans as text; a double column also shows integers and decimals; a
-        bigint column also shows a ulong below 2^63.
+        A string column also accepts symbols, UUIDs, chars, decimals, numbers and booleans, as text;
+        a double column also accepts integers and decimals; a bigint column also accepts ulongs
+        below 2^63.
         """
         types = pc.struct_field(values, "type")
         if self.type == "string":
-            return _texts(values, types)
+            return _as_strings(values, types)
         if self.type == "bigint":
-            small = pc.less(pc.struct_field(values, "u"), _too_large())
+            small = pc.less(pc.struct_field(values, "u"), _bigint_overflow())
             numbers = pc.if_else(small, pc.struct_field(values, "u"), None).cast(pa.int64())
             return pc.coalesce(
-                _where(_is_one_of(types, _WHOLE), pc.struct_field(values, "l")), numbers
+                _keep_where(_is_one_of(types, _INTEGER_TYPES), pc.struct_field(values, "l")),
+                numbers,
             )
         if self.type == "double":
             return pc.coalesce(
                 pc.struct_field(values, "d"),
-                _where(_is_one_of(types, _WHOLE), pc.struct_field(values, "l")).cast(
+                _keep_where(_is_one_of(types, _INTEGER_TYPES), pc.struct_field(values, "l")).cast(
                     pa.float64(), safe=False
                 ),
                 pc.struct_field(values, "u").cast(pa.float64()),
-                _of_decimals(pc.struct_field(values, "s"), types),
+                _decimals_as_doubles(pc.struct_field(values, "s"), types),
             )
         if self.type == "boolean":
-            return _where(pc.equal(types, "boolean"), pc.struct_field(values, "l")).cast(pa.bool_())
-        if self.type == "timestamp":
-            moments = pc.struct_field(values, "l")
-            is_moment = pc.and_(
-                pc.equal(types, "timestamp"),
-                pc.and_(pc.greater_equal(moments, FIRST_MS), pc.less_equal(moments, LAST_MS)),
+            return _keep_where(pc.equal(types, "boolean"), pc.struct_field(values, "l")).cast(
+                pa.bool_()
             )
-            shown = _where(is_moment, moments).cast(pa.timestamp("ms", tz="UTC"))
-            return shown.cast(SQL_TYPES["timestamp"])
-        return _where(pc.equal(types, "binary"), pc.struct_field(values, "b"))
+        if self.type == "timestamp":
+            milliseconds = pc.struct_field(values, "l")
+            is_valid_time = pc.and_(
+                pc.equal(types, "timestamp"),
+                pc.and_(
+                    pc.greater_equal(milliseconds, FIRST_MS), pc.less_equal(milliseconds, LAST_MS)
+                ),
+            )
+            times = _keep_where(is_valid_time, milliseconds).cast(pa.timestamp("ms", tz="UTC"))
+            return times.cast(SQL_TYPES["timestamp"])
+        return _keep_where(pc.equal(types, "binary"), pc.struct_field(values, "b"))
 
 
-def _where(chosen: pa.Array, values: pa.Array) -> pa.Array:
-    return pc.if_else(chosen, values, None)
+def _keep_where(mask: pa.Array, values: pa.Array) -> pa.Array:
+    return pc.if_else(mask, values, None)
 
 
-def _of_decimals(texts: pa.Array, types: pa.Array) -> pa.Array:
-    """Return the decimal floating-point numbers among the values as doubles.
+def _decimals_as_doubles(texts: pa.Array, types: pa.Array) -> pa.Array:
+    """Convert decimal floating-point values to doubles; values of other types become null.
 
     They are converted one by one, because they are rare.
     """
-    is_decimal = _is_one_of(types, _DECIMALS)
+    is_decimal = _is_one_of(types, _DECIMAL_TYPES)
     if not pc.any(is_decimal).as_py():
         return pa.nulls(len(texts), pa.float64())
-    numbers = _where(is_decimal, texts).to_pylist()
-    return pa.array([None if text is None else _double(text) for text in numbers], pa.float64())
+    numbers = _keep_where(is_decimal, texts).to_pylist()
+    return pa.array(
+        [None if text is None else _decimal_to_double(text) for text in numbers], pa.float64()
+    )
 
 
-def _double(text: str) -> float:
+def _decimal_to_double(text: str) -> float:
     number = decimal.Decimal(text)
     return math.nan if number.is_nan() else float(number)
 
 
-def _texts(values: pa.StructArray, types: pa.Array) -> pa.Array:
+def _as_strings(values: pa.StructArray, types: pa.Array) -> pa.Array:
     texts = pc.struct_field(values, "s")
     if pc.all(pc.equal(types, "string")).as_py() is not False:
         return texts
-    booleans = _where(pc.equal(types, "boolean"), pc.struct_field(values, "l")).cast(pa.bool_())
+    booleans = _keep_where(pc.equal(types, "boolean"), pc.struct_field(values, "l")).cast(
+        pa.bool_()
+    )
     return pc.coalesce(
-        _where(_is_one_of(types, _TEXTS), texts),
-        _where(_is_one_of(types, _WHOLE), pc.struct_field(values, "l")).cast(pa.string()),
+        _keep_where(_is_one_of(types, _STRING_TYPES), texts),
+        _keep_where(_is_one_of(types, _INTEGER_TYPES), pc.struct_field(values, "l")).cast(
+            pa.string()
+        ),
         booleans.cast(pa.string()),
         pc.struct_field(values, "d").cast(pa.string()),
         pc.struct_field(values, "u").cast(pa.string()),
@@ -185,12 +196,12 @@ def _texts(values: pa.StructArray, types: pa.Array) -> pa.Array:
 
 
 def entry_name(section: str, key: str) -> str:
-    """Return the name of the column of an entry, with the key in quotes if it needs them."""
+    """Return the column name of an entry, with the key in quotes if necessary."""
     return f"{section}.{key if re.fullmatch(_BARE, key) else repr(key)}"
 
 
 def pick_of(name: str, sections: Collection[str]) -> Pick | None:
-    """Read the name of an entry column.
+    """Parse the name of an entry column.
 
     The name is ``SECTION.KEY`` for the struct, ``SECTION.KEY TYPE`` for a plain column called
     ``KEY``, or ``SECTION.KEY TYPE as NAME``. A key that contains spaces, or begins with a quote, is
@@ -201,7 +212,7 @@ def pick_of(name: str, sections: Collection[str]) -> Pick | None:
         sections: the names of the map sections, with underscores.
 
     Returns:
-        None if the name does not begin with one of `sections` and a key.
+        The entry, or None if the name does not begin with one of `sections` and a key.
 
     Raises:
         ValueError: the type is unknown, or the key must be quoted.
@@ -210,29 +221,29 @@ def pick_of(name: str, sections: Collection[str]) -> Pick | None:
     section = head[0].replace("-", "_") if head else ""
     if head is None or section not in sections:
         return None
-    found = _KEY.match(name, head.end())
-    if found is None:
+    key_match = _KEY.match(name, head.end())
+    if key_match is None:
         raise ValueError(
             f"{name!r}: expected a key after {head[0]!r}, such as {section}.tenant; quote a key "
             f"that is empty, contains spaces or begins with a quote: {section}.'the key'"
         )
     try:
-        key = found["bare"] or ast.literal_eval(found["quoted"] or found["bracketed"])
+        key = key_match["bare"] or ast.literal_eval(key_match["quoted"] or key_match["bracketed"])
     except SyntaxError as error:
         raise ValueError(f"{name!r}: the quoted key has an invalid escape: {error.msg}") from None
-    rest = name[found.end() :]
-    if not rest:
+    suffix = name[key_match.end() :]
+    if not suffix:
         return Pick(section, key, None, name)
-    typed = _TYPED.fullmatch(rest)
+    typed = _TYPE_SUFFIX.fullmatch(suffix)
     if typed is None or typed["type"] not in SQL_TYPES:
-        wrong = typed["type"] if typed else rest.strip()
-        nearest = _ALIASES.get(wrong.lower()) or next(
-            iter(difflib.get_close_matches(wrong.lower(), SQL_TYPES, 1)), None
+        type_name = typed["type"] if typed else suffix.strip()
+        suggestion = _ALIASES.get(type_name.lower()) or next(
+            iter(difflib.get_close_matches(type_name.lower(), SQL_TYPES, 1)), None
         )
-        meant = f" (did you mean {nearest!r}?)" if nearest else ""
-        quoted = entry_name(section, f"{key}{rest}")
+        hint = f" (did you mean {suggestion!r}?)" if suggestion else ""
+        quoted = entry_name(section, f"{key}{suffix}")
         raise ValueError(
-            f"{name!r}: {wrong!r} is not a type{meant}: use {', '.join(SQL_TYPES)}, and then "
+            f"{name!r}: {type_name!r} is not a type{hint}: use {', '.join(SQL_TYPES)}, and then "
             f"'as NAME' to name the column; a key that contains spaces is quoted: {quoted}"
         )
     return Pick(section, key, typed["type"], typed["name"] or key)

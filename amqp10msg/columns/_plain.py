@@ -1,8 +1,8 @@
-"""Messages as rows, one at a time: what the kernel is tested against, and leaves odd rows to.
+"""Decode messages to rows one by one: the reference for the kernel, and its fallback for odd rows.
 
-If every section is asked for, this is `Message.decode`. Otherwise the sections are walked in their
-order: those asked for are decoded, and the rest is skipped by its size. The outline of a message
-(sections, each once, in their order) is checked in both cases.
+If all sections are needed, this uses `Message.decode`. Otherwise it reads the sections in order,
+decodes those that are needed, and skips the others by their size. Both ways check that the
+sections are in order and do not repeat.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PROPERTIES_CODE = next(kind.code for kind in KINDS if kind.cls is Properties)
 
 
 def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -> dict[str, Any]:
-    """Return the cells of one message by the names of columns; missing ones are null."""
+    """Return the cells of one message by column name; missing cells are null."""
     if octets is None:
         return {}
     try:
@@ -40,17 +40,17 @@ def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -
     except VariantSizeError:
         cells = _error("size-limit", RULES["size-limit"].clause, 0)
     except (EncodeError, RecursionError):
-        # From the notation, if the caller left too little stack.
+        # JSON notation can overflow the stack if the caller is deeply nested.
         cells = _error("depth-limit", RULES["depth-limit"].clause, 0)
     if profile is not None and "error_code" not in cells:
-        cells |= judged(octets, limits, profile)
+        cells |= validation_cells(octets, limits, profile)
     if plan.schema.get_field_index("wire") >= 0:
         cells["wire"] = octets
     return cells
 
 
 def text_size(cells: dict[str, Any]) -> int:
-    """Return how many characters of JSON and other texts of values a row has."""
+    """Return the number of characters of JSON and other texts in a row."""
     size = len(cells.get("body_json") or "")
     if "body_value" in cells:
         size += len(cells["body_value"]["value"])
@@ -64,7 +64,7 @@ def text_size(cells: dict[str, Any]) -> int:
 
 
 def error_cells(error: DecodeError) -> dict[str, Any]:
-    """Return the three cells of an error: the rule, its clause, the offset."""
+    """Return the cells of the error columns: rule, clause, offset."""
     return _error(*rule_of(error), error.offset)
 
 
@@ -72,21 +72,21 @@ def _error(code: str, clause: str, offset: int) -> dict[str, Any]:
     return {"error_code": code, "error_clause": clause, "error_offset": offset}
 
 
-def judged(octets: bytes, limits: Limits, profile: str) -> dict[str, Any]:
-    """Return the cells of the first error that a profile finds; empty if there is none."""
+def validation_cells(octets: bytes, limits: Limits, profile: str) -> dict[str, Any]:
+    """Return the error cells of the first violation with severity error; empty if valid."""
     for violation in validate(octets, PROFILES[profile], limits=limits):
         if violation.severity == "error":
             return _error(violation.rule, violation.clause, violation.offset)
     return {}
 
 
-def _cells(octets: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
+def _cells(encoded: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
     message: Any
     if plan.whole:
-        message = Message.decode(octets, limits=limits)
-        parts = parts_of(octets, lenient=False)
+        message = Message.decode(encoded, limits=limits)
+        parts = parts_of(encoded, lenient=False)
     else:
-        message, parts = _walk(octets, plan.needs, limits)
+        message, parts = _decode_needed_sections(encoded, plan.needs, limits)
     cells: dict[str, Any] = {}
     header = message.header
     if header is not None:
@@ -98,14 +98,14 @@ def _cells(octets: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
         section = getattr(message, name)
         if section is None:
             continue
-        place = plan.schema.get_field_index(name)
-        if place >= 0 and plan.schema.field(place).type == VARIANT:
+        index = plan.schema.get_field_index(name)
+        if index >= 0 and plan.schema.field(index).type == VARIANT:
             cells[name] = section_variant(section)
-        elif place >= 0:
+        elif index >= 0:
             cells[name] = entries(section)
         if name in plan.picks:
-            found = dict(entries(section))
-            cells |= {f"{name}.{key}": found.get(key) for key in plan.picks[name]}
+            section_entries = dict(entries(section))
+            cells |= {f"{name}.{key}": section_entries.get(key) for key in plan.picks[name]}
     if any(part[0] == _PROPERTIES_CODE for part in parts):
         cells["has_properties"] = True
     codes = [part[0] for part in parts if part[0] in BODY_CODES]
@@ -132,7 +132,7 @@ def _add_properties(cells: dict[str, Any], properties: Any) -> None:
             cells[name] = value
 
 
-def _add_body(cells: dict[str, Any], body: Any, codes: list[int], wanted: list[str]) -> None:
+def _add_body(cells: dict[str, Any], body: Any, codes: list[int], columns: list[str]) -> None:
     if not codes:
         return
     kind = KIND_OF[codes[0]]
@@ -142,29 +142,31 @@ def _add_body(cells: dict[str, Any], body: Any, codes: list[int], wanted: list[s
     if not sections:
         return
     if kind.name == "data":
-        cells["body"] = octets = b"".join(section.data for section in sections)
+        cells["body"] = joined = b"".join(section.data for section in sections)
         if len(sections) > 1:
             cells["body_lengths"] = [len(section.data) for section in sections]
-        if "body_text" in wanted:
+        if "body_text" in columns:
             with contextlib.suppress(UnicodeDecodeError):
-                cells["body_text"] = octets.decode()
+                cells["body_text"] = joined.decode()
         return
     is_value = kind.name == "amqp-value"
     content = sections[0].value if is_value else [section.values for section in sections]
     if type(content) is str:
         cells["body_text"] = content
-    if "body_json" in wanted:
-        typed = [to_typed(one)[1] for one in content] if not is_value else to_typed(content)
+    if "body_json" in columns:
+        typed = [to_typed(item)[1] for item in content] if not is_value else to_typed(content)
         cells["body_json"] = json_text(typed)
-    if "body_value" in wanted:
+    if "body_value" in columns:
         cells["body_value"] = variant(content)
 
 
-def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message, list[PartOf]]:
-    """Decode the sections that are needed into a message, and list all of them."""
+def _decode_needed_sections(
+    octets: bytes, needs: frozenset[int], limits: Limits
+) -> tuple[Message, list[PartOf]]:
+    """Decode the sections in `needs` to a message; return it with the offsets of all sections."""
     octets = kernel.octets_of(octets, limits)
     reader = kernel.Reader(octets, 0, limits)
-    found: dict[int, Any] = {}
+    sections: dict[int, Any] = {}
     body: list[Any] = []
     parts: list[PartOf] = []
     last = -1
@@ -179,26 +181,26 @@ def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message
                 raise reader.no_section(start)
             index = kind.code - FIRST_CODE
             if not FOLLOWERS[last + 1][FIRST_CODE + index]:
-                # As the kernel notes what it found, by place.
-                places = 0
-                for section in found:
-                    places |= 1 << PLACES[section]
-                raise reader.misplaced(index, last, places, start)
+                # The kernel expects a bit mask of the sections seen, by position in the message.
+                seen_places = 0
+                for section in sections:
+                    seen_places |= 1 << PLACES[section]
+                raise reader.misplaced(index, last, seen_places, start)
             last = index
             content = reader.pos
-            found[index] = True
+            sections[index] = True
             if index not in needs:
                 reader.skip()
             elif PLACES[index] == PLACE_BODY:
                 body.append(reader.section(SPECS[index]))
             else:
-                found[index] = reader.section(SPECS[index])
+                sections[index] = reader.section(SPECS[index])
             parts.append((FIRST_CODE + index, start, content, reader.pos))
     except kernel.READ_FAULTS as error:
         raise reader.fault(error, FIELD_NAMES) from None
     message = Message()
-    for index in needs & found.keys():
+    for index in needs & sections.keys():
         if PLACES[index] != PLACE_BODY:
-            setattr(message, KINDS[index].attribute, found[index])
+            setattr(message, KINDS[index].attribute, sections[index])
     message.body = body or None
     return message, parts

@@ -1,7 +1,8 @@
-"""Which messages of a batch may break a rule: the suspicions of the rules, tested on columns.
+"""Find the messages of a batch that may violate a rule.
 
-`validation.prefilter` tests the same suspicions on one message, which takes ten times as long per
-message. Rows under suspicion are validated one by one; all other rows are valid.
+The suspicions of the rules are tested on whole columns. `validation.prefilter` tests the same
+suspicions message by message, ten times slower. Suspected rows are then validated one by one; all
+other rows are valid.
 """
 
 from __future__ import annotations
@@ -41,20 +42,22 @@ COLUMNS: tuple[str, ...] = tuple(
 
 
 def can_screen(profile: str) -> bool:
-    """Whether every rule of a profile is enforced by decoding or has a suspicion to test."""
+    """Return True if decoding or a suspicion covers every rule of the profile."""
     return not any(rule.id in PROFILES[profile] for rule in ALWAYS_CHECKED)
 
 
 def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
-    """Return the rows of a batch of `COLUMNS` that may break a rule, in order.
+    """Return the ascending indexes of rows that may violate a rule, or did not decode.
 
-    Rows that did not decode are among them.
+    Args:
+        batch: the columns `COLUMNS`.
+        profile: the name of the profile.
     """
     severities = PROFILES[profile].severities.keys()
-    rows = set(_places(pc.is_valid(batch.column("error_code"))))
+    rows = set(_true_indexes(pc.is_valid(batch.column("error_code"))))
     for suspicion, rules in FIELD_VALUES:
         if not severities.isdisjoint(rules):
-            rows.update(_unusual(batch.column(suspicion.field), suspicion.is_usual))
+            rows.update(_unusual_indexes(batch.column(suspicion.field), suspicion.is_usual))
     kind = batch.column("body_kind")
     for suspicion, rules in BODIES:
         if not severities.isdisjoint(rules):
@@ -62,14 +65,14 @@ def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
             if suspicion.fields:
                 has_field = (pc.is_valid(batch.column(name)) for name in suspicion.fields)
                 unusual = pc.and_(unusual, reduce(pc.or_, has_field))
-            rows.update(_places(unusual))
+            rows.update(_true_indexes(unusual))
     key_tests = [
         group.suspicion.is_usual for group in KEYS if not severities.isdisjoint(group.rules)
     ]
     for attribute, name in ANNOTATIONS.items() if key_tests else ():
         maps = batch.column(attribute)
         is_usual = partial(_is_usual_key, key_tests, PROFILES[profile].known_keys.get(name, ()))
-        rows |= _rows_of(maps, _unusual(maps.keys, is_usual))
+        rows |= _rows_of(maps, _unusual_indexes(maps.keys, is_usual))
     for suspicion, rules in VALUES:
         if not severities.isdisjoint(rules):
             for name in suspicion.sections:
@@ -79,27 +82,27 @@ def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
             maps = batch.column("message_annotations")
             is_named = pc.is_in(maps.keys, pa.array(suspicion.keys))
             is_usual = pc.is_in(pc.struct_field(maps.items, "type"), pa.array(suspicion.usual))
-            rows |= _rows_of(maps, _places(pc.and_not(is_named, is_usual)))
+            rows |= _rows_of(maps, _true_indexes(pc.and_not(is_named, is_usual)))
     return sorted(rows)
 
 
-def _places(mask: Any) -> list[int]:
-    """Return where a mask is true."""
-    places: list[int] = pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist()
-    return places
+def _true_indexes(mask: Any) -> list[int]:
+    """Return the indexes at which a mask is true."""
+    indexes: list[int] = pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist()
+    return indexes
 
 
-def _unusual(column: Any, is_usual: Callable[[Any], bool]) -> list[int]:
-    """Return the places of unusual values; each distinct value is tested once."""
+def _unusual_indexes(column: Any, is_usual: Callable[[Any], bool]) -> list[int]:
+    """Return the indexes of unusual values; each distinct value is tested once."""
     if column.null_count == len(column):
         return []
     texts = pc.unique(column).to_pylist()
     bad = [text for text in texts if text is not None and not is_usual(text)]
-    return _places(pc.is_in(column, pa.array(bad, column.type))) if bad else []
+    return _true_indexes(pc.is_in(column, pa.array(bad, column.type))) if bad else []
 
 
 def _rows_of(maps: Any, entries: Iterable[int]) -> set[int]:
-    """Return the rows that entries of maps are in."""
+    """Convert indexes of map entries to indexes of rows."""
     offsets = memoryview(maps.offsets.buffers()[1]).cast("i")[maps.offsets.offset :]
     stop = len(maps) + 1
     return {bisect_right(offsets, entry, 0, stop) - 1 for entry in entries}
@@ -112,4 +115,4 @@ def _is_usual_key(
 
 
 def _rows_with_types(maps: Any, types: pa.Array) -> set[int]:
-    return _rows_of(maps, _places(pc.is_in(pc.struct_field(maps.items, "type"), types)))
+    return _rows_of(maps, _true_indexes(pc.is_in(pc.struct_field(maps.items, "type"), types)))

@@ -1,4 +1,4 @@
-"""The columns of a message: names and Arrow types, drawn from the declarations of Part 3, 3.2."""
+"""The columns of a message: names and Arrow types, derived from the declarations of Part 3, 3.2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amqp10msg.message.picks import Picker
 from amqp10msg.sections import BODY_KINDS, KINDS, ApplicationProperties, Header, Properties
 from amqp10msg.sections.paths import Path, path_of
 
-#: What each column holds, in which unit: shown by DESCRIBE, and in the schemas of files.
+#: The comment of each column, with the unit; shown by DESCRIBE, and stored in file schemas.
 COMMENTS: Mapping[str, str] = {
     "message_format": "message-format of the transfer, 0 to 2^32 - 1; 0 for standard messages",
     "durable": "whether the message must outlive a restart of an intermediary",
@@ -62,9 +62,9 @@ COMMENTS: Mapping[str, str] = {
     "wire": "the encoded message itself",
 }
 
-# The AMQP types of fields as Arrow types that Spark, pandas, Polars and DuckDB all accept: Spark
-# has neither unsigned numbers nor timestamps other than microseconds.
-_ARROW: dict[str, pa.DataType] = {
+# AMQP types as Arrow types that Spark, pandas, Polars and DuckDB all support. Spark has no unsigned
+# numbers, and only timestamps in microseconds.
+_ARROW_TYPES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "ubyte": pa.int16(),
     "uint": pa.int64(),
@@ -75,20 +75,21 @@ _ARROW: dict[str, pa.DataType] = {
     "*": pa.string(),
 }
 
-#: A value of any type in the encoding of Parquet and Spark 4; the mark is what Spark knows it by.
+#: A value of any type in the VARIANT encoding of Parquet and Spark 4. Spark recognises it by the
+#: field metadata ``variant``.
 VARIANT: pa.StructType = pa.struct(
     [
         pa.field("value", pa.binary(), nullable=False),
         pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
     ]
 )
-#: How a map section is a column: as a map of structs, which is exact, or as a VARIANT.
+#: The type of map section columns: a map of structs, which is exact, or a VARIANT.
 MapsAs = Literal["map", "variant"]
-# Spark asks of each number whether it is null, unless the type says that it never is.
-#: The lengths of the data sections of a body.
+# Not nullable, so that Spark does not test each number for null.
+#: The type of `body_lengths`: the lengths of the data sections of a body.
 LENGTHS = pa.list_(pa.field("item", pa.int64(), nullable=False))
 _PART = {"code": pa.int16(), "offset": pa.int64(), "content": pa.int64(), "end": pa.int64()}
-_OFFSETS = pa.list_(
+_SECTION_OFFSETS = pa.list_(
     pa.field(
         "item",
         pa.struct([pa.field(name, kind, nullable=False) for name, kind in _PART.items()]),
@@ -97,8 +98,8 @@ _OFFSETS = pa.list_(
 )
 
 
-def _column(name: str, kind: pa.DataType) -> pa.Field:
-    return pa.field(name, kind, metadata={"comment": COMMENTS[name]})
+def _column(name: str, arrow_type: pa.DataType) -> pa.Field:
+    return pa.field(name, arrow_type, metadata={"comment": COMMENTS[name]})
 
 
 ERRORS: tuple[pa.Field, ...] = (
@@ -106,15 +107,15 @@ ERRORS: tuple[pa.Field, ...] = (
     _column("error_clause", pa.string()),
     _column("error_offset", pa.int64()),
 )
-#: The columns of errors in one; only if asked for.
+#: The error columns as one struct; only if selected.
 ERROR: pa.Field = _column(
     "error", pa.struct([(field.name.removeprefix("error_"), field.type) for field in ERRORS])
 )
-#: The bytes of a message; only if asked for.
+#: The encoded message; only if selected.
 WIRE: pa.Field = _column("wire", pa.binary())
-#: Columns that show what columns of `SCHEMA` hold in another form; only if asked for.
+#: Columns derived from other columns or from the message; only if selected.
 DERIVED = (_column("body_text", pa.string()), _column("body_value", VARIANT), ERROR, WIRE)
-#: The columns that most tables want; without ``body_value`` where maps are not a VARIANT.
+#: The columns that most tables need; without ``body_value`` unless maps are VARIANT.
 LEAN: tuple[str, ...] = (
     *("message_id", "correlation_id", "user_id", "to", "subject", "reply_to"),
     *("content_type", "content_encoding", "creation_time", "group_id"),
@@ -125,33 +126,36 @@ LEAN: tuple[str, ...] = (
 #: The columns that are map sections.
 MAPS: tuple[str, ...] = tuple(kind.attribute for kind in KINDS if kind.source == "map")
 COMPOSITES = {"header": Header, "properties": Properties}
-# In a message, an address is a string.
-_SAID = {"address": "string", "message-id": "identifier"}
+# The kernel's names for field types: an address is encoded as a string.
+_FIELD_TYPE_NAMES = {"address": "string", "message-id": "identifier"}
 
 
-def ways_of(kernel: Any) -> dict[str, int]:
-    """Return the way in which a kernel reads or writes each field of a composite, by its name."""
+def field_modes(kernel: Any) -> dict[str, int]:
+    """Return the kernel's constant for the type of each header and properties field, by name."""
     fields = [field for cls in COMPOSITES.values() for field in rows(cls)]
     types = {field.name: field.requires if field.type == "*" else field.type for field in fields}
-    return {name: getattr(kernel, f"{_SAID.get(t, t).upper()}_FIELD") for name, t in types.items()}
+    return {
+        name: getattr(kernel, f"{_FIELD_TYPE_NAMES.get(type_name, type_name).upper()}_FIELD")
+        for name, type_name in types.items()
+    }
 
 
-# The indexes of the kinds whose content a column of the body needs.
-_DATA = next(i for i, kind in enumerate(KINDS) if kind is BODY_KINDS[0])
-_BODY: dict[str, frozenset[int]] = {
+# Body columns: the indexes of the section kinds whose content they need.
+_DATA_INDEX = next(i for i, kind in enumerate(KINDS) if kind is BODY_KINDS[0])
+_BODY_NEEDS: dict[str, frozenset[int]] = {
     "body_kind": frozenset(),
     "body_sections": frozenset(),
-    "body": frozenset((_DATA,)),
-    "body_lengths": frozenset((_DATA,)),
-    "body_json": frozenset((_DATA + 1, _DATA + 2)),
-    "body_text": frozenset((_DATA, _DATA + 2)),
-    "body_value": frozenset((_DATA + 1, _DATA + 2)),
+    "body": frozenset((_DATA_INDEX,)),
+    "body_lengths": frozenset((_DATA_INDEX,)),
+    "body_json": frozenset((_DATA_INDEX + 1, _DATA_INDEX + 2)),
+    "body_text": frozenset((_DATA_INDEX, _DATA_INDEX + 2)),
+    "body_value": frozenset((_DATA_INDEX + 1, _DATA_INDEX + 2)),
 }
 
 
-def _columns_of(field: Field) -> list[pa.Field]:
-    """Return the columns of one field of a composite."""
-    columns = [_column(field.name, _ARROW[field.type])]
+def _columns_of_field(field: Field) -> list[pa.Field]:
+    """Return the columns of a header or properties field."""
+    columns = [_column(field.name, _ARROW_TYPES[field.type])]
     if field.requires == "message-id":
         columns.append(_column(f"{field.name}_type", pa.string()))
     if field.type == "timestamp":
@@ -159,65 +163,69 @@ def _columns_of(field: Field) -> list[pa.Field]:
     return columns
 
 
-def _build() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
-    """Return the schema, and by column the indexes of the kinds of section it is read from."""
+def _build_schema() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
+    """Return the schema, and the indexes of the section kinds that each column needs."""
     columns = [_column("message_format", pa.int64())]
     needs: dict[str, frozenset[int]] = {"message_format": frozenset()}
     present = _column("has_properties", pa.bool_())
     for index, kind in enumerate(KINDS):
         if kind.attribute in COMPOSITES:
-            made = [c for field in rows(COMPOSITES[kind.attribute]) for c in _columns_of(field)]
+            section_columns = [
+                c for field in rows(COMPOSITES[kind.attribute]) for c in _columns_of_field(field)
+            ]
         elif kind.attribute in MAPS:
-            made = [_column(kind.attribute, pa.map_(pa.string(), VALUE))]
+            section_columns = [_column(kind.attribute, pa.map_(pa.string(), VALUE))]
         else:
             continue
-        columns += (present, *made) if kind.cls is Properties else made
-        needs |= {column.name: frozenset((index,)) for column in made}
+        columns += (present, *section_columns) if kind.cls is Properties else section_columns
+        needs |= {column.name: frozenset((index,)) for column in section_columns}
     columns += [
         _column("body_kind", pa.string()),
         _column("body_sections", pa.int32()),
         _column("body", pa.binary()),
         _column("body_lengths", LENGTHS),
         _column("body_json", pa.string()),
-        _column("section_offsets", _OFFSETS),
+        _column("section_offsets", _SECTION_OFFSETS),
         *ERRORS,
     ]
-    needs |= _BODY
+    needs |= _BODY_NEEDS
     needs |= {column.name: frozenset() for column in (present, columns[-4], *ERRORS, ERROR, WIRE)}
     return pa.schema(columns), MappingProxyType(needs)
 
 
-#: The columns that `decode` returns if none are named: all that a message says, but for how its
+#: The columns that `decode` returns by default: the whole content of a message, except for how
 #: values are encoded.
 SCHEMA: pa.Schema
-SCHEMA, _NEEDS = _build()
+SCHEMA, _NEEDS = _build_schema()
 _ALL = tuple(SCHEMA.names)
 _FIELDS: dict[str, pa.Field] = {field.name: field for field in (*SCHEMA, *DERIVED)}
-# The names of the fields, by that of their section.
-_PATHS = {section: tuple(f.name for f in rows(cls)) for section, cls in COMPOSITES.items()}
-# Names for lists of columns. With maps there is no VARIANT, for readers that have none.
-_LISTS = {
+# Section name: names of its fields.
+_FIELDS_BY_SECTION = {
+    section: tuple(f.name for f in rows(cls)) for section, cls in COMPOSITES.items()
+}
+# Columns of the named sets. With maps="map", no column is VARIANT, which some readers lack.
+_COLUMN_SETS = {
     ("all", "map"): _ALL,
     ("all", "variant"): _ALL,
     ("lean", "map"): tuple(name for name in LEAN if _FIELDS[name].type != VARIANT),
     ("lean", "variant"): LEAN,
 }
-#: The names that stand for lists of columns.
+#: The names of sets of columns.
 SETS: tuple[str, ...] = ("all", "lean")
 
 
 @attrs.frozen(eq=False)
 class Plan:
-    """What a projection asks for.
+    """The columns to read and to return for a selection of columns.
 
     Attributes:
-        schema: the columns that are read from messages.
-        needs: the indexes of the kinds of section, 0 to 8, whose content is read; others are
-            skipped by their size.
-        picks: by map section, the keys that are asked for one by one.
-        result: the columns that are returned, in the order asked for: read, or made of those.
-        entries: the returned columns that show an entry as plain values, or under another name
-            than `Pick.struct_name`.
+        schema: the columns read from messages.
+        needs: the indexes, 0 to 8, of the section kinds whose content is read; other sections are
+            skipped.
+        picks: the selected keys of each map section.
+        result: the returned columns, in the requested order: read, or derived from these.
+        entries: the returned columns with an entry as plain values, or under another name than
+            `Pick.struct_name`.
     """
 
     schema: pa.Schema
@@ -228,108 +236,112 @@ class Plan:
 
     @property
     def whole(self) -> bool:
-        """Whether every kind of section is read."""
+        """True if all section kinds are read."""
         return len(self.needs) == len(KINDS)
 
 
-# A stream of batches is decoded with one projection; a plan is made once for all of them.
+# Consecutive batches usually have the same selection.
 @lru_cache(maxsize=64)
 def plan_of(columns: str | Picker | tuple[str, ...] | None, maps: MapsAs = "map") -> Plan:
-    """Return the plan for names of columns, or for ``all``, which None means, or ``lean``.
+    """Return the plan for a selection of columns.
 
     Args:
-        columns: the names, or one name, or what picks values of single messages.
-        maps: how map sections are columns.
+        columns: column names; one name; ``all`` (None) or ``lean``; or a `Picker`.
+        maps: the type of map section columns.
 
     Raises:
-        ValueError: a column is unknown, or named twice; a path has no column; `maps` is neither.
+        ValueError: a column is unknown or repeated; a path has no column; `maps` is invalid.
     """
     if maps not in {"map", "variant"}:
-        raise ValueError(f"maps is {maps!r}, and must be map or variant")
+        raise ValueError(f"maps must be map or variant, got {maps!r}")
     if isinstance(columns, Picker):
-        columns = tuple(name for path in columns.paths for name in _names_of(path_of(path)))
+        columns = tuple(name for path in columns.paths for name in _columns_of_path(path_of(path)))
     if columns is None:
         columns = "all"
     if isinstance(columns, str):
-        columns = _LISTS.get((columns, maps), (columns,))
+        columns = _COLUMN_SETS.get((columns, maps), (columns,))
     return _plan_of(columns, maps)
 
 
 def column_name(name: str) -> str:
-    """Return the column of a field's path, such as ``properties.message-id``; else `name`."""
+    """Return the column of a field path such as ``properties.message-id``; otherwise `name`."""
     section, dot, field = name.partition(".")
     field = field.replace("-", "_")
-    known = _PATHS.get(section, ())
-    return field if dot and field in known else name
+    fields = _FIELDS_BY_SECTION.get(section, ())
+    return field if dot and field in fields else name
 
 
 def unknown_column(name: str, known: Iterable[str]) -> str:
-    """Return the text of an error about a column that is not among those known."""
-    near = difflib.get_close_matches(column_name(name).rpartition(".")[2], [*known, *SETS], 1)
-    meant = f" (did you mean {near[0]!r}?)" if near else ""
+    """Return the error message for an unknown column, with a suggestion."""
+    matches = difflib.get_close_matches(column_name(name).rpartition(".")[2], [*known, *SETS], 1)
+    hint = f" (did you mean {matches[0]!r}?)" if matches else ""
     return (
-        f"unknown column {name!r}{meant}: use {', '.join(known)}, or an entry of a map section: "
+        f"unknown column {name!r}{hint}: use {', '.join(known)}, or an entry of a map section: "
         "application_properties.tenant, or with a type 'application_properties.tenant string'"
     )
 
 
-def _names_of(path: Path) -> tuple[str, ...]:
+def _columns_of_path(path: Path) -> tuple[str, ...]:
     """Return the columns of a path."""
     if path.kind is None:
         return ("body", "body_json")
     section = path.kind.attribute
     if path.key is not None:
-        # As a column, a symbol of digits looks like a ulong.
-        digits = path.kind.cls is not ApplicationProperties and str(path.key).lstrip("#").isdigit()
-        if digits:
-            raise ValueError(f"{path.text!r}: an entry of this key has no column of its own")
+        # In column names, a symbol of digits would be mistaken for a ulong.
+        looks_like_ulong = (
+            path.kind.cls is not ApplicationProperties and str(path.key).lstrip("#").isdigit()
+        )
+        if looks_like_ulong:
+            raise ValueError(
+                f"{path.text!r}: a key of digits, also after #, cannot be a column: use {section}"
+            )
         return (entry_name(section, path.key),)
     if section in MAPS:
         return (section,)
     fields = rows(COMPOSITES[section])
     if path.index >= 0:
         return (fields[path.index].name,)
-    return tuple(column.name for field in fields for column in _columns_of(field))
+    return tuple(column.name for field in fields for column in _columns_of_field(field))
 
 
-# The kernel has a plan for each of these: names that mean the same share one.
+# Cached by resolved names, so that equivalent selections share the kernel's plan.
 @lru_cache(maxsize=64)
 def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
     result: list[pa.Field] = []
-    read: dict[str, pa.Field] = {}
+    read_fields: dict[str, pa.Field] = {}
     needs: set[int] = set()
     entries: dict[str, Pick] = {}
     for name in map(column_name, names):
         pick = pick_of(name, MAPS)
         if pick is not None:
-            read[pick.struct_name] = pa.field(pick.struct_name, VALUE)
+            read_fields[pick.struct_name] = pa.field(pick.struct_name, VALUE)
             needs |= _NEEDS[pick.section]
             result.append(pick.field)
             if pick.type is not None or pick.name != pick.struct_name:
                 entries[pick.name] = pick
         elif name == ERROR.name:
-            read |= {field.name: field for field in ERRORS}
+            read_fields |= {field.name: field for field in ERRORS}
             result.append(ERROR)
         elif name in _FIELDS:
             field = _FIELDS[name]
             if maps == "variant" and name in MAPS:
                 field = _column(name, VARIANT)
-            read[name] = field
+            read_fields[name] = field
             needs |= _NEEDS[name]
             result.append(field)
         else:
             raise ValueError(unknown_column(name, _FIELDS))
-    shown = [field.name for field in result]
-    repeated = sorted({name for name in shown if shown.count(name) > 1})
+    result_names = [field.name for field in result]
+    repeated = sorted({name for name in result_names if result_names.count(name) > 1})
     if repeated:
         raise ValueError(f"duplicate columns: {', '.join(repeated)}")
     picks: dict[str, tuple[str, ...]] = {}
-    for name in read:
+    for name in read_fields:
         section, dot, key = name.partition(".")
         if dot:
             picks[section] = (*picks.get(section, ()), key)
-    schema = pa.schema(list(read.values()))
-    is_same = schema.names == shown and not entries
+    schema = pa.schema(list(read_fields.values()))
+    is_same = schema.names == result_names and not entries
     return Plan(
         schema=schema,
         needs=frozenset(needs),
@@ -344,7 +356,7 @@ def schema_of(
 ) -> pa.Schema:
     """Return the schema that `decode` with these columns returns.
 
-    The metadata of each field has a ``comment``: what it holds, with the unit.
+    The metadata of each field has a ``comment`` that describes the column, with the unit.
 
     Args:
         columns: as for `decode`; None for `SCHEMA`.

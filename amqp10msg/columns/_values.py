@@ -1,4 +1,4 @@
-"""Single AMQP values and batch envelopes, array by array."""
+"""Decode arrays of single AMQP values, and split arrays of batch envelopes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from amqp10msg.columns._cells import value_cell
 from amqp10msg.columns._decode import (
     TooMuchError,
     binary_chunks,
-    bounded,
-    formats_of,
-    octets_in,
-    room_for,
+    iterate_messages,
+    limit_text_size,
+    message_format_column,
+    text_limit,
 )
 from amqp10msg.columns._picks import VALUE
 from amqp10msg.columns._plain import error_cells
@@ -26,11 +26,11 @@ from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
-#: What `decode_values` returns for each value.
+#: The type of the result of `decode_values`.
 DECODED_VALUE: pa.StructType = pa.struct(
     [*(field for field in VALUE if field.name != "key_type"), *ERRORS]
 )
-#: What `explode_batches` returns for each message.
+#: The schema of the result of `explode_batches`.
 EXPLODED: pa.Schema = pa.schema(
     [pa.field("row", pa.int64()), pa.field("position", pa.int32()), WIRE, *ERRORS]
 )
@@ -41,37 +41,36 @@ def decode_values(array: Any, plain: str = "error", limits: Limits | None = None
     """Decode single AMQP-encoded values, such as the headers that Event Hubs passes to Kafka.
 
     Args:
-        array: one value each, or null; in any of the forms that `decode` accepts.
-        plain: how to treat bytes that may not be AMQP, as a Kafka producer writes plain bytes:
-            ``error`` takes everything as encoded; ``encoded`` takes what is exactly one encoded
-            value as that, and all else as plain; ``text`` first takes UTF-8 without control
-            characters as plain text, so that the text ``true`` is never taken as encoded. An
-            encoded string or symbol is never such text.
-        limits: what decoding one value may cost; the defaults of `Limits` if None.
+        array: one encoded value or null per item; in any of the forms that `decode` accepts.
+        plain: the policy for bytes that may not be AMQP, such as headers of other Kafka producers:
+            ``error`` treats all bytes as AMQP. ``encoded`` treats bytes that are exactly one
+            encoded value as AMQP, and all others as plain. ``text`` first treats UTF-8 without
+            control characters as plain text, so that the text ``true`` is not mistaken for AMQP.
+            An encoded string or symbol is never mistaken for such text.
+        limits: bounds on the cost of decoding one value; None for the defaults of `Limits`.
 
     Returns:
-        A StructArray of the AMQP type, the member that holds the value (as in the map columns),
-        and the columns of errors. Plain bytes have no type: UTF-8 goes to ``s``, all else to
-        ``b``. A null remains null.
+        A StructArray with the AMQP type, the member that holds the value (as in the map columns),
+        and the error columns. Plain bytes have no type: UTF-8 is in ``s``, other bytes in ``b``.
+        A null stays null.
 
     Raises:
-        TypeError: `array` does not hold bytes.
-        ValueError: `plain` is unknown, or the values would be too much for one column, as for
-            `decode`.
+        TypeError: `array` does not contain bytes.
+        ValueError: `plain` is unknown, or the column would be too large, as for `decode`.
     """
     if plain not in _POLICIES:
-        raise ValueError(f"plain is one of {', '.join(_POLICIES)}, not {plain!r}")
+        raise ValueError(f"plain must be one of {', '.join(_POLICIES)}, got {plain!r}")
     limits = limits or DEFAULT_LIMITS
     chunks = binary_chunks(array)
     values = (
-        None if octets is None else _value(octets, plain, limits)
+        None if octets is None else _decode_value(octets, plain, limits)
         for chunk in chunks
-        for octets in octets_in(chunk)
+        for octets in iterate_messages(chunk)
     )
-    made = list(bounded(values, room_for(*chunks), _text_size))
-    column = pa.array(made, DECODED_VALUE)
+    cells = list(limit_text_size(values, text_limit(*chunks), _text_size))
+    column = pa.array(cells, DECODED_VALUE)
     if isinstance(column, pa.ChunkedArray):
-        raise TooMuchError("the values would exceed 2 GiB: decode fewer at once")
+        raise TooMuchError("the values would exceed 2 GiB: decode fewer per call")
     return column
 
 
@@ -79,7 +78,7 @@ def _text_size(cell: dict[str, Any] | None) -> int:
     return len((cell or {}).get("s") or "")
 
 
-def _value(octets: bytes, plain: str, limits: Limits) -> dict[str, Any]:
+def _decode_value(octets: bytes, plain: str, limits: Limits) -> dict[str, Any]:
     if plain == "text":
         text = _text(octets)
         if text is not None and not any(ord(c) < 32 and c not in "\t\n\r" for c in text):
@@ -103,42 +102,42 @@ def _text(octets: bytes) -> str | None:
 def explode_batches(
     array: Any, *, message_format: Any = None, limits: Limits | None = None
 ) -> pa.RecordBatch:
-    """Split batch envelopes (message-format 0x80013700) into the messages they hold.
+    """Split batch envelopes (message-format 0x80013700) into their messages.
 
     Args:
         array: the encoded messages, as for `decode`.
-        message_format: the message-format of each, as for `decode`; a message of another format
-            than the envelope's is returned as it is. If None, all are envelopes.
-        limits: what decoding one envelope may cost; the defaults of `Limits` if None.
+        message_format: the message-format of each message, as for `decode`. Messages with another
+            format than 0x80013700 are returned unchanged. None if all are envelopes.
+        limits: bounds on the cost of decoding one envelope; None for the defaults of `Limits`.
 
     Returns:
-        A RecordBatch of ``row`` (the place of the envelope in `array`), ``position`` (of the
-        message in it), ``wire`` (the encoded message, for `decode`), and the columns of errors: an
-        envelope that cannot be split becomes one row, with its own bytes in ``wire``. A null
-        becomes one row, too.
+        A RecordBatch with ``row`` (the index of the envelope in `array`), ``position`` (the index
+        of the message in the envelope), ``wire`` (the encoded message, for `decode`), and the error
+        columns. An envelope that cannot be split becomes one row, with the bytes of the envelope in
+        ``wire``. A null becomes one row, too.
 
     Raises:
-        TypeError: `array` does not hold bytes.
-        ValueError: the number of formats is not that of the messages.
+        TypeError: `array` does not contain bytes.
+        ValueError: the number of formats differs from the number of messages.
     """
     limits = limits or DEFAULT_LIMITS
     chunks = binary_chunks(array)
-    formats = formats_of(
+    formats = message_format_column(
         BATCH_FORMAT if message_format is None else message_format, sum(map(len, chunks))
     ).to_pylist()
     rows: list[dict[str, Any]] = []
     number = 0
     for chunk in chunks:
-        for octets in octets_in(chunk):
+        for octets in iterate_messages(chunk):
             if octets is None or formats[number] != BATCH_FORMAT:
                 rows.append({"row": number, "position": 0, "wire": octets})
             else:
-                rows += ({"row": number, **made} for made in _messages(octets, limits))
+                rows += ({"row": number, **message} for message in _split_envelope(octets, limits))
             number += 1
     return pa.RecordBatch.from_pylist(rows, schema=EXPLODED)
 
 
-def _messages(octets: bytes, limits: Limits) -> list[dict[str, Any]]:
+def _split_envelope(octets: bytes, limits: Limits) -> list[dict[str, Any]]:
     try:
         body = Message.decode(octets, limits=limits).body
     except DecodeError as error:
@@ -148,13 +147,13 @@ def _messages(octets: bytes, limits: Limits) -> list[dict[str, Any]]:
     if len(messages) == len(parts):
         return [{"position": i, "wire": wire} for i, wire in enumerate(messages)]
     sections = parts_of(octets, lenient=False)
-    at = next((part[1] for part in sections if part[0] in BODY_CODES), len(octets))
+    offset = next((part[1] for part in sections if part[0] in BODY_CODES), len(octets))
     return [
         {
             "position": 0,
             "wire": octets,
             "error_code": "not-a-batch",
             "error_clause": "Azure batch envelope",
-            "error_offset": at,
+            "error_offset": offset,
         }
     ]

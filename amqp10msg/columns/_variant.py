@@ -1,12 +1,11 @@
-"""AMQP values as VARIANT, the encoding of values of any type that Parquet and Spark 4 share.
+"""Encode AMQP values as VARIANT, the encoding for values of any type in Parquet and Spark 4.
 
-A VARIANT is two binaries: the ``value``, and the ``metadata`` with the keys of all objects in it.
-Types are those that SQL has: all integers are one type, a symbol is a string. What says exactly
-which AMQP type a value was is the map of structs (`_cells`); this is for queries.
+A VARIANT consists of two binaries: the ``value``, and the ``metadata`` with the keys of all
+objects. It is meant for queries and has SQL types: all integers are one type, and a symbol is a
+string. The map of structs (`_cells`) keeps the exact AMQP type.
 
-The kernel writes the same bytes, so there is one form of each value: integers in the fewest bytes,
-keys in the order in which they come first, values in the order of the wire, offsets as narrow as
-they fit.
+The kernel writes the same bytes, so each value has exactly one encoding: integers in the fewest
+bytes, keys in order of first occurrence, values in the order of the message, the narrowest offsets.
 """
 
 from __future__ import annotations
@@ -23,175 +22,181 @@ from amqp10msg.wire.primitives import DECIMALS, INTEGERS
 
 # Basic types: the two lowest bits of the first byte of a value.
 _SHORT_TEXT, _OBJECT, _ARRAY = 1, 2, 3
-# Primitive types, in the bits above.
+# Primitive types: the other six bits.
 _NULL, _TRUE, _FALSE, _INT8, _DOUBLE = 0, 1, 2, 3, 7
 _DECIMAL4, _TIMESTAMP, _FLOAT, _BINARY, _TEXT = 8, 12, 14, 15, 16
-_LONGEST_SHORT_TEXT = 63
-# Digits of the decimals of 4, 8 and 16 bytes.
-_DIGITS = (9, 18, 38)
-#: The most bytes of a VARIANT that every version of Spark takes.
+_MAX_SHORT_TEXT_BYTES = 63
+# The precision of decimals of 4, 8 and 16 bytes, in digits.
+_DECIMAL_DIGITS = (9, 18, 38)
+#: The largest VARIANT that every version of Spark supports, in bytes.
 MOST = (1 << 24) - 1
 
-_TEXTS = frozenset(("string", "symbol", "char", "uuid"))
-_WHOLE = frozenset(("long", *INTEGERS)) - {"timestamp"}
+_STRING_TYPES = frozenset(("string", "symbol", "char", "uuid"))
+_INTEGER_TYPES = frozenset(("long", *INTEGERS)) - {"timestamp"}
 
 
 class VariantSizeError(ValueError):
-    """A VARIANT would have more bytes than readers take."""
+    """A VARIANT would be larger than readers support."""
 
 
 def variant(value: Any) -> dict[str, bytes]:
     """Return a decoded value as the two binaries of a VARIANT.
 
     Raises:
-        VariantSizeError: they would be too large.
+        VariantSizeError: a binary would be larger than `MOST` bytes.
     """
     keys: dict[str, int] = {}
-    return _cell(_value(value, keys), keys)
+    return _to_cell(_encode_value(value, keys), keys)
 
 
 def section_variant(section: Mapping[Any, Any]) -> dict[str, bytes]:
     """Return a map section as the two binaries of an object.
 
     Raises:
-        VariantSizeError: they would be too large.
+        VariantSizeError: a binary would be larger than `MOST` bytes.
     """
     keys: dict[str, int] = {}
     pairs = zip(text_keys(section), section.values(), strict=True)
-    return _cell(_object(pairs, keys), keys)
+    return _to_cell(_encode_object(pairs, keys), keys)
 
 
-def _cell(value: bytes, keys: Mapping[str, int]) -> dict[str, bytes]:
-    metadata = _metadata(keys)
+def _to_cell(value: bytes, keys: Mapping[str, int]) -> dict[str, bytes]:
+    metadata = _encode_metadata(keys)
     if max(len(value), len(metadata)) > MOST:
-        raise VariantSizeError(f"a VARIANT has at most {MOST:,} bytes")
+        raise VariantSizeError(f"a VARIANT must have at most {MOST:,} bytes")
     return {"value": value, "metadata": metadata}
 
 
-def _metadata(keys: Iterable[str]) -> bytes:
+def _encode_metadata(keys: Iterable[str]) -> bytes:
     texts = [key.encode() for key in keys]
     ends = [0]
     for text in texts:
         ends.append(ends[-1] + len(text))
-    width = _width(max(ends[-1], len(texts)))
+    width = _byte_width(max(ends[-1], len(texts)))
     numbers = b"".join(number.to_bytes(width, "little") for number in (len(texts), *ends))
     return bytes((1 | (width - 1) << 6,)) + numbers + b"".join(texts)
 
 
-def _width(number: int) -> int:
-    """Return in how many bytes a number is written."""
+def _byte_width(number: int) -> int:
+    """Return the number of bytes that an unsigned integer needs, at least 1."""
     return max(1, (number.bit_length() + 7) // 8)
 
 
-def _head(kind: int) -> bytes:
+def _primitive_head(kind: int) -> bytes:
     """Return the first byte of a value of a primitive type."""
     return bytes((kind << 2,))
 
 
-def _value(value: Any, keys: dict[str, int]) -> bytes:
+def _encode_value(value: Any, keys: dict[str, int]) -> bytes:
     name = TYPES[type(value)]
     if value is None:
-        return _head(_NULL)
+        return _primitive_head(_NULL)
     if name == "boolean":
-        return _head(_TRUE if value else _FALSE)
-    if name in _WHOLE:
-        return _whole(int(value))
+        return _primitive_head(_TRUE if value else _FALSE)
+    if name in _INTEGER_TYPES:
+        return _encode_integer(int(value))
     if name == "timestamp":
         if not FIRST_MS <= value <= LAST_MS:
-            return _whole(int(value))
-        return _head(_TIMESTAMP) + struct.pack("<q", value * 1000)
+            return _encode_integer(int(value))
+        return _primitive_head(_TIMESTAMP) + struct.pack("<q", value * 1000)
     if name == "float":
-        return _head(_FLOAT) + struct.pack("<I", value.bits)
+        return _primitive_head(_FLOAT) + struct.pack("<I", value.bits)
     if name == "double":
-        return _head(_DOUBLE) + struct.pack("<d", value)
-    if name in _TEXTS:
-        return _text(str(value))
+        return _primitive_head(_DOUBLE) + struct.pack("<d", value)
+    if name in _STRING_TYPES:
+        return _encode_text(str(value))
     if name == "binary":
-        return _head(_BINARY) + struct.pack("<I", len(value)) + bytes(value)
+        return _primitive_head(_BINARY) + struct.pack("<I", len(value)) + bytes(value)
     if name in DECIMALS:
-        return _decimal(value.to_decimal(), str(value))
+        return _encode_amqp_decimal(value.to_decimal(), str(value))
     if name == "map":
-        return _map(value, keys)
+        return _encode_map(value, keys)
     if name == "described":
         pairs = (("descriptor", value.descriptor), ("value", value.value))
-        return _object(pairs, keys)
-    return _array(_value(item, keys) for item in value)
+        return _encode_object(pairs, keys)
+    return _encode_array(_encode_value(item, keys) for item in value)
 
 
-def _whole(number: int) -> bytes:
-    """Return an integer in the fewest of 1, 2, 4 and 8 bytes, or as a decimal of 16."""
+def _encode_integer(number: int) -> bytes:
+    """Encode an integer in 1, 2, 4 or 8 bytes, or as a decimal of 16 bytes."""
     for i in range(4):
         if -(1 << (8 << i) - 1) <= number < 1 << (8 << i) - 1:
-            return _head(_INT8 + i) + number.to_bytes(1 << i, "little", signed=True)
-    return _digits(number, 0, 2)
+            return _primitive_head(_INT8 + i) + number.to_bytes(1 << i, "little", signed=True)
+    return _encode_decimal(number, 0, 2)
 
 
-def _digits(number: int, scale: int, step: int) -> bytes:
+def _encode_decimal(number: int, scale: int, size_index: int) -> bytes:
     return (
-        _head(_DECIMAL4 + step)
+        _primitive_head(_DECIMAL4 + size_index)
         + bytes((scale,))
-        + number.to_bytes(4 << step, "little", signed=True)
+        + number.to_bytes(4 << size_index, "little", signed=True)
     )
 
 
-def _decimal(number: decimal.Decimal, text: str) -> bytes:
-    """Return a decimal floating-point number, as text where SQL's decimals do not hold it."""
+def _encode_amqp_decimal(number: decimal.Decimal, text: str) -> bytes:
+    """Encode a decimal floating-point number; as text if it exceeds SQL's decimals."""
     sign, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int):
-        return _text(text)  # a NaN or an infinity
-    whole = int("".join(map(str, digits))) * 10 ** max(exponent, 0) if exponent <= _DIGITS[2] else 0
+        return _encode_text(text)  # a NaN or an infinity
+    unscaled = (
+        int("".join(map(str, digits))) * 10 ** max(exponent, 0)
+        if exponent <= _DECIMAL_DIGITS[2]
+        else 0
+    )
     scale = max(-exponent, 0)
-    size = max(len(str(whole)), scale)
-    if size > _DIGITS[2] or exponent > _DIGITS[2]:
-        return _text(text)
-    step = next(i for i, most in enumerate(_DIGITS) if size <= most)
-    return _digits(-whole if sign else whole, scale, step)
+    size = max(len(str(unscaled)), scale)
+    if size > _DECIMAL_DIGITS[2] or exponent > _DECIMAL_DIGITS[2]:
+        return _encode_text(text)
+    step = next(i for i, max_digits in enumerate(_DECIMAL_DIGITS) if size <= max_digits)
+    return _encode_decimal(-unscaled if sign else unscaled, scale, step)
 
 
-def _text(text: str) -> bytes:
-    octets = text.encode()
-    if len(octets) <= _LONGEST_SHORT_TEXT:
-        return bytes((len(octets) << 2 | _SHORT_TEXT,)) + octets
-    return _head(_TEXT) + struct.pack("<I", len(octets)) + octets
+def _encode_text(text: str) -> bytes:
+    encoded = text.encode()
+    if len(encoded) <= _MAX_SHORT_TEXT_BYTES:
+        return bytes((len(encoded) << 2 | _SHORT_TEXT,)) + encoded
+    return _primitive_head(_TEXT) + struct.pack("<I", len(encoded)) + encoded
 
 
-def _map(value: Mapping[Any, Any], keys: dict[str, int]) -> bytes:
-    """Return an object where all keys are texts that differ, else an array of pairs."""
-    texts = {str(key) for key in value if TYPES[type(key)] in {"string", "symbol"}}
-    if len(texts) == len(value):
-        return _object(((str(key), item) for key, item in value.items()), keys)
-    return _array(_array(_value(one, keys) for one in pair) for pair in value.items())
+def _encode_map(value: Mapping[Any, Any], keys: dict[str, int]) -> bytes:
+    """Encode a map as an object if all keys are distinct strings, or as an array of pairs."""
+    string_keys = {str(key) for key in value if TYPES[type(key)] in {"string", "symbol"}}
+    if len(string_keys) == len(value):
+        return _encode_object(((str(key), item) for key, item in value.items()), keys)
+    return _encode_array(
+        _encode_array(_encode_value(item, keys) for item in pair) for pair in value.items()
+    )
 
 
-def _array(items: Iterable[bytes]) -> bytes:
+def _encode_array(items: Iterable[bytes]) -> bytes:
     ends = array("Q")
-    content = _joined(items, ends)
-    return _compound(content, ends, _ARRAY, 0, b"", range(len(ends)))
+    content = _concatenate(items, ends)
+    return _encode_compound(content, ends, _ARRAY, 0, b"", range(len(ends)))
 
 
-def _object(pairs: Iterable[tuple[str, Any]], keys: dict[str, int]) -> bytes:
+def _encode_object(pairs: Iterable[tuple[str, Any]], keys: dict[str, int]) -> bytes:
     texts: list[str] = []
     ends = array("Q")
-    content = _joined(_members(pairs, texts, keys), ends)
-    # UTF-8 sorts as the code points do.
+    content = _concatenate(_encode_members(pairs, texts, keys), ends)
+    # The format sorts keys by UTF-8 bytes, which is the order of code points.
     order = sorted(range(len(texts)), key=texts.__getitem__)
-    ids = [keys[texts[place]] for place in order]
-    width = _width(max(ids, default=0))
-    written = b"".join(number.to_bytes(width, "little") for number in ids)
-    return _compound(content, ends, _OBJECT, width - 1, written, order)
+    ids = [keys[texts[index]] for index in order]
+    width = _byte_width(max(ids, default=0))
+    encoded_ids = b"".join(number.to_bytes(width, "little") for number in ids)
+    return _encode_compound(content, ends, _OBJECT, width - 1, encoded_ids, order)
 
 
-def _members(
+def _encode_members(
     pairs: Iterable[tuple[str, Any]], texts: list[str], keys: dict[str, int]
 ) -> Iterator[bytes]:
     for text, item in pairs:
         keys.setdefault(text, len(keys))
         texts.append(text)
-        yield _value(item, keys)
+        yield _encode_value(item, keys)
 
 
-def _joined(items: Iterable[bytes], ends: array[int]) -> bytearray:
-    """Return values in a row, and add where each ends: a list of them would fill the memory."""
+def _concatenate(items: Iterable[bytes], ends: array[int]) -> bytearray:
+    """Concatenate encoded values, and append their end offsets to `ends`, to save memory."""
     content = bytearray()
     for item in items:
         content += item
@@ -199,19 +204,19 @@ def _joined(items: Iterable[bytes], ends: array[int]) -> bytearray:
     return content
 
 
-def _compound(
+def _encode_compound(
     content: bytearray, ends: array[int], kind: int, id_width: int, ids: bytes, order: Iterable[int]
 ) -> bytes:
-    """Return an object or an array: how many values, their ids, where they begin, and they."""
-    width = _width(len(content))
+    """Encode an object or array: the count, the key ids, the offsets, and the values."""
+    width = _byte_width(len(content))
     is_large = len(ends) > 0xFF
-    # The bit of many values stands above the widths, of which an array has one.
+    # The flag for a 4-byte count follows the width fields; an array has only one of them.
     shape = width - 1 | (id_width << 2 | is_large << 4 if kind == _OBJECT else is_large << 2)
-    made = bytearray((shape << 2 | kind,))
-    made += len(ends).to_bytes(4 if is_large else 1, "little")
-    made += ids
-    for place in order:
-        made += (ends[place - 1] if place else 0).to_bytes(width, "little")
-    made += len(content).to_bytes(width, "little")
-    made += content
-    return bytes(made)
+    encoded = bytearray((shape << 2 | kind,))
+    encoded += len(ends).to_bytes(4 if is_large else 1, "little")
+    encoded += ids
+    for index in order:
+        encoded += (ends[index - 1] if index else 0).to_bytes(width, "little")
+    encoded += len(content).to_bytes(width, "little")
+    encoded += content
+    return bytes(encoded)

@@ -169,7 +169,7 @@ def test_compounds_in_annotations_are_typed_json(value: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("bits", [0x7FF8000000000000, 0x7FF0000000000001, 0xFFF8000000000123])
-def test_a_double_that_is_no_number_keeps_its_bits(bits: int) -> None:
+def test_double_nan_keeps_its_bits(bits: int) -> None:
     octets = Message(b"", footer={"k": struct.unpack(">d", bits.to_bytes(8))[0]}).encode()
 
     assert bits.to_bytes(8) in octets
@@ -177,7 +177,7 @@ def test_a_double_that_is_no_number_keeps_its_bits(bits: int) -> None:
 
 
 @pytest.mark.parametrize("bits", [0x7FC00000, 0x7F800001, 0xFFC00123])
-def test_a_float_that_is_no_number_keeps_its_bits(bits: int) -> None:
+def test_float_nan_keeps_its_bits(bits: int) -> None:
     octets = Message(b"", footer={"k": Float.from_bits(bits)}).encode()
     ((_, cell),) = only(octets)["footer"]
 
@@ -204,7 +204,7 @@ def test_ulong_keys_and_symbols_of_the_same_text() -> None:
         ([AmqpSequence([]), AmqpSequence([True])], "amqp-sequence", 2, '[[],[["boolean",true]]]'),
     ],
 )
-def test_bodies_that_are_no_octets(body: Any, kind: str, count: int, text: str) -> None:
+def test_bodies_other_than_data(body: Any, kind: str, count: int, text: str) -> None:
     octets = Message(body).encode()
 
     assert {"body_kind": kind, "body_sections": count, "body_json": text} == said(only(octets))
@@ -258,7 +258,7 @@ def test_section_offsets_are_those_of_the_message() -> None:
 
 
 @given(malformed())
-def test_a_bad_message_is_a_row_that_says_why(octets: bytes) -> None:
+def test_bad_message_becomes_row_with_reason(octets: bytes) -> None:
     with pytest.raises(DecodeError) as caught:
         Message.decode(octets)
     row = only(octets, [*columns.SCHEMA.names, "wire"])
@@ -352,7 +352,7 @@ def test_every_binary_type_sliced_and_chunked(kind: Any) -> None:
 
 
 @pytest.mark.once
-def test_other_arrays() -> None:
+def test_other_array_types() -> None:
     two = pa.array([b"\0\x53\x75\xa0\0"] * 2, pa.binary(5))
 
     assert [b"", b""] == columns.decode(two)["body"].to_pylist()
@@ -370,5 +370,5 @@ def test_message_formats_come_from_outside() -> None:
     for formats in (5, [5, None], pa.array([5, None], pa.uint32()), pa.chunked_array([[5], [6]])):
         found = columns.decode(octets, message_format=formats)["message_format"].to_pylist()
         assert ([5, 5] if formats == 5 else pa.array(formats).to_pylist()) == found
-    with pytest.raises(ValueError, match="2 messages and 1 message formats"):
+    with pytest.raises(ValueError, match="one item per message, 2, got 1"):
         columns.decode(octets, message_format=[5])

@@ -127,7 +127,7 @@ ROWS = st.fixed_dictionaries({}, optional={field.name: cells(field) for field in
 
 
 @given(st.lists(st.one_of(messages(), messages().flatmap(encodings)), max_size=5), st.data())
-def test_what_was_decoded(drawn: list[Any], data: Any) -> None:
+def test_decoded_messages(drawn: list[Any], data: Any) -> None:
     octets = [one.encode() if isinstance(one, Message) else one for one in drawn]
     names = data.draw(st.sampled_from(["all", (*columns.SCHEMA.names, "wire")]))
     batch = columns.decode([*octets, None, b"", REFERENCE], names)
@@ -177,15 +177,15 @@ def test_hostile_messages() -> None:
     assert_same(columns.decode(list(MESSAGES), (*columns.SCHEMA.names, "wire")))
 
 
-def test_usual_rows_are_left_to_nobody() -> None:
+def test_usual_rows_stay_in_the_kernel() -> None:
     """The plain implementation gives the right bytes as well, so nothing else would tell."""
     batch = columns.decode([REFERENCE, GENERAL, GENERAL_VALUE] * 50)
-    _, odd = kernel(_encode._parts_of(batch, None, True)[0])
+    _, odd = kernel(_encode._message_parts(batch, None, True)[0])
 
     assert [] == odd
 
 
-def test_room_grows_with_the_messages() -> None:
+def test_text_limit_grows_with_the_messages() -> None:
     draw = random.Random(1)
     sizes = [*(draw.randrange(40) for _ in range(300)), 500_000, *(7_000 for _ in range(80)), 3]
     octets = [Message(draw.randbytes(size)).encode() for size in sizes]
@@ -200,7 +200,7 @@ def test_numbers_of_rows_in_errors_count_all_parts() -> None:
         columns.encode(pa.concat_tables([part, wrong]))
 
 
-def test_text_that_is_not_utf8_where_a_column_ends() -> None:
+def test_invalid_utf8_at_the_end_of_a_column() -> None:
     for octets in (b"\xff", b"\xff" * 40, b"x" * 16 + b"\xe9"):
         ends = pa.py_buffer(struct.pack("=2i", 0, len(octets)))
         text = pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(octets)])

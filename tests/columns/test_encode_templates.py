@@ -138,13 +138,13 @@ def test_each_row_is_what_the_template_encodes(drawn: tuple[list[Any], list[pa.A
 
     assert expected == encode(dict(zip(template.paths, arrays, strict=True)), template).to_pylist()
     # And without the kernel.
-    with mock.patch.object(_encode, "filled", None):
+    with mock.patch.object(_encode, "template_kernel", None):
         table = pa.table(arrays, names=template.paths)
         assert expected == encode(table, template).to_pylist()
 
 
 def test_the_kernel_writes_the_usual_columns() -> None:
-    if _encode.filled is None:
+    if _encode.template_kernel is None:
         pytest.skip("the kernel is not compiled")
     for field, kinds in FIELDS:
         template = PROTOTYPE.template(field)
@@ -153,7 +153,7 @@ def test_the_kernel_writes_the_usual_columns() -> None:
         value = {"bool": True, "binary": b"a", "null": None}.get(str(kind), number)
         batch = pa.RecordBatch.from_arrays([pa.array([value], kind)], names=template.paths)
 
-        written = _encode.filled(batch, template)
+        written = _encode.template_kernel(batch, template)
 
         assert written is not None, field
         assert ([template.encode(value)], []) == (written[0].to_pylist(), written[1]), field
@@ -220,10 +220,12 @@ def test_an_error_says_which_row(field: Any, kind: Any, value: Any, path: str) -
         ("ns", 1_999_999, 1),
     ],
 )
-def test_moments_of_any_unit(name: str, plain: bool, unit: str, number: int, expected: int) -> None:
+def test_timestamps_of_any_unit(
+    name: str, plain: bool, unit: str, number: int, expected: int
+) -> None:
     template = Message(b"").template((name, Timestamp))
     column = pa.array([None, number], pa.int64()).cast(pa.timestamp(unit, "Europe/Berlin"))
-    with mock.patch.object(_encode, "filled", None if plain else _encode.filled):
+    with mock.patch.object(_encode, "template_kernel", None if plain else _encode.template_kernel):
         made = encode({name: column}, template).to_pylist()
     assert [template.encode(None), template.encode(Timestamp(expected))] == made
 
@@ -236,7 +238,7 @@ def test_moments_of_any_unit(name: str, plain: bool, unit: str, number: int, exp
         (pa.timestamp("s", "UTC"), 2**62, "Timestamp holds"),
     ],
 )
-def test_moments_that_amqp_does_not_have(kind: Any, number: int, match: str) -> None:
+def test_timestamps_out_of_amqp_range(kind: Any, number: int, match: str) -> None:
     template = Message(b"").template("application_properties.moment", ("body", Symbol))
     column = pa.array([None, number], pa.int64()).cast(kind)
     with pytest.raises(EncodeError, match=match) as caught:
@@ -267,13 +269,13 @@ def test_bodies(body: Any, declared: Any, kind: Any, value: Any) -> None:
     assert [template.encode(one) for one in values] == made.to_pylist()
 
 
-def test_wrong_frames() -> None:
+def test_invalid_frames_are_errors() -> None:
     template = Message().template("body", "header.ttl")
 
     with pytest.raises(TypeError, match=r"needs a column 'header\.ttl'"):
         encode({"body": pa.array([b"a"])}, template)
     wrong: Any = 5
-    with pytest.raises(TypeError, match="expected a RecordBatch or Table, not int"):
+    with pytest.raises(TypeError, match="expected a RecordBatch or Table, got int"):
         encode(wrong, template)
 
 

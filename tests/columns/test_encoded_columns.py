@@ -180,7 +180,7 @@ def test_columns_of_one_name_are_refused() -> None:
 
 
 @pytest.mark.once
-def test_row_labels_of_pandas_are_no_columns() -> None:
+def test_pandas_row_labels_are_ignored() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"to": ["a", "b", "c"]})
 

@@ -33,7 +33,7 @@ def batch() -> Any:
     return columns.decode(OCTETS, NAMES)
 
 
-def test_pandas_gives_and_takes(batch: Any) -> None:
+def test_pandas_round_trip(batch: Any) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"payload": OCTETS})
 
@@ -45,7 +45,7 @@ def test_pandas_gives_and_takes(batch: Any) -> None:
     assert OCTETS == columns.encode(typed).to_pylist()
 
 
-def test_polars_gives_and_takes(batch: Any) -> None:
+def test_polars_round_trip(batch: Any) -> None:
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"payload": OCTETS})
 
@@ -57,7 +57,7 @@ def test_polars_gives_and_takes(batch: Any) -> None:
 
 @pytest.mark.parametrize("make", [pa.list_, pa.large_list])
 @pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.string_view()])
-def test_lists_of_keys_and_values_are_taken_for_maps(batch: Any, make: Any, text: Any) -> None:
+def test_lists_of_key_value_structs_are_accepted_as_maps(batch: Any, make: Any, text: Any) -> None:
     """As Polars gave them before it had maps."""
     table = pa.table(batch)
     kind = make(pa.struct({"key": text, "value": columns.VALUE}))
@@ -77,7 +77,7 @@ def test_lists_of_keys_and_values_are_taken_for_maps(batch: Any, make: Any, text
         columns.encode(pa.table({"footer": one}))
 
 
-def test_what_a_null_list_has_beneath_it_is_in_no_map(batch: Any) -> None:
+def test_hidden_items_of_null_lists_are_dropped(batch: Any) -> None:
     maps = pa.table(batch).column("application_properties").combine_chunks().drop_null()
     pairs = pa.StructArray.from_arrays([maps.keys, maps.items], names=["key", "value"])
     one, rest = pairs.slice(0, 1), pairs.slice(0, 2)
@@ -91,7 +91,7 @@ def test_what_a_null_list_has_beneath_it_is_in_no_map(batch: Any) -> None:
     assert first == last != none
 
 
-def test_duckdb_gives_and_takes(batch: Any) -> None:
+def test_duckdb_round_trip(batch: Any) -> None:
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as connection:
         connection.register("payloads", pa.table({"payload": pa.array(OCTETS, pa.binary())}))

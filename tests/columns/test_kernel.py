@@ -56,7 +56,7 @@ ALL, PROJECTIONS, plainly, same = (
     fuzzing.same,
 )
 
-if _decode.scanned is None:
+if _decode.scan_kernel is None:
     pytest.skip(
         "the kernel of columns is not compiled: it needs a C compiler and make setup",
         allow_module_level=True,
@@ -95,7 +95,7 @@ def foreign() -> list[bytes]:
 def odd_rows(octets: Iterable[bytes]) -> int:
     """How many messages the kernel leaves to the plain implementation."""
     plan = _decode.plan_of(None)
-    _, odd = _decode.scanned(pa.array(list(octets), pa.binary()), plan, Limits())
+    _, odd = _decode.scan_kernel(pa.array(list(octets), pa.binary()), plan, Limits())
     return len(odd)
 
 
@@ -110,7 +110,7 @@ def test_the_corpus_the_recordings_and_other_cases(names: list[str]) -> None:
     assert_same(octets[::-1], names, kind=pa.large_binary())
 
 
-def test_what_is_common_needs_no_help() -> None:
+def test_common_messages_stay_in_the_kernel() -> None:
     common = Message(
         [Data(b"one"), Data(b"two")],
         header=Header(durable=True, ttl=5, delivery_count=7),
@@ -131,7 +131,7 @@ def test_what_is_common_needs_no_help() -> None:
     assert 2 == odd_rows([REFERENCE[:-1], plain_annotation, common])
 
 
-def test_what_is_common_needs_no_help_as_a_variant() -> None:
+def test_common_messages_stay_in_the_kernel_as_variant() -> None:
     values = {"a": None, "b": True, "c": ULong(7), "d": "text" * 30, "e": 0.5, "f": b"x" * 300}
     message = Message(
         AmqpValue({"z": [1, None, {"b": 0.5}], "a": list(range(300)), Symbol("c"): {}}),
@@ -141,7 +141,7 @@ def test_what_is_common_needs_no_help_as_a_variant() -> None:
     sequence = Message(AmqpSequence([1, "two"])).encode()
 
     plan = _decode.plan_of("lean", "variant")
-    _, odd = _decode.scanned(pa.array([REFERENCE, message, sequence, b""]), plan, Limits())
+    _, odd = _decode.scan_kernel(pa.array([REFERENCE, message, sequence, b""]), plan, Limits())
 
     assert [] == odd
     assert_same([REFERENCE, message, sequence, b""], PROJECTIONS[-4])
@@ -181,7 +181,7 @@ def test_arrays_as_variants(array: str) -> None:
         assert_same([wire, value, REFERENCE], PROJECTIONS[-4])
 
 
-def test_what_costs_no_bytes_is_counted_for_the_batch_as_a_variant() -> None:
+def test_values_without_content_count_towards_variant_limit() -> None:
     nulls = bytes.fromhex("005377f0000000050001000040")
     limits = Limits(zero_width_per_byte=5_042)
 
@@ -192,7 +192,7 @@ def test_what_costs_no_bytes_is_counted_for_the_batch_as_a_variant() -> None:
     assert {4 * 65_536 + 8} == set(pc.binary_length(pc.struct_field(found[0], "value")).to_pylist())
 
 
-def test_what_is_rare_is_left_to_the_plain_implementation() -> None:
+def test_rare_values_use_the_fallback() -> None:
     decimal = Message(b"", application_properties={"a": Decimal32.from_decimal("1.5")}).encode()
     char = Message(b"", application_properties={"a": Char("ü")}).encode()
     nested = Message(AmqpValue([Char("ü")])).encode()
@@ -202,12 +202,12 @@ def test_what_is_rare_is_left_to_the_plain_implementation() -> None:
 
 
 @given(st.lists(messages().flatmap(encodings), max_size=4))
-def test_drawn_messages_in_every_spelling(octets: list[bytes]) -> None:
+def test_drawn_messages_in_every_encoding(octets: list[bytes]) -> None:
     assert_same(octets)
 
 
 @given(st.lists(malformed() | messages().map(Message.encode).flatmap(mutated), max_size=4))
-def test_bad_and_spoilt_messages(octets: list[bytes]) -> None:
+def test_invalid_and_truncated_messages(octets: list[bytes]) -> None:
     assert_same(octets)
 
 
@@ -250,7 +250,7 @@ def zero_width(code: int, count: int) -> bytes:
     st.sampled_from([3, 4, 21, 45, 1_000]),
     st.sampled_from([1, 2, 3, 4, 5, 256]),
 )
-def test_arrays_of_values_without_octets(
+def test_arrays_of_values_without_content(
     drawn: list[tuple[int, int]], zero: int, items: int, depth: int
 ) -> None:
     arrays = [zero_width(*one) for one in drawn]
@@ -273,7 +273,7 @@ def test_arrays_of_values_without_octets(
         assert_same(octets, names, limits)
 
 
-def test_values_without_octets_need_no_help() -> None:
+def test_values_without_content_stay_in_the_kernel() -> None:
     octets = [b"\x00\x53\x77" + zero_width(code, 300) for code in range(0x40, 0x46)]
 
     assert 0 == odd_rows(octets)
@@ -353,7 +353,7 @@ def test_every_octet_of_a_message_replaced() -> None:
         *(b"\xf1\x80\x80", b"\xc2\x41", b"\xe1\x80\x41", b"\xf1\x80\x80\x41", b"\xff"),
     ],
 )
-def test_utf8_wherever_it_stands(text: bytes) -> None:
+def test_utf8_in_every_column(text: bytes) -> None:
     octets = []
     for before in range(18):
         for after in (0, 1, 7, 8, 9):
@@ -415,7 +415,7 @@ PAIRS = (
 )
 
 
-def test_keys_without_octets_are_keys_too() -> None:
+def test_empty_keys_are_keys() -> None:
     octets = [a_map([one, other]) for one in PAIRS[:3] for other in PAIRS[:3]]
 
     assert_same(octets)

@@ -154,7 +154,9 @@ def assert_columns_judge(
     ),
     st.sampled_from(get_args(ProfileName)),
 )
-def test_whatever_breaks_a_rule_is_judged(octets: list[bytes | None], profile: ProfileName) -> None:
+def test_every_violating_message_is_validated(
+    octets: list[bytes | None], profile: ProfileName
+) -> None:
     assert_judged(octets, profile)
 
 
@@ -173,7 +175,7 @@ def test_the_corpus_the_recordings_and_other_cases(profile: ProfileName) -> None
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_what_is_usual_is_not_suspected(profile: ProfileName) -> None:
+def test_usual_messages_are_not_suspected(profile: ProfileName) -> None:
     screen = columns.decode([SOUND, None, REFERENCE] * 50, _prefilter.COLUMNS)
 
     # A null is no message and has no body.
@@ -191,7 +193,7 @@ def test_keys_that_a_profile_knows_are_usual() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("keys", [["iothub-a", "rejected"], ["rejected", "iothub-a"]])
-def test_a_reserved_key_hides_no_other_rule(profile: ProfileName, keys: list[str]) -> None:
+def test_reserved_key_does_not_hide_other_rules(profile: ProfileName, keys: list[str]) -> None:
     annotations = {Symbol(key): "x" for key in keys}
     octets = Message(b"x", delivery_annotations=annotations).encode()
 
@@ -200,7 +202,7 @@ def test_a_reserved_key_hides_no_other_rule(profile: ProfileName, keys: list[str
 
 @pytest.mark.parametrize("key", ["x-opt-partition-key", "x-opt-scheduled-enqueue-time", "x-opt-a"])
 @pytest.mark.parametrize("value", [None, 5, "text", Symbol("s"), Timestamp(0), [1], b"x", {"a": 1}])
-def test_types_of_annotations_are_judged_alike(key: str, value: object) -> None:
+def test_annotation_types_are_validated_like_single_messages(key: str, value: object) -> None:
     octets = Message(b"x", message_annotations={Symbol(key): value, ULong(1): 1}).encode()
 
     assert_judged([octets], "azure")
@@ -212,7 +214,7 @@ def test_every_rule_is_enforced_by_decoding_or_has_a_suspicion() -> None:
     assert all(map(_prefilter.can_screen, PROFILES))
 
 
-def test_what_the_kernel_leaves_is_not_written_out_to_judge_it(
+def test_odd_rows_are_not_decoded_to_find_suspects(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Within wide limits, 13 bytes that break nothing would be two megabytes of JSON."""
@@ -220,7 +222,7 @@ def test_what_the_kernel_leaves_is_not_written_out_to_judge_it(
     bomb = bytes.fromhex("005377f0000000050001000045")
     array = pa.array([bomb] * 500)
     assert not validate(bomb, "oasis", limits=wide)
-    if _decode.scanned is not None:
+    if _decode.scan_kernel is not None:
         monkeypatch.setattr(_decode, "row", None)
 
     assert [*range(500)] == list(_decode.suspects(array, wide, "oasis"))
@@ -229,13 +231,13 @@ def test_what_the_kernel_leaves_is_not_written_out_to_judge_it(
 def test_many_reserved_keys_are_looked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many distinct keys as messages, and no look at the whole column for each."""
     looks: list[Any] = []
-    look = _prefilter._places
+    look = _prefilter._true_indexes
 
     def counted(mask: Any) -> list[int]:
         looks.append(mask)
         return look(mask)
 
-    monkeypatch.setattr(_prefilter, "_places", counted)
+    monkeypatch.setattr(_prefilter, "_true_indexes", counted)
     octets = [
         Message(b"x", message_annotations={Symbol(f"k{number}"): 1}).encode()
         for number in range(1_000)

@@ -87,11 +87,11 @@ def test_a_picker_of_a_whole_section() -> None:
     ],
 )
 def test_a_key_without_a_column(path: str) -> None:
-    with pytest.raises(ValueError, match="no column of its own"):
+    with pytest.raises(ValueError, match="cannot be a column"):
         columns.decode([b""], Picker(path))
 
 
-def test_what_no_column_needs_is_passed_over() -> None:
+def test_unneeded_sections_are_skipped() -> None:
     # A property that is no UTF-8: nobody looks.
     octets = (
         Message(b"x", application_properties={"key": "abc"}).encode().replace(b"abc", b"\xff**")
@@ -121,7 +121,7 @@ def test_what_no_column_needs_is_passed_over() -> None:
         (b"\0\x80\0\0\0\0\0\0\0\x75\xa0\0\0\xa3\x10amqp:data:binary\xa0\0\x57", "not-a-section"),
     ],
 )
-def test_the_outline_is_judged_in_every_projection(octets: bytes, rule: str) -> None:
+def test_section_order_is_checked_in_every_projection(octets: bytes, rule: str) -> None:
     whole = only(octets)
     if rule == "not-a-section" and whole["error_code"] == "unknown-constructor":
         rule = "unknown-constructor"

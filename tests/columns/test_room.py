@@ -20,25 +20,25 @@ NULLS = bytes.fromhex("005377f0000000050000012240")
 
 @pytest.fixture
 def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("amqp10msg.columns._decode._ROOM", 5_400)
+    monkeypatch.setattr("amqp10msg.columns._decode._MIN_TEXT_BYTES", 5_400)
 
 
 @pytest.mark.usefixtures("little_room")
 @pytest.mark.parametrize(
     "made", [decode, lambda octets: columns.decode_values([o[3:] for o in octets])]
 )
-def test_values_without_octets_fill_no_memory(made: Any) -> None:
+def test_values_without_content_do_not_exhaust_memory(made: Any) -> None:
     # What is one message alone always fits.
     assert 1 == len(made([NULLS]))
     assert 2 == len(made([NULLS, NULLS]))
-    with pytest.raises(ValueError, match="decode fewer messages at once"):
+    with pytest.raises(ValueError, match="decode fewer messages per call"):
         made([NULLS] * 3)
-    with pytest.raises(ValueError, match="decode fewer messages at once"):
+    with pytest.raises(ValueError, match="decode fewer messages per call"):
         columns.decode(pa.chunked_array([pa.array([NULLS], pa.binary())] * 20))
 
 
 @pytest.mark.usefixtures("little_room")
-def test_what_is_too_much_is_done_in_pieces() -> None:
+def test_oversized_batch_is_halved() -> None:
     sound = Message(b"body").encode()
     batch = pa.record_batch({"wire": pa.array([NULLS] * 5 + [sound] + [NULLS] * 6, pa.binary())})
 
@@ -55,7 +55,7 @@ def test_what_is_too_much_is_done_in_pieces() -> None:
 
 
 @pytest.mark.usefixtures("little_room")
-def test_chunks_share_their_room_and_only_texts_take_it() -> None:
+def test_chunks_share_the_text_limit() -> None:
     picks = [f"application_properties.k{number}" for number in range(100)]
     sound = Message(b"", application_properties={"k1": "v"}).encode()
     chunks = [pa.array([sound] * 50, pa.binary())] * 20
@@ -67,11 +67,11 @@ def test_chunks_share_their_room_and_only_texts_take_it() -> None:
 
     mapped = b"\0\x53\x72\xc1\x0e\2\xa3\1k" + NULLS[3:] + b"\0\x53\x77\x40"
     for name in ("message_annotations", "message_annotations.k"):
-        with pytest.raises(ValueError, match="decode fewer messages at once"):
+        with pytest.raises(ValueError, match="decode fewer messages per call"):
             columns.decode(pa.chunked_array([pa.array([mapped], pa.binary())] * 20), [name])
 
 
-def test_one_message_that_is_too_much_alone_is_no_reason_to_go_on() -> None:
+def test_single_message_over_size_limit_is_an_error() -> None:
     def work(piece: Any) -> None:
         raise _decode.TooMuchError(str(piece.num_rows))
 

@@ -24,7 +24,7 @@ pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10ms
 columns = pytest.importorskip("amqp10msg.columns")
 _decode = pytest.importorskip("amqp10msg.columns._decode")
 
-if _decode.scanned is None:
+if _decode.scan_kernel is None:
     pytest.skip(
         "the kernel of columns is not compiled: it needs a C compiler and make setup",
         allow_module_level=True,
@@ -67,7 +67,7 @@ def comes_on(steps: Callable[[], int], call: Callable[[], object], calls: int = 
     return False
 
 
-def test_nobody_comes_on_while_the_gil_is_kept(steps: Callable[[], int]) -> None:
+def test_other_threads_wait_while_gil_is_held(steps: Callable[[], int]) -> None:
     octets = bytes(ROWS)
 
     # Without a GIL nothing keeps the other thread back but other work on the machine.
@@ -98,7 +98,7 @@ def writes(writer: Any) -> Callable[[], object]:
 def test_encode_gives_up_the_gil(steps: Callable[[], int]) -> None:
     batch = columns.decode([REFERENCE] * ROWS)
 
-    assert comes_on(steps, writes(_encode_plan._writer(batch)))
+    assert comes_on(steps, writes(_encode_plan._make_writer(batch)))
 
 
 def test_a_template_gives_up_the_gil(
@@ -112,13 +112,13 @@ def test_a_template_gives_up_the_gil(
         "body": pa.array([b"octets"] * ROWS),
     }
     kept: list[Any] = []
-    messages = _encode_plan._messages
+    messages = _encode_plan._write_messages
 
     def keep(writer: Any, count: int) -> Any:
         kept.append(writer)
         return messages(writer, count)
 
-    monkeypatch.setattr(_encode_plan, "_messages", keep)
+    monkeypatch.setattr(_encode_plan, "_write_messages", keep)
     columns.encode(values, template)
 
     assert comes_on(steps, writes(kept[0]))

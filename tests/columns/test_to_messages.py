@@ -16,7 +16,7 @@ columns = pytest.importorskip("amqp10msg.columns")
 
 
 @given(messages(body=st.none() | bodies()))
-def test_nothing_is_lost_on_the_way_back(message: Message) -> None:
+def test_no_message_is_lost_on_the_way_back(message: Message) -> None:
     octets = message.encode()
     batch = columns.decode([octets, None])
     batch.validate(full=True)
@@ -42,7 +42,7 @@ def test_a_batch_of_all_columns_gives_equal_messages(drawn: list[Message]) -> No
 
 
 @given(messages().flatmap(encodings))
-def test_however_a_peer_spells_a_message(octets: bytes) -> None:
+def test_alternative_encodings_of_a_message(octets: bytes) -> None:
     message = Message.decode(octets)
     (back,) = columns.encode(columns.decode([octets])).to_pylist()
 
@@ -113,21 +113,21 @@ def test_a_moment_between_milliseconds_cannot_be_encoded() -> None:
 
 
 @pytest.mark.once
-def test_numbers_are_no_moments() -> None:
+def test_integers_are_not_timestamps() -> None:
     """Arrow takes them for microseconds, and most are milliseconds."""
     with pytest.raises(TypeError, match="creation_time_ms"):
         columns.encode(pa.table({"creation_time": [1_700_000_000_000]}))
 
 
 @pytest.mark.once
-def test_frames_that_are_none() -> None:
+def test_input_must_be_a_frame() -> None:
     for wrong in (5, pa.table({"other": [1]}), pa.table({"to": [b"\xff"], "ttl": ["x"]})):
         with pytest.raises(TypeError):
             columns.encode(wrong)
 
 
 @pytest.mark.once
-def test_what_says_that_there_are_no_properties() -> None:
+def test_has_properties_false_omits_the_section() -> None:
     table = pa.table({"has_properties": [False, True, False], "to": ["q", None, None]})
 
     assert [

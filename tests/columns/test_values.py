@@ -57,11 +57,11 @@ def test_mixed_plain_and_encoded_values() -> None:
         ("a\x00",),
         ("long", 5),
     ] == cells("text")
-    with pytest.raises(ValueError, match="plain is one of"):
+    with pytest.raises(ValueError, match="plain must be one of"):
         columns.decode_values([], "nothing")
 
 
-def test_batch_envelopes_are_taken_apart() -> None:
+def test_batch_envelopes_are_split() -> None:
     inner = [Message(f"m{i}").encode() for i in range(3)]
     envelope = wrap([Message.decode(octets) for octets in inner]).encode()
     single = Message("x").encode()

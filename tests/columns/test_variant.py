@@ -102,7 +102,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(values())
-def test_a_variant_reads_as_sql_has_the_value(value: Any) -> None:
+def test_variant_reads_as_sql_value(value: Any) -> None:
     assert same(plainly(value), read(_variant.variant(value)))
 
 
@@ -141,7 +141,7 @@ def test_the_bytes_of_a_variant() -> None:
     assert bytes.fromhex("02 03 01 00 02 02 00 03 04 0c01 04 00") == cell["value"]
 
 
-def test_what_is_too_large_for_a_variant_breaks_a_rule() -> None:
+def test_variant_over_size_limit_violates_a_rule() -> None:
     octets = Message(b"", application_properties={"a": b"x" * (1 << 24)}).encode()
     fits = Message(b"", application_properties={"a": b"x" * 1000}).encode()
     wanted = ["application_properties", "error_code"]
@@ -154,7 +154,7 @@ def test_what_is_too_large_for_a_variant_breaks_a_rule() -> None:
 
 @settings(max_examples=15)
 @given(st.lists(messages(), max_size=2))
-def test_lean_columns_say_what_the_exact_ones_say(drawn: list[Message]) -> None:
+def test_lean_columns_agree_with_exact_columns(drawn: list[Message]) -> None:
     octets = [message.encode() for message in drawn]
 
     lean = columns.decode(octets, "lean", maps="variant")
@@ -307,13 +307,13 @@ def test_every_column_has_a_comment() -> None:
 
 @pytest.mark.once
 @pytest.mark.parametrize("maps", ["MAP", "", None])
-def test_maps_are_one_of_two(maps: Any) -> None:
+def test_maps_must_be_map_or_variant(maps: Any) -> None:
     with pytest.raises(ValueError, match="must be map or variant"):
         columns.decode([], maps=maps)
 
 
 @given(st.lists(messages() | st.just(Message(b"no value")), max_size=6))
-def test_no_member_of_a_variant_is_null_below_a_row_that_is(drawn: list[Message]) -> None:
+def test_members_of_null_variant_are_not_null(drawn: list[Message]) -> None:
     """Casts and consumers in C++ look there, and the type says that none is."""
     wires = [*(message.encode() for message in drawn), b"damaged"]
     for column in columns.decode(wires, "lean", maps="variant").columns:
