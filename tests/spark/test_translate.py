@@ -150,9 +150,9 @@ def test_a_job_translates(spark_session: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments, text",
     [
-        (("amqp11",), "translate to '1.0' or to '0-9-1'"),
+        (("amqp11",), "must be '1.0' or '0-9-1'"),
         (("0-9-1", "nobody"), "unknown profile 'nobody'"),
-        (("1.0",), "there is no column 'content_header'"),
+        (("1.0",), "no column 'content_header' in the DataFrame"),
     ],
 )
 def test_invalid_call_is_an_error(

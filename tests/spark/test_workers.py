@@ -33,10 +33,10 @@ def test_two_jobs_do_not_write_to_one_folder(spark_session: Any, tmp_path: Path)
     with Output(out).guarded(), pytest.raises(BlockingIOError, match="another job is writing"):
         spark.write(df, out, spark.Job("validate"))
     assert not out.exists()
-    with pytest.raises(spark.SparkError, match="there is no column"):
+    with pytest.raises(spark.SparkError, match="no column 'wire'"):
         spark.write(df.withColumnRenamed("wire", "x"), out, spark.Job("validate"))
     spark.write(df, out, spark.Job("validate"))
-    with pytest.raises(FileExistsError, match="it exists already"):
+    with pytest.raises(FileExistsError, match="the output exists already"):
         spark.write(df, out, spark.Job("validate"))
     assert 1 == len(list((out / "messages").iterdir()))
     spark.write(df, out, spark.Job("validate"), mode="append")
@@ -54,7 +54,7 @@ def test_worker_without_kernel_warns_once(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(_workers, "COMPILED", False)
     place = _workers.missing_kernel_warning()
     assert place is not None
-    with pytest.warns(RuntimeWarning, match="without its compiled kernel, and several times"):
+    with pytest.warns(RuntimeWarning, match="has no compiled kernel and is several times"):
         _workers.warn_once(place)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -102,7 +102,7 @@ def test_worker_excludes_imports_from_garbage_collection(
     source.write_text(f'{{"raw": "{Message(b"x").encode().hex()}"}}\n')
     spark.run(spark_session, str(source), tmp_path / "out", spark.Job("decode"))
     assert is_settled()
-    with pytest.raises(FileExistsError, match="it exists already"):
+    with pytest.raises(FileExistsError, match="the output exists already"):
         spark.run(spark_session, str(source), tmp_path / "out", spark.Job("decode"))
     stats = spark.run(
         spark_session, str(source), tmp_path / "out", spark.Job("decode"), mode="overwrite"
