@@ -1,1 +1,1 @@
-"""What people see: the command line, the inspector, and the foundation of all pages."""
+"""The user interfaces: the command line, the inspector, and the basis of all HTML pages."""

@@ -1,4 +1,4 @@
-"""When, by which command and in how long a report was made: a line at its end."""
+"""The origin of a report: library version, date, command line and duration."""
 
 from __future__ import annotations
 
@@ -13,51 +13,57 @@ from amqp10msg import __version__
 
 __all__ = ["by_command", "command", "facts", "line"]
 
-_BEGUN: ContextVar[tuple[tuple[str, ...], float] | None] = ContextVar("begun", default=None)
-#: A user and a password in a URL; a password may have an @ that should be escaped.
+# The running command: its arguments, and its start as `time.monotonic`, in seconds.
+_RUNNING: ContextVar[tuple[tuple[str, ...], float] | None] = ContextVar("running", default=None)
+#: User and password in a URL, up to the last @: a password may contain an unescaped @.
 _CREDENTIALS = r"(?<=://)[^/\s]*@"
 
 
 @contextmanager
 def command(arguments: Iterable[str]) -> Iterator[None]:
-    """Have reports say that this command made them; they leave out the credentials of its URLs."""
-    token = _BEGUN.set((tuple(arguments), time.monotonic()))
+    """Name this command in the reports that are written inside the block.
+
+    Reports show `arguments` with the credentials in URLs masked.
+    """
+    token = _RUNNING.set((tuple(arguments), time.monotonic()))
     try:
         yield
     finally:
-        _BEGUN.reset(token)
+        _RUNNING.reset(token)
 
 
 def by_command() -> bool:
-    """Return whether a command is running that reports can name."""
-    return _BEGUN.get() is not None
+    """Return whether the code runs inside `command`, so that reports can name a command."""
+    return _RUNNING.get() is not None
 
 
 def facts() -> dict[str, Any]:
-    """Return version, date in UTC, command and seconds, for a report in JSON.
+    """Return the origin of a JSON report: version, date (UTC), command and seconds.
 
-    The last two are None where no command makes it, but a program.
+    Outside of `command`, when a program writes the report itself, the last two are None.
     """
-    import shlex  # noqa: PLC0415  (of reports alone, as are dates)
-    from datetime import UTC, datetime  # noqa: PLC0415  (the same)
+    import shlex  # noqa: PLC0415  (only reports need it)
+    from datetime import UTC, datetime  # noqa: PLC0415  (only reports need it)
 
-    arguments, start = _BEGUN.get() or (None, None)
-    shown = None
+    arguments, start = _RUNNING.get() or (None, None)
+    command_line = None
     if arguments is not None:
-        shown = re.sub(_CREDENTIALS, "***@", shlex.join(["amqp10msg", *arguments]))
+        command_line = re.sub(_CREDENTIALS, "***@", shlex.join(["amqp10msg", *arguments]))
     return {
         "version": __version__,
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": shown,
+        "command": command_line,
         "seconds": None if start is None else round(time.monotonic() - start, 3),
     }
 
 
 def line() -> str:
-    """Return the line that ends a report; without a command where a program makes it."""
-    found = facts()
-    date = found["date"].replace("T", " ").replace("Z", " UTC")
-    by = (
-        "" if found["command"] is None else f", after {found['seconds']:,.1f} s: {found['command']}"
+    """Return the last line of an HTML report: version, date, and the command if one runs."""
+    origin = facts()
+    date = origin["date"].replace("T", " ").replace("Z", " UTC")
+    suffix = (
+        ""
+        if origin["command"] is None
+        else f", after {origin['seconds']:,.1f} s: {origin['command']}"
     )
-    return f"amqp10msg {found['version']}, {date}{by}"
+    return f"amqp10msg {origin['version']}, {date}{suffix}"

@@ -1,4 +1,4 @@
-"""What ``amqp10msg --version`` says, without an import of the kernel."""
+"""The text of ``amqp10msg --version``, computed without importing the kernel."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from importlib.machinery import EXTENSION_SUFFIXES
 
 import amqp10msg
 
-# As `platform` names them, whose import takes longer than all of this.
+# The names that `platform.python_implementation` returns; importing `platform` is slow.
 _IMPLEMENTATIONS = {"cpython": "CPython", "pypy": "PyPy", "graalpy": "GraalVM"}
 
 
 def is_compiled() -> bool:
-    """Whether an import of the kernel gives the compiled one, `amqp10msg.wire.kernel.COMPILED`."""
-    folder = os.path.join(*amqp10msg.__path__, "wire", "kernel")  # noqa: PTH118  (see above)
+    """Return the value of `amqp10msg.wire.kernel.COMPILED` without importing the kernel."""
+    folder = os.path.join(*amqp10msg.__path__, "wire", "kernel")  # noqa: PTH118  (pathlib is slow to import)
     for finder in sys.meta_path:
         spec = finder.find_spec(f"{amqp10msg.__name__}.wire.kernel.twin", [folder])
         if spec is not None:
@@ -23,7 +23,7 @@ def is_compiled() -> bool:
 
 
 def version() -> str:
-    """Return the version of the library, and whether its kernel is compiled."""
+    """Return the versions of the library and of Python, and whether the kernel is compiled."""
     kernel = "compiled kernel" if is_compiled() else "pure Python kernel"
     name = sys.implementation.name
     python = f"{_IMPLEMENTATIONS.get(name, name)} {sys.version.split(maxsplit=1)[0]}"

@@ -312,12 +312,12 @@ class TestTerminal:
     def test_binary_is_not_written_to_a_terminal(self) -> None:
         text = shown("convert", "--out", "raw", OCTETS.hex())
 
-        assert "this is binary, not for a terminal" in text
+        assert "the output is binary and is not written to a terminal" in text
         assert "hello" not in text
 
     def test_no_messages_and_nobody_to_wait_for(self) -> None:
         assert shown("validate") == (
-            "amqp10msg validate: no messages are given: name files or hex, or pipe them in "
+            "amqp10msg validate: no input: name files, pass hex or base64, or pipe messages in "
             "(see amqp10msg validate --help)\n"
         )
 

@@ -168,7 +168,7 @@ def test_a_filter_and_what_is_too_large(server: Server) -> None:
     assert ("too-large", 1) == (entry.reason, entry.octets.count(b"x" * 1900))
     assert [
         "a -> b: 1 message in quarantine: too-large",
-        "a -> b: 8 messages passed over by the filter",
+        "a -> b: 8 messages skipped by the filter",
     ] == done.output.splitlines()[-2:]
 
 
@@ -269,7 +269,7 @@ def test_a_password_of_an_api_is_hidden_and_said_to_go_in_the_clear(
     hide_credentials("bridge", [spec.source], apis_of(spec))
 
     assert ["amqp10msg bridge amqp091://i:5672/?queue=a http://h:15672"] == titles
-    assert "http://h:15672: the password goes there in the clear" in capsys.readouterr().err
+    assert "http://h:15672: the password is sent unencrypted" in capsys.readouterr().err
 
 
 # What people see while it runs.
@@ -293,10 +293,10 @@ def test_the_line_fits_and_says_the_rate_of_late(
 
     lines = capsys.readouterr().err.split("\r\x1b[K")[1:]
     assert all(len(text) < columns for text in lines)
-    whole = "3,000 taken, 967/s, 400 in flight, 7,000 to come, 3 waiting, 1 dropped"
+    whole = "3,000 moved, 967/s, 400 in flight, 7,000 remaining, 3 waiting, 1 dropped"
     assert whole.startswith(lines[3].removesuffix("…"))
     # Of the last seconds, in which there was less.
-    assert "starting, target is away: 3,000 taken, 667/s".startswith(lines[4][:40].rstrip("…"))
+    assert "starting, target is away: 3,000 moved, 667/s".startswith(lines[4][:40].rstrip("…"))
 
 
 def test_events_pass_by_the_line() -> None:

@@ -108,7 +108,7 @@ def test_raw_octets_cannot_be_several() -> None:
     result = run("convert", "--out", "raw", OCTETS.hex(), OTHER.hex())
 
     assert 1 == result.exit_code
-    assert "raw bytes do not say where one ends: use prefixed, jsonl or hex" in result.stderr
+    assert "raw bytes do not delimit messages: use prefixed, jsonl or hex" in result.stderr
 
 
 def test_what_does_not_parse_is_no_notation() -> None:

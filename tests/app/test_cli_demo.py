@@ -191,5 +191,5 @@ def test_other_octets_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     result = demo()
 
     assert 1 == result.exit_code
-    assert "bytes in, others out" in result.stdout
+    assert "bytes in, different bytes out" in result.stdout
     assert "14 messages, 0 encoded again byte for byte" in result.stdout

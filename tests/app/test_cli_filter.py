@@ -171,7 +171,7 @@ def test_nothing_to_filter_is_a_failure(tmp_path: Path) -> None:
     result = run("a = 1", tmp_path)
 
     assert 1 == result.exit_code
-    assert "amqp10msg: there are no messages in what was given\n" == result.stderr
+    assert "amqp10msg: the input contains no messages\n" == result.stderr
 
 
 def test_colours_are_for_those_who_want_them() -> None:
@@ -191,4 +191,4 @@ def test_dialect_of_sql_is_that_of_a_broker() -> None:
     assert {"rabbitmq": 0, "rabbitmq-4.3": 1, "oasis": 0} == found
     refused = run("--dialect", "oasis", "a = 1", data=RED)
     assert 2 == refused.exit_code
-    assert "--dialect is for --language sql" in refused.output
+    assert "--dialect requires --language sql" in refused.output

@@ -105,7 +105,7 @@ def test_ctrl_c_while_a_bar_starts_takes_the_bar_away(
     monkeypatch.setattr(Progress, "start", starting)
     monkeypatch.setattr(Progress, "stop", stopping)
     monkeypatch.setattr(_output, "is_terminal", lambda _: True)
-    monkeypatch.setattr(_output, "_PATIENCE", -1.0)
+    monkeypatch.setattr(_output, "_BAR_DELAY", -1.0)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     before = sys.stdout, sys.stderr
 
@@ -114,7 +114,7 @@ def test_ctrl_c_while_a_bar_starts_takes_the_bar_away(
             with _output.counting(False, "messages"):
                 events.append("shown")
             return
-        watch = _output.Watch(lambda: (1, 2))
+        watch = _output.DelayedBar(lambda: (1, 2))
         try:
             watch.step(1)
         finally:
@@ -184,7 +184,7 @@ def test_a_file_without_messages_is_said_to_have_none(command: str, form: str, p
     done = click_testing.CliRunner().invoke(main, arguments, input=b"")
 
     assert 1 == done.exit_code
-    assert "there are no messages in what was given" in done.output
+    assert "the input contains no messages" in done.output
 
 
 def test_validate_and_the_pipeline_agree_about_nothing() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from amqp10msg import Message
 from amqp10msg.app.cli._input import Inputs
 from amqp10msg.app.cli._options import FORMATS
-from amqp10msg.app.cli.convert import octets_of
+from amqp10msg.app.cli.convert import require_bytes
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.notation import to_plain, to_typed
 
@@ -279,7 +279,7 @@ def test_an_argument_that_is_nothing_is_a_fault_of_the_command_line(
     argument: str, form: str, reason: str
 ) -> None:
     with pytest.raises(click.ClickException) as caught:
-        octets_of(items(argument, form=form)[0])
+        require_bytes(items(argument, form=form)[0])
 
     assert reason in caught.value.format_message()
 
@@ -287,8 +287,8 @@ def test_an_argument_that_is_nothing_is_a_fault_of_the_command_line(
 @pytest.mark.parametrize(
     "content, form, fault",
     [
-        (b" \n ", "auto", "it holds no message"),
-        (b"hello, world", "auto", "this is text, and neither hex nor base64: 'hello, world'"),
+        (b" \n ", "auto", "it contains no message"),
+        (b"hello, world", "auto", "this is text, but neither hex nor base64: 'hello, world'"),
         (b"\xff\xfe", "hex", "this is not text: use --format raw for the bytes of a message"),
         (b"[" * 100_000, "auto", "not JSON: nested too deeply"),
         (b'{"a": ' + b"9" * 5_000 + b"}", "auto", "not JSON: Exceeds the limit"),
@@ -315,7 +315,7 @@ def test_a_file_that_is_nothing_is_a_fault_of_its_own(
     assert bad.fault.startswith(fault)
     assert all(item.data == OCTETS for item in rest)
     with pytest.raises(click.ClickException, match="file"):
-        octets_of(bad)
+        require_bytes(bad)
 
 
 def test_a_bomb_of_gzip_is_not_unpacked(tmp_path: Path) -> None:

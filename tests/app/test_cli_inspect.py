@@ -92,7 +92,7 @@ def test_a_message_that_is_cut_off_is_shown_as_far_as_it_goes(cut: int) -> None:
         assert bool(errors) == result.exit_code
     else:
         assert 1 == result.exit_code
-        assert "not all of it can be read" in result.stdout
+        assert "partly unreadable" in result.stdout
         assert result.stderr.startswith("amqp10msg: the argument: at byte ")
         assert 1 == result.stderr.count("\n")
 
@@ -151,7 +151,10 @@ class TestViews:
         result = inspect("--html", data=lines.encode())
 
         assert (1, "") == (result.exit_code, result.stdout)
-        assert "amqp10msg: a page can show 100 messages: pass fewer\n" == result.stderr
+        assert (
+            "amqp10msg: --html shows at most 100 messages: select fewer with --select\n"
+            == result.stderr
+        )
 
     def test_octets_that_do_not_parse_have_no_json(self) -> None:
         result = inspect("--json", OCTETS[:-1].hex())
@@ -283,7 +286,7 @@ class TestValues:
         result = inspect("a105")
 
         assert 1 == result.exit_code
-        assert "2 bytes, not all of it can be read\n" in result.stdout
+        assert "2 bytes, partly unreadable\n" in result.stdout
         assert result.stderr.startswith("amqp10msg: the argument: at byte 2: ")
 
 
@@ -310,7 +313,7 @@ def test_nothing_in_a_folder(tmp_path: Path) -> None:
     result = inspect(str(tmp_path))
 
     assert 1 == result.exit_code
-    assert "amqp10msg: there are no messages in what was given\n" == result.stderr
+    assert "amqp10msg: the input contains no messages\n" == result.stderr
 
 
 def test_output_goes_to_a_file_without_colour_unless_asked_for(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_failure_leaves_what_was_there(
 
     assert 1 == result.exit_code
     assert expected == found(tmp_path)
-    assert "with -o no file is written" in told(command)
+    assert "with -o writes no file" in told(command)
 
 
 def told(command: str) -> str:
@@ -80,7 +80,7 @@ def test_the_others_are_written_where_one_cannot_be_read(
 
     assert 1 == result.exit_code
     assert expected == out.read_bytes()
-    assert "the file of -o then still has all the others" in told(command)
+    assert "-o still writes all other messages" in told(command)
 
 
 @NAMES
@@ -230,7 +230,7 @@ def test_a_closed_standard_output_is_named(tmp_path: Path, command: str) -> None
         )
 
     done = closed()
-    said = "amqp10msg: standard output is closed: give --output FILE\n"
+    said = "amqp10msg: standard output is closed: use --output FILE\n"
     assert (1, said) == (done.returncode, done.stderr.decode())
     assert 0 == closed("-o", str(tmp_path / "out")).returncode
     assert (tmp_path / "out").stat().st_size

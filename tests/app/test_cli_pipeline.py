@@ -207,7 +207,7 @@ def test_output_that_exists_stays_unless_it_may_go(source: Path, tmp_path: Path)
     refused = run("decode", source, out)
 
     assert 2 == refused.exit_code
-    assert "exists already: use --overwrite" in refused.stderr
+    assert "exists already: add --overwrite" in refused.stderr
     assert "keep" == (out / "mine").read_text()
     assert 1 == run("decode", source, out, "--overwrite").exit_code
     assert not (out / "mine").exists()
@@ -251,7 +251,7 @@ def test_a_key_is_shown_as_it_is(tmp_path: Path, key: str) -> None:
 
 def test_the_help_names_all_forms_of_files() -> None:
     shown = " ".join(run("decode", "--help").stdout.split())
-    _, _, listed = shown.partition("if it should not be guessed: ")
+    _, _, listed = shown.partition("guessed by default. One of ")
 
     assert [*FORMS] == re.split(r", | or ", listed.partition(".")[0])
 
@@ -262,8 +262,16 @@ def test_the_help_names_all_forms_of_files() -> None:
         (["decode", "{in}", "{out}", "--columns", "gone"], 2, "unknown column 'gone'"),
         (["validate", "{in}", "{out}", "--profile", "gone"], 2, "unknown profile 'gone'"),
         (["decode", "{in}-not", "{out}"], 1, "no such file"),
-        (["decode", "{in}", "{out}", "--report", "/gone/x.html"], 2, "there is no folder /gone"),
-        (["decode", "{in}", "{out}", "--report", "{in}"], 2, "is one of the files to be read"),
+        (
+            ["decode", "{in}", "{out}", "--report", "/gone/x.html"],
+            2,
+            "the folder /gone does not exist",
+        ),
+        (
+            ["decode", "{in}", "{out}", "--report", "{in}"],
+            2,
+            "is an input file and would be overwritten",
+        ),
         (["decode", "", "{out}"], 2, "IN is empty"),
     ],
 )
@@ -445,7 +453,7 @@ def test_a_damaged_file_is_a_failure_whatever_may_be_in_quarantine(tmp_path: Pat
     assert {"damaged-file": 1, "unreadable-input": 1} == {
         code: row["messages"] for code, row in stats["rules"].items()
     }
-    assert "1 damaged file: what follows the damage is missing" in result.stdout
+    assert "1 damaged file: all messages after the damage are missing" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ REFUSED = [
         2,
         r"amqp10msg inspect: no such file, and neither hex nor base64: 'a\x1b[2J'",
     ),
-    ("validate --report no/where.html 00", 2, "--report: there is no folder no (see"),
+    ("validate --report no/where.html 00", 2, "--report: the folder no does not exist (see"),
     ("encode 0053", 2, "no such file, and not JSON: '0053'"),
     ("translate --to 0-9-1 --profile no 00", 2, "'no' is not one of"),
     ("conformance run --peer no-such-peer", 2, "'no-such-peer'"),
@@ -64,7 +64,7 @@ REFUSED = [
     ("bridge --from x://h/q --to amqp://h/q", 2, "begins with one of"),
     (f"{BRIDGE} --on full", 2, "REASON=ACTION"),
     (f"{BRIDGE} --on full=x", 2, "is not an action"),
-    (f"{BRIDGE} --report r.txt", 2, "neither .json"),
+    (f"{BRIDGE} --report r.txt", 2, "must end in .json"),
     (f"{BRIDGE} --listen 9419", 2, "HOST:PORT"),
     (f"{BRIDGE} --filter 'a ='", 2, "--filter"),
     (f"{BRIDGE} --filter ''", 2, "the text is empty"),
@@ -90,11 +90,11 @@ REFUSED = [
         1,
         "needs a source that is a queue of RabbitMQ",
     ),
-    (MIGRATE, 2, "give --management"),
+    (MIGRATE, 2, "add --management"),
     (
         "migrate amqp://h amqp091://h --management x --target-management x",
         2,
-        "begins",
+        "must begin with",
     ),
     (
         "migrate amqp091://u@h amqp091://h --management x --target-management x",
@@ -102,20 +102,20 @@ REFUSED = [
         "source and target are the same",
     ),
     (CHECK, 2, "name queues"),
-    (f"{CHECK} --queue q --report x.txt", 2, "neither .json nor .html"),
+    (f"{CHECK} --queue q --report x.txt", 2, "must end in .json or .html"),
     (f"{CHECK} --management ftp://h", 2, "the URL of a management API is like"),
     (f"{CHECK} --management http://127.0.0.1:1", 1, "http://127.0.0.1:1/api/queues/%2F:"),
     *(
-        (f"{PIPELINE} --max-quarantine '{bound}'", 2, "is not a share such as 0.5%")
+        (f"{PIPELINE} --max-quarantine '{bound}'", 2, "must be a share such as 0.5%")
         for bound in ("101%", "-1", "half", "0.5", "", "%")
     ),
     *(
         (f"{PIPELINE} {options}", 2, text)
         for options, text in (
-            ("--engine local --master local[1]", "--master and --memory are Spark's"),
-            ("--engine local --memory 2g", "--master and --memory are Spark's"),
-            ("--engine spark --workers 2", "--workers is for the engine local"),
-            ("--master local[1] --workers 2", "--workers is for the engine local"),
+            ("--engine local --master local[1]", "--master and --memory apply to Spark"),
+            ("--engine local --memory 2g", "--master and --memory apply to Spark"),
+            ("--engine spark --workers 2", "--workers applies to local processes"),
+            ("--master local[1] --workers 2", "--workers applies to local processes"),
             ("--workers 0", "0 is not in the range"),
             ("--engine hadoop", "'hadoop' is not one of"),
         )

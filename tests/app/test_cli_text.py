@@ -245,7 +245,7 @@ def test_command_refuses_a_node_buffer_with_other_items(data: list[object]) -> N
     done = CliRunner().invoke(main, ["convert", "--out", "hex", text])
 
     assert 1 == done.exit_code
-    assert "item 1 of the Buffer is" in done.stderr
+    assert "item 1 of the Buffer must be 0 to 255" in done.stderr
 
 
 #: What the command says of bytes that are something else than a message.

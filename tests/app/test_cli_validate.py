@@ -46,10 +46,10 @@ def lines_of(*messages: bytes) -> bytes:
     [
         ([SOUND], [], 0, "1 message, no violations"),
         ([SOUND] * 1_000, [], 0, "1,000 messages, no violations"),
-        ([SOUND, WARNED], [], 0, "2 messages: 1 sound, 1 with warnings alone"),
-        ([SOUND, WARNED], ["--strict-warnings"], 1, "2 messages: 1 sound, 1 with warnings alone"),
+        ([SOUND, WARNED], [], 0, "2 messages: 1 sound, 1 with only warnings"),
+        ([SOUND, WARNED], ["--strict-warnings"], 1, "2 messages: 1 sound, 1 with only warnings"),
         ([SOUND, WRONG], [], 1, "2 messages: 1 sound, 1 with errors"),
-        ([CUT, WRONG, WARNED], [], 1, "3 messages: 0 sound, 1 with warnings alone, 2 with errors"),
+        ([CUT, WRONG, WARNED], [], 1, "3 messages: 0 sound, 1 with only warnings, 2 with errors"),
     ],
 )
 def test_the_status_says_whether_an_error_was_found(
@@ -81,7 +81,7 @@ def test_what_cannot_be_read_is_counted_and_fails(tmp_path: Path) -> None:
 
     assert 1 == result.exit_code
     assert (
-        f"{tmp_path}/b: error: this is text, and neither hex nor base64: 'hello, world'"
+        f"{tmp_path}/b: error: this is text, but neither hex nor base64: 'hello, world'"
         == result.stdout.splitlines()[0]
     )
     assert "2 messages: 1 sound, 1 not readable (profile oasis)" == result.stdout.splitlines()[-1]
@@ -92,7 +92,7 @@ def test_nothing_to_judge_is_a_failure(tmp_path: Path) -> None:
     result = run(tmp_path)
 
     assert (1, "") == (result.exit_code, result.stdout)
-    assert "amqp10msg: there are no messages in what was given\n" == result.stderr
+    assert "amqp10msg: the input contains no messages\n" == result.stderr
 
 
 def test_quiet_leaves_the_table_and_the_sentence() -> None:
@@ -117,7 +117,7 @@ def test_a_report_replaces_no_messages(tmp_path: Path, folder: bool) -> None:
     result = run(tmp_path if folder else file, "--report", tmp_path / "link.html")
 
     assert 2 == result.exit_code
-    assert "link.html is one of the files to be read, and would be lost" in result.stderr
+    assert "link.html is an input file and would be overwritten" in result.stderr
     assert lines_of(SOUND) == file.read_bytes()
 
 
@@ -273,7 +273,7 @@ class TestReport:
         text = " ".join(" ".join(page.text).split())
 
         assert [] == page.stack
-        assert "7 messages 1 sound 1 with warnings alone 5 with errors" in text
+        assert "7 messages 1 sound 1 with only warnings 5 with errors" in text
         assert (
             f"content-encoding-without-data {RULES['content-encoding-without-data'].text}" in text
         )
@@ -327,10 +327,10 @@ def test_many_at_once_are_judged_as_one_by_one(drawn: list[bytes]) -> None:
     for profile in ("oasis", "rabbitmq-4"):
         expected = [(item, judge(item, profile)) for item in given_]
 
-        assert expected == list(command.judged(iter(given_), profile, at_once=True))
+        assert expected == list(command.judged(iter(given_), profile, in_batches=True))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(command, "_AT_ONCE", 3)
-            assert expected == list(command.judged(iter(given_), profile, at_once=True))
+            patch.setattr(command, "_BATCH_MESSAGES", 3)
+            assert expected == list(command.judged(iter(given_), profile, in_batches=True))
 
 
 def test_a_file_of_many_messages_gives_the_same_output(
@@ -352,7 +352,7 @@ def test_messages_before_a_fault_of_the_input_are_judged() -> None:
         yield Item("a", WRONG)
         raise click.ClickException("gone")
 
-    judged = command.judged(items(), "oasis", at_once=True)
+    judged = command.judged(items(), "oasis", in_batches=True)
 
     assert (Item("a", WRONG), validate(WRONG)) == next(judged)
     with pytest.raises(click.ClickException, match="gone"):
@@ -361,6 +361,6 @@ def test_messages_before_a_fault_of_the_input_are_judged() -> None:
 
 def test_messages_from_a_pipe_are_judged_as_they_come() -> None:
     given_ = iter([Item("a", SOUND), Item("b", WRONG)])
-    next(command.judged(given_, "oasis", at_once=False))
+    next(command.judged(given_, "oasis", in_batches=False))
 
     assert "b" == next(given_).source

@@ -249,7 +249,7 @@ def test_pasted_bytes_are_annotated(shown: Browser) -> None:
 
 
 def test_a_violation_has_its_clause_and_leads_to_its_byte(shown: Browser) -> None:
-    twice = dict(examples())["a section twice"]
+    twice = dict(examples())["a duplicate section"]
     (violation,) = validate(twice)
     paste(shown, twice.hex())
 

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg.app.cli import main
-from amqp10msg.app.cli.conformance import _own_name
+from amqp10msg.app.cli.conformance import _unique_name
 from amqp10msg.atomic_files import write_whole
 from amqp10msg.interop import conformance, corpus
 from amqp10msg.interop.conformance import Peer, PeerResults, Result
@@ -283,7 +283,7 @@ def test_a_run_does_not_go_on_with_another_program(driver: Path, tmp_path: Path)
 def test_the_number_of_a_peer_makes_no_name_of_another() -> None:
     seen: set[str] = set()
 
-    assert ["x", "x-2", "x-2-2"] == [_own_name(name, seen) for name in ("x", "x", "x-2")]
+    assert ["x", "x-2", "x-2-2"] == [_unique_name(name, seen) for name in ("x", "x", "x-2")]
 
 
 def test_peers_of_one_name_are_told_apart(driver: Path, tmp_path: Path) -> None:
@@ -554,28 +554,31 @@ def test_the_command_runs_reports_and_compares(driver: Path, tmp_path: Path) -> 
     (out / "results.json").rename(tmp_path / "old.json")
 
     same = command("run", *common, "--diff", str(tmp_path / "old.json"))
-    assert (0, True) == (same.exit_code, "0 cases changed, 0 for the worse" in same.output)
+    assert (0, True) == (same.exit_code, "0 cases changed, 0 got worse" in same.output)
     other = json.loads((tmp_path / "old.json").read_text())
     other["peers"][0]["peer"] = "another"
     (tmp_path / "other.json").write_text(json.dumps(other))
     unknown = command("run", *common, "--diff", str(tmp_path / "other.json"))
     assert 1 == unknown.exit_code  # as without --diff: nothing was compared
     assert "odd-driver: " in unknown.stderr
-    assert "other.json has no results of it, so it is judged by itself" in unknown.stderr
+    assert "other.json has no results of this peer" in unknown.stderr
 
     corpus.dump([case("good", data=b"refuse"), case("other", data=b"good")], cases)
     worse = command("run", *common, "--diff", str(tmp_path / "old.json"))
     assert 1 == worse.exit_code
-    assert "2 cases changed, 1 for the worse" in worse.output
+    assert "2 cases changed, 1 got worse" in worse.output
     assert "odd-driver: good: pass → fail, lost read" in worse.output
 
 
 def test_the_command_refuses_what_there_is_not(tmp_path: Path) -> None:
     nothing = command("run", "--only", "Part 9, 1.1", "-o", str(tmp_path))
-    assert (2, True) == (nothing.exit_code, "no case is of 'Part 9, 1.1'" in nothing.stderr)
+    assert (2, True) == (
+        nothing.exit_code,
+        "no case has the id or clause 'Part 9, 1.1'" in nothing.stderr,
+    )
     (tmp_path / "none.jsonl").touch()
     empty = command("run", "--cases", str(tmp_path / "none.jsonl"), "-o", str(tmp_path))
-    assert (1, True) == (empty.exit_code, "none.jsonl: there is no case in it" in empty.stderr)
+    assert (1, True) == (empty.exit_code, "none.jsonl: contains no cases" in empty.stderr)
     missing = command("run", "--peer", "./no-such-program x", "-o", str(tmp_path))
     assert 1 == missing.exit_code
     assert "no-such-program does not start" in missing.stderr

@@ -113,7 +113,7 @@ def test_an_empty_file_has_no_messages(tmp_path: Path, command: str, suffix: str
     result = CliRunner().invoke(main, [command, *arguments])
 
     assert 1 == result.exit_code
-    assert "there are no messages in what was given" in result.output
+    assert "the input contains no messages" in result.output
 
 
 @pytest.mark.parametrize("suffix", ["pcap", "avro", "parquet"])

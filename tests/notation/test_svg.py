@@ -66,4 +66,4 @@ def test_the_command_draws_it(tmp_path: Path) -> None:
     assert (
         drawn.partition("</title>")[2] == file.read_text(encoding="utf-8").partition("</title>")[2]
     )
-    assert "a picture shows one message" in two.stderr
+    assert "--svg shows a single message" in two.stderr

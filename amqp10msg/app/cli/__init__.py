@@ -1,14 +1,16 @@
-"""The command ``amqp10msg``: look at, build, judge and convert messages.
+"""The command ``amqp10msg``: inspect, build, validate and convert messages.
 
-It needs the extra ``cli``. Without it, importing this still works, and `main` says what is missing.
+Requires the extra ``cli``. This module can be imported without it; `main` then prints the missing
+package and returns 1.
 """
 
 from __future__ import annotations
 
-from amqp10msg.app.cli._missing import without
+from amqp10msg.app.cli._missing import main_without
 
 __all__ = ["main"]
 
+#: Top-level packages that the extra ``cli`` installs and this command imports first.
 NEEDED = {"click"}
 
 
@@ -18,4 +20,4 @@ except ModuleNotFoundError as error:
     name = (error.name or "").partition(".")[0]
     if name not in NEEDED:
         raise
-    main = without(name)
+    main = main_without(name)

@@ -1,4 +1,4 @@
-"""What the commands bridge and migrate-check share: passwords kept secret, dry runs shown."""
+"""Shared by ``bridge`` and the migrate commands: reports, dry-run output, hidden passwords."""
 
 from __future__ import annotations
 
@@ -24,70 +24,71 @@ reports_option = click.option(
     "reports",
     type=click.Path(dir_okay=False, path_type=Path),
     multiple=True,
-    help="Write the report here at the end, .json or .html; repeatable.",
+    help="Write a report to this file at the end; the suffix .json or .html selects the format. "
+    "Repeatable.",
 )
 
 accept_quarantine_option = click.option(
     "--accept-quarantine",
     is_flag=True,
-    help="Exit with status 0 also if messages are in the quarantine.",
+    help="Exit with status 0 even if messages were quarantined.",
 )
 
 
-def check_extra(ends: Iterable[Endpoint]) -> None:
-    """Refuse ends of 0-9-1 where pika is missing, before anything is connected to."""
-    if any(end.protocol == "0-9-1" and end.file is None for end in ends):
+def check_extra(endpoints: Iterable[Endpoint]) -> None:
+    """Raise ClickException, before any connection, if a 0-9-1 broker is used without pika."""
+    if any(end.protocol == "0-9-1" and end.file is None for end in endpoints):
         try:
-            import amqp10msg.net.bridge.basic  # noqa: F401  (whether it can be imported)
+            import amqp10msg.net.bridge.basic  # noqa: F401  (checks that it can be imported)
         except ModuleNotFoundError as error:
-            raise lacking(error, "bridge") from None
+            raise missing_extra(error, "bridge") from None
 
 
-def lacking(error: ModuleNotFoundError, extra: str) -> click.ClickException:
-    """Return the error of a command whose extra is not installed."""
-    needed = (error.name or "").partition(".")[0]
-    return click.ClickException(f"this needs {needed}: pip install 'amqp10msg[{extra}]'")
+def missing_extra(error: ModuleNotFoundError, extra: str) -> click.ClickException:
+    """Return the error that tells the user to install `extra`."""
+    package = (error.name or "").partition(".")[0]
+    return click.ClickException(f"this command needs {package}: pip install 'amqp10msg[{extra}]'")
 
 
 def check_reports(reports: Iterable[Path]) -> None:
-    """Refuse reports of other formats."""
+    """Raise UsageError unless each report is a .json or .html file."""
     for path in reports:
         if path.suffix not in {".json", ".html"}:
-            raise click.UsageError(f"--report: {path} is neither .json nor .html")
+            raise click.UsageError(f"--report: {path} must end in .json or .html")
 
 
-def show_dry(one: Checked) -> None:
-    """Print what was found of one queue or route, with an example of each loss."""
-    run = one.run
+def show_dry_run(checked: Checked) -> None:
+    """Print the result for one queue or route: the losses and failures, with examples."""
+    run = checked.run
     if run is None:
-        why = f"not read: {one.fault}" if one.fault else "empty"
-        click.echo(safe(f"{one.queue.name}: {why}"))
+        reason = f"not read: {checked.fault}" if checked.fault else "empty"
+        click.echo(safe(f"{checked.queue.name}: {reason}"))
     else:
-        aside = f", {run.unmatched:,} do not pass the filter" if run.unmatched else ""
+        unmatched = f", {run.unmatched:,} do not pass the filter" if run.unmatched else ""
         read = f"{plural(run.read, 'message')} read and returned"
-        lose = f"{run.losing:,} of {run.read:,}" if run.losing else "none"
-        click.echo(safe(f"{one.queue.name}: {read}{aside}; {lose} would lose data"))
-    for note in one.queue.notes:
+        losing = f"{run.losing:,} of {run.read:,}" if run.losing else "none"
+        click.echo(safe(f"{checked.queue.name}: {read}{unmatched}; {losing} would lose data"))
+    for note in checked.queue.notes:
         click.echo(safe(f"  {note}"))
     if run is None:
         return
-    told: set[int] = set()
+    shown: set[int] = set()
     for key, count in run.losses.most_common():
         path, action, reason = key
         click.echo(safe(f"{plural(count, 'message')}: {path}: {action}: {reason}"))
-        _example(one, key, told)
-    for why, count in run.failures.most_common():
-        click.echo(safe(f"{plural(count, 'message')} cannot be sent: {why}"))
-        _example(one, why, told)
+        _show_example(checked, key, shown)
+    for reason, count in run.failures.most_common():
+        click.echo(safe(f"{plural(count, 'message')} cannot be sent: {reason}"))
+        _show_example(checked, reason, shown)
 
 
-def _example(one: Checked, key: object, told: set[int]) -> None:
-    """Print the example of a loss, once for all that it is an example of."""
-    run = one.run
+def _show_example(checked: Checked, key: object, shown: set[int]) -> None:
+    """Print the example message of a loss or failure, unless its index is in `shown` already."""
+    run = checked.run
     index = run.examples.get(key) if run is not None else None
-    if run is None or index is None or index in told:
+    if run is None or index is None or index in shown:
         return
-    told.add(index)
+    shown.add(index)
     for line in run.messages[index].words.splitlines():
         click.echo(safe(f"    {line}"))
 
@@ -95,15 +96,17 @@ def _example(one: Checked, key: object, told: set[int]) -> None:
 def write_reports(
     reports: Iterable[Path], as_json: Callable[[], str], as_html: Callable[[], str]
 ) -> None:
-    """Write each report in the format that its name says."""
+    """Write each report in the format of its suffix."""
     from amqp10msg.atomic_files import write_whole
 
     for path in reports:
         write_whole(path, as_json() if path.suffix == ".json" else as_html(), private=True)
 
 
-def write_dry(reports: Iterable[Path], checked: Sequence[Checked], **about: str) -> None:
-    """Write the reports; `about` is what `dry_report.as_html` takes."""
+def write_dry_run_reports(
+    reports: Iterable[Path], checked: Sequence[Checked], **about: str
+) -> None:
+    """Write the dry-run reports. `about` is passed to `dry_report.as_html`."""
     from amqp10msg.net.bridge import dry_report
 
     write_reports(
@@ -112,8 +115,8 @@ def write_dry(reports: Iterable[Path], checked: Sequence[Checked], **about: str)
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
-    """End the command with what is wrong: with its line, or with an end or a file."""
+def report_errors() -> Iterator[None]:
+    """Convert errors of the block to click errors: ValueError to status 2, OSError to status 1."""
     try:
         yield
     except ValueError as error:
@@ -123,25 +126,28 @@ def told() -> Iterator[None]:
 
 
 def hide_credentials(
-    command: str, ends: Iterable[Endpoint], apis: Iterable[Management] = ()
+    command: str, endpoints: Iterable[Endpoint], apis: Iterable[Management] = ()
 ) -> None:
-    """Take passwords out of the list of processes, and say where they go in the clear."""
-    ends, apis = list(ends), list(apis)
-    for end in ends:
+    """Hide passwords from the process list, and warn about connections without TLS.
+
+    Hiding needs setproctitle. Without it, print a warning if a password is on the command line.
+    """
+    endpoints, apis = list(endpoints), list(apis)
+    for end in endpoints:
         if end.is_exposed:
-            complain(f"{end}: the password goes there in the clear: amqps and amqp091s are by TLS")
-    for place in dict.fromkeys(api.place for api in apis if api.is_exposed):
-        complain(f"{place}: the password goes there in the clear: https is by TLS")
-    given = [unquote(argument, errors="surrogateescape") for argument in sys.argv]
-    secrets = {*(end.password for end in ends), *(api.password for api in apis)}
-    if any(word and word in argument for word in secrets for argument in given):
+            complain(f"{end}: the password is sent unencrypted: use amqps or amqp091s for TLS")
+    for url in dict.fromkeys(api.place for api in apis if api.is_exposed):
+        complain(f"{url}: the password is sent unencrypted: use https")
+    arguments = [unquote(argument, errors="surrogateescape") for argument in sys.argv]
+    secrets = {*(end.password for end in endpoints), *(api.password for api in apis)}
+    if any(secret and secret in argument for secret in secrets for argument in arguments):
         with contextlib.suppress(ModuleNotFoundError):
             import setproctitle
 
-            places = [*map(str, ends), *(api.place for api in apis)]
-            setproctitle.setproctitle(" ".join(["amqp10msg", command, *places]))
+            urls = [*map(str, endpoints), *(api.place for api in apis)]
+            setproctitle.setproctitle(" ".join(["amqp10msg", command, *urls]))
             return
         complain(
-            "a password on the command line is seen by all users of this machine: write ${NAME}, "
-            "a variable of the environment, or install 'amqp10msg[bridge]'"
+            "all users of this machine can see the password on the command line: use ${NAME}, an "
+            "environment variable, or install 'amqp10msg[bridge]', which hides it"
         )

@@ -1,4 +1,4 @@
-"""How a bridge does: a line on the terminal that is written over, and the table at the end."""
+"""The live status line of a bridge on the terminal, and the summary table at its end."""
 
 from __future__ import annotations
 
@@ -18,93 +18,94 @@ from amqp10msg.wire.text import plural
 if TYPE_CHECKING:
     from amqp10msg.net.bridge import Statistics
 
-#: To the beginning of the line, which is then empty.
+#: Terminal escape: return to the start of the line and erase it.
 _CLEAR = "\r\x1b[K"
-#: Seconds that the rate on the line is of.
-_RECENT = 3.0
-_USUAL_WIDTH = 80
+#: Seconds over which the status line averages the message rate.
+_RATE_SECONDS = 3.0
+#: Columns assumed if the terminal does not report its width.
+_DEFAULT_WIDTH = 80
 
 
 class LiveLine:
-    """Shows on standard error how all routes do, in one line of the terminal."""
+    """A status line on standard error with the totals of all routes, updated in place."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seen: deque[tuple[float, int]] = deque([(clock(), 0)])
+        self._samples: deque[tuple[float, int]] = deque([(clock(), 0)])
 
     def show(self, counts: Mapping[str, Statistics]) -> None:
-        """Write the line again."""
-        # A line that the terminal broke would not be written over.
+        """Overwrite the line with the current totals."""
+        # Cut the text to one terminal row: only the last row of a wrapped line would be erased.
         text, width = safe(self._text(counts)), _width() - 1
         if len(text) > width:
             text = f"{text[: width - 1]}…"
         click.echo(f"{_CLEAR}{text}", err=True, nl=False, color=True)
 
     def _text(self, counts: Mapping[str, Statistics]) -> str:
-        every = list(counts.values())
-        taken = sum(one.accepted for one in every)
-        lags = [one.lag for one in every if one.lag is not None and one.state != "ended"]
-        states = sorted({one.state for one in every} - {"running", "ended"})
+        routes = list(counts.values())
+        moved = sum(route.accepted for route in routes)
+        lags = [route.lag for route in routes if route.lag is not None and route.state != "ended"]
+        states = sorted({route.state for route in routes} - {"running", "ended"})
         parts = [
-            f"{', '.join(states)}: {taken:,} taken" if states else f"{taken:,} taken",
-            f"{self._rate(taken):,.0f}/s",
-            f"{sum(one.in_flight for one in every):,} in flight",
+            f"{', '.join(states)}: {moved:,} moved" if states else f"{moved:,} moved",
+            f"{self._rate(moved):,.0f}/s",
+            f"{sum(route.in_flight for route in routes):,} in flight",
         ]
         if lags:
-            parts.append(f"{sum(lags):,} to come")
+            parts.append(f"{sum(lags):,} remaining")
         parts += [
-            f"{count:,} {what}"
-            for count, what in (
-                (sum(one.waiting for one in every), "waiting"),
-                (sum(one.quarantined.total() for one in every), "aside"),
+            f"{count:,} {label}"
+            for count, label in (
+                (sum(route.waiting for route in routes), "waiting"),
+                (sum(route.quarantined.total() for route in routes), "quarantined"),
             )
             if count
         ]
-        lost = sum((one.lost for one in every), Counter[str]())
-        parts += [f"{count:,} {action}" for action, count in lost.most_common()] or ["no losses"]
+        losses = sum((route.lost for route in routes), Counter[str]())
+        parts += [f"{count:,} {action}" for action, count in losses.most_common()] or ["no losses"]
         return ", ".join(parts)
 
-    def _rate(self, taken: int) -> float:
-        """Return messages a second of late."""
-        now, seen = self._clock(), self._seen
-        seen.append((now, taken))
-        while len(seen) > 2 and now - seen[1][0] >= _RECENT:
-            seen.popleft()
-        since, before = seen[0]
-        return (taken - before) / (now - since) if now > since else 0.0
+    def _rate(self, moved: int) -> float:
+        """Return the messages per second over the last `_RATE_SECONDS`."""
+        now, samples = self._clock(), self._samples
+        samples.append((now, moved))
+        while len(samples) > 2 and now - samples[1][0] >= _RATE_SECONDS:
+            samples.popleft()
+        start, moved_by_then = samples[0]
+        return (moved - moved_by_then) / (now - start) if now > start else 0.0
 
 
 def _width() -> int:
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_WIDTH
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _DEFAULT_WIDTH
     except (OSError, ValueError):
-        return _USUAL_WIDTH
+        return _DEFAULT_WIDTH
 
 
 class _EventLines(logging.Formatter):
-    """Formats events as text, in which a terminal finds nothing to act on.
+    """Formats log records as text with control characters escaped.
 
-    Names, descriptions and errors of peers are in it.
+    Records contain names and error texts from peers, which could otherwise control the terminal.
 
     Args:
-        live: clear the line that `LiveLine` writes over.
+        live: erase the status line of `LiveLine` before each record.
     """
 
     def __init__(self, *, live: bool) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
         self._start = _CLEAR if live else ""
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (of logging)
-        """Return the line of a record."""
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (overrides logging)
+        """Return the record as one line."""
         return self._start + safe(super().formatMessage(record))
 
-    def formatException(self, ei: Any) -> str:  # noqa: N802  (of logging)
-        """Return the lines of a traceback."""
+    def formatException(self, ei: Any) -> str:  # noqa: N802  (overrides logging)
+        """Return the traceback, each line escaped."""
         return "\n".join(map(safe, super().formatException(ei).split("\n")))
 
 
 def log_lines(*, live: bool) -> logging.Formatter:
-    """Return how events are written, beside a line that is written over where there is one."""
+    """Return the formatter of events as text; `live` if a `LiveLine` shares the terminal."""
     return _EventLines(live=live)
 
 
@@ -114,23 +115,26 @@ log_option = click.option(
     type=click.Choice(["text", "json", "none"]),
     default="text",
     show_default=True,
-    help="How events are written on standard error.",
+    help="The format in which events are logged to standard error; none turns logging off.",
 )
 
 
 def events_logger(
     form: str, name: str = "amqp10msg.bridge", *, live: bool = False, alone: bool = False
 ) -> logging.Logger:
-    """Return the logger that writes events in a form of ``--log``.
+    """Return a logger that writes events to standard error.
 
-    With `live`, beside a line that is written over; with `alone`, there is one route, whose fault
-    the command's last line says.
+    Args:
+        form: a format of ``--log``: ``text``, ``json`` or ``none``.
+        name: the name of the logger.
+        live: a `LiveLine` shares the terminal.
+        alone: there is a single route. As text, omit its failure: the command prints that last.
     """
     from amqp10msg.net.serve import JsonFormatter
 
     logger = logging.Logger(name, logging.INFO)  # noqa: LOG001  (no global state)
     if form == "none":
-        logger.addHandler(logging.NullHandler())  # else warnings would be shown all the same
+        logger.addHandler(logging.NullHandler())  # without a handler, logging prints warnings
     else:
         handler = logging.StreamHandler()
         handler.setFormatter(JsonFormatter() if form == "json" else log_lines(live=live))
@@ -141,65 +145,70 @@ def events_logger(
 
 
 def show_counts(counts: Mapping[str, Statistics], *, remains: bool = True) -> None:
-    """Print a table of what was done, and what became of the messages that were not taken."""
-    made = table("route", "received", "taken", "a second", "duplicates", "aside", "losses")
-    for name, one in counts.items():
+    """Print the summary table, and the fate of messages that the target did not accept.
+
+    With `remains`, also print the messages that remain at each source.
+    """
+    rows = table("route", "received", "moved", "per s", "duplicates", "quarantined", "losses")
+    for name, route in counts.items():
         numbers = (
-            *(one.received, one.accepted, round(one.rate), one.duplicates),
-            *(one.quarantined.total(), one.lost.total()),
+            *(route.received, route.accepted, round(route.rate), route.duplicates),
+            *(route.quarantined.total(), route.lost.total()),
         )
-        made.add_row(safe(name), *(f"{number:,}" for number in numbers))
-    console(colored=False).print(made)
-    for name, one in counts.items():
-        if one.skipped:
-            positions = plural(one.skipped, "position")
-            click.echo(safe(f"{name}: {positions} of the stream without a message over AMQP"))
-        for text in _remains(one) if remains else ():
+        rows.add_row(safe(name), *(f"{number:,}" for number in numbers))
+    console(colored=False).print(rows)
+    for name, route in counts.items():
+        if route.skipped:
+            positions = plural(route.skipped, "position")
+            click.echo(safe(f"{name}: {positions} of the stream held no AMQP message"))
+        for text in _remaining_lines(route) if remains else ():
             click.echo(safe(f"{name}: {text}"))
-        for count, what in _fates(one):
-            click.echo(safe(f"{name}: {plural(count, 'message')} {what}"))
-        for (path, action), count in one.losses.most_common(10):
+        for count, fate in _fates(route):
+            click.echo(safe(f"{name}: {plural(count, 'message')} {fate}"))
+        for (path, action), count in route.losses.most_common(10):
             if action != "carried":
                 click.echo(safe(f"{name}: {path}: {action} {count:,} times"))
 
 
-def _remains(one: Statistics) -> list[str]:
-    """Describe the rest at the source, where it was asked."""
-    if not one.asked or one.is_empty:
+def _remaining_lines(counts: Statistics) -> list[str]:
+    """Describe the messages that remain at the source; empty if the source was not asked."""
+    if not counts.asked or counts.is_empty:
         return []
-    said = []
-    if one.remaining is None:
-        said.append(f"what remains at the source could not be counted: {one.uncounted}")
-    elif one.remaining:
-        said.append(f"{plural(one.remaining, 'message')} left at the source")
-    if one.unacknowledged:
-        said.append(
-            f"{plural(one.unacknowledged, 'message')} held by other consumers of the source"
+    lines = []
+    if counts.remaining is None:
+        lines.append(f"messages left at the source could not be counted: {counts.uncounted}")
+    elif counts.remaining:
+        lines.append(f"{plural(counts.remaining, 'message')} left at the source")
+    if counts.unacknowledged:
+        lines.append(
+            f"{plural(counts.unacknowledged, 'message')} held by other consumers of the source"
         )
-    elif one.others and one.unacknowledged is None:
-        others = plural(one.others, "other consumer")
-        said.append(f"{others} of the source may hold messages; --management counts them")
-    elif one.remaining is not None and one.is_shared:
-        said.append(f"the source: {one.uncounted}; --sole-consumer says that there are none")
-    return said
+    elif counts.others and counts.unacknowledged is None:
+        others = plural(counts.others, "other consumer")
+        lines.append(f"{others} of the source may hold messages; add --management to count them")
+    elif counts.remaining is not None and counts.is_shared:
+        lines.append(
+            f"the source: {counts.uncounted}; add --sole-consumer if it has no other consumers"
+        )
+    return lines
 
 
-def _fates(one: Statistics) -> list[tuple[int, str]]:
-    """Return counts and fates of the messages that the target did not take."""
+def _fates(counts: Statistics) -> list[tuple[int, str]]:
+    """Return (count, fate) for the messages that the target did not accept."""
     by_reason = (
-        (one.quarantined, "in quarantine"),
-        (one.requeued, "back at the source"),
-        (one.rejected, "rejected at the source"),
+        (counts.quarantined, "in quarantine"),
+        (counts.requeued, "back at the source"),
+        (counts.rejected, "rejected at the source"),
     )
-    found = [
+    fates = [
         (count, f"{fate}: {reason}")
-        for counts, fate in by_reason
-        for reason, count in counts.most_common()
+        for reasons, fate in by_reason
+        for reason, count in reasons.most_common()
     ]
-    found += [
-        (one.unmatched, "passed over by the filter"),
-        (one.dropped, "dropped by the hook"),
-        (one.left, "left at the source: too-large"),
-        (one.missed, "removed by the retention of the stream before they were read"),
+    fates += [
+        (counts.unmatched, "skipped by the filter"),
+        (counts.dropped, "dropped by the hook"),
+        (counts.left, "left at the source: too-large"),
+        (counts.missed, "removed by the retention of the stream before they were read"),
     ]
-    return [(count, fate) for count, fate in found if count]
+    return [(count, fate) for count, fate in fates if count]

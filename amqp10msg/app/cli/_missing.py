@@ -1,4 +1,4 @@
-"""A replacement for commands whose packages are not installed."""
+"""A replacement `main` for an installation that lacks packages of the command line."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 
-def without(missing: str) -> Any:
-    """Return a `main` that prints which package to install and returns 1."""
+def main_without(missing: str) -> Any:
+    """Return a `main` that prints how to install the package `missing`, and returns 1."""
 
     def main(*_: Any, **__: Any) -> int:
         sys.stderr.write(

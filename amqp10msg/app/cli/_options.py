@@ -1,7 +1,7 @@
-"""Options and arguments that several commands take.
+"""Options and arguments that several commands share.
 
-What a command works with is imported when it runs: ``--help``, ``--version`` and the completion of
-the shell need not wait for it.
+Modules that a command needs to do its work are imported when it runs, to keep ``--help``,
+``--version`` and shell completion fast.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ if TYPE_CHECKING:
     from amqp10msg.app.cli._input import Selection
     from amqp10msg.options import Option
 
-#: What --format takes.
+#: The values of --format.
 FORMATS = (
     *("auto", "raw", "hex", "base64", "jsonl", "prefixed", "cborseq", "pcap", "parquet", "avro"),
     *("typed", "plain", "cbor"),
 )
 
 
-#: What --out takes.
+#: The values of --out.
 TARGETS = ("typed", "plain", "cbor", "hex", "base64", "jsonl", "raw", "prefixed")
 
 
 class LateChoice(click.Choice[str]):
-    """A choice among names that are looked up when they are needed."""
+    """A choice whose names are computed on first use, because importing them is slow."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._names = names
         self.case_sensitive = True
 
     @property
-    def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # click has an attribute
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # an attribute in click
         """The names."""
         return tuple(self._names())
 
 
 class FilePath(click.Path):
-    """A file, which need not be there, as a Path; with `allow_dash`, also ``-``."""
+    """A Path of a file that need not exist; with `allow_dash`, ``-`` is allowed too."""
 
     def __init__(self, *, allow_dash: bool = False) -> None:
         super().__init__(dir_okay=False, allow_dash=allow_dash)
 
     def coerce_path_result(self, value: Any) -> Path:
-        """Make a Path of what was given."""
+        """Return `value` as a Path."""
         from pathlib import Path
 
         return Path(value)
 
 
 def translations() -> Iterable[str]:
-    """Return the names of the profiles of translations."""
+    """Return the names of the translation profiles."""
     from amqp10msg.translate import PROFILES
 
     return PROFILES.names
@@ -74,7 +74,7 @@ class _SelectionType(click.ParamType["Selection"]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Selection:
-        """Read it, or end the command with what is wrong with it."""
+        """Parse the selection, or fail with the parse error."""
         from amqp10msg.app.cli._input import Selection
 
         try:
@@ -87,7 +87,7 @@ color_option = click.option(
     "--color/--no-color",
     "color",
     default=None,
-    help="Colour the output or not; by default as the terminal and NO_COLOR say.",
+    help="Colour the output or not. By default, this depends on the terminal and on NO_COLOR.",
 )
 
 output_option = click.option(
@@ -95,7 +95,7 @@ output_option = click.option(
     "--output",
     "output",
     type=FilePath(allow_dash=True),
-    help="Write to this file instead of standard output.",
+    help="Write the output to this file instead of standard output.",
 )
 
 
@@ -111,8 +111,8 @@ profile_option = click.option(
     metavar="PROFILE",
     default="oasis",
     show_default=True,
-    help="The rules to check against: oasis, azure, or those of a broker, such as rabbitmq-4. The "
-    "reference names all.",
+    help="The set of rules to check: oasis, azure, or a broker's, such as rabbitmq-4. See the "
+    "reference for all.",
 )
 
 
@@ -125,7 +125,7 @@ def number_option(
     high: int | None = None,
     metavar: str = "NUMBER",
 ) -> Callable[..., Any]:
-    """Return an option that is a number, with a fraction where the least one has one."""
+    """Return an option for a number of at least `low`: a float if `low` is one, else an int."""
     kind: Any = click.FloatRange if type(low) is float else click.IntRange
     return click.option(
         flag,
@@ -141,7 +141,7 @@ json_option = click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Write one JSON object per line: one for each message, then one with the summary.",
+    help="Write JSON lines instead: an object for each message, then an object with the summary.",
 )
 
 target_option = click.option(
@@ -149,15 +149,15 @@ target_option = click.option(
     "target",
     type=click.Choice(["1.0", "0-9-1"]),
     required=True,
-    help="The protocol to translate to: AMQP 1.0, or class basic of 0-9-1.",
+    help="The protocol to translate to: AMQP 1.0, or 0-9-1 (class basic).",
 )
 
 
 def showing_option(flag: str, text: Callable[[], str], help_text: str) -> Callable[..., Any]:
-    """Return an option that shows a text and ends the command."""
+    """Return an option that prints `text()` and exits."""
 
-    def show(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-        if wanted and not context.resilient_parsing:
+    def show(context: click.Context, _: click.Parameter, is_set: bool) -> None:
+        if is_set and not context.resilient_parsing:
             click.echo(text())
             context.exit()
 
@@ -172,12 +172,12 @@ def _or_stdin(
     if value or context.resilient_parsing:
         return value
     if is_terminal(sys.stdin):
-        raise click.UsageError("no messages are given: name files or hex, or pipe them in")
+        raise click.UsageError("no input: name files, pass hex or base64, or pipe messages in")
     return ("-",)
 
 
 def _completions(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Let the shell complete names of files, which most sources are."""
+    """Have the shell complete file names: most sources are files."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
@@ -192,32 +192,36 @@ _max_size_option = click.option(
     type=click.IntRange(min=1),
     show_default="256 MiB",
     metavar="BYTES",
-    help="The largest size that a message may have in the input.",
+    help="Reject messages that are larger than this in the input.",
 )
 
-#: For commands that read files.
+#: The option of commands that read files.
 trust_option = click.option(
     "--trust-files",
     "is_trusted",
     is_flag=True,
-    help="Also read files that may expand enormously: gzip, Parquet, Avro, records without a byte.",
+    help="Lift the limits on expansion, for trusted files only: gzip, Parquet and Avro files can "
+    "expand enormously, and some records take no bytes at all.",
 )
 
 _select_option = click.option(
     "--select",
     type=_SelectionType(),
     metavar="NUMBERS",
-    help="Take only these messages, such as 3,17-20, numbered over the whole input.",
+    help="Process only these messages, such as 3,17-20. Numbers count from 1 over the whole input.",
 )
 
 
 def messages_argument(
     *names: str, form: str = "auto", basic: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add SOURCES and the options of reading to a command, which gets them as `inputs`.
+    """Add SOURCES and the options for reading to a command. It receives them as `inputs`.
 
-    The names are those of the option for the format of the input, which is `form` otherwise;
-    `basic` takes messages of AMQP 0-9-1, too.
+    Args:
+        names: the flags of the option that selects the input format. Without any, there is no such
+            option and no --select.
+        form: the input format, or the default of that option.
+        basic: also accept messages of AMQP 0-9-1.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -228,7 +232,7 @@ def messages_argument(
             is_trusted: bool,
             select: Selection | None = None,
             form: str = form,
-            **others: Any,
+            **values: Any,
         ) -> Any:
             from amqp10msg.app.cli._input import Inputs
 
@@ -239,9 +243,9 @@ def messages_argument(
                 is_trusted=is_trusted,
                 select=select,
                 basic=basic,
-                color=others.get("color"),
+                color=values.get("color"),
             ) as inputs:
-                return command(inputs=inputs, **others)
+                return command(inputs=inputs, **values)
 
         decorated = _max_size_option(trust_option(run))
         if names:
@@ -252,7 +256,7 @@ def messages_argument(
                 metavar="FORMAT",
                 default=form,
                 show_default=True,
-                help="The format of the input, if it should not be guessed: "
+                help="The format of the input; guessed by default. One of "
                 f"{', '.join(FORMATS[1:-1])} or {FORMATS[-1]}.",
             )(_select_option(decorated))
         return _sources_argument(decorated)
@@ -260,17 +264,17 @@ def messages_argument(
     return decorate
 
 
-# Made of the fields that declare them.
+# Options that are generated from attrs fields.
 
 
-def _pairs(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for text in given:
+def _pairs(_: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise click.BadParameter(f"{text!r} is not {option.metavar}.")
-        found[name] = value
-    return found
+            raise click.BadParameter(f"{text!r} must be {option.metavar}.")
+        pairs[name] = value
+    return pairs
 
 
 def declared_options(
@@ -279,58 +283,63 @@ def declared_options(
     only: Collection[str] = (),
     helps: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add to a command the options that a class declares by `amqp10msg.options`.
+    """Add to a command the options that a class declares with `amqp10msg.options`.
 
-    Those that are not given are left out of `given_of`. `before` are other options, which stand
-    before one of that name; `helps` is what the command says instead of the class.
+    Args:
+        options: the class.
+        before: other options, to insert before the declared option of that name.
+        only: the names of the fields to add; all if empty.
+        helps: help texts that replace those of the class.
     """
-    made: list[Callable[..., Any]] = []
-    # With attrs, which the help of all commands together need not import.
+    decorators: list[Callable[..., Any]] = []
+    # Imported late because it imports attrs, which `amqp10msg --help` does not need.
     from amqp10msg.options import options_of
 
-    for field, how in options_of(options):
-        if how.flag is not None and (not only or field.name in only):
-            made += (
+    for field, option in options_of(options):
+        if option.flag is not None and (not only or field.name in only):
+            decorators += (
                 *before.get(field.name, ()),
-                _option(field, how, helps.get(field.name, how.help)),
+                _option(field, option, helps.get(field.name, option.help)),
             )
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        return functools.reduce(lambda found, add: add(found), reversed(made), command)
+        return functools.reduce(
+            lambda decorated, add: add(decorated), reversed(decorators), command
+        )
 
     return decorate
 
 
-def _option(field: Any, how: Option, told: str) -> Callable[..., Any]:
+def _option(field: Any, option: Option, help_text: str) -> Callable[..., Any]:
     from amqp10msg.options import shown_default
 
-    shown = shown_default(field, how)
-    given: dict[str, Any] = {
-        "metavar": how.metavar or ("NUMBER" if how.kind in {int, float} else None),
-        "help": f"{told}  [default: {shown}]" if shown else told,
-        "default": how.default,
+    default = shown_default(field, option)
+    settings: dict[str, Any] = {
+        "metavar": option.metavar or ("NUMBER" if option.kind in {int, float} else None),
+        "help": f"{help_text}  [default: {default}]" if default else help_text,
+        "default": option.default,
     }
     name = field.name.replace("_", "-")
-    if how.kind is bool:
-        is_set = field.default is True  # then it is unset by --no-…
-        name = f"no-{name}" if is_set else name
-        given |= {"is_flag": True, "flag_value": not is_set}
-    elif how.kind is dict:
-        given |= {"multiple": True, "callback": _pairs}
-    elif how.kind is tuple:
-        given["multiple"] = True
-    elif how.kind.__name__ == "Path":
-        given["type"] = FilePath()
-    elif how.choices:
-        given["type"] = click.Choice(how.choices)
-    elif how.low is None:
-        given["type"] = how.kind
-    elif how.kind is not str:
-        of_numbers: Any = click.IntRange if how.kind is int else click.FloatRange
-        given["type"] = of_numbers(how.low, how.high)
-    return click.option(how.flag or f"--{name}", field.name, **given)
+    if option.kind is bool:
+        is_on = field.default is True  # then the flag is --no-… and turns it off
+        name = f"no-{name}" if is_on else name
+        settings |= {"is_flag": True, "flag_value": not is_on}
+    elif option.kind is dict:
+        settings |= {"multiple": True, "callback": _pairs}
+    elif option.kind is tuple:
+        settings["multiple"] = True
+    elif option.kind.__name__ == "Path":
+        settings["type"] = FilePath()
+    elif option.choices:
+        settings["type"] = click.Choice(option.choices)
+    elif option.low is None:
+        settings["type"] = option.kind
+    elif option.kind is not str:
+        number_type: Any = click.IntRange if option.kind is int else click.FloatRange
+        settings["type"] = number_type(option.low, option.high)
+    return click.option(option.flag or f"--{name}", field.name, **settings)
 
 
-def given_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that are given: without None, and what may be repeated and is not."""
+def given_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return only the options that the user gave: drop None and empty repeatable options."""
     return {name: value for name, value in values.items() if value not in (None, {}, ())}

@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SEVERITY_COLORS = {"error": "red", "warning": "yellow"}
-# Off a terminal lines are as long as they are: what reads them cuts by itself.
-_ENDLESS = 100_000
-# What is done sooner needs no bar, in s.
-_PATIENCE = 1.0
+# Columns of the output if it is not a terminal: wide enough that no line is wrapped.
+_UNWRAPPED_WIDTH = 100_000
+# Seconds before a progress bar appears: a shorter run shows none.
+_BAR_DELAY = 1.0
 
 
 def safe(text: str) -> str:
-    """Escape what a terminal would act on or break the line at, and what no encoding can hold."""
-    return printable(re.sub(_BYTES, lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", text))
+    """Return `text` with control characters, line breaks and lone surrogates escaped."""
+    return printable(re.sub(_RAW_BYTES, lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", text))
 
 
-# In a file's name, bytes that are not text.
-_BYTES = "[\udc80-\udcff]"
-# A place in a file with the name of the case there.
-_NAMED = r"(?s)([:@]\d+) \(.*\)$"
+# Bytes of a file name that are not text: Python decodes them to surrogates (PEP 383).
+_RAW_BYTES = "[\udc80-\udcff]"
+# A line number or offset in a file name, followed by the name of the message there.
+_LABEL = r"(?s)([:@]\d+) \(.*\)$"
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """Write JSON whose strings have escapes for all characters that cannot be shown.
+    """Return `value` as JSON with all unprintable characters in strings escaped.
 
-    JSON itself only requires them for the characters before U+0020. A terminal also acts on later
-    ones, such as U+009B, and on marks that turn the direction of text.
+    JSON requires escapes only below U+0020. A terminal also acts on later control characters, such
+    as U+009B, and on marks that change the direction of text.
     """
     import json
 
@@ -59,7 +59,7 @@ def _json_escape(char: str) -> str:
     if char.isprintable():
         return char
     octets = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{octets[at : at + 2].hex()}" for at in range(0, len(octets), 2))
+    return "".join(f"\\u{octets[i : i + 2].hex()}" for i in range(0, len(octets), 2))
 
 
 def complain(text: str) -> None:
@@ -70,14 +70,14 @@ def complain(text: str) -> None:
 def is_terminal(stream: Any) -> bool:
     try:
         return bool(stream.isatty())
-    except (AttributeError, ValueError):  # closed, or none at all
+    except (AttributeError, ValueError):  # the stream is closed, or None
         return False
 
 
-def use_color(wanted: bool | None, stream: Any = None) -> bool:
-    """Return whether to colour: as asked for, else by the terminal and https://no-color.org."""
-    if wanted is not None:
-        return wanted
+def use_color(color: bool | None, stream: Any = None) -> bool:
+    """Return whether to colour: the option `color`, or by the terminal and https://no-color.org."""
+    if color is not None:
+        return color
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -88,35 +88,35 @@ def use_color(wanted: bool | None, stream: Any = None) -> bool:
 def console(colored: bool, width: int | None = None) -> Console:
     """Return a console for standard output.
 
-    By default it is as wide as the terminal or as COLUMNS says, else without end.
+    Its width is `width`, or that of the terminal, or COLUMNS; otherwise lines are not wrapped.
     """
     from rich.console import Console
 
     if width is None and not is_terminal(sys.stdout) and not os.environ.get("COLUMNS"):
-        width = _ENDLESS
+        width = _UNWRAPPED_WIDTH
     return Console(no_color=not colored, force_terminal=colored, highlight=False, width=width)
 
 
 def table(*names: str) -> Table:
-    """Return a table without borders, its columns folded where they are too wide."""
+    """Return a table without borders that wraps the text of wide columns."""
     from rich import box
     from rich.table import Table
 
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    columns = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for name in names:
-        made.add_column(name, overflow="fold")
-    return made
+        columns.add_column(name, overflow="fold")
+    return columns
 
 
 def without_name(source: str) -> str:
-    """Return a place without the name of the case there, which a narrow screen has no room for."""
-    return re.sub(_NAMED, r"\1", source)
+    """Return `source` without the message name in parentheses, for narrow screens."""
+    return re.sub(_LABEL, r"\1", source)
 
 
 def progress(
     color: bool | None, *columns: ProgressColumn, redirect_stdout: bool = True
 ) -> Progress:
-    """Return a progress bar on standard error, with columns between the bar and the time."""
+    """Return a progress bar on standard error, with `columns` between the bar and the time."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
@@ -132,23 +132,23 @@ def progress(
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Delay Ctrl-C until the block ends; the block then raises KeyboardInterrupt at its end."""
+    """Delay Ctrl-C until the block ends; KeyboardInterrupt is then raised."""
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
 
 
 @contextlib.contextmanager
 def _started(bar: Progress) -> Iterator[Progress]:
     """Show a bar during the block.
 
-    Ctrl-C waits while the bar starts. A half-started bar would leave its thread and the redirected
-    streams behind, and end the command with a traceback.
+    Ctrl-C is delayed while the bar starts: a half-started bar would leave its thread running and
+    the streams redirected, and the command would end with a traceback.
     """
     try:
         with _interrupts_held():
@@ -162,10 +162,16 @@ def _started(bar: Progress) -> Iterator[Progress]:
 def counting(
     color: bool | None, unit: str, total: int = 1, name: str = ""
 ) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a bar on a terminal, with a name and what is counted beside the number.
+    """Show a progress bar on a terminal during the block.
+
+    Args:
+        color: whether to colour the bar; None to detect it.
+        unit: the name of the counted things.
+        total: their number, if it is known at the start.
+        name: a label.
 
     Yields:
-        What to call with how many are done and how many there are; None where there is no terminal.
+        A function to call with the completed and the total number; None without a terminal.
     """
     if not is_terminal(sys.stderr):
         yield None
@@ -183,25 +189,25 @@ def counting(
 
 
 def check_report(report: Path | None, inputs: Callable[[], Iterable[Path]]) -> None:
-    """Refuse a report that has no folder, or that would replace one of the files to be read.
+    """Check that the report can be written and does not overwrite an input.
 
     Raises:
-        click.UsageError: it is so.
+        click.UsageError: its folder does not exist, or it is one of the input files.
     """
     if report is None:
         return
     if not report.parent.is_dir():
-        raise click.UsageError(f"--report: there is no folder {report.parent}")
+        raise click.UsageError(f"--report: the folder {report.parent} does not exist")
     if report.is_file() and any(path.exists() and path.samefile(report) for path in inputs()):
         raise click.UsageError(
-            f"--report: {report} is one of the files to be read, and would be lost: name another"
+            f"--report: {report} is an input file and would be overwritten: choose another name"
         )
 
 
-class Watch:
-    """A bar that shows how far a run is, once it takes longer than a second, on a terminal.
+class DelayedBar:
+    """A progress bar on a terminal that appears once a run takes longer than a second.
 
-    The position is how many bytes are read, and of how many, None where that is not known.
+    `position` returns the number of bytes read, and their total or None if it is unknown.
     """
 
     def __init__(
@@ -209,12 +215,12 @@ class Watch:
     ) -> None:
         self._position = position
         self._color = color
-        self._next = time.monotonic() + _PATIENCE if is_terminal(sys.stderr) else float("inf")
+        self._next = time.monotonic() + _BAR_DELAY if is_terminal(sys.stderr) else float("inf")
         self._bar: Any = None
         self._task: Any = None
 
     def step(self, messages: int) -> None:
-        """Show how many messages are done."""
+        """Update the bar: `messages` are done."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -227,7 +233,7 @@ class Watch:
                 self._color,
                 TextColumn("{task.completed:,} of {task.total:,} bytes" if total else ""),
                 TextColumn("{task.fields[messages]:,} messages"),
-                # Lines that scroll by on the same terminal go above the bar.
+                # Keep the bar below the output if both are on the terminal.
                 redirect_stdout=is_terminal(sys.stdout),
             )
             self._task = self._bar.add_task("", total=total, messages=messages)
@@ -236,7 +242,7 @@ class Watch:
         self._bar.update(self._task, completed=done, messages=messages)
 
     def stop(self) -> None:
-        """Take the bar away."""
+        """Remove the bar, and do not show it again."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -244,13 +250,14 @@ class Watch:
 
 
 class Sink:
-    """Where a command's result goes: standard output or a file.
+    """The destination of a command's result: standard output or a file.
 
-    The file is begun with the first piece, and appears when the command ends without an error.
+    The file is created by the first `write`, and appears under its name when the command ends
+    without an error.
 
     Args:
         output: the file, or None or ``-`` for standard output.
-        color: keep escape sequences in text; None for what the terminal takes.
+        color: whether to keep escape sequences in text; None to decide by the terminal.
     """
 
     def __init__(self, output: Path | None, color: bool | None = None) -> None:
@@ -262,11 +269,15 @@ class Sink:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: Any) -> None:  # noqa: PYI036  (as ExitStack has them)
+    def __exit__(self, *error: Any) -> None:  # noqa: PYI036  (passed to ExitStack)
         self._open.__exit__(*error)
 
     def write(self, data: str | bytes) -> None:
-        """Write text, ended by a line break, or bytes as they are, but these to no terminal."""
+        """Write text that ends with a line break, or bytes.
+
+        Raises:
+            click.ClickException: standard output is closed, or is a terminal and `data` is bytes.
+        """
         if self._path is not None:
             if self._file is None:
                 from amqp10msg.atomic_files import replacing
@@ -275,13 +286,13 @@ class Sink:
             if isinstance(data, str):
                 data = data.encode("utf-8", "backslashreplace")
             self._file.write(data)
-        elif sys.stdout is None:  # click would write nothing, and nobody would know
-            raise click.ClickException("standard output is closed: give --output FILE")
+        elif sys.stdout is None:  # click would silently discard the data
+            raise click.ClickException("standard output is closed: use --output FILE")
         elif isinstance(data, str):
             click.echo(data, nl=False, color=self._color)
         elif is_terminal(sys.stdout):
             raise click.ClickException(
-                "this is binary, not for a terminal: give --output FILE, or pipe it"
+                "the output is binary and is not written to a terminal: use --output FILE or a pipe"
             )
         else:
             click.echo(data, nl=False)

@@ -1,4 +1,4 @@
-"""``amqp10msg bridge``: messages of brokers moved live, 0-9-1 and 1.0 at either end."""
+"""``amqp10msg bridge``: move messages live between brokers of AMQP 0-9-1 and 1.0."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from amqp10msg.app.cli._bridging import (
     check_extra,
     check_reports,
     hide_credentials,
-    lacking,
+    missing_extra,
+    report_errors,
     reports_option,
-    show_dry,
-    told,
-    write_dry,
+    show_dry_run,
+    write_dry_run_reports,
     write_reports,
 )
 from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
-from amqp10msg.app.cli._options import declared_options, given_of
+from amqp10msg.app.cli._options import declared_options, given_options
 from amqp10msg.app.cli._output import complain, is_terminal, safe
 from amqp10msg.net.options import RouteOptions
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from amqp10msg.net.bridge import RouteSpec
 
 
-def _address(_context: click.Context, _option: click.Parameter, given: str | None) -> Any:
-    if given is None:
+def _host_and_port(_context: click.Context, _option: click.Parameter, text: str | None) -> Any:
+    if text is None:
         return None
-    host, colon, port = given.rpartition(":")
+    host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
-        raise click.BadParameter(f"{given!r} is not HOST:PORT.")
+        raise click.BadParameter(f"{text!r} is not HOST:PORT.")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
 @click.command(
-    short_help="Move messages from one broker to another, and lose none.",
+    short_help="Move messages from one broker to another without losing any.",
     epilog="""
 \b
 Examples:
@@ -53,33 +53,34 @@ Examples:
     *("--from", "source"),
     metavar="URL",
     multiple=True,
-    help="Where messages come from; repeat it for other nodes of the same cluster, tried if the "
-    "first cannot be reached.",
+    help="The source of the messages. Repeat it for further nodes of the same cluster, which are "
+    "tried if the first is unreachable.",
 )
 @click.option(
     "--to",
     "target",
     metavar="URL",
     multiple=True,
-    help="Where they go; repeatable in the same way.",
+    help="The target of the messages; repeatable like --from.",
 )
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A TOML file of routes, instead of --from and --to.",
+    help="Read the routes from this TOML file, instead of --from and --to.",
 )
 @click.option(
     "--all-queues",
     "pattern",
     metavar="PATTERN",
-    help="A route for each queue whose name matches, such as 'orders.*'; --management lists them.",
+    help="Bridge each queue whose name matches this pattern, such as 'orders.*'; needs "
+    "--management to list the queues.",
 )
 @declared_options(
     RouteOptions,
     before={
         "until_length": [
             click.option(
-                "--until-empty", is_flag=True, help="End when the source's broker says it is empty."
+                "--until-empty", is_flag=True, help="End when the source's broker reports it empty."
             )
         ],
     },
@@ -87,11 +88,14 @@ Examples:
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Read messages, return them, and show what would be lost, with examples; with "
-    "--declare, also what would be made.",
+    help="Read messages, return them to the source, and show what the bridge would lose, with "
+    "examples. With --declare, also show what it would declare at the target.",
 )
 @click.option(
-    "--listen", metavar="HOST:PORT", callback=_address, help="Serve metrics, /live and /ready here."
+    "--listen",
+    metavar="HOST:PORT",
+    callback=_host_and_port,
+    help="Serve /metrics, /live and /ready over HTTP at this address.",
 )
 @reports_option
 @accept_quarantine_option
@@ -108,25 +112,25 @@ def bridge(
     reports: tuple[Path, ...],
     accept_quarantine: bool,
     log_format: str,
-    **given: Any,
+    **route_values: Any,
 ) -> int:
-    """Move messages from one broker to another until stopped, and lose none.
+    """Move messages from one broker to another until stopped, without losing any.
 
-    URLs: amqp091://USER:PASSWORD@HOST/VHOST?queue=NAME is AMQP 0-9-1 (as a target also exchange=
-    and routing_key=), amqp://USER:PASSWORD@HOST/ADDRESS is 1.0 (?queue=NAME for RabbitMQ's
-    addresses), amqp091s:// and amqps:// are by TLS. USER and PASSWORD may be ${NAME}, a variable of
-    the environment, so that no list of processes shows them.
+    URLs: amqp091://USER:PASSWORD@HOST/VHOST?queue=NAME for AMQP 0-9-1 (a target may also have
+    exchange= and routing_key=), amqp://USER:PASSWORD@HOST/ADDRESS for 1.0 (?queue=NAME for
+    RabbitMQ's addresses). amqp091s:// and amqps:// use TLS. Write USER and PASSWORD as ${NAME} to
+    read them from an environment variable, so that the process list does not show them.
 
-    A message is settled at the source once the target has it. Messages that the target refuses go
-    to the quarantine, byte for byte. SIGINT and SIGTERM end it: it waits for messages in flight,
-    and returns the rest. SIGHUP makes it read the file of --config again; without --config, it
-    ignores SIGHUP. Needs the extra bridge.
+    A message is acknowledged at the source only after the target has accepted it. Messages that
+    the target refuses go to the quarantine, byte for byte. On SIGINT and SIGTERM, the bridge waits
+    for messages in flight, returns the others to the source, and ends. On SIGHUP, it reads the
+    file of --config again; without --config, it ignores SIGHUP. Requires the extra bridge.
 
-    Exit status: 0 if all is well, after --until-empty only if the source's broker counts no
-    messages; 1 if an end or the disk cannot be used; 2 if the command line is wrong; 3 if
-    messages remain at a source; 4 if its broker could not say, or a signal ended a dry run; 5
-    if messages are in the quarantine; 6 if the retention of a stream removed messages before they
-    were read. If several apply, the first of 1, 3, 4, 5, 6.
+    Exit status: 0 on success, which with --until-empty means that the source's broker counts no
+    messages; 1 if the source, the target or the disk cannot be used; 2 if the command line is
+    wrong; 3 if messages remain at a source; 4 if the messages at a source could not be counted, or
+    a signal ended a dry run; 5 if messages were quarantined; 6 if the retention of a stream removed
+    messages before they were read. If several apply, the first of 1, 3, 4, 5, 6 is returned.
     """
     check_reports(reports)
     if (config is None) == (not source or not target):
@@ -144,46 +148,46 @@ def bridge(
         from amqp10msg.net.bridge.matcher import Matcher
         from amqp10msg.net.bridge.routes import apis_of, read_routes, routes_of_queues
     except ModuleNotFoundError as error:
-        raise lacking(error, "bridge") from None
-    wanted = given_of(given)
-    wanted |= {"idle": idle} if until_empty else {}
-    if "filter" in wanted:
-        language = wanted.get("filter_language", "selector")
+        raise missing_extra(error, "bridge") from None
+    options_given = given_options(route_values)
+    options_given |= {"idle": idle} if until_empty else {}
+    if "filter" in options_given:
+        language = options_given.get("filter_language", "selector")
         try:
-            Matcher(wanted["filter"], language)
+            Matcher(options_given["filter"], language)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--filter") from None
-    held = signals_are_held()
+    were_held = signals_are_held()
     try:
-        with told():
+        with report_errors():
             if config is not None:
                 path = config
                 specs = ask(lambda: read_routes(path))
             elif pattern is not None:
-                name, options = pattern, RouteOptions(**wanted)
+                name, options = pattern, RouteOptions(**options_given)
                 specs = ask(lambda: routes_of_queues(source, target, options, name))
             else:
-                specs = [RouteSpec(source, target, RouteOptions(**wanted))]
+                specs = [RouteSpec(source, target, RouteOptions(**options_given))]
     except Interrupted:
-        complain("it ended before it knew its routes")
-        return 4 if config is not None or until_empty or wanted.get("until_length") else 0
-    if config is not None and (wanted or pattern):
-        raise click.UsageError("with --config, the options of routes stand in the file")
-    ends = [
-        place
+        complain("a signal ended the bridge before it had read its routes")
+        return 4 if config is not None or until_empty or options_given.get("until_length") else 0
+    if config is not None and (options_given or pattern):
+        raise click.UsageError("with --config, write the options of routes into the file")
+    endpoints = [
+        endpoint
         for spec in specs
         for end in (spec.source, spec.target, spec.options.quarantine_queue)
         if end is not None
-        for place in end.places
+        for endpoint in end.places
     ]
-    check_extra(ends)
-    with told():
-        hide_credentials("bridge", ends, [api for spec in specs for api in apis_of(spec)])
+    check_extra(endpoints)
+    with report_errors():
+        hide_credentials("bridge", endpoints, [api for spec in specs for api in apis_of(spec)])
     if dry_run:
         try:
             return _dry_run(specs, idle, reports)
         finally:
-            if not held:
+            if not were_held:
                 drop_signals()
     line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
     try:
@@ -206,7 +210,7 @@ def bridge(
             reports, lambda: report.as_json(specs, counts), lambda: report.as_html(specs, counts)
         )
     finally:
-        if not held:  # in a process that goes on; in its own one they are held back to the end
+        if not were_held:  # called from a program; the command itself holds signals until it exits
             drop_signals()
     show_counts(counts)
     if fault is not None:
@@ -216,44 +220,47 @@ def bridge(
 
 
 def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> int:
-    """Print what each route would lose, until a signal comes: the rest is not read then."""
+    """Print the losses of each route, and return the exit status.
+
+    After a signal, the remaining routes are reported as not read.
+    """
     from amqp10msg.net.bridge.bridge import Interrupted, run_dry_or_stop
     from amqp10msg.net.bridge.dry import Checked, DryRun
     from amqp10msg.net.bridge.management import Queue
     from amqp10msg.net.bridge.routes import profile_of
 
     checked = []
-    shown: set[str] = set()
+    shown_steps: set[str] = set()
     stopped = False
     for spec in specs:
-        most, found = min(spec.options.max_messages or 1_000, 65_535), DryRun(spec)
+        limit, run = min(spec.options.max_messages or 1_000, 65_535), DryRun(spec)
         try:
             if spec.options.declare and not stopped:
-                _show_plan(spec, shown)
+                _show_plan(spec, shown_steps)
             if not stopped:
-                found, stopped = run_dry_or_stop(spec, most, idle)
+                run, stopped = run_dry_or_stop(spec, limit, idle)
         except Interrupted:
             stopped = True
         except (OSError, ValueError) as error:
             raise click.ClickException(str(error)) from None
-        read = found if found.read or not stopped else None
-        fault = "" if read else "the command was to end"
-        checked.append(Checked(Queue(spec.name), read, fault))
-        show_dry(checked[-1])
+        usable = run if run.read or not stopped else None
+        fault = "" if usable else "a signal ended the command"
+        checked.append(Checked(Queue(spec.name), usable, fault))
+        show_dry_run(checked[-1])
     if stopped:
-        complain("it ended before it had read as many messages as it was to")
-    profiles = {profile_of(one.run.spec) for one in checked if one.run is not None}
-    ends = {
+        complain("a signal ended the dry run before it had read all messages")
+    profiles = {profile_of(result.run.spec) for result in checked if result.run is not None}
+    endpoints = {
         "source": ", ".join(sorted({str(spec.source) for spec in specs})),
         "target": ", ".join(sorted({str(spec.target) for spec in specs})),
         "profile": ", ".join(sorted(profiles)),
     }
-    write_dry(reports, checked, title="What a bridge would lose", **ends)
+    write_dry_run_reports(reports, checked, title="What a bridge would lose", **endpoints)
     return 4 if stopped else 0
 
 
 def _show_plan(spec: RouteSpec, shown: set[str]) -> None:
-    """Print what --declare would make, unless it was shown."""
+    """Print the steps of --declare that are not in `shown` yet, and add them."""
     from amqp10msg.net.bridge.bridge import ask
     from amqp10msg.net.bridge.topology import plan_of
 

@@ -1,4 +1,4 @@
-"""``amqp10msg conformance``: test any implementation with the corpus, and report what it does."""
+"""``amqp10msg conformance``: test AMQP implementations with the corpus, and write reports."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from amqp10msg.interop.conformance import Change, Peer, PeerResults, Result
     from amqp10msg.interop.corpus import Case
 
-# What is shown on a terminal; the files have all.
-_MAX_FAULTS = 10
+# Failed cases shown per peer on the terminal; the report files have all.
+_MAX_FAILURES = 10
 
 
 @click.group()
 def conformance() -> None:
-    """Test implementations of AMQP with a corpus of cases."""
+    """Test AMQP implementations with a corpus of test cases."""
 
 
 @conformance.command()
 def peers() -> None:
-    """List the implementations that there are drivers for."""
+    """List the implementations that can be tested."""
     from amqp10msg.interop.conformance import PEERS
 
-    shown = table("name", "what", "installed from")
+    rows = table("name", "description", "installed from")
     for peer in PEERS.values():
         registry = {"python": "PyPI", "node": "npm"}[peer.language]
         needs = f"{registry}: {', '.join(peer.requires)}" if peer.requires else "-"
-        shown.add_row(peer.name, peer.about, needs)
-    console(False).print(shown)
+        rows.add_row(peer.name, peer.about, needs)
+    console(False).print(rows)
 
 
 @conformance.command()
@@ -48,10 +48,10 @@ def peers() -> None:
     type=click.Choice(["python", "javascript"]),
     default="python",
     show_default=True,
-    help="Of the driver.",
+    help="The language of the driver.",
 )
 def template(language: str) -> None:
-    """Print a driver to begin with."""
+    """Print a template of a driver, to test your own implementation."""
     from importlib import resources
 
     name = "template.py" if language == "python" else "template.js"
@@ -76,34 +76,36 @@ Examples:
     "names",
     multiple=True,
     metavar="NAME|CMD",
-    help="A name of `conformance peers`, a driver's .py or .js, or a command that answers JSON "
-    "lines; may be given again. All names by default, unless there is a --broker.",
+    help="Test this implementation: a name from `conformance peers`, a driver file (.py or .js), "
+    "or a command that answers JSON lines. Repeatable. By default all names, or none with "
+    "--broker.",
 )
 @click.option(
     "--broker",
     "brokers",
     multiple=True,
     metavar="URL",
-    help="A queue of a live broker of AMQP 1.0 that is empty and used by nobody else: messages go "
-    "in, and what comes back is judged. {n} in the address numbers queues. May be given again.",
+    help="Test a live AMQP 1.0 broker: send messages to this queue and receive them again. The "
+    "queue must be empty and have no other clients. {n} in the address is replaced by the "
+    "number of the job. Repeatable.",
 )
 @click.option(
     "--cases",
     type=click.Path(exists=True, path_type=Path),
-    help="A file or folder of cases; the corpus of the library by default.",
+    help="Read the cases from this file or folder, instead of the corpus of the library.",
 )
 @click.option(
     "--only",
     metavar="CLAUSE",
-    help="Run only the cases of clauses that begin with this text, or the case of this id.",
+    help="Run only the cases of this clause and its subclauses, or the case with this id.",
 )
-@number_option("--jobs", 2, "How many processes of a peer run at the same time.")
-@number_option("--timeout", 5.0, "How long one answer may take.", 0.1, metavar="SECONDS")
-@number_option("--memory", 1024, "How much memory one process may take.", 64, metavar="MIB")
+@number_option("--jobs", 2, "The number of parallel processes per peer.")
+@number_option("--timeout", 5.0, "Fail a case if the answer takes longer.", 0.1, metavar="SECONDS")
+@number_option("--memory", 1024, "The memory limit of each process.", 64, metavar="MIB")
 @click.option(
     "--environments",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where peers are installed; the user's cache by default.",
+    help="Install the peers into this folder, by default the user's cache.",
 )
 @click.option(
     "-o",
@@ -111,15 +113,15 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("conformance"),
     show_default=True,
-    help="The folder for index.html, results.json, junit.xml and report.md.",
+    help="Write index.html, results.json, junit.xml and report.md to this folder.",
 )
 @click.option(
     "--diff",
     "before",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="OLD.json",
-    help="Show what has changed since these results; the exit status is 1 if a case is worse. A "
-    "peer that they lack is judged as without them.",
+    help="Compare with these earlier results, and exit with status 1 if a case got worse. Peers "
+    "without earlier results are judged as without --diff.",
 )
 @color_option
 def run(
@@ -137,16 +139,16 @@ def run(
 ) -> int:
     """Test peers with the corpus, case by case.
 
-    Each peer runs in processes of its own, in an environment of its own that is made when it is
-    first needed. A crash, a hang or too much memory is a result like any other. An interrupted run
-    continues where it stopped, unless the peer's file or a bound was changed; peers that cannot be
-    installed are named and left out.
+    Each peer runs in its own processes and its own environment, which is created on first use. A
+    crash, a timeout or excessive memory use is recorded as a result. An interrupted run continues
+    where it stopped, unless the peer's file or a limit has changed. Peers that cannot be installed
+    are reported and skipped.
 
-    Brokers are only asked about whole messages, from the beginning each time. The password of a
-    URL may be ${NAME}, a variable of the environment.
+    Brokers are tested only with complete messages, and never continue an interrupted run. Write the
+    password in a URL as ${NAME} to read it from an environment variable.
 
-    The exit status is 1 if a case failed (with --diff: if one is worse than before), if a peer is
-    left out, or if every case was skipped.
+    The exit status is 1 if a case failed (with --diff: if a case got worse), if a peer could not be
+    installed, or if every case was skipped.
     """
     from amqp10msg.atomic_files import write_whole
     from amqp10msg.interop.conformance import (
@@ -162,90 +164,95 @@ def run(
     )
 
     old = load(before) if before else None
-    chosen = _chosen(cases, only)
+    chosen = _select_cases(cases, only)
     try:
-        asked = [find_peer(name) for name in dict.fromkeys(names)]
+        tested_peers = [find_peer(name) for name in dict.fromkeys(names)]
     except ValueError as error:
         raise click.UsageError(f"--peer: {error}") from None
-    asked = asked or ([] if brokers else list(PEERS.values()))
-    seen: set[str] = set()
-    asked = [attrs.evolve(peer, name=_own_name(peer.name, seen)) for peer in asked]
+    tested_peers = tested_peers or ([] if brokers else list(PEERS.values()))
+    used_names: set[str] = set()
+    tested_peers = [
+        attrs.evolve(peer, name=_unique_name(peer.name, used_names)) for peer in tested_peers
+    ]
     output.mkdir(parents=True, exist_ok=True)
-    found: list[PeerResults] = []
-    ways = [
+    results: list[PeerResults] = []
+    tests = [
         partial(
-            _of_peer,
+            _test_peer,
             peer,
             timeout=timeout,
             memory=memory << 20,
             environments=environments,
             journal=_journal(output, peer.name),
         )
-        for peer in asked
+        for peer in tested_peers
     ]
-    ways += [partial(_of_broker, url, seen=seen, timeout=timeout) for url in brokers]
+    tests += [partial(_test_broker, url, used_names=used_names, timeout=timeout) for url in brokers]
     missing = 0
-    for way in ways:
+    for test in tests:
         try:
-            found.append(way(chosen, color, jobs=jobs))
+            results.append(test(chosen, color, jobs=jobs))
         except PeerError as error:
             complain(str(error))
             missing += 1
-    if not found:
-        raise click.ClickException("no peer ran")
-    save(found, output / "results.json")
-    write_whole(output / "junit.xml", junit(found))
-    write_whole(output / "report.md", markdown(found, chosen))
-    write_whole(output / "index.html", scoreboard(found, chosen))
-    for peer in asked:
+    if not results:
+        raise click.ClickException("no peer could be tested")
+    save(results, output / "results.json")
+    write_whole(output / "junit.xml", junit(results))
+    write_whole(output / "report.md", markdown(results, chosen))
+    write_whole(output / "index.html", scoreboard(results, chosen))
+    for peer in tested_peers:
         _journal(output, peer.name).unlink(missing_ok=True)
     colored = use_color(color)
-    _show(found, colored)
-    changes = difference(old, found) if old is not None else None
+    _show(results, colored)
+    changes = difference(old, results) if old is not None else None
     if changes is not None:
         _show_changes(changes, colored)
     click.echo(f"{output}/index.html, results.json, junit.xml, report.md")
-    known = {one.peer for one in old} if old is not None else set()
-    new = [one for one in found if one.peer not in known]
+    old_names = {peer_results.peer for peer_results in old} if old is not None else set()
+    new = [peer_results for peer_results in results if peer_results.peer not in old_names]
     if old is not None:
-        for one in new:
-            complain(f"{one.peer}: {before} has no results of it, so it is judged by itself")
+        for peer_results in new:
+            complain(f"{peer_results.peer}: not compared: {before} has no results of this peer")
     is_worse = any(change.is_worse for change in changes or ())
-    untested = [one for one in found if not one.tested]
-    if len(untested) == len(found):
+    untested = [peer_results for peer_results in results if not peer_results.tested]
+    if len(untested) == len(results):
         raise click.ClickException("nothing was tested: every case was skipped")
-    for one in untested:
-        complain(f"{one.peer}: every case was skipped")
-    # Without --peer all known peers run, and the cases of --only may be none for some of them.
+    for peer_results in untested:
+        complain(f"{peer_results.peer}: every case was skipped")
+    # Without --peer, all known peers run, and --only may select no case for some of them.
     untested_by_request = (names or brokers) and untested
-    failed = [one for one in new if one.tested and not one.ok]
+    failed = [peer_results for peer_results in new if peer_results.tested and not peer_results.ok]
     return int(bool(missing or untested_by_request or is_worse or failed))
 
 
-def _own_name(name: str, seen: set[str]) -> str:
-    """Number what has the name of another one: results and their files are told apart by it."""
+def _unique_name(name: str, used: set[str]) -> str:
+    """Return `name`, or `name` with a number if it is in `used`, and add the result to `used`.
+
+    Names identify results and their files.
+    """
     numbered = (f"{name}-{number}" for number in itertools.count(2))
-    own = next(one for one in itertools.chain([name], numbered) if one not in seen)
-    seen.add(own)
-    return own
+    unique = next(text for text in itertools.chain([name], numbered) if text not in used)
+    used.add(unique)
+    return unique
 
 
-def _chosen(cases: Path | None, only: str | None) -> list[Case]:
+def _select_cases(cases: Path | None, only: str | None) -> list[Case]:
     from amqp10msg.interop import corpus
 
     chosen = corpus.load(cases)
-    if not chosen:  # nothing that was tried would look as if all had passed
-        raise click.ClickException(f"{cases}: there is no case in it")
+    if not chosen:  # an empty run would look like a success
+        raise click.ClickException(f"{cases}: contains no cases")
     if only is not None:
-        chosen = [case for case in chosen if _is_of(case.clause, only) or case.id == only]
+        chosen = [case for case in chosen if _is_in_clause(case.clause, only) or case.id == only]
         if not chosen:
             raise click.UsageError(
-                f"--only: no case is of {only!r}, a clause such as 'Part 3, 3.2'"
+                f"--only: no case has the id or clause {only!r}; clauses look like 'Part 3, 3.2'"
             )
     return chosen
 
 
-def _is_of(clause: str, chosen: str) -> bool:
+def _is_in_clause(clause: str, chosen: str) -> bool:
     return clause == chosen or clause.startswith((f"{chosen}.", f"{chosen},"))
 
 
@@ -253,77 +260,78 @@ def _journal(output: Path, name: str) -> Path:
     return output / f".{name}.jsonl"
 
 
-def _of_peer(peer: Peer, chosen: list[Case], color: bool | None, **how: Any) -> PeerResults:
-    """Test a peer."""
+def _test_peer(peer: Peer, chosen: list[Case], color: bool | None, **options: Any) -> PeerResults:
     from amqp10msg.interop import conformance
 
     with _bar(peer.name, len(chosen), color) as step:
-        return conformance.run(peer, chosen, on_result=step, **how)
+        return conformance.run(peer, chosen, on_result=step, **options)
 
 
-def _of_broker(
+def _test_broker(
     url: str,
     chosen: list[Case],
     color: bool | None,
     *,
-    seen: set[str],
+    used_names: set[str],
     jobs: int,
     timeout: float,
 ) -> PeerResults:
-    """Test a live broker with the cases that are messages."""
+    """Test a live broker with the cases that are complete messages."""
     from amqp10msg.interop.conformance.brokers import hold_broker, is_asked
 
-    asked = [case for case in chosen if is_asked(case)]
-    if not asked:
-        raise click.UsageError("--broker: none of the chosen cases is a message")
-    ways = jobs if "{n}" in url else 1
-    with _bar("a broker", len(asked), color) as step:
+    sent_cases = [case for case in chosen if is_asked(case)]
+    if not sent_cases:
+        raise click.UsageError("--broker: no chosen case is a message that a broker can be sent")
+    connections = jobs if "{n}" in url else 1
+    with _bar("a broker", len(sent_cases), color) as step:
         try:
-            found = hold_broker(url, asked, jobs=ways, timeout=timeout, on_result=step)
+            results = hold_broker(
+                url, sent_cases, jobs=connections, timeout=timeout, on_result=step
+            )
         except ValueError as error:
             raise click.UsageError(f"--broker: {error}") from None
-    return attrs.evolve(found, peer=_own_name(found.peer, seen))
+    return attrs.evolve(results, peer=_unique_name(results.peer, used_names))
 
 
 @contextlib.contextmanager
 def _bar(name: str, total: int, color: bool | None) -> Iterator[Callable[[Result], None]]:
-    """Show a bar on a terminal; yield what to call with each result."""
+    """Show a bar on a terminal, and yield a function to call with each result."""
     numbers = itertools.count(1)
     with counting(color, "cases", total, name) as show:
         yield lambda _: show(next(numbers), total) if show else None
 
 
-def _show(found: list[PeerResults], colored: bool) -> None:
+def _show(results: list[PeerResults], colored: bool) -> None:
     from amqp10msg.interop.conformance import DEATHS, SOUND, facets_of, percent
 
-    counted = [peer.facets(facets_of(found)) for peer in found]
-    asked_for = [name for name in counted[0] if any(facets[name][1] for facets in counted)]
-    shown = table("peer", *asked_for, "died")
-    for peer in found:
+    counts = [peer.facets(facets_of(results)) for peer in results]
+    facet_names = [name for name in counts[0] if any(facets[name][1] for facets in counts)]
+    rows = table("peer", *facet_names, "died")
+    for peer in results:
         cells = []
-        for held, asked in peer.facets(asked_for).values():
-            style = "none" if held == asked else "yellow"
-            cells.append(f"[{style}]{percent(held, asked)}[/]" if asked else "")
-        shown.add_row(peer.peer, *cells, f"[{'red' if peer.died else 'none'}]{peer.died}[/]")
-    for column in shown.columns[1:]:
+        for passed, total in peer.facets(facet_names).values():
+            style = "none" if passed == total else "yellow"
+            cells.append(f"[{style}]{percent(passed, total)}[/]" if total else "")
+        rows.add_row(peer.peer, *cells, f"[{'red' if peer.died else 'none'}]{peer.died}[/]")
+    for column in rows.columns[1:]:
         column.justify = "right"
     screen = console(colored)
-    screen.print(shown)
-    click.echo("Percent of the cases in which each was asked for.")
-    for peer in found:
-        wrong = [one for one in peer.results if one.outcome not in SOUND]
-        wrong.sort(key=lambda one: one.outcome not in DEATHS)
-        for one in wrong[:_MAX_FAULTS]:
-            text = safe(f"{peer.peer}: {one.outcome}: {one.case} ({one.clause}): {one.reason}")
-            screen.print(text, markup=False, soft_wrap=True)
-        if len(wrong) > _MAX_FAULTS:
-            click.echo(f"{peer.peer}: … and {plural(len(wrong) - _MAX_FAULTS, 'more case')}")
+    screen.print(rows)
+    click.echo("The percentage of passed cases, of those in which the facet was tested.")
+    for peer in results:
+        failures = [result for result in peer.results if result.outcome not in SOUND]
+        failures.sort(key=lambda result: result.outcome not in DEATHS)
+        for result in failures[:_MAX_FAILURES]:
+            text = f"{result.outcome}: {result.case} ({result.clause}): {result.reason}"
+            screen.print(safe(f"{peer.peer}: {text}"), markup=False, soft_wrap=True)
+        if len(failures) > _MAX_FAILURES:
+            click.echo(f"{peer.peer}: … and {plural(len(failures) - _MAX_FAILURES, 'more case')}")
 
 
 def _show_changes(changes: list[Change], colored: bool) -> None:
     worse = sum(change.is_worse for change in changes)
-    click.echo(f"{plural(len(changes), 'case')} changed, {worse:,} for the worse")
-    for change in changes[: 2 * _MAX_FAULTS]:
+    click.echo(f"{plural(len(changes), 'case')} changed, {worse:,} got worse")
+    for change in changes[: 2 * _MAX_FAILURES]:
         lost = f", lost {', '.join(change.lost)}" if change.lost else ""
         text = f"{change.peer}: {change.case}: {change.before} → {change.after}{lost}"
         style = "red" if change.is_worse else ""

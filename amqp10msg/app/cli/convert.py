@@ -1,4 +1,4 @@
-"""``amqp10msg convert`` and ``encode``: the same messages in another notation."""
+"""``amqp10msg convert`` and ``encode``: convert messages between formats."""
 
 from __future__ import annotations
 
@@ -35,36 +35,36 @@ Examples:
 )
 @output_option
 def convert(inputs: Inputs, target: str, output: Path | None) -> None:
-    """Write messages in another notation.
+    """Convert messages to another format.
 
-    SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also read
-    if none are given; FILE:LINE and FILE@OFFSET are one message of a file.
+    SOURCES are files, directories, hex, base64 or JSON, or - for standard input, which is the
+    default. FILE:LINE and FILE@OFFSET select one message of a file.
 
     \b
     raw       the bytes of one message
-    hex       digits; spaces, colons, 0x and dumps of xxd or hexdump are
-              understood
-    base64    of either alphabet
-    jsonl     one object per line, the message in hex or base64 under
-              raw, hex, base64 or data_base64
-    prefixed  each message after its length, four bytes in network byte order
-    cborseq   a CBOR sequence of byte strings (read alone, as the next two)
-    pcap      a capture of a network, pcap or pcapng
+    hex       hex digits; also with spaces, colons or 0x, and dumps of xxd
+              or hexdump
+    base64    standard or URL-safe alphabet
+    jsonl     JSON lines: objects with the message in hex or base64 under
+              the key raw, hex, base64 or data_base64
+    prefixed  each message after its length: four bytes, big-endian
+    cborseq   a CBOR sequence of byte strings (input only)
+    pcap      a network capture, pcap or pcapng (input only)
     parquet   a table with a column wire or raw, such as a quarantine
-    avro      what Event Hubs Capture writes
-    typed     JSON with every value beside its type: lossless
-    plain     JSON as people write it, with types where they matter
+              (input only)
+    avro      the files of Event Hubs Capture (input only)
+    typed     JSON with the type of every value: lossless
+    plain     JSON as people write it, with types only if they matter
     cbor      lossless and compact
 
-    Typed, plain and CBOR keep every value and type, but not which of several encodings was used:
-    hex to typed and back gives the smallest encoding. A value by itself is converted in the same
-    way.
+    Typed, plain and CBOR keep every value and type, but not the encoding: converting hex to typed
+    and back produces the smallest encoding. AMQP values that are not messages can be converted too.
 
-    The output is all of the messages or an error: if one cannot be read or written, the exit
-    status is 1, and with -o no file is written.
+    If a message cannot be read or written, the command stops with exit status 1, and with -o
+    writes no file.
     """
     with Sink(output) as sink:
-        _write_all(inputs.some(), target, sink)
+        _write_all(inputs.messages(), target, sink)
 
 
 @click.command(
@@ -83,50 +83,57 @@ Examples:
     type=click.Choice(["hex", "base64", "raw", "jsonl", "prefixed"]),
     default="hex",
     show_default=True,
-    help="The format of the output; raw takes one message, the others any number.",
+    help="The format of the output. raw allows a single message, the other formats any number.",
 )
 @output_option
 def encode(inputs: Inputs, target: str, output: Path | None) -> None:
-    """Encode messages from JSON.
+    """Encode JSON as AMQP 1.0 messages.
 
-    SOURCES are JSON itself, files of it, or - for standard input, which is also read if none are
-    given; one document, or one per line. An object is the plain notation, a list the typed
-    one, and a text, a number or a constant a value by itself.
+    SOURCES are JSON texts or files, or - for standard input, which is the default. An input holds
+    one JSON document, or one per line. An object is a message in the plain notation, a list one in
+    the typed notation; a string, a number or a constant is a single AMQP value.
 
-    The output is all of the messages or an error: if one cannot be read, the exit status is 1,
-    and with -o no file is written.
+    If a message cannot be read, the command stops with exit status 1, and with -o writes no file.
     """
     with Sink(output) as sink:
-        _write_all(inputs.some(), target, sink)
+        _write_all(inputs.messages(), target, sink)
 
 
 def _write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
-    """Write every item in the target form, or end the command where one cannot be."""
+    """Write all items in the target format.
+
+    Raises:
+        click.ClickException: an item is faulty or does not fit the format.
+    """
     for number, item in enumerate(items, 1):
         if number > 1 and target == "raw":
             raise click.ClickException(
-                "there is more than one message, and raw bytes do not say where one ends: "
+                "--out raw allows a single message, because raw bytes do not delimit messages: "
                 "use prefixed, jsonl or hex"
             )
-        data = octets_of(item)
+        data = require_bytes(item)
         try:
-            sink.write(written(data, target))
+            sink.write(format_bytes(data, target))
         except AmqpError as error:
             raise click.ClickException(f"{item.source}: {item.explained(str(error))}") from None
 
 
-def octets_of(item: Item) -> bytes:
-    """Return the bytes of an item, or end the command with its fault."""
+def require_bytes(item: Item) -> bytes:
+    """Return the bytes of an item.
+
+    Raises:
+        click.ClickException: the item has a fault.
+    """
     if item.fault:
         raise click.ClickException(f"{item.source}: {item.fault}")
     return item.data
 
 
-def written(data: bytes, target: str) -> str | bytes:
-    """Return bytes in one of `TARGETS`.
+def format_bytes(data: bytes, target: str) -> str | bytes:
+    """Return encoded messages in the format `target`, one of `TARGETS`.
 
     Raises:
-        AmqpError: they are neither a message nor values, and the target is a notation.
+        AmqpError: `target` is a notation, and `data` is neither a message nor AMQP values.
     """
     match target:
         case "raw":
@@ -146,7 +153,7 @@ def written(data: bytes, target: str) -> str | bytes:
     if target == "cbor":
         try:
             return b"".join(map(notation.to_cbor, values))
-        except ImportError as error:  # says itself what to install
+        except ImportError as error:  # the message says what to install
             raise click.ClickException(str(error)) from None
     write = notation.to_typed if target == "typed" else notation.to_plain
     return "".join(json_text(write(value)) + "\n" for value in values)

@@ -1,4 +1,4 @@
-"""``amqp10msg demo``: real messages decoded, explained, validated and encoded again."""
+"""``amqp10msg demo``: decode, explain, validate and re-encode recorded messages."""
 
 from __future__ import annotations
 
@@ -38,33 +38,33 @@ if TYPE_CHECKING:
     from amqp10msg.net.bridge import RouteSpec
 
 _INDENT = "    "
-# Recorded from RabbitMQ: what a publisher of 0-9-1 sent, property by property.
+# 0-9-1 messages as publishers sent them to RabbitMQ: content headers and bodies.
 _RECORDED = "data/recorded.jsonl"
 _MAX_WIDTH = 120
 
 
 @attrs.define
 class _Screen:
-    """Standard output, as lines that fit its width, in colour or not."""
+    """Prints lines that fit the width of standard output, coloured or not."""
 
     colored: bool
     width: int
 
     def line(self, text: str = "", style: str = "") -> None:
-        """Print a text; what is wider than the screen goes on below, indented."""
+        """Print `text`. Wrap long text, and indent its continuation lines."""
         indent = len(text) - len(text.lstrip())
         screen = console(self.colored, self.width)
         first, *more = Text(text.strip(), style).wrap(screen, self.width - indent) or [Text()]
-        rest: Iterable[Text] = (
+        continuation: Iterable[Text] = (
             Text(" ").join(more).wrap(screen, self.width - indent - 2) if more else []
         )
-        for line, margin in ((first, indent), *((line, indent + 2) for line in rest)):
+        for line, margin in ((first, indent), *((line, indent + 2) for line in continuation)):
             line.rstrip()
             screen.print(" " * margin, line, sep="")
 
-    def cut(self, text: str, rest: str = "", style: str = "") -> None:
-        """Print one line, the beginning in a style; what is wider than the screen is left out."""
-        line = Text.assemble((text, style), rest)
+    def cut(self, text: str, suffix: str = "", style: str = "") -> None:
+        """Print `text` in `style`, then `suffix`, as one line that is cut at the screen's width."""
+        line = Text.assemble((text, style), suffix)
         line.truncate(self.width, overflow="ellipsis")
         console(self.colored, self.width).print(line)
 
@@ -74,7 +74,7 @@ class _Screen:
         self.line()
 
     def show(self, write: Callable[[Console], None]) -> None:
-        """Print what a function writes on a console, indented."""
+        """Print the output of `write`, indented."""
         inner = console(self.colored, self.width - len(_INDENT))
         with inner.capture() as captured:
             write(inner)
@@ -83,27 +83,25 @@ class _Screen:
 
 
 @click.command()
-@click.option(
-    "--pipeline", is_flag=True, help="Also run jobs of the pipeline, which need the extra arrow."
-)
+@click.option("--pipeline", is_flag=True, help="Also run pipeline jobs (requires the extra arrow).")
 @click.option(
     "--bridge",
     is_flag=True,
-    help="Also bridge messages of AMQP 0-9-1 into a server of 1.0, and back.",
+    help="Also bridge AMQP 0-9-1 messages to an AMQP 1.0 server and back.",
 )
 @color_option
 def demo(pipeline: bool, bridge: bool, color: bool | None) -> int:
-    """Show the library at work on real messages.
+    """Demonstrate the library on recorded messages.
 
-    They were recorded from RabbitMQ, python-qpid-proton and rhea, and come with the library. Each
-    is decoded, explained, validated by the rules of the specification, and encoded again: the
-    bytes must be unchanged. The exit status is 0 if they all are, bridged messages included.
+    The messages were recorded from RabbitMQ, python-qpid-proton and rhea, and are part of the
+    library. The demo decodes, explains and validates each message, and encodes it again. The exit
+    status is 0 if all encoded (and bridged) messages have unchanged bytes.
     """
     screen = _Screen(use_color(color), min(shutil.get_terminal_size().columns, _MAX_WIDTH))
     cases = demo_messages()
     violations = {case.id: validate(case.data) for case in cases}
     screen.heading("Two messages, byte by byte")
-    # One without faults, of many sections and few bytes; one with several faults and few bytes.
+    # A short valid message with many sections, then a short one with several violations.
     sound = [case for case in cases if not violations[case.id]] or cases
     for case in (
         min(sound, key=lambda case: (-len(scan(case.data)), len(case.data))),
@@ -130,19 +128,19 @@ def _origin(case: Case) -> str:
 
 
 def _show(screen: _Screen, number: int, case: Case, violations: list[Violation]) -> bool:
-    """Show a message, one line per section; return whether it encodes to its own bytes."""
+    """Show a message, one line per section. Return whether it re-encodes to the same bytes."""
     message = Message.decode(case.data, strict=False)
     size = len(case.data)
-    # Another annotation leaves the bare message unchanged, byte for byte.
+    # Adding an annotation must not change a byte of the bare message.
     annotated = message.evolve(
         message_annotations={**(message.message_annotations or {}), "x-opt-demo": 1}
     )
-    kept = message.encode() == case.data and annotated.bare == message.bare
+    is_unchanged = message.encode() == case.data and annotated.bare == message.bare
     screen.line(f"{number:>2}  {_origin(case)}", "bold")
-    if kept:
+    if is_unchanged:
         screen.line(f"{_INDENT}{case.note}: {size} bytes in, the same {size} out", "green")
     else:
-        screen.line(f"{_INDENT}{case.note}: {size} bytes in, others out", "bold red")
+        screen.line(f"{_INDENT}{case.note}: {size} bytes in, different bytes out", "bold red")
     plain = notation.to_plain(message)
     for name, content in plain.get("sections", plain.items()):
         shown = safe(json.dumps(content, ensure_ascii=False))
@@ -152,36 +150,36 @@ def _show(screen: _Screen, number: int, case: Case, violations: list[Violation])
         text = f"{mark} {violation.clause}: {violation.text}"
         screen.cut(f"{_INDENT}{safe(text)}", style=SEVERITY_COLORS[violation.severity])
     screen.line()
-    return kept
+    return is_unchanged
 
 
 def _damage(screen: _Screen, case: Case) -> None:
-    """Show what happens to bytes that were damaged on the way."""
+    """Show the errors for damaged bytes."""
     cut = case.data[: len(case.data) * 2 // 3]
-    wrong = bytearray(case.data)
-    wrong[0] = 0x3F
+    changed = bytearray(case.data)
+    changed[0] = 0x3F
     screen.heading("The same bytes, damaged")
-    for what, octets in (
+    for damage, octets in (
         (f"cut off after byte {len(cut)}", cut),
-        ("the first byte changed to 3f", bytes(wrong)),
+        ("the first byte changed to 3f", bytes(changed)),
     ):
         try:
             Message.decode(octets)
         except DecodeError as error:
-            screen.line(f"{_INDENT}{what}")
+            screen.line(f"{_INDENT}{damage}")
             screen.line(f"{_INDENT}  {error}", SEVERITY_COLORS["error"])
-            screen.line(f"{_INDENT}  to answer the peer with: {error.condition}")
+            screen.line(f"{_INDENT}  error condition to send to the peer: {error.condition}")
 
 
 def _pipeline(screen: _Screen, cases: list[Case]) -> None:
-    """Run jobs on the messages, some of them damaged, or say what is missing for that."""
+    """Run pipeline jobs on the messages, every third damaged, or print the missing extra."""
     screen.heading("The same messages through the pipeline, every third cut off")
     try:
         from amqp10msg import jobs  # an extra
     except ModuleNotFoundError as error:
         screen.line(f"{_INDENT}Left out: {error}")
         return
-    folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))  # it stays: the pages are in it
+    folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))  # kept: it holds the reports
     source, typed = folder / "messages.bin", folder / "typed"
     wires = [case.data[: -1 if number % 3 == 0 else None] for number, case in enumerate(cases, 1)]
     source.write_bytes(b"".join(len(w).to_bytes(4, "big") + w for w in wires))
@@ -195,13 +193,13 @@ def _pipeline(screen: _Screen, cases: list[Case]) -> None:
     screen.line()
     _job(screen, jobs.Job("profile"), source, folder / "types")
     if importlib.util.find_spec("pyspark") is not None:
-        screen.line(f"{_INDENT}By Spark, on as many machines as there are, to the same result:")
+        screen.line(f"{_INDENT}The same job on Spark, on any number of machines:")
         more = f"--engine spark --profile oasis {source} {folder / 'by-spark'}"
         screen.line(f"{_INDENT}  {_command()} pipeline decode {more}", "cyan")
 
 
 def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
-    """Run a job in this process, and show what the command for it would show."""
+    """Run a job in this process, and print the output that its command would print."""
     from amqp10msg import jobs  # an extra
 
     rules = f"--profile {job.profile} " if job.profile else ""
@@ -218,10 +216,10 @@ def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
 
 
 def _bridge(screen: _Screen) -> bool:
-    """Bridge recorded messages of 0-9-1 into a server of 1.0 and back, and show it.
+    """Bridge recorded 0-9-1 messages to an AMQP 1.0 server and back, and print the results.
 
     Returns:
-        Whether each message came back byte for byte.
+        Whether every message came back byte for byte.
     """
     from amqp10msg.atomic_files import write_whole
     from amqp10msg.net.bridge import dry_report, read_quarantine, report
@@ -230,18 +228,16 @@ def _bridge(screen: _Screen) -> bool:
     from amqp10msg.net.bridge.management import Queue
     from amqp10msg.net.serve import Server
 
-    folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))  # it stays: the pages are in it
+    folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))  # kept: it holds the reports
     with resources.as_file(resources.files("amqp10msg.net.bridge") / _RECORDED) as recorded:
         sent = [entry.raw for entry in read_quarantine(recorded)]
         count = plural(len(sent), "message")
-        screen.heading(
-            f"{count} of AMQP 0-9-1, as they were sent to RabbitMQ, bridged to 1.0 and back"
-        )
+        screen.heading(f"{count} of AMQP 0-9-1, as sent to RabbitMQ, bridged to 1.0 and back")
         source = f"file:{quote(str(recorded))}?protocol=0-9-1"
         with Server(accept_durable=True) as server:
             middle, back = f"{server.url}/orders", folder / "back.jsonl"
             specs = [
-                _route("there", source, middle, len(sent)),
+                _route("to-1.0", source, middle, len(sent)),
                 _route("back", middle, f"file:{quote(str(back))}?protocol=0-9-1", len(sent)),
             ]
             counts: dict[str, Any] = {}
@@ -249,18 +245,23 @@ def _bridge(screen: _Screen) -> bool:
                 screen.line(
                     f"{_INDENT}$ amqp10msg bridge --from {spec.source} --to {spec.target}", "cyan"
                 )
-                counts |= _bridged(spec)
-                found = counts[spec.name]
+                counts |= _run_route(spec)
+                route = counts[spec.name]
                 screen.line(
-                    f"{_INDENT}  {found.accepted:,} taken, {found.rate:,.0f}/s, "
-                    f"{found.quarantined.total():,} in quarantine"
+                    f"{_INDENT}  {plural(route.accepted, 'message')} moved, {route.rate:,.0f}/s, "
+                    f"{route.quarantined.total():,} quarantined"
                 )
-        came = Counter(entry.raw for entry in read_quarantine(back)) if back.exists() else Counter()
-        lost = (Counter(sent) - came).total()
-        good = not lost and came.total() == len(sent)
-        said = "each came back byte for byte" if good else f"{lost:,} came back otherwise, or not"
+        received = Counter[bytes]()
+        if back.exists():
+            received.update(entry.raw for entry in read_quarantine(back))
+        missing = (Counter(sent) - received).total()
+        good = not missing and received.total() == len(sent)
+        result = (
+            "each came back byte for byte" if good else f"{missing:,} came back changed, or not"
+        )
         screen.line(
-            f"{_INDENT}{said}: property flags, property list, body", "green" if good else "bold red"
+            f"{_INDENT}{result}: property flags, property list, body",
+            "green" if good else "bold red",
         )
         page = folder / "report.html"
         write_whole(page, report.as_html(specs, counts))
@@ -272,14 +273,16 @@ def _bridge(screen: _Screen) -> bool:
     about = {"source": str(dry.source), "target": str(dry.target), "profile": dry.options.profile}
     checked = [Checked(Queue(dry.name, messages=len(sent)), run)]
     write_whole(meeting, dry_report.as_html(checked, title="What a migration would lose", **about))
-    screen.line(f"{_INDENT}The same messages as RabbitMQ 4.3 would give them to a client of 1.0:")
+    screen.line(
+        f"{_INDENT}The same messages, translated as RabbitMQ 4.3 does for AMQP 1.0 clients:"
+    )
     screen.line(
         f"{_INDENT}  {run.losing:,} of {run.read:,} would lose data, in "
         f"{plural(len(run.losses) + len(run.failures), 'way')}"
     )
     screen.line(f"{_INDENT}page: {meeting}")
     if importlib.util.find_spec("pika") is None:
-        screen.line(f"{_INDENT}Left out: brokers of 0-9-1, for which a bridge needs pika:")
+        screen.line(f"{_INDENT}Left out: bridging from and to 0-9-1 brokers, which needs pika:")
         screen.line(f"{_INDENT}  pip install 'amqp10msg[bridge]'", "cyan")
     return good
 
@@ -295,7 +298,7 @@ def _route(
     return RouteSpec(source, target, options, name)
 
 
-def _bridged(spec: RouteSpec) -> dict[str, Any]:
+def _run_route(spec: RouteSpec) -> dict[str, Any]:
     from amqp10msg.net.bridge.bridge import run_bridge
 
     quiet = logging.Logger("amqp10msg.demo", logging.ERROR)  # noqa: LOG001  (no global state)
@@ -305,32 +308,32 @@ def _bridged(spec: RouteSpec) -> dict[str, Any]:
     return counts
 
 
-def _conclude(screen: _Screen, number: int, exact: int, found: list[Violation]) -> None:
-    """Sum it up, and say what to try next."""
+def _conclude(screen: _Screen, number: int, exact: int, violations: list[Violation]) -> None:
+    """Print the summary, and commands to try next."""
     screen.line()
     good = exact == number
-    errors = sum(violation.severity == "error" for violation in found)
+    errors = sum(violation.severity == "error" for violation in violations)
     result = "all encoded again byte for byte" if good else f"{exact} encoded again byte for byte"
     text = (
         f"{plural(number, 'message')}, {result}; violations found: "
-        f"{plural(errors, 'error')}, {plural(len(found) - errors, 'warning')}"
+        f"{plural(errors, 'error')}, {plural(len(violations) - errors, 'warning')}"
     )
     screen.line(text, f"bold {'green' if good else 'red'}")
     screen.line()
     screen.line("Next:")
     octets = Message("hello").encode().hex()
     me = _command()
-    for arguments, why in (
+    for arguments, purpose in (
         (f"inspect {octets}", "explain a message"),
-        ('encode \'{"body": "hello"}\'', "make one"),
-        ("validate FOLDER --report report.html", "validate many"),
-        ("--help", "all there is"),
+        ('encode \'{"body": "hello"}\'', "create a message"),
+        ("validate FOLDER --report report.html", "validate many messages"),
+        ("--help", "list all commands"),
     ):
-        screen.line(f"{_INDENT}{f'{me} {arguments}':<{len(me) + 40}}{why}")
+        screen.line(f"{_INDENT}{f'{me} {arguments}':<{len(me) + 40}}{purpose}")
 
 
 def _command() -> str:
-    """Return how this command line can be called from here."""
+    """Return the shortest command that runs this command line from the current folder."""
     if shutil.which("amqp10msg"):
         return "amqp10msg"
     script = Path(sys.executable).with_name("amqp10msg")

@@ -1,4 +1,4 @@
-"""``amqp10msg filter``: which messages pass a filter, and why the others do not."""
+"""``amqp10msg filter``: show which messages pass a filter, and why others do not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from amqp10msg.app.inspector.reading import Item
     from amqp10msg.delivery.filters import Filter, Reason
 
-# Verdicts, in the order of the summary.
+# Verdict -> colour, in the order of the summary.
 _COLORS = {"passed": "green", "stopped": "yellow", "unreadable": "red"}
 
 
@@ -59,26 +59,27 @@ Examples:
     type=click.Choice(FILTER_LANGUAGES),
     default="selector",
     show_default=True,
-    help="What EXPR is: a JMS selector, an SQL filter expression as RabbitMQ has it or with more "
-    "of the OASIS draft, a topic pattern or a subject.",
+    help="The language of EXPR: a JMS selector, an SQL filter expression (RabbitMQ's, or more of "
+    "the OASIS draft), a topic pattern, or a subject.",
 )
 @click.option(
     "--dialect",
     type=LateChoice(_dialects),
     metavar="DIALECT",
-    help="With --language sql: whose reading of values, rabbitmq, oasis or that of a version; "
-    "rabbitmq-4.3 predicts that broker where it differs from the draft.",
+    help="With --language sql: whose evaluation to apply: rabbitmq, oasis, or a version such as "
+    "rabbitmq-4.3, which reproduces that broker's deviations from the draft.",
 )
 @click.option(
     "--now",
     type=int,
     metavar="MS",
-    help="The time for UTC(), in milliseconds since the Unix epoch; by default that of this run.",
+    help="The result of UTC() in the expression, in milliseconds since 1970; by default, the "
+    "current time.",
 )
 @click.option(
     "--require-all", is_flag=True, help="Also exit with status 1 if a message does not pass."
 )
-@click.option("-q", "--quiet", is_flag=True, help="Show only the count.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the counts.")
 @click.option(
     "--out",
     "target",
@@ -86,7 +87,7 @@ Examples:
     metavar="FORMAT",
     default="jsonl",
     show_default=True,
-    help="The format in which --output writes the messages: one of those of convert.",
+    help="The format in which --output writes the messages that pass; see convert for the formats.",
 )
 @output_option
 @json_option
@@ -105,63 +106,65 @@ def filter_messages(
     as_json: bool,
     color: bool | None,
 ) -> int:
-    """Show which messages pass a filter, and why the others do not.
+    """Show which messages pass a filter, and why others do not.
 
-    EXPR is the filter, by default a JMS message selector; SOURCES are files, directories with
-    everything below them, hex, base64, or - for standard input, as with validate.
+    EXPR is the filter, by default a JMS message selector. SOURCES are files, directories, hex or
+    base64, or - for standard input, which is the default; see validate.
 
-    Each message is a line that says that it passes, or which conditions do not hold and what they
-    saw; the count comes last. With --output, the messages that pass are also written, unchanged
-    except for the format of --out; with -o - they are the only output, and the rest goes to
-    standard error. The exit status is 0 if every message could be read, whether it passes or not,
-    and 1 if one could not; with --require-all it is also 1 if one does not pass. An EXPR with an
-    error gives 2, and a caret marks the place.
+    The command prints one line per message: that it passes, or the conditions that failed with the
+    values they used. The counts come last. With --output, it also writes the messages that pass, in
+    the format of --out and otherwise unchanged. With -o -, standard output holds only those
+    messages, and the report goes to standard error.
+
+    The exit status is 0 if all messages could be read, whether they pass or not, and 1 if one could
+    not; with --require-all, it is also 1 if a message does not pass. If EXPR is invalid, the status
+    is 2, and a caret marks the error.
     """
-    from amqp10msg.app.cli.convert import written
+    from amqp10msg.app.cli.convert import format_bytes
 
     if dialect is not None and language != "sql":
-        raise click.UsageError("--dialect is for --language sql")
-    wanted = _filter(language, expr, dialect or "rabbitmq")
+        raise click.UsageError("--dialect requires --language sql")
+    message_filter = _parse_filter(language, expr, dialect or "rabbitmq")
     if now is None:
         now = time.time_ns() // 1_000_000
     colored = use_color(color)
-    aside = output is not None and str(output) == "-"
+    only_messages = output is not None and str(output) == "-"
     counts: Counter[str] = Counter(dict.fromkeys(_COLORS, 0))
     with Sink(output) as sink:
-        if output is not None and not aside:
-            sink.write("")  # where none passes the file is there, too
-        for item in inputs.some():
-            reasons, fault = _explained(wanted, item, now)
+        if output is not None and not only_messages:
+            sink.write("")  # creates the file even if no message passes
+        for item in inputs.messages():
+            reasons, fault = _explain(message_filter, item, now)
             verdict = "unreadable" if fault else "stopped" if reasons else "passed"
             counts[verdict] += 1
             if output is not None and verdict == "passed":
                 if target == "raw" and counts["passed"] > 1:
-                    raise click.UsageError("--out raw is for one message, and more pass")
-                sink.write(written(item.data, target))
+                    raise click.UsageError("--out raw allows a single message, but several pass")
+                sink.write(format_bytes(item.data, target))
             if as_json:
-                shown = _as_json(item.source, reasons, fault)
-                click.echo(json_text(shown), err=aside)
+                record = _as_json(item.source, reasons, fault)
+                click.echo(json_text(record), err=only_messages)
             elif not quiet:
-                said = {"unreadable": "error", "stopped": "does not pass", "passed": "passes"}
-                verdict_shown = said[verdict]
+                texts = {"unreadable": "error", "stopped": "does not pass", "passed": "passes"}
+                text = texts[verdict]
                 if colored:
-                    verdict_shown = click.style(verdict_shown, fg=_COLORS[verdict], bold=True)
-                why = fault or "; ".join(map(str, reasons))
-                rest = safe(f": {why}") if why else ""
-                line = f"{safe(item.source)}: {verdict_shown}{rest}"
-                click.echo(line, color=colored, err=aside)
+                    text = click.style(text, fg=_COLORS[verdict], bold=True)
+                explanation = fault or "; ".join(map(str, reasons))
+                suffix = safe(f": {explanation}") if explanation else ""
+                line = f"{safe(item.source)}: {text}{suffix}"
+                click.echo(line, color=colored, err=only_messages)
     if as_json:
         summary = {"summary": {"messages": counts.total(), **counts}}
-        click.echo(json.dumps(summary), err=aside)
+        click.echo(json.dumps(summary), err=only_messages)
     else:
         parts = [f"{counts['passed']:,} passed", f"{counts['stopped']:,} did not"]
         parts += [f"{counts['unreadable']:,} not readable"] * (counts["unreadable"] > 0)
-        click.echo(f"{plural(counts.total(), 'message')}: {', '.join(parts)}", err=aside)
+        click.echo(f"{plural(counts.total(), 'message')}: {', '.join(parts)}", err=only_messages)
     return int(counts["unreadable"] > 0 or (require_all and counts["stopped"] > 0))
 
 
-def _filter(language: str, expr: str, dialect: Any) -> Filter:
-    """Make the filter, or end the command with what is wrong with it."""
+def _parse_filter(language: str, expr: str, dialect: Any) -> Filter:
+    """Return the filter of `expr`; on a syntax error, print the place and raise UsageError."""
     from amqp10msg.delivery import filters
     from amqp10msg.delivery.filters import ExpressionError
 
@@ -177,18 +180,18 @@ def _filter(language: str, expr: str, dialect: Any) -> Filter:
         raise click.UsageError(f"EXPR: {error.reason}") from None
 
 
-def _explained(wanted: Filter, item: Item, now: int) -> tuple[tuple[Reason, ...], str]:
-    """Return why an item does not pass, and why it cannot be read; both are empty if it passes."""
+def _explain(message_filter: Filter, item: Item, now: int) -> tuple[tuple[Reason, ...], str]:
+    """Return why an item does not pass, and why it is unreadable; both are empty if it passes."""
     from amqp10msg.files.recognition import decode_whole
 
     if item.fault:
         return (), item.fault
     try:
-        # A filter looks at sections; what rules a message breaks elsewhere does not matter to it.
+        # Read leniently: a filter can be evaluated even if the message breaks rules.
         message = decode_whole(item.data)
     except AmqpError as error:
         return (), item.explained(str(error))
-    return wanted.explain(message, now=now), ""
+    return message_filter.explain(message, now=now), ""
 
 
 def _as_json(source: str, reasons: tuple[Reason, ...], fault: str) -> dict[str, Any]:
@@ -196,7 +199,7 @@ def _as_json(source: str, reasons: tuple[Reason, ...], fault: str) -> dict[str, 
         return {"source": safe(source), "error": fault}
     from amqp10msg import notation
 
-    shown = [
+    conditions = [
         {
             "condition": reason.condition,
             "result": reason.result,
@@ -204,4 +207,4 @@ def _as_json(source: str, reasons: tuple[Reason, ...], fault: str) -> dict[str, 
         }
         for reason in reasons
     ]
-    return {"source": safe(source), "passes": not reasons, "reasons": shown}
+    return {"source": safe(source), "passes": not reasons, "reasons": conditions}

@@ -1,4 +1,4 @@
-"""``amqp10msg inspect``: what every byte of a message means, even of a broken one."""
+"""``amqp10msg inspect``: show the meaning of every byte of a message, even a broken one."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ if TYPE_CHECKING:
     from amqp10msg.app.inspector.reading import Item
 
 _VIEWS = {
-    "json": "Write plain JSON, indented, instead.",
-    "typed": "Write typed JSON, indented, instead: every value beside its type.",
-    "svg": "Write a picture instead, of one message.",
-    "html": "Write a page for a browser instead, bytes and fields side by side.",
+    "json": "Write indented plain JSON instead.",
+    "typed": "Write indented typed JSON instead, with the type of every value.",
+    "svg": "Write an SVG picture of one message instead.",
+    "html": "Write an HTML page instead, with bytes and fields side by side.",
 }
 
 
-# What render_html shows at most, unless told otherwise.
+# The maximum number of messages on a page: the default of `notation.render_html`.
 _MAX_PAGES = 100
 
 
 def _view_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add a flag for each view; the command gets the one that is given as `view`."""
+    """Add a flag for each view. The command receives the name of the given flag as `view`."""
 
     @functools.wraps(command)
-    def run(**others: Any) -> Any:
-        chosen = [name for name in _VIEWS if others.pop(name)]
+    def run(**values: Any) -> Any:
+        chosen = [name for name in _VIEWS if values.pop(name)]
         if len(chosen) > 1:
             flags = " and ".join(f"--{name}" for name in chosen)
-            raise click.UsageError(f"{flags} exclude each other: give one of them")
-        return command(view=chosen[0] if chosen else None, **others)
+            raise click.UsageError(f"{flags} cannot be combined")
+        return command(view=chosen[0] if chosen else None, **values)
 
     for name, text in reversed(_VIEWS.items()):
         run = click.option(f"--{name}", name, is_flag=True, help=text)(run)
@@ -76,14 +76,16 @@ Examples:
 """
 )
 @_view_options
-@click.option("--value", "as_values", is_flag=True, help="Read values, not a message.")
+@click.option(
+    "--value", "as_values", is_flag=True, help="Read the input as AMQP values, not as a message."
+)
 @profile_option
 @click.option(
     "--role",
     type=click.Choice(["sender", "receiver"]),
-    help="The end of a link that sends the source or target, for the rules that depend on it.",
+    help="For a source or target: the role of the end that sends it, on which some rules depend.",
 )
-@number_option("--max-fields", 10_000, "About how many fields of one message to show.")
+@number_option("--max-fields", 10_000, "Show about this many fields of each message.")
 @output_option
 @messages_argument("-f", "--format")
 @color_option
@@ -99,19 +101,18 @@ def inspect(
 ) -> int:
     """Show what every byte of a message means.
 
-    SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also read
-    if none are given; see validate for what files may hold. Hex may have spaces, colons
-    and 0x in it, or be a dump of xxd or hexdump. Bytes are also read as the literals and lists
-    that C, Erlang, Go, Java, JavaScript, Python and Rust print. FILE:LINE and FILE@OFFSET, the
-    names that other commands print, are one message of a file.
+    SOURCES are files, directories, hex, base64 or JSON, or - for standard input, which is the
+    default; see validate for the formats of files. Hex may contain spaces, colons and 0x, or be a
+    dump of xxd or hexdump. Byte literals and lists as printed by C, Erlang, Go, Java, JavaScript,
+    Python and Rust are accepted too. FILE:LINE and FILE@OFFSET, as printed by other commands,
+    select one message of a file.
 
-    Each line has the offset, the bytes, the field, its type and encoding, and the value; the lines
-    below a field say what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is
-    shown as far as it can be read, and around what is broken. An outcome, a source or a target by
-    itself is shown and checked in the same way. The performatives of AMQP 1.0 frames are shown
-    before the messages that they transfer. The exit status is 1 if something cannot be read
-    or breaks a MUST; unlike with encode and convert, the file of -o then still has all the
-    others.
+    Each line shows an offset, the bytes, the field, its type and encoding, and its value. Lines
+    below a field describe violations: ! marks a violated MUST, ? a violated SHOULD. A broken
+    message is shown as far as it can be read, with the fault marked. A single outcome, source or
+    target is shown and checked in the same way. Performatives of AMQP 1.0 frames are shown before
+    the messages that they transfer. The exit status is 1 if an input cannot be read or violates a
+    MUST; -o still writes all other messages, unlike with encode and convert.
     """
     from amqp10msg.app.inspector.judging import Judged
 
@@ -125,7 +126,7 @@ def inspect(
     pages: list[Judged] = []
     failed = False
     with Sink(output, color=colored) as sink:
-        for number, (item, more) in enumerate(_with_more(inputs.some())):
+        for number, (item, has_next) in enumerate(_with_more(inputs.messages())):
             if item.frames and view is None:
                 sink.write(_frames(item.frames, max_fields, colored, width))
             if item.fault:
@@ -135,16 +136,20 @@ def inspect(
             judged = Judged(item, profile, as_values=as_values, max_fields=max_fields, role=role)
             if view == "html":
                 if len(pages) == _MAX_PAGES:
-                    raise click.ClickException(f"a page can show {_MAX_PAGES} messages: pass fewer")
+                    raise click.ClickException(
+                        f"--html shows at most {_MAX_PAGES} messages: select fewer with --select"
+                    )
                 pages.append(judged)
             elif view == "svg":
-                if number or more:
-                    raise click.ClickException("a picture shows one message: name it, or --select")
+                if number or has_next:
+                    raise click.ClickException(
+                        "--svg shows a single message: select one with --select"
+                    )
                 sink.write(_svg(judged))
             elif view is not None:
                 sink.write(_json(judged, view))
             else:
-                if number or more:
+                if number or has_next:
                     title = safe(item.source)
                     title = click.style(title, bold=True) if colored else title
                     sink.write(("\n" if number else "") + title + "\n")
@@ -158,21 +163,21 @@ def inspect(
 
 
 def _with_more(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
-    """Yield each item, and whether another one follows."""
-    before: Item | None = None
+    """Yield (item, True), except for the last item (item, False)."""
+    previous: Item | None = None
     for item in items:
-        if before is not None:
-            yield before, True
-        before = item
-    if before is not None:
-        yield before, False
+        if previous is not None:
+            yield previous, True
+        previous = item
+    if previous is not None:
+        yield previous, False
 
 
-# The views of one message or run of values.
+# The views of one item: a message, or a sequence of values.
 
 
 def _text(judged: Judged, colored: bool, width: int | None) -> str:
-    """Return the annotated tree and, in a last line, the verdict."""
+    """Return the annotated tree, and a last line with the verdict."""
     from amqp10msg.notation import render_text
 
     text = render_text(judged.tree(), color=colored, width=width)
@@ -180,11 +185,11 @@ def _text(judged: Judged, colored: bool, width: int | None) -> str:
 
 
 def _frames(octets: bytes, max_fields: int, colored: bool, width: int | None) -> str:
-    """Return the annotated performative of each frame of AMQP 1.0; empty for other protocols.
+    """Return the annotated performatives of AMQP 1.0 frames; an empty string for other protocols.
 
     Args:
-        octets: whole frames, one after the other.
-        max_fields: about how many fields of one performative to show.
+        octets: complete frames in sequence.
+        max_fields: the approximate maximum number of fields to show per performative.
         colored: whether to use colors.
         width: the width of the terminal, in characters.
     """
@@ -198,12 +203,12 @@ def _frames(octets: bytes, max_fields: int, colored: bool, width: int | None) ->
     while len(octets) - start >= HEAD.size:
         size, words, kind, channel = HEAD.unpack_from(octets, start)
         if not HEAD.size <= 4 * words <= size <= len(octets) - start or kind > 1:
-            return text  # frames of AMQP 0-9-1, or a packet
+            return text  # frames of AMQP 0-9-1, or a network packet
         body = octets[start + 4 * words : start + size]
         try:
             performative = body[: skip_value(body)] if body else b""
         except DecodeError:
-            performative = body  # the tree shows what is wrong with it
+            performative = body  # the tree shows the error
         title = f"frame at byte {start:,}: {plural(size, 'byte')}, channel {channel}"
         text += f"{click.style(title, bold=True) if colored else title}\n"
         if performative:
@@ -216,20 +221,20 @@ def _frames(octets: bytes, max_fields: int, colored: bool, width: int | None) ->
 
 
 def _verdict(judged: Judged, colored: bool) -> str:
-    """Return one line: the size, and the rules that are broken."""
+    """Return one line: the size, and the violated rules."""
     size = plural(len(judged.item.data), "byte")
     if judged.what:
         size = f"{size}: {judged.what}"
     elif judged.fault:
-        return f"{size}, not all of it can be read"
+        return f"{size}, partly unreadable"
     elif not judged.is_message:
         return f"{size}, {plural(len(judged.decoded), 'value')}"
     parts = []
     for severity, color in SEVERITY_COLORS.items():
-        found = [violation for violation in judged.violations if violation.severity == severity]
-        if found:
-            text = plural(len(found), severity)
-            names = ", ".join(dict.fromkeys(violation.rule for violation in found))
+        violations = [v for v in judged.violations if v.severity == severity]
+        if violations:
+            text = plural(len(violations), severity)
+            names = ", ".join(dict.fromkeys(violation.rule for violation in violations))
             parts.append(f"{click.style(text, fg=color) if colored else text} ({names})")
     return f"{size}; {', '.join(parts) or 'no violations'}"
 

@@ -1,4 +1,4 @@
-"""``amqp10msg migrate`` and ``migrate-check``: from one RabbitMQ to another, queue by queue."""
+"""``amqp10msg migrate`` and ``migrate-check``: move queues between RabbitMQ brokers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from amqp10msg.app.cli._bridging import (
     check_extra,
     check_reports,
     hide_credentials,
-    lacking,
+    missing_extra,
+    report_errors,
     reports_option,
-    show_dry,
-    told,
-    write_dry,
+    show_dry_run,
+    write_dry_run_reports,
     write_reports,
 )
 from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
 from amqp10msg.app.cli._options import (
     LateChoice,
     declared_options,
-    given_of,
+    given_options,
     number_option,
     translations,
 )
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "migrate-check",
-    short_help="Show what moving the messages of queues would lose.",
+    short_help="Show which data a move to AMQP 1.0 would lose, queue by queue.",
     epilog="""
 \b
 Examples:
@@ -52,22 +52,24 @@ Examples:
 @click.option(
     "--management",
     metavar="URL",
-    help="RabbitMQ's management API, which lists the queues; user and password are those of URL "
-    "where it has none.",
+    help="The URL of RabbitMQ's management API, which lists the queues. Without user and password, "
+    "those of the argument URL are used.",
 )
-@click.option("--queue", "names", metavar="NAME", multiple=True, help="A queue; repeatable.")
+@click.option(
+    "--queue", "names", metavar="NAME", multiple=True, help="A queue to read; repeatable."
+)
 @click.option(
     "--profile",
     type=LateChoice(translations),
     metavar="NAME",
     show_default="rabbitmq-4.3",
-    help="The translation to examine: that of a broker, or lossless, that of the bridge.",
+    help="The translation to examine: a broker's, or lossless, the default of the bridge.",
 )
-@number_option("--max-messages", 100, "Read this many messages of each queue.", high=65535)
+@number_option("--max-messages", 100, "Read at most this many messages of each queue.", high=65535)
 @number_option(
     "--idle",
     2.0,
-    "A queue counts as empty after this many seconds without a message.",
+    "Treat a queue as empty after this many seconds without a message.",
     0.01,
     metavar="SECONDS",
 )
@@ -81,57 +83,57 @@ def migrate_check(
     idle: float,
     reports: tuple[Path, ...],
 ) -> int:
-    """Read messages of a RabbitMQ's queues, return them, and say what 1.0 would lose.
+    """Read messages from RabbitMQ queues, return them, and show the data that AMQP 1.0 would lose.
 
-    URL is amqp091://USER:PASSWORD@HOST/VHOST, by TLS amqp091s://; user and password may be ${NAME},
-    a variable of the environment. The queues are those of --queue, or all that the management API
-    of --management lists; this also says what becomes of them in RabbitMQ 4: mirrored, transient,
-    lazy, without delivery-limit. User-ids other than USER are named, as they would be refused
-    there.
+    URL is amqp091://USER:PASSWORD@HOST/VHOST, or amqp091s:// for TLS; write user and password as
+    ${NAME} to read them from an environment variable. The command reads the queues of --queue, or
+    all queues that the management API of --management lists. With --management, it also shows
+    queue settings that RabbitMQ 4 handles differently: mirrored, transient, lazy, no
+    delivery-limit. It lists user-ids other than USER, because the target would refuse them.
 
-    Nothing is consumed, but RabbitMQ marks the messages as redelivered, and a quorum queue counts
+    No message is consumed, but RabbitMQ marks the messages as redelivered, and quorum queues count
     the delivery. The exit status is 1 if a queue could not be read.
 
-    Needs the extra bridge.
+    Requires the extra bridge.
     """
     check_reports(reports)
     if management is None and not names:
-        raise click.UsageError("name queues with --queue, or give --management, which lists them")
+        raise click.UsageError("name queues with --queue, or add --management to list them")
     try:
         from amqp10msg.net.bridge import RouteOptions, parse_url
         from amqp10msg.net.bridge.bridge import run_check
         from amqp10msg.net.bridge.management import Management, Queue, queues_of
     except ModuleNotFoundError as error:
-        raise lacking(error, "bridge") from None
+        raise missing_extra(error, "bridge") from None
     profile = profile or "rabbitmq-4.3"
-    with told():
+    with report_errors():
         endpoint = parse_url(url)
         if endpoint.protocol != "0-9-1":
-            raise ValueError("the URL begins with amqp091:// or amqp091s://")
+            raise ValueError("the URL must begin with amqp091:// or amqp091s://")
         check_extra([endpoint])
         api = None if management is None else Management(management, endpoint)
         hide_credentials("migrate-check", [endpoint], [] if api is None else [api])
         queues = [Queue(name) for name in names]
         if api is not None:
             listed = {queue.name: queue for queue in queues_of(api)}
-            queues = [listed.get(one.name, one) for one in queues] or list(listed.values())
+            queues = [listed.get(queue.name, queue) for queue in queues] or list(listed.values())
         options = RouteOptions(profile=profile, keep_names=True)
-        checked = run_check(endpoint, queues, options, max_messages, idle, show_dry)
+        checked = run_check(endpoint, queues, options, max_messages, idle, show_dry_run)
     about = {"source": str(endpoint), "target": "AMQP 1.0", "profile": profile}
-    write_dry(reports, checked, title="What a migration would lose", **about)
-    runs = [one.run for one in checked if one.run is not None]
+    write_dry_run_reports(reports, checked, title="What a migration would lose", **about)
+    runs = [result.run for result in checked if result.run is not None]
     losing = sum(run.losing for run in runs)
     read = plural(sum(run.read for run in runs), "message")
-    looked_at = plural(len(checked), "queue")
-    click.echo(f"\n{looked_at}, {read} read; {losing or 'none'} would lose data")
-    unread = [one.queue.name for one in checked if one.fault]
+    queue_count = plural(len(checked), "queue")
+    click.echo(f"\n{queue_count}, {read} read; {losing or 'none'} would lose data")
+    unread = [result.queue.name for result in checked if result.fault]
     if unread:
         complain(f"{plural(len(unread), 'queue')} could not be read")
     return int(bool(unread))
 
 
 @click.command(
-    short_help="Move queues from one RabbitMQ to another, and account for each message.",
+    short_help="Move queues from one RabbitMQ to another and verify every message.",
     epilog="""
 \b
 Examples:
@@ -151,10 +153,13 @@ Examples:
     metavar="PATTERN",
     default="*",
     show_default=True,
-    help="The queues, by name, such as 'orders.*'.",
+    help="Move the queues whose names match this pattern, such as 'orders.*'.",
 )
 @number_option(
-    "--sample", 100, "Compare the contents of this many messages of each queue.", high=30_000
+    "--sample",
+    100,
+    "Compare the content of this many messages of each queue after the move.",
+    high=30_000,
 )
 @declared_options(
     RouteOptions,
@@ -163,14 +168,16 @@ Examples:
         *("deadline", "quarantine", "deduplicate", "state", "attempts", "patience"),
     ),
     helps={
-        "idle": "Ask the source whether it is empty after this many seconds without a message.",
-        "stall": "Give up a queue after so long without a message, though some remain.",
-        "target_management": "RabbitMQ's management API of the target.",
-        "management": "RabbitMQ's management API of the source.",
+        "idle": "After this many seconds without a message, check whether the source is empty.",
+        "stall": "Give up a queue after this long without a message while messages remain.",
+        "target_management": "The URL of the management API of the target.",
+        "management": "The URL of the management API of the source.",
     },
 )
 @click.option(
-    "--dry-run", is_flag=True, help="Look at messages, say what would be made, and change nothing."
+    "--dry-run",
+    is_flag=True,
+    help="Read and return messages, show the losses and declarations, and change nothing.",
 )
 @reports_option
 @accept_quarantine_option
@@ -185,96 +192,99 @@ def migrate(
     reports: tuple[Path, ...],
     accept_quarantine: bool,
     log_format: str,
-    **given: Any,
+    **route_values: Any,
 ) -> int:
-    """Move the queues of a RabbitMQ to another one: check, declare, move, compare, report.
+    """Move queues from one RabbitMQ to another: check, declare, move, compare, report.
 
-    SOURCE and TARGET are amqp091://USER:PASSWORD@HOST/VHOST, by TLS amqp091s://; user and password
-    may be ${NAME}, a variable of the environment. --management and --target-management name the
-    management API of each. What the target does not have is declared there, as by --declare of
-    bridge. Streams are read, and keep their messages; --state continues where the last run stopped.
+    SOURCE and TARGET are amqp091://USER:PASSWORD@HOST/VHOST, or amqp091s:// for TLS; write user and
+    password as ${NAME} to read them from an environment variable. --management and
+    --target-management are the URLs of the two management APIs. Queues, exchanges and bindings that
+    the target lacks are declared there, as by --declare of bridge. Streams are read and keep their
+    messages; with --state, the next run continues where the last one stopped.
 
-    It says "done" only if both brokers' counts agree, nothing is left at the source or held there,
-    no queue was declared there meanwhile, and the messages of the sample are at the target as they
-    were. Nobody may consume from the target or publish to it meanwhile, or nobody could tell which
-    messages came from where.
-    The messages of the sample are marked as redelivered. Needs the extra bridge.
+    The command prints "done" only if the counts of both brokers agree, no message remains at the
+    source or is held by its consumers, no queue was declared there during the move, and the sampled
+    messages at the target equal the originals. During the move, no client may consume from the
+    target or publish to it, because the counts would then be meaningless. RabbitMQ marks the
+    sampled messages as redelivered. Requires the extra bridge.
 
-    Exit status: 0 if it is done; 1 if a queue could not be read or written; 2 if the command line
-    is wrong; 3 if messages or new queues are left at the source, or it could not say; 6 if counts
-    or contents do not agree; 5 if messages were set aside. If several apply, the first of 1, 3, 6,
-    5.
+    Exit status: 0 if done; 1 if a queue could not be read or written; 2 if the command line is
+    wrong; 3 if messages or new queues remain at the source, or its messages could not be counted; 6
+    if counts or contents differ; 5 if messages were quarantined. If several apply, the first of 1,
+    3, 6, 5 is returned.
     """
     check_reports(reports)
-    if not given["management"] or not given["target_management"]:
-        raise click.UsageError("give --management and --target-management, which list queues")
+    if not route_values["management"] or not route_values["target_management"]:
+        raise click.UsageError("add --management and --target-management, which list the queues")
     try:
         from amqp10msg.net.bridge import parse_url, report
         from amqp10msg.net.bridge.management import EXCLUSIVE, Management, queues_of
         from amqp10msg.net.bridge.migration import CAME, Migration, status_of
         from amqp10msg.net.bridge.routes import matching, routes_of_queues
     except ModuleNotFoundError as error:
-        raise lacking(error, "bridge") from None
-    wanted = given_of(given)
-    with told():
-        ends = [parse_url(source), parse_url(target)]
-        if any(end.protocol != "0-9-1" or end.file for end in ends):
-            raise ValueError("a URL begins with amqp091:// or amqp091s://")
-        check_extra(ends)
-        if len({(end.host, end.port, end.virtual_host) for end in ends}) == 1:
+        raise missing_extra(error, "bridge") from None
+    options_given = given_options(route_values)
+    with report_errors():
+        endpoints = [parse_url(source), parse_url(target)]
+        if any(end.protocol != "0-9-1" or end.file for end in endpoints):
+            raise ValueError("SOURCE and TARGET must begin with amqp091:// or amqp091s://")
+        check_extra(endpoints)
+        if len({(end.host, end.port, end.virtual_host) for end in endpoints}) == 1:
             raise ValueError("source and target are the same virtual host of one broker")
         apis = [
-            Management(given[name], end)
-            for name, end in zip(("management", "target_management"), ends, strict=True)
+            Management(route_values[name], end)
+            for name, end in zip(("management", "target_management"), endpoints, strict=True)
         ]
-        hide_credentials("migrate", ends, apis)
-        options = RouteOptions(**{"state": Path("migrate.db"), **wanted, "idle": idle})
+        hide_credentials("migrate", endpoints, apis)
+        options = RouteOptions(**{"state": Path("migrate.db"), **options_given, "idle": idle})
         listed = queues_of(apis[0])
-        specs = routes_of_queues(ends[0], ends[1], options, pattern, listed)
+        specs = routes_of_queues(endpoints[0], endpoints[1], options, pattern, listed)
         queues = {queue.name: queue for queue in listed}
         for queue in listed:
             if queue.exclusive and fnmatch.fnmatchcase(queue.name, pattern):
                 complain(f"{queue.name}: not moved: {EXCLUSIVE}")
-        line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
-        made = Migration([queues[spec.name] for spec in specs], specs, sample)
-        made.check()
+        live_line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
+        migration = Migration([queues[spec.name] for spec in specs], specs, sample)
+        migration.check()
         if dry_run:
-            _show_check(made)
-            return int(any(one.fault for one in made.moved))
-        made.declare()
-        logger = events_logger(log_format, live=line is not None, alone=False)
-        made.move(logger, line.show if line is not None else None)
-        made.compare()
-        # One that goes with its consumers may come and go all the time.
+            _show_check(migration)
+            return int(any(queue.fault for queue in migration.moved))
+        migration.declare()
+        logger = events_logger(log_format, live=live_line is not None, alone=False)
+        migration.move(logger, live_line.show if live_line is not None else None)
+        migration.compare()
+        # Skip empty auto-delete queues: clients create and delete them all the time.
         try:
-            made.came = {
+            migration.came = {
                 queue.name: CAME
                 for queue in matching(queues_of(apis[0]), pattern)
                 if queue.name not in queues and (queue.messages or not queue.auto_delete)
             }
-        except (OSError, ValueError) as error:  # what was moved is reported all the same
-            made.came = {"other queues": f"could not be listed at the end: {error}"}
-    if line is not None:
+        except (OSError, ValueError) as error:  # still report the moved queues
+            migration.came = {"other queues": f"could not be listed at the end: {error}"}
+    if live_line is not None:
         click.echo(err=True)
-    write_reports(reports, lambda: report.migration_json(made), lambda: report.migration_html(made))
-    show_counts({one.queue.name: one.counts for one in made.moved}, remains=False)
-    for name, said in made.open().items():
-        for text in said:
+    write_reports(
+        reports, lambda: report.migration_json(migration), lambda: report.migration_html(migration)
+    )
+    show_counts({moved.queue.name: moved.counts for moved in migration.moved}, remains=False)
+    for name, problems in migration.open().items():
+        for text in problems:
             click.echo(safe(f"{name}: {text}"))
-    left = len(made.open())
-    whole = plural(len(made.moved) + len(made.came), "queue")
-    click.echo(f"not done: {left:,} of {whole} open" if left else f"done: {whole}")
-    return status_of(made.moved, made.came, accept_quarantine=accept_quarantine)
+    unresolved = len(migration.open())
+    total = plural(len(migration.moved) + len(migration.came), "queue")
+    click.echo(f"not done: {unresolved:,} of {total} open" if unresolved else f"done: {total}")
+    return status_of(migration.moved, migration.came, accept_quarantine=accept_quarantine)
 
 
-def _show_check(made: Migration) -> None:
-    """Print what the target would get, and what its messages would lose."""
+def _show_check(migration: Migration) -> None:
+    """Print the declarations at the target, and the losses of each queue."""
     from amqp10msg.net.bridge.dry import Checked
 
-    shown: dict[str, None] = {}
-    for one in made.moved:
-        shown |= dict.fromkeys(line for step in one.steps for line in str(step).splitlines())
-    for text in shown:
+    lines: dict[str, None] = {}
+    for moved in migration.moved:
+        lines |= dict.fromkeys(line for step in moved.steps for line in str(step).splitlines())
+    for text in lines:
         click.echo(safe(text))
-    for one in made.moved:
-        show_dry(Checked(one.queue, one.check, one.fault))
+    for moved in migration.moved:
+        show_dry_run(Checked(moved.queue, moved.check, moved.fault))

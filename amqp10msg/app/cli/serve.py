@@ -1,4 +1,4 @@
-"""``amqp10msg serve``: a server of distribution nodes that runs until it is stopped."""
+"""``amqp10msg serve``: run an AMQP 1.0 server of distribution nodes until it is stopped."""
 
 from __future__ import annotations
 
@@ -10,34 +10,40 @@ from typing import Any
 import click
 
 from amqp10msg.app.cli._live import events_logger, log_option
-from amqp10msg.app.cli._options import declared_options, given_of
+from amqp10msg.app.cli._options import declared_options, given_options
 from amqp10msg.net.server_options import ServerOptions
 
-_LOOK = 1.0  # seconds; on Windows nothing else ends a wait at Ctrl-C
+# Seconds between checks for a stop request: on Windows, Ctrl-C does not interrupt a longer wait.
+_POLL_SECONDS = 1.0
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-def users_of(path: Path) -> dict[str, str]:
-    """Read names and passwords, a pair a line, with a colon in between."""
+def read_users(path: Path) -> dict[str, str]:
+    """Return name -> password from a file with one NAME:PASSWORD per line.
+
+    Raises:
+        click.UsageError: a line has another form.
+    """
     users = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         name, colon, password = line.partition(":")
         if not line.strip():
             continue
         if not colon or not name:
-            raise click.UsageError(f"--users: line {number} of {path} is not NAME:PASSWORD")
+            raise click.UsageError(f"--users: line {number} of {path} must be NAME:PASSWORD")
         users[name] = password
     return users
 
 
 @click.command(
+    short_help="Run an AMQP 1.0 broker for tests.",
     epilog="""
 \b
 Examples:
   $ amqp10msg serve
   $ amqp10msg serve --port 0 --node orders --no-create
   $ amqp10msg serve --store messages.db --users users.txt --cert cert.pem
-"""
+""",
 )
 @declared_options(
     ServerOptions,
@@ -46,27 +52,29 @@ Examples:
             click.option(
                 "--users",
                 type=_FILE,
-                help="Names and passwords for SCRAM-SHA-256 and PLAIN: a file with a line "
-                "NAME:PASSWORD each.",
+                help="Accept these users by SCRAM-SHA-256 and PLAIN: a file with one "
+                "NAME:PASSWORD per line.",
             )
         ],
         "file": [
-            click.option("--cert", type=_FILE, help="Speak TLS, with this certificate (PEM)."),
+            click.option("--cert", type=_FILE, help="Use TLS with this certificate (PEM)."),
             click.option(
                 "--client-ca",
                 type=_FILE,
-                help="With --cert: clients may prove who they are, with a certificate of this "
-                "authority (PEM).",
+                help="With --cert: clients may authenticate with a certificate that this authority "
+                "(PEM) issued.",
             ),
             click.option(
-                "--key", type=_FILE, help="The key of --cert (PEM), where it is not in that file."
+                "--key",
+                type=_FILE,
+                help="The private key of --cert (PEM), unless the --cert file contains it.",
             ),
         ],
         "service_bus": [
             click.option(
                 "--cbs",
                 is_flag=True,
-                help="Accept any token that a client puts to $cbs, as Azure's do.",
+                help="Accept any token that a client sends to $cbs, as Azure clients do.",
             )
         ],
     },
@@ -81,13 +89,12 @@ def serve(
     log_format: str,
     **options: Any,
 ) -> None:
-    """Serve distribution nodes over AMQP 1.0.
+    """Run an AMQP 1.0 broker of distribution nodes, for tests and small jobs.
 
-    A node is created for every address that a client asks for. The first line on standard output
-    says where the server listens; SIGINT and SIGTERM stop it. It is meant for tests and small
-    jobs.
+    The server creates a node for each address that a client attaches to. The first line on standard
+    output is the URL of the server. SIGINT and SIGTERM stop it.
     """
-    # Here, so that the other commands need not load sockets.
+    # Imported late: the other commands do not need sockets.
     from amqp10msg.net.serve import Server, tls_context
 
     if key is not None and cert is None:
@@ -95,16 +102,16 @@ def serve(
     if client_ca is not None and cert is None:
         raise click.UsageError("--client-ca needs --cert")
     server = Server(
-        users=users_of(users) if users is not None else {},
+        users=read_users(users) if users is not None else {},
         tls=tls_context(cert, key, client_ca) if cert is not None else None,
         on_token=(lambda _: True) if cbs else None,
         logger=events_logger(log_format, "amqp10msg.serve"),
-        **given_of(options),
+        **given_options(options),
     )
     stopped = threading.Event()
     with server:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopped.set())
         click.echo(server.url)
-        while not stopped.wait(_LOOK):
+        while not stopped.wait(_POLL_SECONDS):
             pass

@@ -1,4 +1,4 @@
-"""``amqp10msg spool``: a queue into Parquet files, on disk before it is acknowledged."""
+"""``amqp10msg spool``: consume a queue into Parquet files, synced before acknowledgement."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from amqp10msg.app.cli._bridging import lacking
+from amqp10msg.app.cli._bridging import missing_extra
 from amqp10msg.app.cli._options import number_option
 from amqp10msg.app.cli._output import complain, safe
 from amqp10msg.wire.errors import AmqpError
@@ -15,7 +15,7 @@ from amqp10msg.wire.text import plural
 
 
 @click.command(
-    short_help="Write what comes from a broker into Parquet files.",
+    short_help="Consume a queue into Parquet files.",
     epilog="""
 \b
 Examples:
@@ -31,19 +31,19 @@ Examples:
     type=click.Choice(["1.0", "0-9-1"]),
     default="1.0",
     show_default=True,
-    help="AMQP 1.0 from an address, or 0-9-1 from a queue.",
+    help="The protocol of the broker: for 1.0, ADDRESS is a node address; for 0-9-1, a queue name.",
 )
-@number_option("--rows", 10_000, "How many messages a file holds at most.")
+@number_option("--rows", 10_000, "The maximum number of messages per file.")
 @number_option(
     "--seconds",
     1.0,
-    "How many seconds a message may wait until it is on disk and acknowledged.",
+    "The maximum time in seconds before a message is on disk and acknowledged.",
     0.01,
 )
 @number_option(
     "--idle",
     None,
-    "End after this many seconds without a message; by default run until stopped.",
+    "End after this many seconds without a message. By default, run until stopped.",
     0.01,
     metavar="SECONDS",
 )
@@ -60,12 +60,13 @@ def spool(
 
     Over 0-9-1, ADDRESS is the name of a queue.
 
-    Messages are on disk before they are acknowledged: none is lost when this process or the machine
-    is killed. One that was on disk and not yet acknowledged is delivered again; the column identity
-    shows duplicates. Spark can read the folder as a stream. Needs the extras net and arrow.
+    Messages are synced to disk before they are acknowledged, so none is lost if this process or the
+    machine is killed. A message that was on disk but not yet acknowledged is delivered again; the
+    column identity identifies such duplicates. Spark can read the folder as a stream. Requires the
+    extras net and arrow.
 
-    A quorum queue of RabbitMQ 4 drops or dead-letters a message after 20 redeliveries, unless its
-    delivery-limit says otherwise; a warning at the start says so.
+    Unless its delivery-limit is changed, a quorum queue of RabbitMQ 4 drops or dead-letters a
+    message after 20 redeliveries; the command warns about that at the start.
     """
     try:
         from amqp10msg.net.landing import Landing
@@ -76,10 +77,10 @@ def spool(
             batches = Batches(rows, seconds=seconds, idle=idle)
             total = consume(url, address, landing, batches, protocol=protocol, warn=complain)
     except ModuleNotFoundError as error:
-        raise lacking(error, "net,arrow") from None
+        raise missing_extra(error, "net,arrow") from None
     except AmqpError:
         raise
-    except ValueError as error:  # of the URL
+    except ValueError as error:  # an invalid URL
         raise click.UsageError(str(error)) from None
     click.echo(safe(f"{plural(total, 'message')} in {folder}"))
     return 0

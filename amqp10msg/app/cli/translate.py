@@ -1,6 +1,6 @@
-"""``amqp10msg translate`` and ``diff-profiles``: messages of AMQP 0-9-1 as 1.0 messages, and back.
+"""``amqp10msg translate`` and ``diff-profiles``: translate between AMQP 0-9-1 and 1.0.
 
-A message of 0-9-1 is the payload of its content header frame with the body after it.
+A 0-9-1 message is encoded as the payload of its content header frame, followed by the body.
 """
 
 from __future__ import annotations
@@ -44,33 +44,41 @@ if TYPE_CHECKING:
     from amqp10msg.message import Message
     from amqp10msg.translate import Loss
 
-# Columns of a terminal that have room for a reason beside the rest.
+# Minimum terminal width, in characters, for a table with a column for the reason.
 _WIDE = 120
-# Of a narrower one, those that a path gets before it is broken.
-_PATH = 36
-#: What a value shows of itself in a comparison: four lines, or so, on a terminal.
-_LINES = 160
+# On a narrower terminal: characters of a path that are not wrapped.
+_MIN_PATH_WIDTH = 36
+#: Characters shown of a value in a comparison: about four lines.
+_MAX_VALUE_LENGTH = 160
 _ACTIONS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
 
 
 def _circumstances_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what a translation depends on besides the message."""
+    """Add the options for translation parameters that the message itself does not contain."""
     for option in (
         click.option(
             "--user",
             default="guest",
             show_default=True,
-            help="The user that the broker knows as sender.",
+            help="The user that the sender authenticated as at the broker.",
         ),
-        click.option("--routing-key", default="", help="The routing key of 0-9-1 messages."),
-        click.option("--exchange", default="", help="The exchange of 0-9-1 messages."),
+        click.option(
+            "--routing-key",
+            default="",
+            help="The routing key to assume for 0-9-1 messages whose file has none.",
+        ),
+        click.option(
+            "--exchange",
+            default="",
+            help="The exchange to assume for 0-9-1 messages whose file has none.",
+        ),
     ):
         command = option(command)
     return command
 
 
 @click.command(
-    short_help="Translate between AMQP 0-9-1 and 1.0, and say what is lost.",
+    short_help="Translate between AMQP 0-9-1 and 1.0, and list the losses.",
     epilog="""
 \b
 Examples:
@@ -85,13 +93,17 @@ Examples:
     type=LateChoice(translations),
     metavar="PROFILE",
     show_default="lossless",
-    help="Exactly reversible (lossless), or as a broker does it: the reference names all.",
+    help="The translation: lossless, which is exactly reversible, or a broker's. See the reference "
+    "for all.",
 )
-@click.option("--strict", is_flag=True, help="Refuse messages that lose something for good.")
-@click.option("--each", is_flag=True, help="Show each of many messages, not the total alone.")
+@click.option("--strict", is_flag=True, help="Refuse messages that would lose data permanently.")
+@click.option("--each", is_flag=True, help="Show each message, not only the total.")
 @_circumstances_options
 @click.option(
-    "--json", "as_json", is_flag=True, help="Write one JSON object per line, including the losses."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Write JSON lines instead, with the losses of each message.",
 )
 @output_option
 @messages_argument("-f", "--format", basic=True)
@@ -109,38 +121,40 @@ def translate(
     output: Path | None,
     color: bool | None,
 ) -> int:
-    """Translate messages between AMQP 0-9-1 and 1.0, and say what is lost.
+    """Translate messages between AMQP 0-9-1 and 1.0, and list the losses.
 
-    SOURCES are files, directories, hex, base64, or - for standard input, as for validate. A message
-    of 0-9-1 is the payload of its content header frame followed by the body.
+    SOURCES are files, directories, hex or base64, or - for standard input, which is the default;
+    see validate. A 0-9-1 message is the payload of its content header frame, followed by the body.
 
-    A table shows the losses: each of them for one message, how often each occurs for many, and a
-    line for each message that is refused. With -o, the translated messages go into that file, one
-    JSON object per line with the bytes in hex under raw; with --json, such objects with the
-    losses are the only output. The exit status is 1 if data of the sender was lost for good, or if
-    a message was refused or cannot be read; unlike with encode and convert, the file of -o then
-    still has all the others. Marks that a broker wrote at delivery are listed, and do not count.
+    The output is a table of losses: every loss of a single message, or the frequency of each loss
+    if there are several messages, and a line for each refused message. With -o, the translated
+    messages are written to that file as JSON lines, with the bytes in hex under raw. With --json,
+    the output consists of such objects with the losses.
+
+    The exit status is 1 if data of the sender was lost permanently, or if a message was refused or
+    could not be read; -o still writes all other messages, unlike with encode and convert. The loss
+    of annotations that a broker adds on delivery is listed, but does not affect the status.
     """
     names = (exchange, routing_key)
-    how = {"profile": profile or "lossless", "strict": strict, "user": user}
+    options = {"profile": profile or "lossless", "strict": strict, "user": user}
     colored = use_color(color)
     total = _Losses()
     first: _Translated | None = None
     with Sink(output) as sink:
-        for item in inputs.some():
-            made = _translated(item, target, names, how)
-            total.add(made)
+        for item in inputs.messages():
+            translated = _translate_item(item, target, names, options)
+            total.add(translated)
             if as_json:
-                sink.write(made.json())
+                sink.write(translated.json())
                 continue
-            if output is not None and not made.fault:
-                sink.write(json.dumps({"raw": made.record["raw"]}) + "\n")
+            if output is not None and not translated.fault:
+                sink.write(json.dumps({"raw": translated.record["raw"]}) + "\n")
             if each:
-                _show(made, colored)
+                _show(translated, colored)
             elif total.messages == 1:
-                first = made  # the only one is shown in full
-            elif made.fault or (first is not None and first.fault):
-                for refused in filter(None, (first, made)):
+                first = translated  # a single message is shown in full
+            elif translated.fault or (first is not None and first.fault):
+                for refused in filter(None, (first, translated)):
                     if refused.fault:
                         _show(refused, colored)
             if total.messages > 1:
@@ -152,25 +166,25 @@ def translate(
     return int(total.failed)
 
 
-def _show(made: _Translated, colored: bool) -> None:
-    """Show one message: what is lost, or why it is refused."""
+def _show(translated: _Translated, colored: bool) -> None:
+    """Print one message: its losses, or why it was refused."""
     from rich.text import Text
 
     screen = console(colored)
-    source = safe(made.source)
-    if made.fault:
-        screen.print(Text(f"{source}: refused: {safe(made.fault)}", style="red"))
+    source = safe(translated.source)
+    if translated.fault:
+        screen.print(Text(f"{source}: refused: {safe(translated.fault)}", style="red"))
         return
-    lost = sum(loss.is_permanent for loss in made.losses)
-    size = len(made.record["raw"]) // 2
-    kept = "nothing lost for good" if made.losses else "nothing lost"
-    says = f"{plural(lost, 'value')} lost" if lost else kept
-    line = f"{source}: {plural(size, 'byte')}, {says}"
+    lost = sum(loss.is_permanent for loss in translated.losses)
+    size = len(translated.record["raw"]) // 2
+    no_loss = "no permanent loss" if translated.losses else "no loss"
+    summary = f"{plural(lost, 'value')} lost" if lost else no_loss
+    line = f"{source}: {plural(size, 'byte')}, {summary}"
     screen.print(Text(line, style="yellow" if lost else "green"))
-    if not made.losses:
+    if not translated.losses:
         return
     rows = table("Path", "Action", "Before", "After")
-    for loss in made.losses:
+    for loss in translated.losses:
         _add_loss(
             screen,
             rows,
@@ -184,7 +198,7 @@ def _show(made: _Translated, colored: bool) -> None:
 
 
 def _show_total(total: _Losses, colored: bool) -> None:
-    """Show what many messages lose, how often, and the sum of it."""
+    """Print how many messages have each loss, and the total."""
     from rich.text import Text
 
     from amqp10msg.translate.report import owner_of
@@ -193,13 +207,13 @@ def _show_total(total: _Losses, colored: bool) -> None:
     if total.rows:
         rows = table("Path", "Action", "Messages", "First in")
         rows.columns[2].justify = "right"
-        for (path, action, recoverable, why), (number, source) in total.most_common():
+        for (path, action, recoverable, reason), (number, source) in total.most_common():
             first = source if screen.width >= _WIDE else without_name(source)
             _add_loss(
                 screen,
                 rows,
-                (safe(path) or "message", why),
-                _action(action, recoverable, owner_of(why)),
+                (safe(path) or "message", reason),
+                _action(action, recoverable, owner_of(reason)),
                 Text(f"{number:,}"),
                 Text(safe(first)),
             )
@@ -209,24 +223,26 @@ def _show_total(total: _Losses, colored: bool) -> None:
     screen.print(Text(total.sentence(), style=f"bold {style}"))
 
 
-def _add_loss(screen: Console, rows: Table, what: tuple[str, str], *cells: Text) -> None:
-    """Add a row with the reason in a column of its own, or below the path on a narrow screen."""
+def _add_loss(screen: Console, rows: Table, loss: tuple[str, str], *cells: Text) -> None:
+    """Add a row for a loss (path, reason): the reason is the last column, or below the path."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
 
-    path, why = what
+    path, reason = loss
     if screen.width < _WIDE:
-        rows.columns[0].min_width = max(rows.columns[0].min_width or 0, min(len(path), _PATH))
-        rows.add_row(Group(Text(path), Padding(Text(why, style="dim"), (0, 0, 0, 2))), *cells)
+        rows.columns[0].min_width = max(
+            rows.columns[0].min_width or 0, min(len(path), _MIN_PATH_WIDTH)
+        )
+        rows.add_row(Group(Text(path), Padding(Text(reason, style="dim"), (0, 0, 0, 2))), *cells)
         return
     if len(rows.columns) == len(cells) + 1:
         rows.add_column("Why", overflow="fold")
-    rows.add_row(Text(path), *cells, Text(why))
+    rows.add_row(Text(path), *cells, Text(reason))
 
 
 def _action(action: str, recoverable: bool, owner: str) -> Text:
-    """Return an action in words, red only if data of the sender is lost for good."""
+    """Return the text of an action: red only if data of the sender is lost permanently."""
     from rich.text import Text
 
     if owner == "broker":
@@ -242,13 +258,13 @@ def _short(value: Any) -> str:
     return shown(value, 60)
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 @click.command(
     "diff-profiles",
-    short_help="Show what each bridge would make of a message.",
+    short_help="Compare how brokers would translate a message.",
     epilog="""
 \b
 Examples:
@@ -263,11 +279,15 @@ Examples:
     type=LateChoice(translations),
     metavar="PROFILE",
     multiple=True,
-    help="Compare these profiles; all by default.",
+    help="Compare only this profile with others that are given; repeatable. All by default.",
 )
-@click.option("--all", "everything", is_flag=True, help="Also show what all profiles agree on.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also show the parts that are equal in all profiles."
+)
 @_circumstances_options
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Write JSON lines instead, with complete values."
+)
 @messages_argument("-f", "--format", basic=True)
 @color_option
 def diff_profiles(
@@ -280,28 +300,28 @@ def diff_profiles(
     as_json: bool,
     color: bool | None,
 ) -> int:
-    """Show what each bridge between 0-9-1 and 1.0 would make of the same message.
+    """Compare how brokers would translate a message between 0-9-1 and 1.0.
 
-    SOURCES and profiles are as for translate. The protocol of a message is recognised, and it is
-    translated to the other one. Profiles with the same result share a letter; a row is a place in
-    the result and what the profiles of these letters put there, cut if it is long: --json has all
-    of it. The exit status is 1 if a message cannot be read.
+    SOURCES and profiles are as for translate. Each message is translated from its own protocol,
+    which is detected, to the other. Profiles with the same result share a letter. A row shows a
+    path in the result, the letters, and the value that their profiles write; long values are cut
+    except with --json. The exit status is 1 if a message cannot be read.
     """
     from amqp10msg.translate import PROFILES
 
     chosen = profiles or tuple(PROFILES)
     colored = use_color(color)
     failed = False
-    for item in inputs.some():
-        found, fault = _results(item, chosen, (exchange, routing_key), user)
+    for item in inputs.messages():
+        results, fault = _translate_by_each(item, chosen, (exchange, routing_key), user)
         if fault:
             failed = True
             complain(f"{item.source}: {fault}")
         elif as_json:
-            line = {"source": safe(item.source), "profiles": found}
+            line = {"source": safe(item.source), "profiles": results}
             click.echo(json_text(line))
         else:
-            _show_differences(safe(item.source), _alike(found), everything, colored)
+            _show_differences(safe(item.source), _group_equal(results), everything, colored)
     return int(failed)
 
 
@@ -314,46 +334,51 @@ def _show_differences(
     screen = console(colored)
     screen.print(Text(source, style="bold"))
     if len(groups) == 1 and not everything:
-        screen.print(Text(f"  all agree: {', '.join(groups[0][0])}"))
+        screen.print(Text(f"  all profiles agree: {', '.join(groups[0][0])}"))
         return
-    lettered = [(chr(ord("A") + n), names, made) for n, (names, made) in enumerate(groups)]
-    for letter, names, made in lettered:
+    lettered = [(chr(ord("A") + n), names, result) for n, (names, result) in enumerate(groups)]
+    for letter, names, result in lettered:
         screen.print(Text.assemble("  ", (letter, "bold"), f"  {', '.join(names)}"))
-        if _REFUSED in made:
+        if _REFUSED in result:
             screen.print(
-                Padding(Text(f"refused: {made[_REFUSED]}", style="red"), (0, 0, 0, 5), expand=False)
+                Padding(
+                    Text(f"refused: {result[_REFUSED]}", style="red"), (0, 0, 0, 5), expand=False
+                )
             )
-    results = [(letter, made) for letter, _, made in lettered if _REFUSED not in made]
+    results = [(letter, result) for letter, _, result in lettered if _REFUSED not in result]
     rows = table("Place", "By", "Value")
     rows.columns[1].no_wrap = True
-    for path in dict.fromkeys(path for _, made in results for path in made):
+    for path in dict.fromkeys(path for _, result in results for path in result):
         values: dict[str | None, list[str]] = {}
-        for letter, made in results:
-            values.setdefault(made.get(path), []).append(letter)
+        for letter, result in results:
+            values.setdefault(result.get(path), []).append(letter)
         if len(values) == 1 and not everything:
             continue
-        for number, (value, by) in enumerate(values.items()):
-            shown = Text("none", style="dim") if value is None else Text(_cut(value, _LINES))
-            rows.add_row(Text("" if number else path, style="cyan"), " ".join(by), shown)
+        for number, (value, letters) in enumerate(values.items()):
+            cell = (
+                Text("none", style="dim") if value is None else Text(_cut(value, _MAX_VALUE_LENGTH))
+            )
+            rows.add_row(Text("" if number else path, style="cyan"), " ".join(letters), cell)
     if rows.row_count:
         screen.print()
         screen.print(rows)
     screen.print()
 
 
-# The work.
+# Translation.
 
-# The place of the reason where a profile refuses a message.
+# The key of the reason in the result of a profile that refuses the message.
 _REFUSED = "refused"
-# Characters of a value in JSON: all that it has.
-_WHOLE = 1 << 30
+# Characters of a value in JSON: unlimited in practice.
+_UNLIMITED = 1 << 30
 
 
 @attrs.frozen
 class _Translated:
-    """What became of a message: its JSON, with the bytes in hex under ``raw``, or ``error``.
+    """The result for one message.
 
-    The fault says why it could not be read or translated; it is empty where it could.
+    `record` is its JSON object, with the translated bytes in hex under ``raw``, or with ``error``.
+    `fault` explains why the message could not be read or translated; it is empty on success.
     """
 
     source: str
@@ -362,7 +387,7 @@ class _Translated:
     fault: str = ""
 
     def json(self) -> str:
-        """Return everything as one line of JSON."""
+        """Return the result as one JSON line."""
         record = dict(self.record)
         if not self.fault:
             record["losses"] = [_loss_json(loss) for loss in self.losses]
@@ -371,9 +396,9 @@ class _Translated:
 
 @attrs.define
 class _Losses:
-    """What many messages lose together; its size depends on the kinds of losses.
+    """The losses of many messages; its size depends on the number of distinct losses.
 
-    The rows are by path, action, whether it can be recovered, and reason: messages, and the first.
+    `rows` maps (path, action, recoverable, reason) to (number of messages, source of the first).
     """
 
     messages: int = 0
@@ -381,13 +406,13 @@ class _Losses:
     lossy: int = 0
     rows: dict[tuple[str, str, bool, str], tuple[int, str]] = attrs.field(factory=dict)
 
-    def add(self, made: _Translated) -> None:
+    def add(self, translated: _Translated) -> None:
         """Count a message."""
         self.messages += 1
-        self.refused += bool(made.fault)
-        self.lossy += any(loss.is_permanent for loss in made.losses)
-        for key in {(x.path, x.action, x.recoverable, x.reason) for x in made.losses}:
-            number, first = self.rows.get(key, (0, made.source))
+        self.refused += bool(translated.fault)
+        self.lossy += any(loss.is_permanent for loss in translated.losses)
+        for key in {(x.path, x.action, x.recoverable, x.reason) for x in translated.losses}:
+            number, first = self.rows.get(key, (0, translated.source))
             self.rows[key] = number + 1, first
 
     @property
@@ -396,37 +421,37 @@ class _Losses:
         return self.refused + self.lossy > 0
 
     def most_common(self) -> list[tuple[tuple[str, str, bool, str], tuple[int, str]]]:
-        """List the losses: those for good first, and what is most frequent before the rest."""
+        """Return the losses: permanent losses first, then by descending number of messages."""
         return sorted(self.rows.items(), key=lambda row: (row[0][2], -row[1][0], row[0]))
 
     def sentence(self) -> str:
-        """Return the sum in words."""
-        whole = self.messages - self.lossy - self.refused
-        parts = [f"{whole:,} without permanent loss"]
+        """Return the totals as a sentence."""
+        lossless = self.messages - self.lossy - self.refused
+        parts = [f"{lossless:,} without permanent loss"]
         if self.lossy:
-            parts.append(f"{self.lossy:,} with it")
+            parts.append(f"{self.lossy:,} with permanent loss")
         if self.refused:
             parts.append(f"{self.refused:,} refused")
         return f"{plural(self.messages, 'message')}: {', '.join(parts)}"
 
 
-def _translated(
-    item: Item, target: str, names: tuple[str, str], how: dict[str, Any]
+def _translate_item(
+    item: Item, target: str, names: tuple[str, str], options: dict[str, Any]
 ) -> _Translated:
-    """Translate one message; `names` are exchange and routing key where one of 0-9-1 has none."""
+    """Translate one message. `names` are the default exchange and routing key."""
     from amqp10msg.wire.errors import DecodeError, TranslationError
 
     if item.fault:
         return _Translated(item.source, {"error": item.fault}, fault=item.fault)
     try:
-        record, losses = _to_other(item, target, names, how)
+        record, losses = _translate_bytes(item, target, names, options)
     except (DecodeError, TranslationError) as error:
         return _Translated(item.source, {"error": str(error)}, fault=str(error))
     return _Translated(item.source, record, losses)
 
 
-def _to_other(
-    item: Item, target: str, names: tuple[str, str], how: dict[str, Any]
+def _translate_bytes(
+    item: Item, target: str, names: tuple[str, str], options: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[Loss, ...]]:
     from amqp10msg.app.inspector.protocols import is_basic, octets_of, translate
     from amqp10msg.files.recognition import SECTION
@@ -434,14 +459,17 @@ def _to_other(
 
     to_amqp10 = target == "1.0"
     if not to_amqp10 and is_basic(item):
-        raise DecodeError("this is a message of AMQP 0-9-1 already: --to 1.0 translates it", 0)
+        raise DecodeError("the message is AMQP 0-9-1 already: use --to 1.0", 0)
     if to_amqp10 and not is_basic(item) and SECTION.match(item.data):
-        raise DecodeError("this is a message of AMQP 1.0 already: --to 0-9-1 translates it", 0)
-    made = translate(_read(item, names, basic=to_amqp10), **how)
-    record = {"raw": octets_of(made.message).hex()}
-    if not to_amqp10 and (made.message.exchange or made.message.routing_key):
-        record |= {"exchange": made.message.exchange, "routing_key": made.message.routing_key}
-    return record, made.losses
+        raise DecodeError("the message is AMQP 1.0 already: use --to 0-9-1", 0)
+    translation = translate(_read(item, names, basic=to_amqp10), **options)
+    record = {"raw": octets_of(translation.message).hex()}
+    if not to_amqp10 and (translation.message.exchange or translation.message.routing_key):
+        record |= {
+            "exchange": translation.message.exchange,
+            "routing_key": translation.message.routing_key,
+        }
+    return record, translation.losses
 
 
 def _read(item: Item, names: tuple[str, str], *, basic: bool) -> BasicMessage | Message:
@@ -450,10 +478,15 @@ def _read(item: Item, names: tuple[str, str], *, basic: bool) -> BasicMessage | 
     return read_basic(item, *names) if basic else read_message(item)
 
 
-def _results(
+def _translate_by_each(
     item: Item, profiles: tuple[str, ...], names: tuple[str, str], user: str
 ) -> tuple[dict[str, dict[str, str]], str]:
-    """Translate a message by each profile: path -> value as text, or why it fails."""
+    """Translate a message by each profile.
+
+    Returns:
+        For each profile, path -> value as text, or `_REFUSED` -> reason; and the fault of a message
+        that cannot be read.
+    """
     from amqp10msg.app.inspector.protocols import is_basic, translate
     from amqp10msg.translate.account import parts_of, shown
     from amqp10msg.wire.errors import DecodeError, TranslationError
@@ -464,23 +497,23 @@ def _results(
         message = _read(item, names, basic=is_basic(item))
     except DecodeError as error:
         return {}, str(error)
-    found = {}
+    results = {}
     for name in profiles:
         try:
-            made = translate(message, name, user=user).message
-            found[name] = {path: shown(value, _WHOLE) for path, value in parts_of(made)}
+            translated = translate(message, name, user=user).message
+            results[name] = {path: shown(value, _UNLIMITED) for path, value in parts_of(translated)}
         except TranslationError as error:
-            found[name] = {_REFUSED: safe(str(error))}
-    return found, ""
+            results[name] = {_REFUSED: safe(str(error))}
+    return results, ""
 
 
-def _alike(found: dict[str, dict[str, str]]) -> list[tuple[list[str], dict[str, str]]]:
-    """Put profiles with the same result together: their names, and the result."""
+def _group_equal(results: dict[str, dict[str, str]]) -> list[tuple[list[str], dict[str, str]]]:
+    """Group profiles with equal results: (names, result) for each group."""
     groups: list[tuple[list[str], dict[str, str]]] = []
-    for name, made in found.items():
-        names = next((names for names, other in groups if other == made), None)
+    for name, result in results.items():
+        names = next((names for names, existing in groups if existing == result), None)
         if names is None:
-            groups.append(([name], made))
+            groups.append(([name], result))
         else:
             names.append(name)
     return groups
@@ -488,10 +521,10 @@ def _alike(found: dict[str, dict[str, str]]) -> list[tuple[list[str], dict[str, 
 
 def _loss_json(loss: Loss) -> dict[str, Any]:
     """Return a loss as JSON; values without a JSON type appear as their `repr`."""
-    made = {**attrs.asdict(loss, recurse=False), "owner": loss.owner}
+    record = {**attrs.asdict(loss, recurse=False), "owner": loss.owner}
     for name in ("before", "after"):
         try:
-            json.dumps(made[name])
+            json.dumps(record[name])
         except (TypeError, ValueError):
-            made[name] = safe(repr(made[name]))
-    return made
+            record[name] = safe(repr(record[name]))
+    return record

@@ -1,4 +1,4 @@
-"""``amqp10msg validate``: validate messages by the rules of the specification."""
+"""``amqp10msg validate``: validate messages against the rules of the specification."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
     from amqp10msg.validation import Violation
 
 _Judged = tuple["Item", "list[Violation]"]
-# Messages that are judged at once, and how many bytes they have at most before.
-_AT_ONCE = 1_000
-_OCTETS = 1 << 20
-# Examples of each rule, and bytes of one: page and memory depend on the rules, not the messages.
+# A batch is judged when it has this many messages, or more than this many bytes.
+_BATCH_MESSAGES = 1_000
+_BATCH_BYTES = 1 << 20
+# Limits of the HTML page, so that its size depends on the rules and not on the input: examples per
+# rule, bytes of an example, bytes and fields shown of it, and unreadable inputs listed.
 _EXAMPLES = 3
-_MAX_SIZE = 1 << 20
-_MAX_OCTETS = 4_096
+_MAX_EXAMPLE_SIZE = 1 << 20
+_MAX_SHOWN_BYTES = 4_096
 _MAX_FIELDS = 2_000
 _MAX_UNREADABLE = 20
-# From this width of the terminal there is room for where a rule was broken first.
+# Minimum terminal width, in characters, for a table with the columns Clause and First in.
 _WIDE = 110
 
 
@@ -55,12 +56,12 @@ Examples:
 )
 @profile_option
 @click.option("--strict-warnings", is_flag=True, help="Also fail on warnings.")
-@click.option("-q", "--quiet", is_flag=True, help="Show the summary alone.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the summary.")
 @json_option
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write an HTML page with the summary and annotated examples of each rule.",
+    help="Also write an HTML page with the summary and annotated examples per rule.",
 )
 @messages_argument("-f", "--format")
 @color_option
@@ -73,18 +74,17 @@ def validate(
     report: Path | None,
     color: bool | None,
 ) -> int:
-    """Validate messages by the rules of the specification.
+    """Validate messages against the rules of the specification.
 
-    SOURCES are files, directories with everything below them, hex, base64, or - for standard
-    input, which is also read if none are given. Files hold the bytes of one message, hex or
-    base64, one JSON object per line with a message under the key raw, hex, base64 or data_base64,
-    one of the notations of convert, or many messages: after their lengths, in a CBOR sequence, in a
-    capture of a network (pcap), or in Parquet, such as the quarantine of a pipeline. All except
-    Parquet may be compressed with gzip. FILE:LINE and FILE@OFFSET are one message of a file.
-    Files of many messages are read message by message, however large they are.
+    SOURCES are files, directories (read recursively), hex or base64, or - for standard input, which
+    is the default. A file holds one of: the bytes of one message; hex or base64; JSON lines with a
+    message under the key raw, hex, base64 or data_base64; a notation of convert; length-prefixed
+    messages; a CBOR sequence; a network capture (pcap); Parquet, such as the quarantine of a
+    pipeline. All except Parquet may be compressed with gzip. FILE:LINE and FILE@OFFSET select one
+    message of a file. Large files are streamed, message by message.
 
-    Each violation is a line with its place, the rule and its clause; the counts come last. The
-    exit status is 1 if a MUST or MUST NOT is broken or a message cannot be read.
+    Each violation is printed as a line with its position, the rule and its clause; the counts come
+    last. The exit status is 1 if a message violates a MUST or MUST NOT, or cannot be read.
     """
     from amqp10msg.atomic_files import write_whole
 
@@ -92,15 +92,16 @@ def validate(
     colored = use_color(color)
     tally = _Tally(profile)
     page = _Report(profile) if report is not None else None
-    # What comes through a pipe is judged as it comes.
-    for item, found in judged(inputs.some(), profile, at_once=inputs.total is not None):
-        tally.add(item, found)
+    # Messages from a pipe are judged as they arrive, without waiting for a full batch.
+    in_batches = inputs.total is not None
+    for item, violations in judged(inputs.messages(), profile, in_batches=in_batches):
+        tally.add(item, violations)
         if page is not None:
-            page.add(item, found)
+            page.add(item, violations)
         if as_json:
-            click.echo(_json_line(item, found))
+            click.echo(_json_line(item, violations))
         elif not quiet:
-            for violation in found:
+            for violation in violations:
                 click.echo(_line(item, violation, colored), color=colored)
     if page is not None and report is not None:
         write_whole(report, page.html(tally), private=True)
@@ -120,26 +121,26 @@ def _line(item: Item, violation: Violation, colored: bool) -> str:
         rule = click.style(rule, fg="cyan")
     if item.fault:
         return f"{safe(item.source)}: {severity}: {safe(violation.text)}"
-    where = f"byte {violation.offset}" + (f" ({violation.path})" if violation.path else "")
+    position = f"byte {violation.offset}" + (f" ({violation.path})" if violation.path else "")
     return (
-        f"{safe(f'{item.source}: {where}')}: {severity}: {safe(violation.text)} "
+        f"{safe(f'{item.source}: {position}')}: {severity}: {safe(violation.text)} "
         f"[{rule}, {violation.clause}]"
     )
 
 
-def _json_line(item: Item, found: list[Violation]) -> str:
+def _json_line(item: Item, violations: list[Violation]) -> str:
     return json_text(
         {
             "source": safe(item.source),
-            "ok": not found,
+            "ok": not violations,
             "bytes": len(item.data),
-            "violations": [attrs.asdict(violation) for violation in found],
+            "violations": [attrs.asdict(violation) for violation in violations],
         }
     )
 
 
 def _show_summary(tally: _Tally, colored: bool) -> None:
-    """Show the rules that are broken and how often, then the result."""
+    """Print a table of the violated rules, then the result."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
@@ -147,26 +148,28 @@ def _show_summary(tally: _Tally, colored: bool) -> None:
     screen = console(colored)
     wide = screen.width >= _WIDE
     if tally.rules:
-        made = table()
-        # Where it is narrow, two columns are a second line of the first one.
-        made.add_column("Rule" if wide else "Rule, Clause, First in", no_wrap=wide, overflow="fold")
+        rows = table()
+        # On a narrow screen, clause and first place go on a second line of the first column.
+        rows.add_column("Rule" if wide else "Rule, Clause, First in", no_wrap=wide, overflow="fold")
         if wide:
-            made.add_column("Clause", overflow="fold")
-        made.add_column("Severity", no_wrap=True)
-        made.add_column("Messages", justify="right", no_wrap=True)
-        made.add_column("Places", justify="right", no_wrap=True)
+            rows.add_column("Clause", overflow="fold")
+        rows.add_column("Severity", no_wrap=True)
+        rows.add_column("Messages", justify="right", no_wrap=True)
+        rows.add_column("Places", justify="right", no_wrap=True)
         if wide:
-            made.add_column("First in", overflow="fold")
-        for name, row in tally.rows():
-            rule, first = Text(name, style="cyan"), safe(row.first)
-            severity = Text(row.severity, style=SEVERITY_COLORS[row.severity])
-            counts = (f"{row.messages:,}", f"{row.violations:,}")
+            rows.add_column("First in", overflow="fold")
+        for name, counts_of_rule in tally.rows():
+            rule, first = Text(name, style="cyan"), safe(counts_of_rule.first)
+            severity = Text(counts_of_rule.severity, style=SEVERITY_COLORS[counts_of_rule.severity])
+            counts = (f"{counts_of_rule.messages:,}", f"{counts_of_rule.violations:,}")
             if wide:
-                made.add_row(rule, row.clause, severity, *counts, Text(first))
+                rows.add_row(rule, counts_of_rule.clause, severity, *counts, Text(first))
             else:
-                below = Text(f"{row.clause}, first in {without_name(first)}", style="dim")
-                made.add_row(Group(rule, Padding(below, (0, 0, 0, 2))), severity, *counts)
-        screen.print(made)
+                below = Text(
+                    f"{counts_of_rule.clause}, first in {without_name(first)}", style="dim"
+                )
+                rows.add_row(Group(rule, Padding(below, (0, 0, 0, 2))), severity, *counts)
+        screen.print(rows)
         screen.print()
     style = "red" if tally.failed else "yellow" if tally.warned else "green"
     screen.print(Text(f"{tally.sentence()} (profile {tally.profile})", style=f"bold {style}"))
@@ -175,62 +178,65 @@ def _show_summary(tally: _Tally, colored: bool) -> None:
 # Judging.
 
 
-def judged(items: Iterable[Item], profile: str, *, at_once: bool) -> Iterator[_Judged]:
-    """Yield messages with what is wrong with them, in their order.
+def judged(items: Iterable[Item], profile: str, *, in_batches: bool) -> Iterator[_Judged]:
+    """Yield the items with their violations, in order.
 
-    Nearly all messages break nothing, and finding that out in batches costs a tenth: with
-    `at_once`, that waits for more messages, as is not right for those that arrive slowly.
+    Most messages are valid, and checking them in batches costs a tenth of the time. But a batch
+    delays the results until it is full, so do not set `in_batches` if messages arrive slowly.
     """
     from amqp10msg.app.inspector.judging import judge
 
-    suspects = _suspects() if at_once else None
+    suspects = _suspects() if in_batches else None
     if suspects is None:
         yield from ((item, judge(item, profile)) for item in items)
         return
-    gathered: list[Item] = []
-    octets = 0
+    batch: list[Item] = []
+    size = 0
     try:
         for item in items:
-            gathered.append(item)
-            octets += len(item.data)
-            if len(gathered) == _AT_ONCE or octets > _OCTETS:
-                yield from _together(gathered, profile, suspects)
-                gathered, octets = [], 0
+            batch.append(item)
+            size += len(item.data)
+            if len(batch) == _BATCH_MESSAGES or size > _BATCH_BYTES:
+                yield from _judge_batch(batch, profile, suspects)
+                batch, size = [], 0
     except click.ClickException:
-        # What was read before is judged before it is said what cannot be read.
-        yield from ((item, judge(item, profile)) for item in gathered)
+        # Report the violations of earlier messages before the read error.
+        yield from ((item, judge(item, profile)) for item in batch)
         raise
-    yield from ((item, judge(item, profile)) for item in gathered)
+    yield from ((item, judge(item, profile)) for item in batch)
 
 
-def _together(
+def _judge_batch(
     items: list[Item], profile: str, suspects: Callable[[list[bytes], str], Sequence[int]]
 ) -> Iterator[_Judged]:
     from amqp10msg.app.inspector.judging import judge
 
     messages = [item.data for item in items]
-    doubtful = set(suspects(messages, profile))
-    for place, item in enumerate(items):
-        if item.fault or place in doubtful:
+    suspicious = set(suspects(messages, profile))
+    for index, item in enumerate(items):
+        if item.fault or index in suspicious:
             yield item, judge(item, profile)
         else:
             yield item, []
 
 
 def _suspects() -> Callable[[list[bytes], str], Sequence[int]] | None:
-    """Return the search for messages that may break a rule; None without pyarrow."""
+    """Return a function that returns the indexes of messages that may violate a rule.
+
+    Return None without pyarrow, which it needs.
+    """
     if find_spec("pyarrow") is None:
         return None
 
-    def found(messages: list[bytes], profile: str) -> Sequence[int]:
-        # Imported for many messages alone, as it takes as long as judging thousands.
+    def suspects_of(messages: list[bytes], profile: str) -> Sequence[int]:
+        # Imported only for a full batch: the import takes as long as judging thousands of messages.
         from amqp10msg.columns import binary_chunks, suspects
         from amqp10msg.wire.limits import DEFAULT_LIMITS
 
         (array,) = binary_chunks(messages)
         return suspects(array, DEFAULT_LIMITS, profile)
 
-    return found
+    return suspects_of
 
 
 # Counts, and the page of --report.
@@ -238,9 +244,9 @@ def _suspects() -> Callable[[list[bytes], str], Sequence[int]] | None:
 
 @attrs.define
 class _Tally:
-    """The counts of a run; its size depends on the rules, not on the messages.
+    """The counts of a run; its size depends on the rules, not on the number of messages.
 
-    Messages with warnings alone are `warned`, and `unreadable` inputs are among those that failed.
+    `warned` counts messages with warnings but no errors. `failed` includes the `unreadable` inputs.
     """
 
     profile: str
@@ -255,24 +261,24 @@ class _Tally:
     def sound(self) -> int:
         return self.messages - self.failed - self.warned
 
-    def add(self, item: Item, found: list[Violation]) -> None:
+    def add(self, item: Item, violations: list[Violation]) -> None:
         self.messages += 1
         self.octets += len(item.data)
         self.unreadable += bool(item.fault)
-        if any(violation.severity == "error" for violation in found):
+        if any(violation.severity == "error" for violation in violations):
             self.failed += 1
-        elif found:
+        elif violations:
             self.warned += 1
-        for violation in found:
+        for violation in violations:
             new = RuleCount(
                 violation.clause, 0, item.source, violation.severity, text=violation.text[:MAX_TEXT]
             )
             self.rules.setdefault(violation.rule, new).violations += 1
-        for rule in {violation.rule for violation in found}:
+        for rule in {violation.rule for violation in violations}:
             self.rules[rule].messages += 1
 
     def rows(self) -> list[tuple[str, RuleCount]]:
-        """List the broken rules: errors first, and what is most frequent before the rest."""
+        """Return the violated rules: errors first, then by descending number of messages."""
         return sorted(
             self.rules.items(),
             key=lambda item: (item[1].severity != "error", -item[1].messages, item[0]),
@@ -283,7 +289,7 @@ class _Tally:
             return f"{plural(self.messages, 'message')}, no violations"
         parts = [f"{self.sound:,} sound"]
         if self.warned:
-            parts.append(f"{self.warned:,} with warnings alone")
+            parts.append(f"{self.warned:,} with only warnings")
         if self.failed - self.unreadable:
             parts.append(f"{self.failed - self.unreadable:,} with errors")
         if self.unreadable:
@@ -304,7 +310,7 @@ class _Tally:
 
 
 class _Report:
-    """Collects examples while messages are judged, and writes the page at the end."""
+    """Collects examples while messages are judged, and renders the page at the end."""
 
     def __init__(self, profile: str) -> None:
         self.profile = profile
@@ -312,25 +318,25 @@ class _Report:
         self._by_rule: dict[str, list[int]] = {}
         self._unreadable: list[Item] = []
 
-    def add(self, item: Item, found: list[Violation]) -> None:
-        """Keep a message where it is an example that a rule still lacks."""
+    def add(self, item: Item, violations: list[Violation]) -> None:
+        """Keep the message if it violates a rule that has fewer than `_EXAMPLES` examples."""
         if item.fault:
             if len(self._unreadable) < _MAX_UNREADABLE:
                 self._unreadable.append(item)
             return
         lacking = {
             violation.rule
-            for violation in found
+            for violation in violations
             if len(self._by_rule.get(violation.rule, ())) < _EXAMPLES
         }
-        if not lacking or len(item.data) > _MAX_SIZE:
+        if not lacking or len(item.data) > _MAX_EXAMPLE_SIZE:
             return
-        self._examples.append((item, found))
+        self._examples.append((item, violations))
         for rule in lacking:
             self._by_rule.setdefault(rule, []).append(len(self._examples))
 
     def html(self, tally: _Tally) -> str:
-        """Return the page: one file that needs no other."""
+        """Return the HTML page as one self-contained file."""
         from amqp10msg.app import pages
         from amqp10msg.app.pages.reports import proportions, rule_rows
         from amqp10msg.notation import parse_tree
@@ -338,8 +344,8 @@ class _Report:
         from amqp10msg.validation import PROFILES, RULES
 
         trees = [
-            parse_tree(item.data, violations=found, limit=_MAX_FIELDS)
-            for item, found in self._examples
+            parse_tree(item.data, violations=violations, limit=_MAX_FIELDS)
+            for item, violations in self._examples
         ]
         sources = [item.source for item, _ in self._examples]
         rules = rule_rows(
@@ -367,17 +373,17 @@ class _Report:
             unreadable=self._unreadable,
             unread=tally.unreadable - len(self._unreadable),
             each=_EXAMPLES,
-            messages=annotated(trees, sources, max_octets=_MAX_OCTETS),
+            messages=annotated(trees, sources, max_octets=_MAX_SHOWN_BYTES),
             more=0,
         )
 
 
 def _counts(tally: _Tally) -> list[tuple[str, str, str]]:
-    """Return names, numbers and kinds of what was counted; what there is none of is left out."""
+    """Return (label, number, CSS class) of the counts; zero counts after the second are omitted."""
     counts = (
         ("messages", tally.messages, ""),
         ("sound", tally.sound, "sound"),
-        ("with warnings alone", tally.warned, "warning"),
+        ("with only warnings", tally.warned, "warning"),
         ("with errors", tally.failed - tally.unreadable, "error"),
         ("not readable", tally.unreadable, "error"),
     )

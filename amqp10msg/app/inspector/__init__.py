@@ -1,5 +1,5 @@
-"""Bytes in any notation read, judged, translated and shown, for the command line and for a page.
+"""Reads, checks and translates messages in any format, and renders the inspector page.
 
-Nothing is imported here, so that a command loads what it needs alone: `Session` of
-`amqp10msg.app.inspector.session` is what a page is made of.
+The command line uses the modules for reading and checking. The page uses `Session` in
+`amqp10msg.app.inspector.session`. This package imports none of its modules, to keep commands fast.
 """

@@ -1,4 +1,4 @@
-"""One message or run of values: what it is, what it says, and what is wrong with it."""
+"""Decode one message or a sequence of values, and check it against the rules."""
 
 from __future__ import annotations
 
@@ -17,28 +17,34 @@ from amqp10msg.wire.kernel import decode_value, decode_values, skip_value
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 from amqp10msg.wire.primitives import Symbol, ULong
 
-#: The rule under which an input counts that holds no bytes to judge.
+#: The rule id of the violation that stands for an unreadable input.
 UNREADABLE = "unreadable-input"
-# What a composite is, by the first of these archetypes that it provides.
+# Archetype that a composite provides -> description; the first match applies.
 _KINDS = {
     "outcome": "an outcome",
     "delivery-state": "a delivery state",
     "lifetime-policy": "a lifetime policy",
 }
-# Errors of bytes that are something else, which is not judged here.
-_OTHERS = frozenset(("not-a-composite", "unknown-composite", "not-a-delivery-state"))
+# Rules of decode errors that mean the bytes are another kind of value, which is not judged.
+_NOT_A_STATE = frozenset(("not-a-composite", "unknown-composite", "not-a-delivery-state"))
 
 
 class Judged:
-    """One message or run of values, decoded and checked against the rules.
+    """One message or a sequence of values, decoded and checked against the rules.
 
-    With `as_values`, values are read also where the bytes begin as a message. The `role` is the end
-    of the link that sends a source or target.
+    Args:
+        item: the bytes and their source.
+        profile: the name of the set of rules.
+        as_values: read values even if the bytes begin like a message.
+        max_fields: the approximate maximum number of fields in `tree`.
+        role: for a source or target, the end of the link that sends it: ``sender`` or ``receiver``.
 
     Attributes:
+        is_message: whether the bytes were read as a message.
+        violations: the violated rules.
         decoded: the message, or the values.
-        fault: why it does not parse; empty where it does.
-        what: the delivery state or terminus that it is; empty where it is something else.
+        fault: why the bytes do not parse; empty if they do.
+        what: a description of a single delivery state or terminus; empty for anything else.
     """
 
     def __init__(
@@ -66,31 +72,31 @@ class Judged:
 
     @property
     def is_broken(self) -> bool:
-        """Whether it does not parse, or has a violation that is an error."""
-        return bool(self.fault) or any(found.severity == "error" for found in self.violations)
+        """Whether the bytes do not parse or have a violation of severity ``error``."""
+        return bool(self.fault) or any(v.severity == "error" for v in self.violations)
 
     def tree(self) -> notation.Tree:
-        """Return the map of every byte."""
+        """Return the tree that explains every byte."""
         return notation.parse_tree(
             self.item.data, violations=self.violations, limit=self.max_fields
         )
 
 
 def judge(item: Item, profile: str) -> list[Violation]:
-    """Return the violations of an item; one where it could not be read at all."""
+    """Return the violations of an item; a single `UNREADABLE` one if it has a fault."""
     if item.fault:
         return [Violation(UNREADABLE, "", "error", "", 0, item.fault)]
-    found = validate(item.data, PROFILES[profile])
-    if found and not SECTION.match(item.data) and (hint := advice(item.data, "raw")):
-        found[0] = attrs.evolve(found[0], text=f"{found[0].text}; {hint}")
-    return found
+    violations = validate(item.data, PROFILES[profile])
+    if violations and not SECTION.match(item.data) and (hint := advice(item.data, "raw")):
+        violations[0] = attrs.evolve(violations[0], text=f"{violations[0].text}; {hint}")
+    return violations
 
 
 def is_message(data: bytes) -> bool:
-    """Return whether bytes are a message: they begin with a section's descriptor, or are empty.
+    """Return whether bytes are a message: empty, or starting with the descriptor of a section.
 
-    A descriptor is a ulong or a symbol; an equal number of another type is none. What is too
-    damaged to tell counts as a message.
+    The descriptor must be a ulong or a symbol, not an equal number of another type. Bytes with an
+    unreadable descriptor count as a message.
     """
     if data[:1] not in (b"", b"\0"):
         return False
@@ -102,9 +108,9 @@ def is_message(data: bytes) -> bool:
 
 
 def read(data: bytes, *, as_values: bool = False) -> list[Any]:
-    """Decode a message, or a sequence of values.
+    """Return the decoded message, or the decoded values.
 
-    A message that breaks rules is read leniently.
+    A message is decoded leniently, so it may violate rules.
 
     Raises:
         DecodeError: the bytes do not parse.
@@ -115,15 +121,18 @@ def read(data: bytes, *, as_values: bool = False) -> list[Any]:
 
 
 def _judge_state(data: bytes, role: str | None) -> tuple[str, list[Violation]]:
-    """Name a delivery state, terminus or part of one, and judge it; nothing is said of others."""
-    from amqp10msg import delivery  # noqa: PLC0415  (most bytes are a message)
+    """Return the description and violations of a delivery state, terminus or lifetime policy.
+
+    Return ("", []) for other values.
+    """
+    from amqp10msg import delivery  # noqa: PLC0415  (rarely needed: most inputs are messages)
 
     try:
         state = delivery.decode(data)
     except DecodeError as error:
-        if error.rule in _OTHERS:
+        if error.rule in _NOT_A_STATE:
             return "", []
-        # The declaration of a composite is what Part 1, 1.4 is about.
+        # Part 1, 1.4 specifies how composites are encoded.
         fault = Violation(
             error.rule, "Part 1, 1.4", "error", error.path, error.offset, error.reason
         )

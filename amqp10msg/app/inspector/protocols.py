@@ -1,4 +1,4 @@
-"""Messages of either protocol from the bytes of an item, translated to the other one."""
+"""Read messages of AMQP 0-9-1 and 1.0 from items, and translate between the protocols."""
 
 from __future__ import annotations
 
@@ -14,24 +14,29 @@ from amqp10msg.wire.limits import Limits
 
 
 def is_basic(item: Item) -> bool:
-    """Whether a message is of AMQP 0-9-1: its file says so, or it begins as a content header."""
+    """Return whether an item is an AMQP 0-9-1 message, by its record or by its first bytes."""
     if item.record is not None and item.record.content_header is not None:
         return True
     return item.data[:2] == b"\0\x3c"
 
 
 def read_basic(item: Item, exchange: str = "", routing_key: str = "") -> BasicMessage:
-    """Read the payload of a content header frame with the body after it.
+    """Decode a content header (the payload of its frame) and the body after it.
+
+    Args:
+        item: the bytes, and the record of their file if it has one.
+        exchange: the exchange, unless the record contains it.
+        routing_key: the routing key, unless the record contains it.
 
     Raises:
-        DecodeError: there is no content header, or the body does not have the size that it says.
+        DecodeError: there is no content header, or its body size does not match.
     """
     data, record = item.data, item.record
-    # The header ends where its properties end; the rest is the body.
+    # The body size in the header determines where the header ends.
     size = int.from_bytes(data[4:12], "big") if len(data) >= 14 else 0
     if size > len(data) - 14:
         raise DecodeError(
-            f"the header says a body of {size:,} bytes, and there are {len(data):,} bytes in all",
+            f"the header declares a body of {size:,} bytes, but header and body have {len(data):,}",
             4,
             rule="truncated",
         )
@@ -44,7 +49,7 @@ def read_basic(item: Item, exchange: str = "", routing_key: str = "") -> BasicMe
 
 
 def read_message(item: Item) -> Message:
-    """Read a 1.0 message, also one that breaks rules of Part 3.
+    """Decode an AMQP 1.0 message, leniently if it violates rules of Part 3.
 
     Raises:
         DecodeError: the bytes do not parse.
@@ -66,22 +71,22 @@ def translate(
     """Translate a message to the other protocol.
 
     Args:
-        message: of either protocol.
+        message: the message, of either protocol.
         profile: a name of `amqp10msg.translate.PROFILES`.
-        strict: refuse what loses data of the sender for good.
-        user: the user that the broker knows as sender.
+        strict: refuse a message if data of its sender would be lost for good.
+        user: the user that the sender authenticated as at the broker.
 
     Raises:
-        TranslationError: the profile refuses it.
+        TranslationError: the profile refuses the message.
     """
-    how: dict[str, Any] = {"strict": strict, "circumstances": Circumstances(user=user)}
+    options: dict[str, Any] = {"strict": strict, "circumstances": Circumstances(user=user)}
     if isinstance(message, BasicMessage):
-        return to_amqp10(message, PROFILES[profile], **how)
-    return to_basic(message, PROFILES[profile], **how)
+        return to_amqp10(message, PROFILES[profile], **options)
+    return to_basic(message, PROFILES[profile], **options)
 
 
 def octets_of(message: BasicMessage | Message) -> bytes:
-    """Return the bytes of a message; of 0-9-1, the content header with the body after it."""
+    """Return the encoded message; for 0-9-1, the content header followed by the body."""
     if isinstance(message, Message):
         return message.encode()
     return encode_content_header(message.properties, len(message.body)) + message.body

@@ -1,9 +1,9 @@
-"""Messages from a stream in whatever notation it is: JSON, text, containers, captures.
+"""Read messages from a stream in any supported format: JSON, text, containers, captures.
 
-Every notation ends as bytes, in an `Item` that knows where it came from. What cannot be read is an
-`Item` too, so that one bad line does not hide the others. Streams are read a message at a time
-where their format has lines or lengths. Text is hex in all its spellings, base64, a dump or a
-Python literal.
+Each message becomes an `Item` with its encoded bytes and its source. An unreadable message becomes
+an `Item` with a fault, so that reading continues after it. Formats with lines or length prefixes
+are streamed, one message at a time. Text may be hex in any common spelling, base64, a hex dump, or
+a byte literal of a programming language.
 """
 
 from __future__ import annotations
@@ -32,30 +32,31 @@ from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.primitives import FORMAT_CODES
 
-#: The protocol of records that hold messages of AMQP 0-9-1.
+#: `files.Record.protocol` of AMQP 0-9-1 messages.
 BASIC = "0-9-1"
-#: The fault of bytes that were to be hex or base64.
+#: The fault of an input that should be hex or base64 but is binary.
 NOT_TEXT = "this is not text"
-_NO_BYTES = "neither hex nor base64"
+_NOT_HEX_OR_BASE64 = "neither hex nor base64"
+# A line of a hex dump: the offset, then bytes and perhaps characters.
 _DUMP_LINE = r"\s*([0-9a-fA-F]{4,16})(?::\s|\s|$)(.*)"
-# A line of hexdump -C with more than eight bytes has a gap in the middle.
-_HALVES = r"((?:[0-9a-fA-F]{2} ){8}(?: [0-9a-fA-F]{2})+) +\|.{9,16}\|"
+# The bytes of a line of `hexdump -C` with more than eight bytes: a double space follows the eighth.
+_HEXDUMP_HALVES = r"((?:[0-9a-fA-F]{2} ){8}(?: [0-9a-fA-F]{2})+) +\|.{9,16}\|"
 _PAIR = re.compile(r"\s*([0-9a-fA-F]{2})")
 
 
 @attrs.frozen
 class Item:
-    """One message, or what kept it from being read.
+    """One message, or the reason why it could not be read.
 
     Attributes:
-        source: where it came from: a file's name, with a line's number where it has lines.
-        data: its bytes; of a message of AMQP 0-9-1 the content header and the body after it.
-        fault: why there are none; empty where all is well.
-        number: of its line, or of the message in its file, from 1.
-        offset: where it begins in its file, in bytes; None where that is not known.
-        record: what its file says of it besides.
-        frames: the bytes of the frames or of the packet that it was in; only its first message has
-            these.
+        source: the name of the input, such as a file name, with the line number if it has lines.
+        data: the encoded message; for AMQP 0-9-1, the content header followed by the body.
+        fault: why the message could not be read; empty on success.
+        number: the number of its line, or of the message in its file, from 1.
+        offset: the offset of the message in its file, in bytes; None if unknown.
+        record: further data from its file, such as the routing key.
+        frames: the frames or the packet that contained the message. Only the first message of a
+            packet has them.
     """
 
     source: str
@@ -67,7 +68,7 @@ class Item:
     frames: bytes = attrs.field(default=b"", eq=False, repr=False)
 
     def explained(self, fault: str) -> str:
-        """Return why it cannot be decoded, and what its bytes are instead where that shows."""
+        """Return `fault`, with a hint at the actual format of the bytes if it can be recognised."""
         hint = advice(self.data, "raw")
         return f"{fault}; {hint}" if hint else fault
 
@@ -78,9 +79,9 @@ class InputReader:
     Args:
         form: ``auto``, one of `files.FORMS`, ``hex``, ``base64``, ``cbor``, ``typed``, ``plain``,
             or ``written``: JSON in the typed or plain notation.
-        max_size: bytes that one message may take in its input; `files.MAX_SIZE` if None.
-        basic: take messages of AMQP 0-9-1, too.
-        limits: what a file may cost, as for `files.read_stream`.
+        max_size: the maximum size of one message in the input, in bytes; `files.MAX_SIZE` if None.
+        basic: also accept messages of AMQP 0-9-1.
+        limits: bounds on the cost of a file, as for `files.read_stream`.
     """
 
     def __init__(
@@ -97,22 +98,26 @@ class InputReader:
         self._limits = limits
 
     def read(self, stream: Any, name: str, offset: int = 0) -> Iterator[Item]:
-        """Read the messages of a stream of bytes, from an offset where the form has such places.
+        """Yield the messages of a binary stream.
+
+        Args:
+            stream: the stream.
+            name: the source of the items.
+            offset: the position to start from, if the format and the stream allow seeking.
 
         Raises:
-            ValueError: it holds no message.
-            DamagedGzipError: it is a gzip file that cannot be unpacked.
-            ImportError: an extra is missing; the text says which.
+            ValueError: the stream holds no message, or is not of the format.
+            DamagedGzipError: the stream is damaged gzip.
+            ImportError: an extra is missing; the message names it.
         """
-        # Text on a command line is read without what files need.
-        from amqp10msg.files.containers import STARTS, unpacked  # noqa: PLC0415  (see above)
+        from amqp10msg.files.containers import STARTS, unpacked  # noqa: PLC0415  (arguments skip it)
 
         stream, form = buffered(stream), self.form
         if form not in ("raw", "parquet"):
             stream = unpacked(stream, self._limits)
         if form == "auto":
             head = stream.peek(4096)[:4096]
-            # Without a byte, a file of JSON lines has no message, and a file of no form is one.
+            # An empty file is an empty message, unless its name ends in .jsonl or the like.
             form = _sniff(head) if head else files.form_of_name(name) or "raw"
         start = 0
         if offset and form in {*STARTS, "json"} and stream.seekable():
@@ -123,63 +128,64 @@ class InputReader:
             case "text" | "hex" | "base64":
                 yield from self._text(stream, name, None if form == "text" else form)
             case "cbor":
-                yield _encoded(Item(name, offset=0), form, self._all(stream))
+                yield _encoded(Item(name, offset=0), form, self._read_all(stream))
             case _:
                 records = files.read_stream(
                     stream, form, start=start, max_size=self.max_size, limits=self._limits
                 )
                 for number, record in enumerate(records, 1):
-                    here = name if form == "raw" else f"{name}:{number}"
-                    item = self._of_record(here, number, record)
+                    source = name if form == "raw" else f"{name}:{number}"
+                    item = self._item_of_record(source, number, record)
                     yield from self.unwrapped(item) if form == "raw" else (item,)
 
     def unwrapped(self, item: Item) -> Iterator[Item]:
-        """Yield the messages in the frames or the packet that an item holds, or else the item.
+        """Yield the messages in the frames or packet that an item holds, or the item itself.
 
-        Only the form ``auto`` looks for frames.
+        Frames are recognised only with the form ``auto``.
         """
         data = item.data
-        found = None
+        records = None
         if self.form == "auto" and not SECTION.match(data) and data[:4] != CONTENT_HEADER:
-            from amqp10msg.files.capture import loose  # noqa: PLC0415  (few give a capture)
+            from amqp10msg.files.capture import loose  # noqa: PLC0415  (rarely needed)
 
-            found = loose(data, max_size=self.max_size)
-        for number, record in enumerate(found or (), 1):
-            name = item.source if found and len(found) == 1 else f"{item.source}:{number}"
-            unwrapped = self._of_record(name, number, record)
+            records = loose(data, max_size=self.max_size)
+        for number, record in enumerate(records or (), 1):
+            name = item.source if records and len(records) == 1 else f"{item.source}:{number}"
+            unwrapped = self._item_of_record(name, number, record)
             yield attrs.evolve(unwrapped, frames=data if number == 1 else b"")
-        if found is None:
+        if records is None:
             yield item
 
     def _text(self, stream: IO[bytes], name: str, form: str | None) -> Iterator[Item]:
         try:
-            text = self._all(stream).decode("utf-8-sig")
+            text = self._read_all(stream).decode("utf-8-sig")
         except UnicodeDecodeError:
             raise ValueError(NOT_TEXT) from None
         try:
-            found = octets_of_text(text, form)
+            messages = octets_of_text(text, form)
         except ValueError as error:
-            if str(error) != _NO_BYTES:
+            if str(error) != _NOT_HEX_OR_BASE64:
                 raise
-            raise ValueError(f"this is text, and {_NO_BYTES}: {text.strip()[:40]!r}") from None
-        if not found:
-            raise ValueError("it holds no message")
-        for index, octets in enumerate(found, 1):
-            here = name if len(found) == 1 else f"{name}:{index}"
+            start = text.strip()[:40]
+            raise ValueError(f"this is text, but {_NOT_HEX_OR_BASE64}: {start!r}") from None
+        if not messages:
+            raise ValueError("it contains no message")
+        for index, octets in enumerate(messages, 1):
+            source = name if len(messages) == 1 else f"{name}:{index}"
             yield from self.unwrapped(
-                Item(here, octets, number=index, offset=0 if index == 1 else None)
+                Item(source, octets, number=index, offset=0 if index == 1 else None)
             )
 
-    def _of_record(self, name: str, number: int, record: files.Record) -> Item:
+    def _item_of_record(self, name: str, number: int, record: files.Record) -> Item:
         name = f"{name} ({record.origin})" if record.origin else name
         fault, data = record.fault, record.wire or b""
         if record.protocol == BASIC and record.content_header is not None:
             data = record.content_header + (record.payload or b"")
             if not self._basic and not fault:
-                fault = "a message of AMQP 0-9-1: amqp10msg translate --to 1.0 reads it"
+                fault = "a message of AMQP 0-9-1: use amqp10msg translate --to 1.0"
         return Item(name, b"" if fault else data, fault, number, record.offset, record)
 
-    def _all(self, stream: IO[bytes]) -> bytes:
+    def _read_all(self, stream: IO[bytes]) -> bytes:
         from amqp10msg.files.containers import read_up_to, too_large  # noqa: PLC0415  (see `read`)
 
         octets = read_up_to(stream, self.max_size + 1)
@@ -188,51 +194,52 @@ class InputReader:
         return octets
 
     def _json(
-        self, stream: Any, name: str, form: str, *, before: int = 0, start: int = 0
+        self, stream: Any, name: str, form: str, *, lines_read: int = 0, start: int = 0
     ) -> Iterator[Item]:
-        """Read JSON, a document a line or one document over many lines.
+        """Read JSON: one document per line, or one document over several lines.
 
-        Of the file, `before` lines were read before, and the stream stands at `start`.
+        `lines_read` lines of the file were read earlier, and the stream is at the offset `start`.
         """
         from amqp10msg.files.containers import read_lines  # noqa: PLC0415  (see `read`)
 
-        only = not before
+        is_first = not lines_read
         lines = read_lines(stream, self.max_size, start)
-        for number, (offset, line, fault) in enumerate(lines, before + 1):
-            if fault:  # what follows may have no end
+        for number, (offset, line, fault) in enumerate(lines, lines_read + 1):
+            if fault:  # the line may be endless
                 raise ValueError(f"line {number}: {fault}")
             if not line.strip():
                 continue
-            more = not only or bool(stream.peek(1))
-            here = Item(f"{name}:{number}" if more else name, number=number, offset=offset)
+            has_lines = not is_first or bool(stream.peek(1))
+            item = Item(f"{name}:{number}" if has_lines else name, number=number, offset=offset)
             try:
-                yield _item_of_document(here, form, parse_json(line))
+                yield _item_of_document(item, form, parse_json(line))
             except ValueError as error:
-                if not (only and more and form != "jsonl"):
-                    yield attrs.evolve(here, fault=str(error))
+                if not (is_first and has_lines and form != "jsonl"):
+                    yield attrs.evolve(item, fault=str(error))
                     continue
-                rest = self._all(stream)
+                remainder = self._read_all(stream)
                 try:
-                    yield _item_of_document(Item(name, offset=0), form, parse_json(line + rest))
+                    document = parse_json(line + remainder)
+                    yield _item_of_document(Item(name, offset=0), form, document)
                 except ValueError:
-                    if not _has_lines(rest):
+                    if not _has_json_line(remainder):
                         raise
-                    yield attrs.evolve(here, fault=str(error))
-                    following = buffered(io.BytesIO(rest))
-                    after = offset + len(line)
-                    yield from self._json(following, name, form, before=number, start=after)
-            only = False
+                    yield attrs.evolve(item, fault=str(error))
+                    following = buffered(io.BytesIO(remainder))
+                    end = offset + len(line)
+                    yield from self._json(following, name, form, lines_read=number, start=end)
+            is_first = False
 
 
 def buffered(stream: Any) -> Any:
-    """Return a stream that has a method ``peek``: itself, or one around it."""
+    """Return `stream` if it has a method ``peek``, else a buffered reader around it."""
     return stream if hasattr(stream, "peek") else io.BufferedReader(stream)
 
 
 def _sniff(head: bytes) -> str:
-    """Return the format of a file, guessed from its beginning.
+    """Guess the format of a file from its first bytes.
 
-    Every message begins with the byte 00, which text never does.
+    Every message begins with the byte 00, which never starts a text.
     """
     if form := form_of_head(head):
         return form
@@ -245,14 +252,14 @@ def _sniff(head: bytes) -> str:
     if any(char < " " and char not in "\t\n\r\f\v" for char in text):
         return "raw"
     if text.lstrip()[:1] in ("{", "["):
-        from amqp10msg.files.pasted import begins_list  # noqa: PLC0415  (few files hold JSON)
+        from amqp10msg.files.pasted import begins_list  # noqa: PLC0415  (only for JSON)
 
         return "text" if begins_list(text) else "json"
     return "text"
 
 
-def _has_lines(octets: bytes) -> bool:
-    """Return whether a line after a bad first one is a document, so that this is JSON lines."""
+def _has_json_line(octets: bytes) -> bool:
+    """Return whether one of the first lines is a JSON document, so that the file is JSON lines."""
     for line in octets.splitlines()[:10]:
         try:
             if isinstance(parse_json(line), (dict, list)):
@@ -265,7 +272,7 @@ def _has_lines(octets: bytes) -> bool:
 
 
 def _item_of_document(item: Item, form: str, document: Any) -> Item:
-    """Return an item with the bytes that a JSON document holds or means, or with its fault."""
+    """Return `item` with the message in a JSON document, encoded or in a notation, or a fault."""
     from amqp10msg.files import containers  # noqa: PLC0415  (see `InputReader.read`)
 
     if form in ("jsonl", "json") and isinstance(document, dict):
@@ -290,49 +297,49 @@ def _item_of_document(item: Item, form: str, document: Any) -> Item:
 
 
 def _octets_of_buffer(document: dict[str, Any]) -> bytes | None:
-    """Read what JSON.stringify writes of a Node Buffer or a Uint8Array; None for other objects."""
+    """Return the bytes of a Node Buffer or Uint8Array as JSON.stringify writes it, else None."""
     if document.get("type") == "Buffer" and isinstance(document.get("data"), list):
         numbers = document["data"]
-    elif document and all(name == str(place) for place, name in enumerate(document)):
+    elif document and all(name == str(index) for index, name in enumerate(document)):
         numbers = list(document.values())
     else:
         return None
-    for place, number in enumerate(numbers):
+    for index, number in enumerate(numbers):
         if type(number) is not int or not 0 <= number <= 255:
-            raise ValueError(f"item {place} of the Buffer is {number!r:.40}: not a byte, 0 to 255")
+            raise ValueError(f"item {index} of the Buffer must be 0 to 255, got {number!r:.40}")
     return bytes(numbers)
 
 
 def _encoded(item: Item, form: str, document: Any) -> Item:
-    """Return an item with the encoding of what a notation says, or with its fault."""
-    made: Any
+    """Return `item` with the encoded message or value of a notation, or with a fault."""
+    decoded: Any
     try:
         match form:
             case "typed":
-                made = notation.from_typed(document)
+                decoded = notation.from_typed(document)
             case "plain":
                 is_value = not isinstance(document, dict) or any(key[:1] == "$" for key in document)
-                made = (notation.value_from_plain if is_value else notation.from_plain)(document)
+                decoded = (notation.value_from_plain if is_value else notation.from_plain)(document)
             case _:
-                made = notation.from_cbor(document)
-        octets = made.encode() if isinstance(made, Message) else encode_value(made)
+                decoded = notation.from_cbor(document)
+        octets = decoded.encode() if isinstance(decoded, Message) else encode_value(decoded)
         return attrs.evolve(item, data=octets)
     except (AmqpError, ValueError) as error:
         return attrs.evolve(item, fault=str(error))
 
 
 def octets_of_text(text: str, form: str | None = None) -> list[bytes]:
-    """Read the messages in a text: hex, base64, or a literal as in `files.pasted`.
+    """Return the messages in a text: hex, base64, or a literal supported by `files.pasted`.
 
-    Hex may be a dump (of xxd, hexdump -C, od, tshark). If every line begins as a message, each line
-    is one message; otherwise the lines together are one.
+    Hex may be a dump of xxd, hexdump -C, od or tshark. If every line starts like a message, each
+    line is a message; otherwise all lines together are a single message.
 
     Args:
         text: the text.
         form: ``hex`` or ``base64``; guessed if None.
 
     Raises:
-        ValueError: the text is none of these, or is ambiguous.
+        ValueError: the text has none of these formats, or is ambiguous.
     """
     text = text.strip()
     if not text:
@@ -356,13 +363,13 @@ def _octets(text: str, form: str | None) -> bytes:
         return octets_of_hex(text)
     if form == "base64":
         return octets_of_base64(text)
-    if not text.isalnum():  # plain hex and base64 are the usual case
-        from amqp10msg.files.pasted import octets_of_pasted  # noqa: PLC0415  (few paste literals)
+    if not text.isalnum():  # skip the import for plain hex and base64
+        from amqp10msg.files.pasted import octets_of_pasted  # noqa: PLC0415  (rarely needed)
 
         literal = octets_of_pasted(text)
         if literal is not None:
             return literal
-    # The base64 of a message begins with AF, AI or AK, never all hex: trying hex first is safe.
+    # Try hex first: the base64 of a message begins with AF, AI or AK and is never only hex digits.
     try:
         return octets_of_hex(text)
     except OddDigitsError:
@@ -373,16 +380,17 @@ def _octets(text: str, form: str | None) -> bytes:
         octets = octets_of_base64(text)
     except ValueError:
         octets = b""
-    # Many a word is base64; a value begins with a format code.
+    # Ordinary words can be valid base64, so require a format code, with which every value begins.
     if octets and (octets[0] == 0 or octets[0] in FORMAT_CODES):
         return octets
-    raise ValueError(_NO_BYTES)
+    raise ValueError(_NOT_HEX_OR_BASE64)
 
 
 def _octets_of_dump(lines: list[str]) -> bytes | None:
-    """Read a dump of offsets, bytes and perhaps characters; None if this is none.
+    """Return the bytes of a dump of offsets, bytes and perhaps characters; None for other text.
 
-    The offsets say how many bytes each line has, and so tell hex from the characters beside it.
+    The offsets determine the number of bytes of each line, and so separate the bytes from the
+    characters after them.
     """
     rows: list[tuple[int, str]] = []
     for line in lines:
@@ -395,24 +403,24 @@ def _octets_of_dump(lines: list[str]) -> bytes | None:
     if not rows or rows[0][0] != 0 or (len(rows) == 1 and "  " not in rows[0][1].strip()):
         return None
     out = bytearray()
-    for index, (offset, rest) in enumerate(rows):
+    for index, (offset, text) in enumerate(rows):
         if offset != len(out):
             return None
-        last = index == len(rows) - 1
-        wanted = _width(rest) if last else rows[index + 1][0] - offset
-        place = 0
-        for _ in range(wanted):
-            pair = _PAIR.match(rest, place)
+        is_last = index == len(rows) - 1
+        count = _count_bytes(text) if is_last else rows[index + 1][0] - offset
+        position = 0
+        for _ in range(count):
+            pair = _PAIR.match(text, position)
             if pair is None:
                 return None
             out += bytes.fromhex(pair[1])
-            place = pair.end()
+            position = pair.end()
     return bytes(out)
 
 
-def _width(rest: str) -> int:
-    """Count the bytes of a dump's last line, which no next offset bounds."""
-    rest = rest.strip()
-    halves = re.fullmatch(_HALVES, rest)
-    digits = halves[1] if halves else re.split(r"\s{2,}", rest, maxsplit=1)[0]
+def _count_bytes(text: str) -> int:
+    """Count the bytes in the last line of a dump, for which there is no next offset."""
+    text = text.strip()
+    halves = re.fullmatch(_HEXDUMP_HALVES, text)
+    digits = halves[1] if halves else re.split(r"\s{2,}", text, maxsplit=1)[0]
     return len("".join(digits.split())) // 2

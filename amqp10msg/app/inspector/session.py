@@ -1,8 +1,8 @@
-"""The inspector: a page for a browser, which runs this library in a worker.
+"""The inspector: an HTML page that runs this library in the browser, in a worker.
 
-A `Session` is what the page shows of given bytes: the messages in them, annotated, judged and
-translated. The page needs ``worker.mjs``, the files of Pyodide and ``amqp10msg.zip`` beside it;
-``make inspector`` puts them there.
+A `Session` renders the messages in some bytes for the page: annotated, checked and translated. The
+page loads ``worker.mjs``, the files of Pyodide and ``amqp10msg.zip`` from its own folder;
+``make inspector`` writes them.
 """
 
 from __future__ import annotations
@@ -37,27 +37,28 @@ from amqp10msg.validation import PROFILES, RULES, Violation
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import Symbol, Timestamp, UInt, ULong
 
-#: The profile that translates where none is chosen.
+#: The default translation profile.
 TRANSLATION = "rabbitmq-4.3"
-#: Messages of one input that are listed.
+#: The maximum number of messages listed per input.
 MAX_MESSAGES = 500
-# Bytes of a message that an address holds, and that are annotated; fields; characters of values.
+# Limits per message: bytes of a message that a link may contain, bytes and fields that are
+# annotated, and characters of a shown value.
 _MAX_LINKED = 8_192
 _MAX_OCTETS = 16_384
 _MAX_FIELDS = 5_000
-_MAX_SHOWN = 400
+_MAX_VALUE_LENGTH = 400
 
 
 @attrs.frozen
 class Shown:
-    """One message of what was given, as a page shows it.
+    """One message, rendered for the page.
 
     Attributes:
-        html: a fragment of a page.
-        link: the message in URL-safe base64 without padding; empty where it is too large for an
-            address, or there is none.
-        exchange: of a message of 0-9-1, where its capture says it.
-        routing_key: likewise.
+        html: an HTML fragment.
+        link: the message in URL-safe base64 without padding, for a link; empty if there is no
+            message, or if it is too large for a URL.
+        exchange: the exchange of a 0-9-1 message, if it is known.
+        routing_key: the routing key of a 0-9-1 message, if it is known.
     """
 
     html: str
@@ -67,13 +68,13 @@ class Shown:
 
 
 class Session:
-    """Bytes that were given, and the messages in them.
+    """The messages in the user's input, and their rendering.
 
     Args:
-        data: text in any notation, a container of messages, or a capture; gzip or not.
-        name: of the file, or what else to call it.
-        exchange: that messages of 0-9-1 were published to, where nothing else says it.
-        routing_key: likewise.
+        data: text in any notation, a file of messages, or a capture; may be compressed with gzip.
+        name: the name of the file, or another name for the input.
+        exchange: the exchange of 0-9-1 messages, unless the input contains it.
+        routing_key: the routing key of 0-9-1 messages, unless the input contains it.
     """
 
     def __init__(
@@ -86,45 +87,46 @@ class Session:
     def show(
         self, number: int = 1, *, profile: str = "oasis", translation: str = TRANSLATION
     ) -> Shown:
-        """Return one message as a page shows it.
+        """Render one message for the page.
 
         Args:
-            number: of the message, from 1.
-            profile: the name of the set of rules that it is held to.
-            translation: the name of the profile by which it is translated to the other protocol.
+            number: the number of the message, from 1; a number out of range is clamped.
+            profile: the name of the set of rules to check.
+            translation: the name of the profile that translates to the other protocol.
 
         Raises:
-            KeyError: there is no profile of that name.
+            KeyError: a profile does not exist.
             ImportError: Jinja2 is not installed.
         """
         if not self.items:
-            return Shown(pages.render("inspection.html", **_nothing()))
+            return Shown(pages.render("inspection.html", **_empty_values()))
         number = min(max(number, 1), len(self.items))
         item = self.items[number - 1]
-        found = {
-            **_nothing(),
-            "found": [] if len(self.items) == 1 else list(map(_entry, self.items)),
+        values = {
+            **_empty_values(),
+            "found": [] if len(self.items) == 1 else list(map(_list_entry, self.items)),
             "chosen": number,
             "left_out": self.more,
         }
         if item.fault:
-            found["fault"] = item.fault
-            return Shown(pages.render("inspection.html", **found))
+            values["fault"] = item.fault
+            return Shown(pages.render("inspection.html", **values))
         basic = is_basic(item)
-        found |= _of_basic(self, item) if basic else _of_message(item, profile)
-        # Values by themselves, such as an outcome, have nothing to be translated to.
-        if basic or found["kind"] == "message":
-            found["translation"] = _translation(self, item, translation)
+        values |= _basic_values(self, item) if basic else _message_values(item, profile)
+        # Single values, such as an outcome, have no equivalent in the other protocol.
+        if basic or values["kind"] == "message":
+            values["translation"] = _translation(self, item, translation)
         octets = item.data if len(item.data) <= _MAX_LINKED else b""
         return Shown(
-            pages.render("inspection.html", **found),
+            pages.render("inspection.html", **values),
             base64.urlsafe_b64encode(octets).decode().rstrip("="),
             (item.record and item.record.exchange) or self.exchange,
             (item.record and item.record.routing_key) or self.routing_key,
         )
 
 
-def _nothing() -> dict[str, Any]:
+def _empty_values() -> dict[str, Any]:
+    """Return the template values of a page without a message."""
     return {
         "found": [],
         "chosen": 1,
@@ -144,7 +146,7 @@ def _nothing() -> dict[str, Any]:
 
 
 def _read(data: bytes, name: str) -> tuple[list[Item], bool]:
-    """Return the messages in bytes, and whether there are more of them."""
+    """Return the first `MAX_MESSAGES` messages in `data`, and whether there are more."""
     if not data.strip():
         return [], False
     items: list[Item] = []
@@ -155,11 +157,11 @@ def _read(data: bytes, name: str) -> tuple[list[Item], bool]:
             items.append(item)
     except (ValueError, DamagedGzipError, ImportError, OSError) as error:
         items.append(Item(name, fault=str(error)))
-    return items or [Item(name, fault="there are no messages in it")], False
+    return items or [Item(name, fault="the input contains no messages")], False
 
 
-def _entry(item: Item) -> dict[str, str]:
-    """Return the line of a message in the list of all."""
+def _list_entry(item: Item) -> dict[str, str]:
+    """Return the entry of a message in the list of messages."""
     record = item.record
     about = [
         *([record.connection] if record and record.connection else []),
@@ -174,8 +176,8 @@ def _entry(item: Item) -> dict[str, str]:
     }
 
 
-def _of_message(item: Item, profile: str) -> dict[str, Any]:
-    """Show a message of 1.0, or values."""
+def _message_values(item: Item, profile: str) -> dict[str, Any]:
+    """Return the template values for a 1.0 message, or for other AMQP values."""
     judged = {
         name: Judged(item, name, max_fields=_MAX_FIELDS)
         for name in dict.fromkeys((profile, *PROFILES))
@@ -187,8 +189,8 @@ def _of_message(item: Item, profile: str) -> dict[str, Any]:
         "verdict": chosen.what,
         "messages": annotated([chosen.tree()], [item.source], max_octets=_MAX_OCTETS),
         "profiles": [
-            {"name": name, "about": PROFILES[name].description, **_count(one.violations)}
-            for name, one in judged.items()
+            {"name": name, "about": PROFILES[name].description, **_count(result.violations)}
+            for name, result in judged.items()
         ]
         if chosen.is_message
         else [],
@@ -202,8 +204,8 @@ def _count(violations: list[Violation]) -> dict[str, Any]:
     return {"errors": errors, "warnings": len(violations) - errors}
 
 
-def _of_basic(session: Session, item: Item) -> dict[str, Any]:
-    """Show a message of 0-9-1: its properties, or why it has none."""
+def _basic_values(session: Session, item: Item) -> dict[str, Any]:
+    """Return the template values for a 0-9-1 message: its properties, or the decode error."""
     try:
         message = read_basic(item, session.exchange, session.routing_key)
     except AmqpError as error:
@@ -216,13 +218,13 @@ def _parts(message: BasicMessage | Message) -> list[tuple[str, str]]:
 
 
 def _shown(value: Any) -> str:
-    return shown(value, _MAX_SHOWN)
+    return shown(value, _MAX_VALUE_LENGTH)
 
 
 def _translation(session: Session, item: Item, name: str) -> dict[str, Any]:
-    """Show the translation of a message by a profile, and its losses."""
+    """Return the template values for the translation of a message: the result and its losses."""
     basic = is_basic(item)
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "name": name,
         "about": TRANSLATIONS[name].description,
         "target": "1.0" if basic else "0-9-1",
@@ -231,41 +233,41 @@ def _translation(session: Session, item: Item, name: str) -> dict[str, Any]:
         "messages": [],
     }
     try:
-        made = translate(
+        translated = translate(
             read_basic(item, session.exchange, session.routing_key)
             if basic
             else read_message(item),
             name,
         )
-        octets = octets_of(made.message)
+        octets = octets_of(translated.message)
     except AmqpError as error:
-        return {**found, "refused": str(error)}
+        return {**values, "refused": str(error)}
     if basic:
         tree = parse_tree(octets, limit=_MAX_FIELDS)
-        found["messages"] = annotated([tree], max_octets=_MAX_OCTETS)
-        found["messages"][0]["number"] = 1
+        values["messages"] = annotated([tree], max_octets=_MAX_OCTETS)
+        values["messages"][0]["number"] = 1
     else:
-        found["rows"] = _parts(made.message)
+        values["rows"] = _parts(translated.message)
     hexes = octets.hex() if len(octets) <= _MAX_LINKED else ""
-    return {**found, "losses": made.losses, "hex": hexes, "size": len(octets)}
+    return {**values, "losses": translated.losses, "hex": hexes, "size": len(octets)}
 
 
 # The page.
 
 
 def page() -> str:
-    """Return the page, with the first example already shown, so that there is something to read.
+    """Return the HTML page, with the first example already rendered.
 
     Raises:
         ImportError: Jinja2 is not installed.
     """
-    given = [(name, octets.hex(" ")) for name, octets in examples()]
+    example_options = [(name, octets.hex(" ")) for name, octets in examples()]
     shown = Session(examples()[0][1]).show().html
     return pages.render(
         "inspector.html",
         title="AMQP message inspector",
         script=True,
-        examples=given,
+        examples=example_options,
         profiles=list(PROFILES),
         translations=list(TRANSLATIONS),
         translation=TRANSLATION,
@@ -274,14 +276,14 @@ def page() -> str:
 
 
 def worker() -> str:
-    """Return the script of the page's worker, which stands beside it as ``worker.mjs``."""
+    """Return the script of the page's worker, which the page loads as ``worker.mjs``."""
     data = resources.files("amqp10msg.app.pages") / "data" / "inspector_worker.mjs"
     return data.read_text(encoding="utf-8")
 
 
 def examples() -> list[tuple[str, bytes]]:
-    """Return the page's examples: a name, and bytes that the page reads."""
-    moment = datetime.datetime(2026, 3, 1, 9, 30, tzinfo=datetime.UTC)
+    """Return the examples of the page: (name, encoded message)."""
+    created = datetime.datetime(2026, 3, 1, 9, 30, tzinfo=datetime.UTC)
     order = Message(
         b'{"id": 4711, "total": "19.90"}',
         header=Header(durable=True, ttl=UInt(60_000)),
@@ -291,7 +293,7 @@ def examples() -> list[tuple[str, bytes]]:
             to="orders",
             subject="order.created",
             content_type=Symbol("application/json"),
-            creation_time=Timestamp.from_datetime(moment),
+            creation_time=Timestamp.from_datetime(created),
         ),
         application_properties={"priority": "high", "attempt": 1, "ratio": 0.5},
     ).encode()
@@ -305,14 +307,14 @@ def examples() -> list[tuple[str, bytes]]:
             delivery_mode=2,
             priority=5,
             message_id="m-1",
-            timestamp=int(moment.timestamp()),
+            timestamp=int(created.timestamp()),
             headers={"x-attempt": 1, "origin": "shop"},
         ),
         len(body),
     )
     return [
         ("an order", order),
-        ("the same, cut off", broken),
-        ("a section twice", twice),
+        ("a truncated order", broken),
+        ("a duplicate section", twice),
         ("a message of AMQP 0-9-1", header + body),
     ]

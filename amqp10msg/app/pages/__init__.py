@@ -1,7 +1,7 @@
-"""HTML pages: the one frame, stylesheet and set of charts of everything shown in a browser.
+"""HTML pages: the templates, styles and charts that all pages share. Requires ``amqp10msg[pages]``.
 
-A page is one file that refers to no other, and its policy forbids it to load one. What stands in a
-message can become part of its text alone: every value is escaped. Needs ``amqp10msg[pages]``.
+A page is a self-contained file, and its content security policy forbids loading others. All values
+are escaped, so the content of a message cannot add markup or scripts.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from amqp10msg.wire.text import plural, printable
 
 __all__ = ["markup", "render"]
 
-# After these, unless a space or the end of the text follows. "&" would part an escaped character.
+# Characters after which a line may break, unless a space or the end of the text follows. Breaking
+# after "&" would split an escaped character.
 _BREAKS = re.compile(r"[/@:\]](?=[^\s/])")
 
-#: Pages that tell what was done; they end with a line about when and by what.
+#: Templates of reports: they end with the line of `amqp10msg.app.made.line`.
 _REPORTS = {"validation.html", "job.html", "bridge.html", "migration.html", "scoreboard.html"}
-# Embedded in the pages themselves.
+# Style sheets and scripts that are embedded in the pages.
 _INLINE = tuple(
     f"{name}.{kind}" for name in ("page", "scoreboard", "inspector") for kind in ("css", "js")
 )
 
 
 def render(template: str, **values: Any) -> str:
-    """Return the page that a template makes of these values.
+    """Return the HTML page of a template.
 
     Args:
         template: the name of a file in ``amqp10msg/app/pages/data``.
-        values: what the template shows. Text is escaped, except `markupsafe.Markup`.
+        values: the values of the template. Text is escaped, except `markupsafe.Markup`.
 
     Raises:
         ImportError: Jinja2 is not installed.
@@ -44,7 +45,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def markup(text: str) -> Any:
-    """Return `text` as HTML that a page inserts as it is; the caller has escaped what is foreign.
+    """Return `text` as HTML that pages do not escape; the caller must have escaped untrusted text.
 
     Raises:
         ImportError: MarkupSafe is not installed; the message names the extra.
@@ -69,8 +70,8 @@ def _environment() -> Any:
     )
     for name in _INLINE:
         text = _asset(name)
-        import base64  # noqa: PLC0415  (texts for a terminal need no more than `printable`)
-        import hashlib  # noqa: PLC0415  (see above)
+        import base64  # noqa: PLC0415  (only pages need it)
+        import hashlib  # noqa: PLC0415  (only pages need it)
 
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
         environment.globals[name.replace(".", "_")] = {
@@ -85,19 +86,19 @@ def _environment() -> Any:
 
 @cache
 def _asset(name: str) -> str:
-    from importlib import resources  # noqa: PLC0415  (see above)
+    from importlib import resources  # noqa: PLC0415  (only pages need it)
 
     return (resources.files("amqp10msg.app.pages") / "data" / name).read_text(encoding="utf-8")
 
 
 def _final(value: Any) -> Any:
-    """Return a value as a page shows it: a text with what cannot be shown escaped."""
+    """Return `value`, with unprintable characters escaped if it is plain text."""
     is_text = isinstance(value, str) and not hasattr(value, "__html__")
     return printable(value) if is_text else value
 
 
 def _breaking(text: Any) -> Any:
-    """Let a line break in a path, after a slash, a colon or an at sign."""
+    """Return `text` as HTML with line breaks allowed after slashes, colons and at signs."""
     if hasattr(text, "__html__"):
         return text  # a chart
     shown = str(_markupsafe().escape(_final(text)))

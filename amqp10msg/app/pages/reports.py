@@ -1,4 +1,4 @@
-"""The model of a report: counts, the rules that messages break, tables, and charts as SVG."""
+"""The parts of reports: tables, violated rules, and charts as SVG."""
 
 from __future__ import annotations
 
@@ -14,19 +14,25 @@ from amqp10msg.validation.rules import RuleCount
 
 __all__ = ["LEAST", "Part", "rule_rows", "table"]
 
-#: Percent that a part of a bar has at least, so that one message in a million is seen.
+#: The minimum width of a part of a bar, in percent, so that one message in a million is visible.
 LEAST = 2.0
-# Rows of a table that a page shows at most.
+# The default maximum number of rows of a table.
 _MAX_ROWS = 500
 
 
 @attrs.frozen
 class Part:
-    """A part of a report: a heading, then what there is of a note, charts, and a table.
+    """A section of a report: a heading, and optionally a note, a chart and a table.
 
-    The charts are the same one for a wide page and for a narrow one; the legend has names and the
-    numbers of their colours; kinds are the classes of the columns, ``n`` for numbers; a cell is a
-    text, or one of the other forms that ``parts.html`` takes; `more` rows are left out.
+    Attributes:
+        title: the heading.
+        note: a paragraph below it.
+        charts: the same chart twice: for a wide page, and for a narrow one.
+        legend: names and the numbers of their colours.
+        head: the column headings of the table.
+        kinds: the CSS classes of the columns; ``n`` is for numbers.
+        rows: the rows. A cell is a text, or another form that ``parts.html`` supports.
+        more: the number of omitted rows.
     """
 
     title: str
@@ -49,9 +55,16 @@ def table(
     most: int | None = _MAX_ROWS,
     legend: Sequence[tuple[str, int]] = (),
 ) -> Part:
-    """Return a part with a table of columns, by their names with their classes.
+    """Return a part with a table.
 
-    With `drop_empty`, the columns in which no row has anything are left out.
+    Args:
+        title: the heading.
+        columns: the column headings, with the CSS class of each.
+        rows: the rows.
+        note: a paragraph below the heading.
+        drop_empty: omit the columns that are empty in all rows.
+        most: the maximum number of rows to show; None for all.
+        legend: names and the numbers of their colours.
     """
     listed = list(rows)
     filled = [True] * len(columns)
@@ -74,10 +87,13 @@ def rule_rows(
     cells: Callable[[RuleCount], list[tuple[str, str, str]]],
     examples: Mapping[str, Sequence[tuple[int, str]]],
 ) -> list[dict[str, Any]]:
-    """Return the rules that messages break as ``parts.html`` shows them.
+    """Return the violated rules in the form that ``parts.html`` expects.
 
-    The bar of each is a share of the `whole`; `cells` are the names, classes and texts of the
-    columns after the count of messages, `examples` the numbers and sources of messages.
+    Args:
+        rows: the ids of the rules, with their counts.
+        whole: the number of messages: the bar of a rule shows its share of them.
+        cells: returns (name, CSS class, text) of further columns for a rule.
+        examples: numbers and sources of example messages, by rule.
     """
     return [
         {
@@ -98,19 +114,20 @@ def rule_rows(
 # Charts.
 
 
-#: How many colours the page has, ``c0`` and so on; the last is for the rest.
+#: The number of colours: the CSS classes ``c0``, ``c1`` and so on. The last is for "other".
 COLORS = 7
-#: Widths of a drawing, for a page that is wide and for one that is narrow.
+#: Widths of a chart on a wide and on a narrow page, in units of its viewBox.
 WIDE, SLIM = 960, 340
+# The top margin and the height of the bars, the minimum height of a bar, and the approximate width
+# of a character, in the same units.
 _TOP, _HEIGHT = 10, 150
-_SMALLEST = 1.5
-# About as wide as a character of a text is.
-_CHARACTER = 6.4
+_MIN_BAR_HEIGHT = 1.5
+_CHARACTER_WIDTH = 6.4
 
 
 @attrs.frozen
 class Bar:
-    """One upright bar: its height, its text for the pointer, and what stands below on the left."""
+    """A vertical bar: its value, its tooltip, and the label below its left edge."""
 
     count: int
     text: str
@@ -119,7 +136,7 @@ class Bar:
 
 @attrs.frozen
 class _Rect:
-    """A filled rectangle; `title` shows where the pointer is on it."""
+    """A filled rectangle; `title` is its tooltip, `kind` its CSS class."""
 
     x: float
     y: float
@@ -131,7 +148,7 @@ class _Rect:
 
 @attrs.frozen
 class _Text:
-    """A text that begins, or with the anchor ``end`` ends, at a point."""
+    """A text that starts at a point, or ends there with the anchor ``end``."""
 
     x: float
     y: float
@@ -140,37 +157,39 @@ class _Text:
 
 
 def columns(bars: Sequence[Bar], label: str, width: int = WIDE) -> Any:
-    """Draw upright bars over an axis, with lines at round numbers.
+    """Return a vertical bar chart as SVG, with grid lines at round numbers.
 
-    Readers that do not see it get the label; what does not fit below a bar is left out.
+    `label` describes the chart to screen readers. Tick labels that do not fit are omitted.
     """
     highest = max((bar.count for bar in bars), default=0) or 1
-    left = 12 + _CHARACTER * len(f"{highest:,}")
-    step = (width - left) / max(len(bars), 1)
+    margin = 12 + _CHARACTER_WIDTH * len(f"{highest:,}")
+    step = (width - margin) / max(len(bars), 1)
     bottom = _TOP + _HEIGHT
     lines, texts, rects = [], [], []
     for number in _round_numbers(highest):
         y = bottom - _HEIGHT * number / highest
-        lines.append((left, width, y))
-        texts.append(_Text(left - 8, y + 4, f"{number:,}", "end"))
-    free = left
+        lines.append((margin, width, y))
+        texts.append(_Text(margin - 8, y + 4, f"{number:,}", "end"))
+    next_free = margin
     for index, bar in enumerate(bars):
-        x = left + (index + 0.06) * step
-        high = max(_SMALLEST, _HEIGHT * bar.count / highest) if bar.count else 0
+        x = margin + (index + 0.06) * step
+        height = max(_MIN_BAR_HEIGHT, _HEIGHT * bar.count / highest) if bar.count else 0
         title = f"{bar.text}: {bar.count:,}"
-        rects.append(_Rect(x, bottom - high, step * 0.88, high, title))
-        end = x + _CHARACTER * len(bar.tick)
-        if bar.tick and x >= free and end <= width + 8:
+        rects.append(_Rect(x, bottom - height, step * 0.88, height, title))
+        end = x + _CHARACTER_WIDTH * len(bar.tick)
+        if bar.tick and x >= next_free and end <= width + 8:
             texts.append(_Text(x, bottom + 17, bar.tick))
-            free = end + 6
+            next_free = end + 6
     box = f"-8 -4 {width + 24} {bottom + 36}"
     return markup(render("chart.svg", box=box, label=label, rects=rects, texts=texts, lines=lines))
 
 
 def proportions(parts: Sequence[tuple[str, int]], least: float = 0) -> Any:
-    """Draw one thin bar, as wide as what it is in, divided by the counts of kinds, in order.
+    """Return a thin horizontal bar as SVG, divided in proportion to the counts.
 
-    Each has `least` percent, so that one in a million is seen.
+    Args:
+        parts: CSS class and count of each part, in order. The bar fills the width of its container.
+        least: the minimum width of a part with a nonzero count, in percent.
     """
     whole = sum(count for _, count in parts) or 1
     shares = [max(least, 100 * count / whole) if count else 0 for _, count in parts]
@@ -184,7 +203,7 @@ def proportions(parts: Sequence[tuple[str, int]], least: float = 0) -> Any:
 
 
 def _round_numbers(highest: int) -> list[int]:
-    """Return up to six numbers from 0 up, by steps of 1, 2 or 5 and zeros."""
+    """Return up to six numbers from 0 to `highest`, in steps of 1, 2 or 5 times a power of ten."""
     step = 1
     while highest > 5 * step:
         step = step * 5 // 2 if str(step).startswith("2") else step * 2

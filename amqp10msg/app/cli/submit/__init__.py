@@ -1,7 +1,7 @@
-"""The jobs of ``amqp10msg pipeline`` as a file for spark-submit, in a folder of its own.
+"""A script that runs ``amqp10msg pipeline`` under spark-submit.
 
-Python looks for modules beside a file that it is given first, and some of the modules of the
-command line have names of the standard library's.
+It has its own folder because Python puts a script's folder first on the module path, and some
+modules of the command line have the names of standard modules.
 """
 
 from __future__ import annotations
@@ -10,5 +10,5 @@ from pathlib import Path
 
 __all__ = ["JOB_FILE"]
 
-#: What to give to spark-submit.
+#: The path to pass to spark-submit.
 JOB_FILE = Path(__file__).with_name("amqp10msg_pipeline.py")

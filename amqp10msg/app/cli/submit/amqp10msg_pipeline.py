@@ -1,4 +1,4 @@
-"""``spark-submit amqp10msg_pipeline.py decode IN OUT``: what ``amqp10msg pipeline`` does."""
+"""``spark-submit amqp10msg_pipeline.py decode IN OUT`` runs ``amqp10msg pipeline``."""
 
 import sys
 

@@ -5,9 +5,8 @@
     "text", "example", "profile", "translation", "shown", "state",
   ].map(get);
   const [bar, words, stop, again] = ["progress", "span", "#stop", "#again"].map((one) => state.querySelector(one));
-  // While a key is pressed again within this time, in ms, the message is not read yet; what takes
-  // longer than the second can be stopped. Loading may be tried again where none of it arrives for
-  // the third.
+  // In ms: the pause in typing after which the input is read; the time after which a running
+  // request can be stopped; the time without loading progress after which a retry is offered.
   const [PAUSE, PATIENCE, STALLED] = [200, 3000, 30000];
   const encoder = new TextEncoder();
 
@@ -17,7 +16,7 @@
   let done = 0;
   let pending = null;
   let timers = [];
-  // What is shown: bytes and their name, the number of the message in them, what an address says.
+  // The input (bytes, name, exchange and routing key), and the number of the shown message in it.
   let given = { data: new Uint8Array(), name: "", exchange: "", routingKey: "" };
   let number = 1;
   let opened = -1;
@@ -31,7 +30,7 @@
     again.hidden = !failed;
   };
 
-  // While it loads: what is said, and when to offer another try.
+  // While the page loads: the progress text, and the timer that offers a retry.
   let stalled = 0;
   const load = (what) => {
     clearTimeout(stalled);
@@ -55,7 +54,7 @@
     worker = new Worker(blob, { type: "module" });
     worker.onmessage = ({ data }) => hear(data);
     worker.onerror = () => {
-      fail("Python does not start: this browser refuses the worker, or a file of the page did not arrive.");
+      fail("Python does not start: this browser blocks the worker, or a file of the page could not be loaded.");
     };
   };
 
@@ -90,7 +89,7 @@
   const send = () => {
     if (!ready) return;
     const request = { id: asked, number, profile: profile.value, translation: translation.value };
-    // The bytes go over once; another profile asks for the same ones again.
+    // Send the bytes to the worker only once; a change of profile reuses them.
     if (opened !== version) Object.assign(request, given);
     opened = version;
     pending = null;
@@ -111,7 +110,7 @@
     version += 1;
     number = 1;
     link = null;
-    // Until Python is there, nothing is shown rather than what belongs to other bytes.
+    // Until Python has started, show no result instead of one for other bytes.
     if (!ready) {
       shown.replaceChildren();
       document.dispatchEvent(new Event("messages"));
@@ -119,7 +118,7 @@
     ask();
   };
 
-  // The address holds the message, so that a link leads to what is seen.
+  // The URL contains the message, so that a link shows the same page.
   const PLACE = /(?:^#|&)(?:message-\d+-)?byte-\d+$/;
   const address = () => {
     const fields = new URLSearchParams();
@@ -134,7 +133,7 @@
     }
     const place = PLACE.exec(location.hash);
     const hash = link && link.link ? `#${fields}` : "";
-    // A link may hold the message in another form than the page writes, such as hex.
+    // A link may contain the message in another format than the page writes, such as hex.
     const before = new URLSearchParams(location.hash.slice(1)).get("message");
     const same = place && (before === fields.get("message") || before === text.value);
     history.replaceState(null, "", `${hash}${same ? place[0] : ""}` || location.pathname + location.search);
@@ -166,7 +165,7 @@
     try {
       take(new Uint8Array(await file.arrayBuffer()), file.name);
     } catch {
-      say(`${file.name} cannot be read: it is a folder, or larger than this browser takes.`);
+      say(`${file.name} cannot be read: it is a folder, or too large for this browser.`);
     }
   };
 
@@ -218,9 +217,9 @@
   get("link").addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(location.href);
-      say("The link is copied.");
+      say("Link copied.");
     } catch {
-      say("This browser does not let the page copy: the link is the page's address.");
+      say("This browser blocks copying: copy the address of the page instead.");
     }
   });
   document.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
@@ -261,7 +260,7 @@
   });
 
   if (location.protocol === "file:") {
-    say("A browser starts no worker from a file. Serve this folder: python -m http.server 8000, then open http://127.0.0.1:8000/");
+    say("Browsers do not start workers from local files. Serve this folder: python -m http.server 8000, then open http://127.0.0.1:8000/");
     return;
   }
   if (!follow()) {

@@ -1,4 +1,4 @@
-// The inspector in a thread of its own: Python, the library, and the bytes that are looked at.
+// The worker of the inspector: runs Python, the library, and a session for the input.
 import { loadPyodide } from "./pyodide.mjs";
 
 let show = null;

@@ -5,10 +5,10 @@
   const messages = [];
   let pinned = null;
 
-  // The place in a message is the last part of the address, behind what else the page says there.
+  // The position in a message is the last part of the URL fragment, after other parameters.
   const PLACE = /(?:^#|&)((?:message-(\d+)-)?byte-(\d+))$/;
 
-  // In the frame of a notebook the page has no address of its own.
+  // In the frame of a notebook, the page has no URL.
   const goTo = (place) => {
     if (location.protocol === "about:") return;
     const before = location.hash.replace(PLACE, "");
@@ -215,7 +215,7 @@
     });
   };
 
-  // A page whose messages change says so by an event.
+  // A page whose messages change sends an event.
   const start = () => {
     messages.length = 0;
     pinned = null;
