@@ -1,10 +1,10 @@
-"""Messages and values written down, and read back.
+"""Write messages and values as JSON or CBOR, read them back, and explain their bytes.
 
-- Typed JSON (`to_typed`, `from_typed`): every value beside the name of its type, lossless.
-- Plain JSON (`to_plain`, `from_plain`): for people to read and to write by hand.
-- CBOR (`to_cbor`, `from_cbor`): lossless, compact, deterministic; needs ``amqp10msg[cbor]``.
-- The diagnostic tree (`parse_tree`): what every byte means, also where a message is broken; as
-  text for a terminal (`render_text`), as an HTML page (`render_html`) and as a picture
+- Typed JSON (`to_typed`, `from_typed`): lossless; every value is paired with the name of its type.
+- Plain JSON (`to_plain`, `from_plain`): easy to read and to write by hand.
+- CBOR (`to_cbor`, `from_cbor`): lossless, compact, deterministic. Requires ``amqp10msg[cbor]``.
+- The diagnostic tree (`parse_tree`): the meaning of every byte, even in a broken message. It is
+  rendered as text (`render_text`), as an HTML page (`render_html`) or as an SVG picture
   (`render_svg`).
 """
 
@@ -39,7 +39,7 @@ __all__ = [
     "value_from_plain",
 ]
 
-if not TYPE_CHECKING:  # so that type checkers find names that are not there
+if not TYPE_CHECKING:  # hidden from type checkers, so that they report unknown names
     __getattr__ = later(
         __name__,
         {

@@ -1,4 +1,4 @@
-"""What the notations have in common: their error, and the sections of messages that break rules."""
+"""Shared by the notations: `NotationError`, its texts, and splitting a message into sections."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from amqp10msg.wire.reprs import shortened
 
 
 class NotationError(AmqpError, ValueError):
-    """Something written in a notation is not what the notation requires there.
+    """A document does not follow the rules of its notation.
 
     Attributes:
-        reason: what is there, and what would be right.
-        path: where in the notation, ``$`` being the whole: ``$[2][1][0]``, ``$.header.ttl``.
+        reason: the error, with the expected and the actual content.
+        path: the position in the document, such as ``$[2][1][0]`` or ``$.header.ttl``; ``$`` is the
+            whole document.
     """
 
-    __module__ = "amqp10msg.notation"  # where users import it from: tracebacks show it
+    __module__ = "amqp10msg.notation"  # the public location, for tracebacks
 
     def __init__(self, reason: str, path: str = "$") -> None:
         super().__init__(reason, path)
@@ -34,26 +35,26 @@ class NotationError(AmqpError, ValueError):
         return f"{shortened_path(self.path)}: {self.reason}"
 
     def within(self, step: str) -> NotationError:
-        """Put a step before the path, which is made on the way out of what was read."""
+        """Prefix the path with a step; readers call this while the error propagates outwards."""
         self.path = f"${step}{self.path[1:]}"
         self.args = (self.reason, self.path)
         return self
 
 
-#: Of values that would exceed the recursion limit of the interpreter.
+#: The reason of errors for nesting that exceeds the interpreter's recursion limit.
 TOO_DEEP = "values are nested too deeply for the interpreter's stack"
-#: How deep values may be nested in what is read, and what is said of deeper ones.
+#: The maximum nesting depth of values in a document, and the reason of errors beyond it.
 MAX_DEPTH = 256
 DEEPER = f"values are nested more than {MAX_DEPTH} deep"
 
 
 def wrong(wanted: str, found: object, step: str = "") -> NotationError:
-    """Make the error of something else than what is wanted."""
+    """Return the error "expected `wanted`, not `found`", at the path `step`."""
     return NotationError(f"expected {wanted}, not {shown(found)}", f"${step}")
 
 
 def shown(value: object) -> str:
-    """Show what was found, briefly and in the words of JSON, however large or deep it is."""
+    """Describe a value for an error text: briefly, in terms of JSON, with bounded cost."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -67,7 +68,7 @@ def shown(value: object) -> str:
     if isinstance(value, str):
         return repr(shortened(value, 40))
     if isinstance(value, int):
-        # An int of millions of digits cannot even be printed.
+        # Python refuses to convert an int of millions of digits to text.
         return str(value) if value.bit_length() <= 256 else f"an int of {value.bit_length()} bits"
     if isinstance(value, float):
         return repr(value)
@@ -75,7 +76,7 @@ def shown(value: object) -> str:
 
 
 def misfit(element: bytes, code: int, *, named: bool = False) -> str:
-    """Say that an element, by its own encoding, does not fit the constructor of its array."""
+    """Return the reason for an encoded element that does not fit the constructor of its array."""
     return (
         f"{shown_value(element, named=named)} does not fit an array of constructor 0x{code:02X}: "
         "build the array from the type's name"
@@ -83,9 +84,10 @@ def misfit(element: bytes, code: int, *, named: bool = False) -> str:
 
 
 def shown_value(octets: bytes, *, named: bool = False) -> str:
-    """Show an encoded value briefly, each map as its pairs.
+    """Describe an encoded value for an error text, cut at 80 characters.
 
-    With `named`, arrays have the name of their type instead of the constructor that this takes.
+    Maps are shown as pairs. With `named`, an array with the default constructor of its type is
+    shown with the name of the type instead.
     """
     return f"{_with_pairs(kernel.decode_value(octets, limits=UNLIMITED), named)!r:.80}"
 
@@ -101,28 +103,28 @@ def _with_pairs(value: Any, named: bool) -> Any:
     if isinstance(value, Described):
         return Described(within(value.descriptor), within(value.value))
     if isinstance(value, Array) and value.code is not None:
-        shown_as = value.type if named and default_code(value) == value.code else value.code
+        constructor = value.type if named and default_code(value) == value.code else value.code
         inner = map(within, value.values)
-        return Array(shown_as, inner, descriptors=map(within, value.descriptors))
+        return Array(constructor, inner, descriptors=map(within, value.descriptors))
     return value
 
 
 def default_code(value: Array) -> int:
-    """Return the constructor that an array would be encoded with if it had none of its own."""
+    """Return the constructor that the encoder would choose for an array without one."""
     octets = kernel.encode_value(Array(value.type, value.values))
     code: int = octets[HEAD_SIZES[octets[0]]]
     return code
 
 
 class Section(NamedTuple):
-    """Where a section of a message stands, however it breaks rules.
+    """The position of a section in an encoded message, which may violate rules.
 
     Attributes:
-        kind: None for what is not a section of Part 3.
-        start: where it begins.
-        value: where its value begins; where the whole does, if it is not a section of Part 3.
-        end: where it ends.
-        is_raw: its bytes are not exactly a value.
+        kind: the kind of section; None for a value that is not a section of Part 3.
+        start: the offset of the section.
+        value: the offset of its value, after the descriptor; `start` if `kind` is None.
+        end: the offset after the section.
+        is_raw: whether the bytes from `value` to `end` are not exactly one encoded value.
     """
 
     kind: SectionKind | None
@@ -133,22 +135,22 @@ class Section(NamedTuple):
 
 
 def sections_of(octets: bytes) -> Iterator[Section]:
-    """Find the sections of a message that was read, in the order of the wire."""
+    """Yield the sections of an encoded message that was decoded before, in wire order."""
     reader = kernel.Reader(octets, 0, UNLIMITED)
     for code, start, content, end in parts_of(octets):
-        at = start if code < 0 else content
+        value_start = start if code < 0 else content
         is_raw = False
-        reader.pos = at
+        reader.pos = value_start
         try:
             reader.value()
         except kernel.READ_FAULTS:
             is_raw = True
             reader.end, reader.depth = len(octets), UNLIMITED.depth
-        yield Section(None if code < 0 else KIND_OF[code], start, at, end, is_raw)
+        yield Section(None if code < 0 else KIND_OF[code], start, value_start, end, is_raw)
 
 
 def message_of(octets: bytes, *, message_format: int = 0) -> Message:
-    """Decode a message strictly where that is possible, else leniently.
+    """Decode a message strictly if possible, else leniently.
 
     Raises:
         DecodeError: the bytes are not a sequence of encoded values.

@@ -1,4 +1,4 @@
-"""The lines of a diagnostic tree, which its renderings as text and as HTML have in common."""
+"""The lines of a diagnostic tree, shared by the text and HTML renderers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from amqp10msg.wire.text import plural, printable
 
 @attrs.frozen
 class Problem:
-    """Something that is wrong in a line.
+    """A violation or error in a line.
 
     Attributes:
         severity: ``error`` or ``warning``.
-        text: what is wrong; one line.
-        clause: the clause of the specification; may be empty.
+        text: the description, as one printable line.
+        clause: the violated clause of the specification; may be empty.
     """
 
     severity: str
@@ -42,21 +42,21 @@ class Problem:
 
 @attrs.frozen
 class Row:
-    """One line: a value that is simple, or the head of one that is not.
+    """One line: a primitive value, or the header of a compound value.
 
-    A described value with a simple descriptor shares its line with what it describes.
+    The line of a described value with a simple descriptor includes the header of its value.
 
     Attributes:
-        level: its depth, 0 for a section.
-        offset: where its bytes begin.
-        stop: where the bytes end that are shown in this line.
-        end: where the whole value ends.
-        name: the field's name; safe to print.
-        type: its AMQP type and encoding; safe to print.
+        level: the nesting depth, 0 for a section.
+        offset: the offset of the value, in bytes.
+        stop: the end offset of the bytes shown in this line.
+        end: the end offset of the whole value.
+        name: the name of the field; safe to print.
+        type: the AMQP type and encoding; safe to print.
         value: the value as text; safe to print.
-        group: what kind of thing it is, for its colour: ``text``, ``number``, ``constant``,
+        group: the category that determines the colour: ``text``, ``number``, ``constant``,
             ``binary``, ``time``, ``shape`` or ``error``.
-        problems: what is wrong in it.
+        problems: the violations and errors in the line.
         node: the outermost node of the line.
     """
 
@@ -72,6 +72,7 @@ class Row:
     node: Node
 
 
+# AMQP type -> `Row.group`.
 _GROUPS = {
     **dict.fromkeys(("string", "symbol", "char", "uuid"), "text"),
     **dict.fromkeys(("ubyte", "ushort", "uint", "ulong", "byte", "short", "int"), "number"),
@@ -88,12 +89,12 @@ _INPUTS = "a Message, the bytes of one or a Tree"
 
 
 def problem_of(violation: Violation) -> Problem:
-    """Return a violation as a problem of a line or of all."""
+    """Return a violation as a `Problem`."""
     return Problem(violation.severity, _line(violation.text), violation.clause)
 
 
 def tree_of(data: Tree | Message | bytes | bytearray | memoryview, limit: int) -> Tree:
-    """Return a tree as it is; parse bytes or a message, with the violations in it."""
+    """Return `data` if it is a tree; else parse and validate it."""
     if isinstance(data, Tree):
         return data
     octets = data.encode() if isinstance(data, Message) else as_bytes(data, "rendering", _INPUTS)
@@ -105,14 +106,14 @@ def rows_of(tree: Tree, *, length: int = 200) -> Iterator[Row]:
 
     Args:
         tree: the tree.
-        length: characters of text or bytes of binary that a value may show.
+        length: the maximum characters of text or bytes of binary shown per value.
     """
     stack = [(0, node) for node in reversed(tree.nodes)]
     while stack:
         level, node = stack.pop()
         merged = [node]
         inner = node
-        # The bytes 00 53 70 C0 … are one thing to a reader: a header.
+        # Show 00 53 70 C0 … as one line: a header section.
         while inner.type == "described" and len(inner.children) == 2:
             descriptor, value = inner.children
             if descriptor.type not in ("ulong", "symbol") or descriptor.error:
@@ -126,18 +127,18 @@ def rows_of(tree: Tree, *, length: int = 200) -> Iterator[Row]:
 def _row(level: int, node: Node, inner: Node, merged: list[Node], length: int) -> Row:
     kind = inner.type
     if inner.encoding:
-        # list8 names its type; str8-utf8 and smallint do not.
+        # The encoding list8 contains the type name; str8-utf8 and smallint do not.
         kind = inner.encoding if inner.encoding.startswith(kind) else f"{kind} {inner.encoding}"
     descriptors = [child.value for child in merged[1::2]]
-    known = node.value if node.type == "described" and node.value else None
-    if descriptors and not (known and level == 0):
+    symbol = node.value if node.type == "described" and node.value else None
+    if descriptors and not (symbol and level == 0):
         kind = f"{' '.join(map(_descriptor, descriptors))} {kind}"
-        if known:
-            kind = f"{quoted(str(known), 60)[1:-1]} {inner.type}"
-    problems = [problem_of(violation) for one in merged for violation in one.violations]
+        if symbol:
+            kind = f"{quoted(str(symbol), 60)[1:-1]} {inner.type}"
+    problems = [problem_of(violation) for part in merged for violation in part.violations]
     malformed = any(problem.clause.startswith("Part 1") for problem in problems)
     if not malformed:
-        problems += [Problem("error", _line(one.error)) for one in merged if one.error]
+        problems += [Problem("error", _line(part.error)) for part in merged if part.error]
     return Row(
         level,
         node.offset,
@@ -157,18 +158,18 @@ def _descriptor(value: object) -> str:
 
 
 def _line(text: str) -> str:
-    """Make sure that a text is one printable line."""
+    """Return `text` as one printable line."""
     return text if text.isprintable() else quoted(text, 1000)[1:-1]
 
 
 def shown_value(node: Node, length: int) -> str:
-    """Write a value as one printable line."""
+    """Return the value of a node as one printable line."""
     value = node.value
     if node.type == "error":
         return "" if node.length == 0 else plural(node.length, "byte")
     if node.type == "elided":
-        more = plural(value, "more value") if value else "more values"
-        return f"… {more} in {plural(node.length, 'byte')}"
+        count = plural(value, "more value") if value else "more values"
+        return f"… {count} in {plural(node.length, 'byte')}"
     if node.type == "constructor":
         return f"of every element: {value}"
     if node.type == "map":
@@ -183,12 +184,12 @@ def shown_value(node: Node, length: int) -> str:
 
 
 def scalar(value: Any, length: int, *, size: int | None = None) -> str:
-    """Write a value that holds no others as one printable line; nothing for one that does.
+    """Return a primitive value as one printable line; an empty string for other values.
 
     Args:
         value: the value.
-        length: characters of text or bytes of binary that are shown at most.
-        size: bytes of a binary value of which this is the beginning.
+        length: the maximum characters of text or bytes of binary to show.
+        size: the full size in bytes, if `value` is only the start of a binary value.
     """
     if isinstance(value, bytes):
         return _binary(value, length, len(value) if size is None else size)
@@ -200,10 +201,10 @@ def scalar(value: Any, length: int, *, size: int | None = None) -> str:
         return quoted(value, length)
     if isinstance(value, Timestamp):
         try:
-            moment = value.to_datetime().isoformat(" ", "milliseconds").replace("+00:00", " UTC")
+            text = value.to_datetime().isoformat(" ", "milliseconds").replace("+00:00", " UTC")
         except ValueError:
             return f"{int(value)} ms"
-        return f"{moment} ({int(value)})"
+        return f"{text} ({int(value)})"
     if isinstance(value, float):
         number = float.__repr__(value)
         bits = f" (0x{value.bits:08x})" if isinstance(value, Float) and math.isnan(value) else ""
@@ -214,33 +215,33 @@ def scalar(value: Any, length: int, *, size: int | None = None) -> str:
 
 
 def _binary(value: bytes, length: int, size: int) -> str:
-    counted = plural(size, "byte")
+    size_text = plural(size, "byte")
     if not value:
-        return counted
+        return size_text
     try:
         text = value[: 4 * length].decode("utf-8")
     except UnicodeDecodeError as error:
-        # The cut may be in the middle of a character.
+        # The cut may have split a character, which is not an error.
         if size <= 4 * length or error.start < 4 * length - 3:
-            more = " …" if size > length // 2 else ""
-            return f"{counted}: {value[: length // 2].hex(' ')}{more}"
+            ellipsis = " …" if size > length // 2 else ""
+            return f"{size_text}: {value[: length // 2].hex(' ')}{ellipsis}"
         text = value[: error.start].decode("utf-8")
-    return f"{counted}: {quoted(text, length, more=len(text.encode()) < size)}"
+    return f"{size_text}: {quoted(text, length, more=len(text.encode()) < size)}"
 
 
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 
 
 def quoted(text: str, length: int, *, more: bool = False) -> str:
-    """Quote a text so that printing it cannot do anything but show it.
+    """Return `text` in double quotes, safe to print.
 
-    What is not printable is escaped: control characters, line ends, marks that turn the direction
-    of writing, lone surrogates.
+    Unprintable characters are escaped: control characters, line breaks, marks that change the
+    direction of text, lone surrogates.
 
     Args:
         text: the text.
-        length: characters of it to show, at most.
-        more: the text is only the beginning of a longer one.
+        length: the maximum number of its characters to show.
+        more: whether `text` is only the start of a longer text.
     """
-    shown = [_ESCAPES.get(char) or printable(char) for char in text[:length]]
-    return f'"{"".join(shown)}{"…" if more or len(text) > length else ""}"'
+    chars = [_ESCAPES.get(char) or printable(char) for char in text[:length]]
+    return f'"{"".join(chars)}{"…" if more or len(text) > length else ""}"'

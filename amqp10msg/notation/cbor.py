@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""CBOR (RFC 8949): lossless, deterministic, compact; needs ``amqp10msg[cbor]``.
+"""The CBOR notation (RFC 8949): lossless, deterministic, compact. Requires ``amqp10msg[cbor]``.
 
 =========================== =====================================================================
 AMQP                        CBOR
@@ -19,25 +19,25 @@ NaN with a payload          tag 41225 (double), tag 41224 (float): byte string o
 decimal32 64 128            tag 41226: byte string of the 4, 8 or 16 bytes of the IEEE 754 bits
 char                        tag 41227: integer, the code point
 symbol                      tag 41228: text string
-map                         tag 41229: array of key, value, key, value …: the order of an AMQP map
-                            counts, which that of a CBOR map does not
+map                         tag 41229: array of key, value, key, value …, because the entries of an
+                            AMQP map are ordered, and those of a CBOR map are not
 array                       tag 41230: array of the element constructor's format code and the
-                            elements, these without tags; where the elements are described, an
-                            array of the descriptors precedes the code
-described                   tag 41231: array of the descriptor and what is described
-message                     tag 41232: array of the message-format and the sections, each an array
-                            of the descriptor's code (112 to 120) and the section's value; for
-                            what is not a section of Part 3, null and the whole value; where that
-                            is not exactly a value, the section's bytes alone
+                            elements, without tags; if the elements are described, an array of the
+                            descriptors precedes the code
+described                   tag 41231: array of the descriptor and the described value
+message                     tag 41232: array of the message-format and the sections. A section is an
+                            array of the descriptor's code (112 to 120) and the value; for a value
+                            that is not a section of Part 3, an array of null and the whole value;
+                            for bytes that are not exactly one value, an array of these bytes
 =========================== =====================================================================
 
-The tags from 41216 on lie in the range for first come, first served (RFC 8949, 9.2). Tag 1 for
-timestamps and tag 4 for decimals would lose the far ends, the milliseconds, the NaNs and the
-exact bits.
+The tags from 41216 on are in the first-come-first-served range (RFC 8949, 9.2). The standard tags 1
+for timestamps and 4 for decimals are not used, because they cannot represent the full range, the
+milliseconds, NaNs and the exact bits.
 
-The encoding is the core deterministic one (RFC 8949, 4.2.1): the same values give the same bytes.
-As in typed JSON, nothing tells which of several AMQP encodings a value had, but for an array's
-constructor. Reading takes longer forms of numbers and lengths too, but no indefinite lengths.
+The writer uses the core deterministic encoding (RFC 8949, 4.2.1): equal values give equal bytes. As
+in typed JSON, the AMQP encoding of a value is not kept, except the constructor of an array. The
+reader also accepts longer forms of numbers and lengths, but no indefinite lengths.
 """
 
 from __future__ import annotations
@@ -116,12 +116,13 @@ from amqp10msg.wire.kernel.value_writer import ValueWriter
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import INTEGERS
 
-# The tags. The first is that of ubyte, and those of the other integers follow.
+# The tags. The first is for ubyte; those for the other integer types follow.
 _FIRST_TAG, _LAST_INTEGER = 41216, 41223  # 0xA100
 _FLOAT, _DOUBLE, _DECIMAL, _CHAR, _SYMBOL, _MAP, _ARRAY, _DESCRIBED, _MESSAGE = range(41224, 41233)
 _UUID = 37
 
-#: By kind: the tag, 0 for what is CBOR's own; and of what is written by its bits, their size.
+#: Index: kind. The tag, 0 for kinds with a native CBOR type; and the width in bytes of kinds that
+#: are written as bit patterns.
 _TAGS = [0] * 256
 _WIDTHS = [0] * 256
 for _place, _name in enumerate(INTEGERS):
@@ -135,7 +136,7 @@ _TAGS[KIND_MAP] = _MAP
 _TAGS[KIND_ARRAY] = _ARRAY
 _TAGS[KIND_UUID] = _UUID
 _TAGS[KIND_DECIMAL32] = _TAGS[KIND_DECIMAL64] = _TAGS[KIND_DECIMAL128] = _DECIMAL
-#: By tag from the first one on: the kind, 0 for decimals, whose size tells which they are.
+#: Index: tag minus `_FIRST_TAG`. The kind; 0 for decimals, whose size determines the type.
 _KINDS = bytes(
     [
         *[TYPE_IDS[name] for name in INTEGERS],
@@ -143,7 +144,7 @@ _KINDS = bytes(
         KIND_DESCRIBED,
     ]
 )
-#: The format codes of what is written by its bits: by kind, and of decimals by their size.
+#: Format codes of kinds that are written as bit patterns: by kind, and of decimals by size.
 _CODES = {KIND_FLOAT: 0x72, KIND_DOUBLE: 0x82, KIND_UUID: 0x98}
 _DECIMALS = {4: 0x74, 8: 0x84, 16: 0x94}
 _CODES |= {KIND_DECIMAL32: 0x74, KIND_DECIMAL64: 0x84, KIND_DECIMAL128: 0x94}
@@ -159,15 +160,15 @@ _DOUBLE_NAN = b"\x82\x7f\xf8" + bytes(6)
 _HALF_NAN = 0x7E00
 _INT64_MAX = 2**63 - 1
 _WORD = 2**32
-#: Every level of AMQP takes two of CBOR, and a message three more.
+#: The maximum nesting of CBOR items: two per level of AMQP, three for a message, and a margin.
 MAX_DEPTH = 2 * 256 + 8
 _MAX_DEPTH = MAX_DEPTH
-#: The items of the last major type that this form has.
+#: The allowed initial bytes of major type 7.
 _SIMPLE = bytes((ITEM_FALSE, ITEM_TRUE, ITEM_NULL, ITEM_HALF, ITEM_SINGLE, ITEM_DOUBLE))
 
 
 def _cbor2() -> Any:
-    """Return the library, which is an extra: notation is imported without it."""
+    """Return the module cbor2, an optional dependency that is imported on first use."""
     try:
         return sys.modules.get("cbor2") or importlib.import_module("cbor2")
     except ImportError:
@@ -178,10 +179,10 @@ def _cbor2() -> Any:
 
 
 def to_cbor(value: Any) -> bytes:
-    """Write a message or a value in CBOR.
+    """Return a message or a value as CBOR.
 
     Args:
-        value: a `Message`, or whatever `encode_value` takes.
+        value: a `Message`, or a value that `encode_value` accepts.
 
     Raises:
         EncodeError: the value has no AMQP type, or is out of its range.
@@ -200,20 +201,20 @@ def to_cbor(value: Any) -> bytes:
 
 
 def cbor_of_value(octets: bytes) -> bytes:
-    """Write the bytes of a value."""
+    """Return an encoded AMQP value as CBOR."""
     reader = CborWriter.__new__(CborWriter)
     reader.begin(octets, 0, UNLIMITED)
     reader.out = Output.__new__(Output)
     reader.item()
-    return reader.out.finish()  # type: ignore[no-any-return]  # what the kernel gives is Any
+    return reader.out.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
 
 def cbor_of_message(octets: bytes, message_format: int, is_lenient: bool) -> bytes:
-    """Write the bytes of a message, which may have been decoded leniently."""
+    """Return an encoded message as CBOR. `is_lenient`: it was decoded leniently."""
     reader = CborWriter.__new__(CborWriter)
     reader.begin(octets, 0, UNLIMITED)
     reader.out = Output.__new__(Output)
-    # What was decoded leniently may have values that are not exactly values.
+    # Sections of a leniently decoded message may contain bytes that are not exactly one value.
     count = -1 if is_lenient else reader.sections()
     if count < 0:
         reader.out.finish()
@@ -222,17 +223,17 @@ def cbor_of_message(octets: bytes, message_format: int, is_lenient: bool) -> byt
     reader.head(MAJOR_TAG, _MESSAGE)
     reader.head(MAJOR_ARRAY, 1 + count)
     reader.head(MAJOR_UNSIGNED, message_format)
-    return reader.out.finish() + sections  # type: ignore[no-any-return]  # what the kernel gives is Any
+    return reader.out.finish() + sections  # type: ignore[no-any-return]  # the kernel returns Any
 
 
 class CborWriter(ValueReader):
-    """Reads encoded values, which were accepted before, and writes them as CBOR to `out`."""
+    """Converts encoded AMQP values, which were decoded before, to CBOR in `out`."""
 
     out: Any
     """An `Output`."""
 
     def item(self) -> None:
-        """Write one value, with the tag of its type."""
+        """Convert one value, including the tag for its type."""
         pos = self.pos
         if pos >= self.end:
             raise self.truncated(pos, 1)
@@ -265,7 +266,7 @@ class CborWriter(ValueReader):
             self.content(kind, code)
 
     def content(self, kind: int, code: int) -> None:
-        """Write the data of one value after its format code, without a tag."""
+        """Convert the data of one value, whose format code was read, without a tag."""
         if KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
             self.integer(int(self.number(code)))
         elif kind in {KIND_STRING, KIND_SYMBOL}:
@@ -292,7 +293,7 @@ class CborWriter(ValueReader):
             self.out.copy(self.buf, pos, self.pos)
 
     def head(self, major: int, number: int) -> None:
-        """Write the head of an item: its major type, in the upper bits, and a number."""
+        """Write the head of an item: the major type (in the upper three bits), and the argument."""
         out = self.out
         if number < ONE_BYTE:
             out.octet(major | number)
@@ -313,15 +314,15 @@ class CborWriter(ValueReader):
             self.head(MAJOR_NEGATIVE, -1 - number)
 
     def text(self, code: int, major: int) -> None:
-        """Write the bytes of a binary, string or symbol."""
+        """Convert a binary, string or symbol to a byte or text string."""
         pos = self.span(code)
         self.head(major, self.pos - pos)
         self.out.copy(self.buf, pos, self.pos)
 
     def real(self, kind: int, tagged: bool) -> None:
-        """Write a float or a double: the shortest form that holds it, or the bits of a NaN.
+        """Convert a float or double to the shortest exact form; a NaN with a payload to its bits.
 
-        With `tagged`, bits of a double have the tag that tells them from a binary.
+        With `tagged`, the bits of a double get a tag, to distinguish them from a binary.
         """
         form = 1 if kind == KIND_FLOAT else 2
         size = _WIDTHS[kind]
@@ -330,7 +331,7 @@ class CborWriter(ValueReader):
         number = _FORMS[form].unpack(octets)[0]
         if not math.isnan(number):
             self.out.add(_shortest(number, form, octets))
-        # CBOR's one NaN is the one without a payload.
+        # The canonical CBOR NaN represents only the quiet NaN without a payload.
         elif octets.rstrip(b"\x00") == (b"\x7f\xc0" if form == 1 else b"\x7f\xf8"):
             self.out.add(_NAN)
         else:
@@ -340,7 +341,7 @@ class CborWriter(ValueReader):
             self.out.add(octets)
 
     def compound(self, code: int) -> None:
-        """Write the values of a list, or keys and values of a map in turn."""
+        """Convert a list, or a map as alternating keys and values."""
         outer = self.descend(code)
         count = self.count
         self.head(MAJOR_ARRAY, count)
@@ -349,7 +350,7 @@ class CborWriter(ValueReader):
         self.ascend(outer)
 
     def array(self, code: int) -> None:
-        """Write an array: the descriptors of its elements, their format code, and the elements."""
+        """Convert an array: the descriptors of its elements, the format code, the elements."""
         self.enter(self.pos)
         pos = self.span(code)
         stop = self.pos
@@ -375,7 +376,7 @@ class CborWriter(ValueReader):
         self.depth += 1
 
     def sections(self) -> int:
-        """Write the sections of a message; return how many, -1 where one has an odd descriptor."""
+        """Convert the sections of a message. Return their number; -1 at an unknown descriptor."""
         count = 0
         while self.pos < self.end:
             code = self.descriptor()
@@ -388,7 +389,7 @@ class CborWriter(ValueReader):
         return count
 
     def odd_sections(self) -> int:
-        """Write the sections of a message that may break rules; return how many there are."""
+        """Convert the sections of a message that may violate rules. Return their number."""
         count = 0
         for section in sections_of(self.buf):
             count += 1
@@ -408,7 +409,10 @@ class CborWriter(ValueReader):
 
 
 def _shortest(number: Any, form: int, octets: bytes) -> bytes:
-    """Return the shortest item that holds a number, of the form of its bytes at most."""
+    """Return the shortest item that represents a number exactly.
+
+    `form` is the index in `_FORMS` of `octets`, the number's own encoding and the longest choice.
+    """
     for i in range(form):
         try:
             short: bytes = _FORMS[i].pack(number)
@@ -423,15 +427,14 @@ def _shortest(number: Any, form: int, octets: bytes) -> bytes:
 
 
 def from_cbor(data: bytes | bytearray | memoryview) -> Any:
-    """Read CBOR that `to_cbor` wrote: a `Message`, or a value as `decode_value` returns it.
+    """Read CBOR as written by `to_cbor`: a `Message`, or a value as `decode_value` returns it.
 
-    A message that breaks a rule which `Message.decode` enforces comes as its ``strict=False`` does.
-    Input from anywhere is safe to read: only the tags of this form are passed on to cbor2, and no
-    shared references.
+    A message that violates a rule of `Message.decode` is decoded with ``strict=False``. Untrusted
+    input is safe: only the tags of this notation are passed to cbor2, and no shared references.
 
     Raises:
-        NotationError: the bytes are not CBOR of this form; the error names the byte, or the place
-            in the value.
+        NotationError: the bytes are not CBOR of this notation. The error contains the byte offset,
+            or the path in the value.
         ImportError: cbor2 is not installed.
     """
     cbor2 = _cbor2()
@@ -461,24 +464,29 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
 
 
 def _decoded(octets: bytes) -> Any:
-    """Return an item as cbor2 reads it."""
+    """Return the first item as decoded by cbor2."""
     cbor2 = _cbor2()
     stream = io.BytesIO(octets)
     try:
         decoder = cbor2.CBORDecoder(stream, max_depth=MAX_DEPTH)
-    except TypeError:  # before cbor2 6, where the interpreter's stack is the bound
+    except TypeError:  # cbor2 before 6 has no max_depth: only the interpreter's stack limits it
         decoder = cbor2.CBORDecoder(stream)
     return decoder.decode()
 
 
 def bytes_of_cbor(data: bytes, careful: bool) -> Any:
-    """Return the bytes of the message or value that CBOR holds.
+    """Return the AMQP encoding of the message or value in CBOR.
 
-    What is not of this form raises any ValueError; from a careful reader, which takes longer and
-    wants to have been told that this is CBOR, it says what it is, and so do keys that stand twice.
+    Args:
+        data: the CBOR. If `careful`, it must have passed `check`.
+        careful: explain errors, and report duplicate map keys; slower.
 
     Returns:
-        The bytes, and the message-format of a message, None of a value.
+        The encoding, and the message-format, which is None for a value.
+
+    Raises:
+        ValueError: the data is not of this notation. Only if `careful`, it is a `NotationError`
+            that explains the error.
     """
     reader = CborReader.__new__(CborReader)
     reader.begin(data, 0, UNLIMITED)
@@ -497,23 +505,23 @@ def bytes_of_cbor(data: bytes, careful: bool) -> Any:
 
 
 class CborReader(ValueReader):
-    """Reads items of CBOR, and writes the values that they are to `out`.
+    """Converts CBOR items to encoded AMQP values in `out`.
 
-    What cannot be encoded, such as a key that stands twice, is a fault only where there is no
-    other: it is kept until all of a section is read.
+    Errors of the AMQP encoding, such as a duplicate key, have the lowest priority: they are kept in
+    `late`, and raised after the section has been read without another error.
     """
 
     out: Any
     """A `ValueWriter`."""
     argument: int
-    """The number in the head that was read last."""
+    """The argument of the last head."""
     careful: bool
-    """Whether to say what is wrong, and to compare the keys of maps."""
+    """Whether to explain errors, and to check maps for duplicate keys."""
     late: Any
-    """What cannot be encoded, or None."""
+    """The text of the first error of the AMQP encoding, or None."""
 
     def head(self) -> int:
-        """Read the head of an item; set `argument` and return the major type."""
+        """Read the head of an item: set `argument`, and return the major type."""
         pos = self.take(1)
         first = self.buf[pos]
         detail = first & DETAIL
@@ -536,7 +544,7 @@ class CborReader(ValueReader):
         return first & MAJOR
 
     def wrong(self, wanted: str, pos: int) -> ValueError:
-        """Make the error of the item that begins here."""
+        """Return the error for the item at `pos`."""
         if not self.careful:
             return ValueError()
         found = _decoded(self.buf[pos:])
@@ -544,7 +552,7 @@ class CborReader(ValueReader):
         return NotationError(f"expected {wanted}, not {text}")
 
     def whole(self, step: str) -> None:
-        """Read one item, to which this step leads, and say what cannot be encoded of it."""
+        """Convert the item at the path `step`, and raise its errors of the AMQP encoding."""
         try:
             self.item()
         except EncodeError as error:
@@ -555,7 +563,7 @@ class CborReader(ValueReader):
             raise NotationError(self.late, f"${step}")
 
     def item(self) -> None:
-        """Read one item with its tag, or without one."""
+        """Convert one item, tagged or untagged."""
         pos = self.pos
         major = self.head()
         if major == MAJOR_TEXT:
@@ -580,7 +588,7 @@ class CborReader(ValueReader):
             raise ValueError
 
     def tagged(self, start: int) -> None:
-        """Read what a tag, whose head was read, tells the type of."""
+        """Convert an item after its tag, which starts at `start` and was read."""
         tag = self.argument
         pos = self.pos
         major = self.head()
@@ -590,7 +598,7 @@ class CborReader(ValueReader):
             if not self.text(0xA3):
                 raise self.unfit(KIND_SYMBOL, pos)
         elif _MAP <= tag <= _DESCRIBED and major == MAJOR_ARRAY:
-            # Not by way of `content`: few calls for each level of nesting.
+            # Call `compound` directly, to need fewer calls per level of nesting.
             self.compound(_KINDS[tag - _FIRST_TAG], pos)
         elif tag == _UUID:
             self.content(KIND_UUID, pos, major)
@@ -605,7 +613,7 @@ class CborReader(ValueReader):
             raise self.wrong("a value", start)
 
     def content(self, kind: int, pos: int, major: int) -> None:
-        """Read a value of this kind after its tag; its own head was read, and stands here."""
+        """Convert an item to a value of `kind`. Its head, at `pos`, was read."""
         if kind == KIND_STRING and major == MAJOR_TEXT:
             self.text(0xA1)
         elif KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
@@ -634,7 +642,7 @@ class CborReader(ValueReader):
             raise self.unfit(kind, pos)
 
     def unfit(self, kind: int, pos: int) -> ValueError:
-        """Make the error of an item that is not of this kind."""
+        """Return the error for an item at `pos` that does not represent a value of `kind`."""
         name = TYPE_NAMES[kind]
         wanted = f"a {name}"
         if name in INTEGERS or name == "long":
@@ -653,13 +661,16 @@ class CborReader(ValueReader):
         return self.wrong(wanted, pos)
 
     def span_of_string(self) -> int:
-        """Pass over the bytes of a string; return where they begin."""
+        """Skip the bytes of a string, and return their offset."""
         if self.argument > self.end - self.pos:
             raise ValueError
         return self.take(self.argument)
 
     def text(self, code: int) -> bool:
-        """Write a binary, string or symbol by the code of its short form; False if not ASCII."""
+        """Convert a string to a binary, string or symbol.
+
+        `code` is the format code for short values. Return False if a symbol is not ASCII.
+        """
         pos = self.span_of_string()
         size = self.pos - pos
         if code != 0xA0:
@@ -678,13 +689,13 @@ class CborReader(ValueReader):
         return True
 
     def bits(self, code: int) -> None:
-        """Write the bytes of a string after a format code."""
+        """Write a format code, and the bytes of a byte string as its data."""
         self.out.octet(code)
         pos = self.span_of_string()
         self.out.copy(self.buf, pos, self.pos)
 
     def integer(self, kind: int, pos: int, major: int) -> None:
-        """Write an integer of this kind."""
+        """Convert an integer to a value of `kind`."""
         try:
             if major == MAJOR_UNSIGNED:
                 self.out.integer(kind, self.argument)
@@ -697,7 +708,7 @@ class CborReader(ValueReader):
             raise self.unfit(kind, pos) from None
 
     def real(self, kind: int, pos: int) -> None:
-        """Write a float or a double from a floating-point number, whose head was here."""
+        """Convert a floating-point number, whose head is at `pos`, to a float or double."""
         first = self.buf[pos]
         if first == ITEM_DOUBLE:
             number = self.f64(pos + 1)
@@ -723,12 +734,12 @@ class CborReader(ValueReader):
         elif first == ITEM_HALF and self.argument == _HALF_NAN:
             self.out.add(_DOUBLE_NAN)
         else:
-            # Other forms of a NaN have the bits that cbor2 gives them.
+            # For other NaNs, use the bits that cbor2 returns.
             self.out.octet(0x82)
             self.out.add(_REAL.pack(_decoded(self.buf[pos:])))
 
     def compound(self, kind: int, pos: int) -> None:
-        """Write what holds other values, an array whose head was read."""
+        """Convert a CBOR array, whose head was read, to a list, map, array or described value."""
         if self.argument > self.end - self.pos:
             raise ValueError
         count = self.argument
@@ -768,7 +779,7 @@ class CborReader(ValueReader):
             out.close(mark, 0xC0, count)
 
     def key(self, seen: Any) -> None:
-        """Read a key of a map, and compare it with those before."""
+        """Convert a map key, and check that it is not in `seen`."""
         out = self.out
         self.out = out.inner()
         self.item()
@@ -780,7 +791,7 @@ class CborReader(ValueReader):
         out.add(octets)
 
     def array(self, pos: int, count: int) -> None:
-        """Write an array: descriptors of its elements, if any, their format code, and these."""
+        """Convert an array: descriptors of its elements if any, the format code, the elements."""
         out = self.out
         first = self.pos
         major = self.head() if count else MAJOR_SIMPLE
@@ -827,7 +838,7 @@ class CborReader(ValueReader):
         out.close(mark, 0xE0, count - 1 - described)
 
     def pass_item(self) -> None:
-        """Pass over one item, whatever it holds."""
+        """Skip one item with all items in it."""
         left = 1
         while left:
             left -= 1
@@ -842,7 +853,7 @@ class CborReader(ValueReader):
                 left += self.argument
 
     def message(self) -> int:
-        """Write the sections of a message, whose tag was read; return its message-format."""
+        """Convert the sections of a message, whose tag was read. Return the message-format."""
         start = self.pos
         if self.head() != MAJOR_ARRAY or self.argument == 0:
             raise self.wrong("an array of the message-format and the sections", start)
@@ -864,7 +875,7 @@ class CborReader(ValueReader):
         return message_format
 
     def section(self) -> None:
-        """Write a section."""
+        """Convert one section."""
         start = self.pos
         major = self.head()
         count = self.argument if major == MAJOR_ARRAY else 0
@@ -878,7 +889,7 @@ class CborReader(ValueReader):
             raise self.wrong("a section: an array of its code and its value", start)
 
     def section_code(self) -> None:
-        """Write the descriptor of a section; none for null, which a whole value follows."""
+        """Convert the code of a section to its descriptor; write nothing for null."""
         pos = self.pos
         if self.head() == MAJOR_UNSIGNED and _FIRST <= self.argument <= _LAST:
             self.out.add(_SECTIONS[self.argument - _FIRST])
@@ -888,18 +899,19 @@ class CborReader(ValueReader):
 
 
 def check(data: bytes) -> None:
-    """Check that the bytes are one well-formed item that this form can hold.
+    """Check that the bytes are one well-formed item that uses only features of this notation.
 
-    Leaves to cbor2, which says what is wrong in texts, only what it makes plain values of: shared
-    references, regular expressions and the other things that tags can ask for never reach it.
+    Afterwards it is safe to pass the bytes to cbor2, which explains invalid text: it can only
+    create plain values. Tags for shared references, regular expressions and the like are rejected
+    here.
 
     Raises:
-        NotationError: they are not.
+        NotationError: the bytes are malformed or use another feature.
     """
     end = len(data)
     pos = start = 0
-    left = 1  # items still to come in this one
-    outer: list[int] = []  # and in those around it
+    left = 1  # items remaining in the current array or tag
+    outer: list[int] = []  # items remaining in the enclosing ones
     while True:
         if left == 0:
             if not outer:

@@ -1,6 +1,6 @@
-"""The diagnostic tree as one HTML page without any other file, and one message as a picture.
+"""Render diagnostic trees as a self-contained HTML page, and one message as an SVG picture.
 
-Point at a byte of the page, see its field.
+Pointing at a byte of the page highlights its field.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from amqp10msg.wire.errors import expect
 from amqp10msg.wire.primitives import FORMAT_CODES
 from amqp10msg.wire.text import printable
 
+# Bytes per line, and fields per message.
 _PER_LINE = 16
 _MAX_ROWS = 5_000
-# Of a long value these many bytes are shown from its beginning and its end.
+# Bytes shown from the start and from the end of a long value; the middle is omitted.
 _HEAD, _TAIL = 512, 64
+# CSS classes: of the sections, of other values, and of problems by severity.
 _SECTIONS = {kind.name: f"s{kind.order}" for kind in KINDS}
 _OTHER = "s7"
 _MARKS = {"error": "bad", "warning": "questionable"}
+# Markup of each byte: in hex, and as a character.
 _HEX = [f"<b>{octet:02x}</b>" for octet in range(256)]
 _CHARS = [f"<b>{escape(chr(o)) if 0x20 <= o <= 0x7E else '·'}</b>" for o in range(256)]
 _GAP = '<i class="gap"></i>'
@@ -42,21 +45,21 @@ def render_html(
     max_messages: int = 100,
     max_octets: int = 16_384,
 ) -> str:
-    """Write messages as an HTML page with their bytes beside the fields that they mean.
+    """Return an HTML page that shows the bytes of messages next to the fields that they encode.
 
-    Pointing at a byte lights its field and the other way round; a click or the arrow keys pin
-    one, and the page's address then says which: ``page.html#byte-12``, or
-    ``page.html#message-2-byte-12`` where there are several. The page is one file without any
-    reference to another, and forbids itself to load one. Nothing in a message can
-    become part of the page's code. Needs ``amqp10msg[pages]``.
+    Pointing at a byte highlights its field, and the reverse. A click or the arrow keys pin a byte,
+    and put it into the URL: ``page.html#byte-12``, or ``page.html#message-2-byte-12`` if there are
+    several messages. The page is a single file, and its content security policy forbids loading
+    others. The content of messages is escaped and cannot inject code. Requires
+    ``amqp10msg[pages]``.
 
     Args:
-        data: one message or several: bytes, `Message` objects or trees of `parse_tree`. Unless
-            it is a tree already, the violations that `validate` finds are shown too.
-        title: the page's title.
-        labels: what to call the messages, in order; the others are called by their numbers.
-        max_messages: how many to show; the page says how many it leaves out.
-        max_octets: bytes to show of each; of what is left out the page says how much it is.
+        data: one message or several: bytes, `Message` objects or trees of `parse_tree`. Messages
+            that are not trees are validated, and their violations are shown.
+        title: the title of the page.
+        labels: names of the messages, in order; further messages are numbered.
+        max_messages: the maximum number of messages; the page shows how many were omitted.
+        max_octets: the maximum number of bytes per message; the page shows how many were omitted.
 
     Raises:
         EncodeError: a `Message` cannot be encoded.
@@ -70,20 +73,20 @@ def render_html(
     expect(data, Iterable, "render_html", "a Message, the bytes of one, a Tree or several of them")
     messages = iter(data)
     shown = annotated(itertools.islice(messages, max_messages), labels, max_octets=max_octets)
-    more = sum(1 for _ in messages)
-    alone = len(shown) == 1 and not more
+    omitted = sum(1 for _ in messages)
+    alone = len(shown) == 1 and not omitted
     return pages.render(
-        "messages.html", title=title, messages=shown, more=more, alone=alone, script=bool(shown)
+        "messages.html", title=title, messages=shown, more=omitted, alone=alone, script=bool(shown)
     )
 
 
 def annotated(data: Any, labels: Sequence[str] = (), *, max_octets: int = 16_384) -> list[Any]:
-    """Return messages as the template ``messages.html`` shows them.
+    """Return messages in the form that the template ``messages.html`` expects.
 
     Args:
         data: bytes, `Message` objects or trees of `parse_tree`.
-        labels: what to call the messages, in order; the others are called by their numbers.
-        max_octets: bytes to show of each.
+        labels: names of the messages, in order; further messages are numbered.
+        max_octets: the maximum number of bytes to show per message.
     """
     numbered = (f"Message {number}" for number in itertools.count(len(labels) + 1))
     names = itertools.chain(labels, numbered)
@@ -105,7 +108,7 @@ def _message(tree: Tree, name: str, number: int, max_octets: int) -> dict[str, A
         "name": name,
         "size": len(tree.data),
         "sections": sum(node.name in _SECTIONS for node in tree.nodes),
-        "severities": [(one, severities.count(one)) for one in _MARKS if one in severities],
+        "severities": [(name, severities.count(name)) for name in _MARKS if name in severities],
         "problems": problems,
         "lines": list(_lines(tree.data, rows, sections, max_octets)),
         "rows": list(map(_row, rows, sections)),
@@ -114,21 +117,21 @@ def _message(tree: Tree, name: str, number: int, max_octets: int) -> dict[str, A
 
 
 def _sections_of(rows: list[Row]) -> list[str]:
-    """Return the class of the section that each row is in, which has its hue."""
+    """Return the CSS class of each row's section, which determines its colour."""
     classes = []
-    now = _OTHER
+    current = _OTHER
     for row in rows:
         if row.level == 0:
-            now = _SECTIONS.get(row.name, _OTHER)
-        classes.append(now)
+            current = _SECTIONS.get(row.name, _OTHER)
+        classes.append(current)
     return classes
 
 
 def _row(row: Row, section: str) -> dict[str, Any]:
-    shown = attrs.asdict(row, recurse=False)
+    values = attrs.asdict(row, recurse=False)
     indent = pages.markup("&nbsp;" * (2 * min(row.level, 40)))
-    parts = "|".join(f"{at} {what}" for at, what in _parts(row))
-    return {**shown, "section": section, "indent": indent, "parts": parts, "group": _group(row)}
+    parts = "|".join(f"{offset} {label}" for offset, label in _parts(row))
+    return {**values, "section": section, "indent": indent, "parts": parts, "group": _group(row)}
 
 
 def _group(row: Row) -> str:
@@ -136,7 +139,7 @@ def _group(row: Row) -> str:
 
 
 def _parts(row: Row) -> Iterator[tuple[int, str]]:
-    """Yield what each part of a row's bytes is, by where it begins in the row."""
+    """Yield (offset in the row, label) for each part of the row's bytes."""
     node: Node = row.node
     while node.type == "described" and node.content < row.stop:
         yield node.offset - row.offset, "described"
@@ -144,32 +147,32 @@ def _parts(row: Row) -> Iterator[tuple[int, str]]:
             return
         yield node.content - row.offset, "descriptor"
         node = node.children[1]
-    at = node.offset - row.offset
+    offset = node.offset - row.offset
     if node.type in ("error", "elided", "described"):
-        yield at, "" if node.type == "elided" else "not understood"
+        yield offset, "" if node.type == "elided" else "not understood"
         return
     if node.code == 0:
-        yield at, "constructor 0x00 described"
+        yield offset, "constructor 0x00 described"
         return
     code = FORMAT_CODES.get(node.code) if node.code is not None else None
     if code is not None:
-        yield at, f"constructor 0x{code.code:02X} {code.encoding or code.type}"
-        at += 1
+        yield offset, f"constructor 0x{code.code:02X} {code.encoding or code.type}"
+        offset += 1
     if code is None or node.type == "constructor":
         return
     if code.category != "fixed":
-        yield at, f"size, {8 * code.width} bits"
-        at += code.width
+        yield offset, f"size, {8 * code.width} bits"
+        offset += code.width
     if code.category in ("compound", "array"):
-        yield at, f"count, {8 * code.width} bits"
-    elif node.end - row.offset > at:
-        yield at, "content"
+        yield offset, f"count, {8 * code.width} bits"
+    elif node.end - row.offset > offset:
+        yield offset, "content"
 
 
 def _lines(
     data: bytes, rows: list[Row], sections: list[str], max_octets: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the lines of bytes, without the middle of long values and what is too much."""
+    """Yield the lines of bytes. Omit the middle of long values, and bytes beyond `max_octets`."""
     runs = [
         (row.offset, row.stop, _classes(row, section))
         for row, section in zip(rows, sections, strict=True)
@@ -193,21 +196,21 @@ def _lines(
             hidden = 0
         shown += stop - start
         pieces = []
-        at = start
+        position = start
         for begin, end, kind in itertools.islice(runs, index, None):
             if begin >= stop:
                 break
-            pieces.append(_piece(data, start, at, min(end, stop), kind))
-            at = min(end, stop)
-        if at < stop:
-            pieces.append(_piece(data, start, at, stop, _OTHER))
+            pieces.append(_piece(data, start, position, min(end, stop), kind))
+            position = min(end, stop)
+        if position < stop:
+            pieces.append(_piece(data, start, position, stop, _OTHER))
         missing = start + _PER_LINE - stop
         fill = _NONE * missing + (_GAP if missing >= _PER_LINE // 2 else "")
         yield {"left_out": 0, "start": start, "pieces": pieces, "fill": pages.markup(fill)}
 
 
 def _piece(data: bytes, start: int, begin: int, end: int, kind: str) -> dict[str, Any]:
-    """Return the bytes of one row in one line: their classes, and their markup in hex and text."""
+    """Return the bytes of one row in one line: CSS classes, and markup in hex and as text."""
     hexes = [_HEX[octet] for octet in data[begin:end]]
     if begin <= start + _PER_LINE // 2 < end:
         hexes.insert(start + _PER_LINE // 2 - begin, _GAP)
@@ -224,24 +227,24 @@ def _classes(row: Row, section: str) -> str:
     return " ".join(filter(None, (section, _group(row), _MARKS.get(worst, ""))))
 
 
-# One message as a picture: each line its bytes and what they mean.
+# The SVG picture of one message.
 
-# Bytes of a line, characters of a value, and lines of the picture.
+# Maximum bytes per line, characters of a value, and lines.
 _PICTURE_OCTETS, _PICTURE_VALUE, _PICTURE_LINES = 8, 46, 200
-# Pixels of a character and of a line, and the columns as characters from the left.
+# The width of a character and the height of a line in pixels, and the columns in characters.
 _CHARACTER, _HEIGHT = 7.6, 21
 _COLUMNS = {"at": 4, "hex": 6, "name": 33, "type": 58, "value": 76}
 
 
 def render_svg(data: Any, *, title: str = "AMQP message") -> str:
-    """Draw a message as an SVG picture: its bytes beside the fields that they mean.
+    """Return an SVG picture that shows the bytes of a message next to the fields that they encode.
 
-    The picture refers to nothing else, has a light and a dark look, and is as wide as 122
-    characters; long values and long messages are cut. Needs ``amqp10msg[pages]``.
+    The picture is a single file with a light and a dark theme, and about 122 characters wide. Long
+    values and long messages are cut. Requires ``amqp10msg[pages]``.
 
     Args:
         data: bytes, a `Message` or a tree of `parse_tree`.
-        title: what it shows, for readers that do not see it.
+        title: a description of the picture, for screen readers.
 
     Raises:
         EncodeError: the `Message` cannot be encoded.
@@ -277,10 +280,10 @@ def render_svg(data: Any, *, title: str = "AMQP message") -> str:
         lines=lines[:_PICTURE_LINES],
         height=_HEIGHT,
         width=round(_CHARACTER * 124),
-        x={name: round(_CHARACTER * place, 1) for name, place in _COLUMNS.items()},
+        x={name: round(_CHARACTER * column, 1) for name, column in _COLUMNS.items()},
     )
 
 
-def _shortened(text: str, most: int) -> str:
-    shown = printable(text)
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+def _shortened(text: str, limit: int) -> str:
+    escaped = printable(text)
+    return escaped if len(escaped) <= limit else f"{escaped[: limit - 1]}…"

@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""Plain JSON: a message as people read it and write it by hand.
+"""The plain JSON notation: messages in a form that is easy to read and to write by hand.
 
     {
       "header": {"durable": true, "ttl": 60000},
@@ -8,43 +8,45 @@
       "amqp_value": "hello"
     }
 
-Sections and fields have the names that they have in Python: those of the specification with
-underscores, so that no tool needs to quote them; dashes are read too. Fields that are null are left
-out.
+Sections and fields have their Python names: the names of the specification with underscores, so
+that tools need not quote them. The reader also accepts dashes. Null fields are omitted.
 
-Where a field's declaration gives the type, the value is written plainly. Elsewhere null, true,
-false, a string and a list mean themselves, an integer is a long, a number with a point or an
-exponent is a double, and an object is a map with strings for keys (symbols in the annotations and
-the footer). All else names its type:
+If the declaration of a field determines the type, the value has no type. In other places null,
+true, false, a string and a list are written as such; an integer is a long; a number with a point or
+an exponent is a double; an object is a map with string keys (symbols in the annotations and the
+footer). Other values name their type with a marker:
 
 ==================================== =============================================================
-``{"$uint": 5}``                     so every integer type; digits in a string are read too
-``{"$float": 1.5}``                  so ``$double``; also ``"NaN"``, ``"Infinity"`` and
-                                     ``"-Infinity"``, and the bits, as in ``"0x7fc00001"``
-``{"$decimal64": "1.50"}``           so ``$decimal32`` and ``$decimal128``; the bits where several
-                                     mean one number
+``{"$uint": 5}``                     and all other integer types; the reader also accepts digits in
+                                     a string
+``{"$float": 1.5}``                  and ``$double``; also ``"NaN"``, ``"Infinity"`` and
+                                     ``"-Infinity"``, or the bits, as in ``"0x7fc00001"``
+``{"$decimal64": "1.50"}``           and ``$decimal32`` and ``$decimal128``; the bits, if the number
+                                     has several encodings
 ``{"$timestamp": "2024-02-29T…Z"}``  ISO 8601; milliseconds outside of the years 1 to 9999
-``{"$symbol": "a"}``                 so ``$string``, ``$char``, ``$uuid``
-``{"$binary": "text"}``              bytes that are readable UTF-8; others are
-                                     ``{"$base64": "AAEC"}``; ``{"$hex": "000102"}`` is read too
-``{"$map": [[key, value], …]}``      a map that no object holds
-``{"$array": "int", "values": […]}`` with ``"code": "0x71"`` where that is not the smallest
-                                     constructor, with ``"descriptors": […]`` where the elements
-                                     are described
+``{"$symbol": "a"}``                 and ``$string``, ``$char``, ``$uuid``
+``{"$binary": "text"}``              bytes that are readable UTF-8; other bytes are
+                                     ``{"$base64": "AAEC"}``; the reader also accepts
+                                     ``{"$hex": "000102"}``
+``{"$map": [[key, value], …]}``      a map that an object cannot represent
+``{"$array": "int", "values": […]}`` with ``"code": "0x71"`` if that is not the smallest
+                                     constructor, and ``"descriptors": […]`` if the elements are
+                                     described
 ``{"$described": [descriptor, …]}``  the descriptor and the value
-``{"$rejected": {"error": …}}``      a composite under its name
+``{"$rejected": {"error": …}}``      a composite, with its name as the marker
 ==================================== =============================================================
 
-``data`` is text or ``{"$base64": …}``. Instead of ``data``, ``amqp_sequence`` and ``amqp_value``,
-``body`` is read as `Message` takes one: bytes are data, all else is an amqp-value.
-``message_format`` is added to the sections where it is not 0.
+``data`` is text or ``{"$base64": …}``. The reader also accepts ``body`` instead of ``data``,
+``amqp_sequence`` and ``amqp_value``, with the rules of `Message`: bytes are data, other values are
+an amqp-value. ``message_format`` is added to the sections if it is not 0.
 
-A message with several body sections, and one that was decoded with ``strict=False`` and breaks the
-specification, is ``{"sections": [[name, content], …]}``, in the order of the wire; there a section
-with the wrong content has a value with a marker, what is not a section is called ``unknown``, and
-``raw`` has the bytes of a section that is not exactly a value.
+A message with several body sections, or one that was decoded with ``strict=False`` and violates the
+specification, is written as ``{"sections": [[name, content], …]}``, in wire order. In this form a
+section with the wrong type of content has a value with a marker, the name ``unknown`` is for a
+value that is not a section, and ``raw`` is for the bytes of a section that are not exactly one
+value.
 
-Reading returns an equal message.
+The reader returns a message that is equal to the written one.
 """
 
 from __future__ import annotations
@@ -92,14 +94,14 @@ from amqp10msg.wire.limits import UNLIMITED
 
 
 class Rows:
-    """The fields of a composite, as the wire orders them.
+    """The declared fields of a composite, in wire order.
 
     Attributes:
-        marker: the composite's name after ``$``.
-        names: of the fields.
-        kinds: of the fields, as the kernel numbers them.
-        multiple: whether a field may hold several values, by field.
-        places: of the fields by their names, in both spellings.
+        marker: ``$`` and the name of the composite.
+        names: the names of the fields.
+        kinds: the kernel's kind numbers of the fields.
+        multiple: for each field, 1 if it may hold several values, else 0.
+        places: index of each field by name, in both spellings.
     """
 
     def __init__(self, entry: Composite) -> None:
@@ -114,20 +116,20 @@ class Rows:
         }
 
 
-#: By the descriptors of composites that were met.
+#: Cache: descriptor code of a composite -> `Rows`.
 _ROWS: dict[int, Any] = {}
 
 
 class SectionForm:
-    """How a section stands in plain JSON.
+    """The representation of a section in plain JSON.
 
     Attributes:
-        name: of the section.
-        place: where it stands in a message.
-        head: the bytes of its descriptor.
-        source: the kind of what it holds, 0 for any.
-        keys: the kind of its keys, where it is a map.
-        rows: its fields, where it is a composite, else None.
+        name: the name of the section, with underscores.
+        place: the position of the section in the order of a message.
+        head: the encoded descriptor.
+        source: the kind of its value; 0 if it may be of any kind.
+        keys: the kind of its keys, if it is a map.
+        rows: its fields if it is a composite, else None.
     """
 
     def __init__(self, kind: SectionKind) -> None:
@@ -139,17 +141,17 @@ class SectionForm:
         self.rows = Rows(COMPOSITES[kind.code]) if kind.code in COMPOSITES else None
 
 
-#: By the descriptor's number, less that of the first one.
+#: Index: descriptor code minus `_FIRST`.
 SECTIONS = [SectionForm(kind) for kind in KINDS]
 _FIRST = KINDS[0].code
-#: The marker of what each format code constructs.
+#: Index: format code. The marker of its type.
 _MARKERS = [f"${TYPE_NAMES[kind]}" if kind else "" for kind in KIND_OF]
 _DOLLAR = ord("$")
 _INFINITE = math.inf
 
 
 def rows_of(entry: Composite) -> Any:
-    """Return the fields of a composite."""
+    """Return the cached `Rows` of a composite."""
     rows = _ROWS.get(entry.code)
     if rows is None:
         rows = _ROWS[entry.code] = Rows(entry)
@@ -157,13 +159,13 @@ def rows_of(entry: Composite) -> Any:
 
 
 def to_plain(value: Any) -> Any:
-    """Write a message or a value in plain JSON.
+    """Return a message or a value as plain JSON.
 
     Args:
-        value: a `Message`, or whatever `encode_value` takes.
+        value: a `Message`, or a value that `encode_value` accepts.
 
     Returns:
-        What `json.dumps` takes: dicts, lists, str, int, finite floats, bool and None.
+        A document for `json.dumps`: dicts, lists, str, int, finite floats, bool and None.
 
     Raises:
         EncodeError: the value has no AMQP type, or is out of its range.
@@ -177,14 +179,14 @@ def to_plain(value: Any) -> Any:
 
 
 def plain_of(octets: bytes, message: Any) -> Any:
-    """Write the bytes of this message; of a value, where that is None."""
+    """Return the plain JSON of an encoded message, or of an encoded value if `message` is None."""
     reader = PlainReader.__new__(PlainReader)
     reader.begin(octets, 0, UNLIMITED)
     if message is None:
         return reader.item()
     message_format = int(message.message_format)
     made = {"message_format": message_format} if message_format else {}
-    # What was decoded leniently may have values that are not exactly values.
+    # Sections of a leniently decoded message may contain bytes that are not exactly one value.
     if (not message._lenient or _is_strict(octets)) and reader.sections(made):
         return made
     made = {"message_format": message_format} if message_format else {}
@@ -206,14 +208,14 @@ def _is_strict(octets: bytes) -> bool:
 
 
 class PlainReader(ValueReader):
-    """Reads encoded values, which were accepted before, as what they are in plain JSON."""
+    """Converts encoded AMQP values, which were decoded before, to plain JSON."""
 
     def item(self) -> Any:
-        """Read one value of any type."""
+        """Convert one value of any type."""
         return self.generic(self.buf[self.take(1)])
 
     def generic(self, code: int) -> Any:
-        """Read a value after its format code: plainly, or with the marker of its type."""
+        """Convert a value whose format code was read, with the marker of its type if needed."""
         kind = KIND_OF[code]
         if kind in {KIND_STRING, KIND_LONG, KIND_BOOLEAN, KIND_NULL}:
             return self.read(code)
@@ -231,7 +233,7 @@ class PlainReader(ValueReader):
         return self.marked(code)
 
     def marked(self, code: int) -> Any:
-        """Read a value after its format code with the marker of its type."""
+        """Convert a value whose format code was read, with the marker of its type."""
         kind = KIND_OF[code]
         if kind == KIND_LIST:
             return {"$list": self.values(code)}
@@ -246,7 +248,7 @@ class PlainReader(ValueReader):
         return content if type(content) is dict else {_MARKERS[code]: content}
 
     def natural(self, kind: int, code: int) -> Any:
-        """Read a value whose type is known after its format code."""
+        """Convert a value whose format code was read, without a marker: its type is known."""
         if kind in {KIND_STRING, KIND_BOOLEAN, KIND_NULL}:
             return self.read(code)
         if KIND_UBYTE <= kind <= KIND_LONG:
@@ -278,7 +280,7 @@ class PlainReader(ValueReader):
         return str(value) if kind == KIND_CHAR else _shown_decimal(value)
 
     def values(self, code: int) -> Any:
-        """Read the values of a list."""
+        """Convert a list."""
         made: Any = []
         if code == 0x45:
             return made
@@ -289,7 +291,11 @@ class PlainReader(ValueReader):
         return made
 
     def entries(self, code: int, wanted: int) -> Any:
-        """Read a map: as an object if all keys are of one kind, and none would be a marker."""
+        """Convert a map.
+
+        The result is an object if all keys are of the kind `wanted` and none starts with ``$``.
+        Otherwise it is ``$map``.
+        """
         outer = self.descend(code)
         count = self.count >> 1
         made: Any = {}
@@ -311,7 +317,7 @@ class PlainReader(ValueReader):
         return made
 
     def pairs(self, made: Any, left: int, outer: int) -> Any:
-        """Read the pairs that are left of a map, which was entered, after those that were read."""
+        """Append the `left` remaining pairs of a map to `made`, and return it as ``$map``."""
         for _ in range(left):
             key = self.generic(self.buf[self.take(1)])
             made.append([key, self.generic(self.buf[self.take(1)])])
@@ -319,7 +325,7 @@ class PlainReader(ValueReader):
         return {"$map": made}
 
     def array(self, code: int) -> Any:
-        """Read an array."""
+        """Convert an array."""
         start = self.pos
         self.enter(start)
         pos = self.span(code)
@@ -332,9 +338,10 @@ class PlainReader(ValueReader):
         while code == 0:
             descriptors.append(self.item())
             code = self.buf[self.take(1)]
-        # Short elements keep the short constructor. No value is nine times as long as it must be,
-        # so an element of this size needs the long one; that is seen without encoding it, once
-        # for each array around it.
+        # The constructor need not be written if it is the default. A short constructor always is. A
+        # long one is if an element cannot be encoded in 256 bytes: certain above `_SURELY_LONG`
+        # bytes, as no value is encoded in nine times its minimum. That avoids encoding the element
+        # again, once for each enclosing array.
         is_default = code in _SHORT
         is_long = code > _SHORT[0] and code & 0x10
         kind = KIND_OF[code]
@@ -356,7 +363,7 @@ class PlainReader(ValueReader):
         return made
 
     def described_value(self, is_generic: bool) -> Any:
-        """Read a described value, a generic one as a composite where it is one."""
+        """Convert a described value; with `is_generic`, as a composite if it is one."""
         start = self.pos - 1
         self.enter(start)
         code = self.buf[self.take(1)]
@@ -380,7 +387,10 @@ class PlainReader(ValueReader):
         return {"$described": pair}
 
     def fields(self, rows: Any, code: int) -> Any:
-        """Read the list of a composite, fields that are null left out; one too long as a list."""
+        """Convert the list of a composite to an object without null fields.
+
+        A list with more values than declared fields is converted as a list.
+        """
         made: Any = {}
         if code == 0x45:
             return made
@@ -408,7 +418,7 @@ class PlainReader(ValueReader):
                 made[names[i]] = self.entries(code, KIND_SYMBOL)
             else:
                 content = self.marked(code)
-                # An array that says no more than what the field declares.
+                # Write a bare list if the array adds nothing to the declaration of the field.
                 is_bare = (
                     rows.multiple[i] and have == KIND_ARRAY and [*content] == ["$array", "values"]
                 )
@@ -419,7 +429,7 @@ class PlainReader(ValueReader):
         return made
 
     def section(self, form: Any) -> Any:
-        """Read the value of a section: as its content, or as what it is."""
+        """Convert the value of a section; with a marker if it is of the wrong type."""
         code = self.buf[self.take(1)]
         kind = KIND_OF[code]
         if form.source == 0:
@@ -433,10 +443,10 @@ class PlainReader(ValueReader):
         return self.values(code) if form.rows is None else self.fields(form.rows, code)
 
     def sections(self, made: Any) -> bool:
-        """Read the sections of a message into an object of them.
+        """Convert the sections of a message to entries of `made`.
 
-        False where they may be more than that holds: there are several of one kind, a descriptor
-        has another form, or the keys of a map may be more than what a strict decoding takes.
+        Return False if an object might not represent them: several sections are of one kind, a
+        descriptor has another form, or a map has keys that strict decoding might reject.
         """
         last = -1
         while self.pos < self.end:
@@ -454,7 +464,7 @@ class PlainReader(ValueReader):
         return True
 
     def odd_sections(self) -> Any:
-        """Read the sections of a message that may break rules, as pairs of name and content."""
+        """Convert the sections of a message that may violate rules to [name, content] pairs."""
         made = []
         for section in sections_of(self.buf):
             if section.is_raw:
@@ -469,13 +479,14 @@ class PlainReader(ValueReader):
         return made
 
 
-#: The constructors of elements that have a size, in the short form; the long ones are 0x10 more.
+#: Constructors of variable-size types with a one-byte size; those with four bytes are 0x10 more.
 _SHORT = b"\xa0\xa1\xa3\xc0\xc1\xe0"
+#: An element of more bytes than this cannot be encoded with a one-byte size: see `array`.
 _SURELY_LONG = 9 * 257
 
 
 def _is_composite(octets: bytes) -> bool:
-    """Return whether a described list is exactly its composite, so that no part is lost."""
+    """Return whether a described list can be written as its composite without loss."""
     values = decode_value(octets, limits=UNLIMITED).value
     if values and values[len(values) - 1] is None:
         return False
@@ -487,7 +498,7 @@ def _is_composite(octets: bytes) -> bool:
 
 
 def _shown_time(milliseconds: int) -> Any:
-    """Write a timestamp in ISO 8601; as the number that it is, outside of the years 1 to 9999."""
+    """Return a timestamp in ISO 8601, or the milliseconds outside of the years 1 to 9999."""
     try:
         moment = _EPOCH + datetime.timedelta(0, 0, 0, milliseconds)
     except OverflowError:
@@ -495,11 +506,11 @@ def _shown_time(milliseconds: int) -> Any:
     return moment.isoformat("T", "milliseconds") + "Z"
 
 
-_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001  (in UTC, whose offset is not written)
+_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001  (UTC, written as Z)
 
 
 def _shown_binary(octets: bytes) -> Any:
-    """Write bytes as text where they are readable text, else in base64."""
+    """Return bytes as text if they are readable UTF-8, else in base64."""
     try:
         text = octets.decode("utf-8")
     except UnicodeDecodeError:
@@ -514,9 +525,9 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def _shown_float(octets: bytes) -> Any:
-    """Write a float by its bits: as the shortest number that the nearest float is taken of.
+    """Return an encoded float as the shortest decimal number that rounds to it.
 
-    That is 0.1, not 0.10000000149011612.
+    For example 0.1, not 0.10000000149011612.
     """
     value: float = _SINGLE.unpack(octets)[0]
     if not math.isfinite(value):
@@ -542,7 +553,7 @@ def _not_finite(value: float, octets: bytes) -> str:
 
 
 def _shown_decimal(value: Any) -> str:
-    """Write a decimal as the number that it is, by its bits where others mean the same number."""
+    """Return a decimal as a number, or as its bits if the number has another encoding."""
     number = str(value)
     same: bool = type(value).from_decimal(number).bits == value.bits
     return number if same else f"0x{value.bits:0{2 * value.width}x}"

@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""Plain JSON read: the bytes of messages and values from what `plain` describes."""
+"""The reader of plain JSON, which `plain` describes: encodes messages and values."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ from amqp10msg.wire.primitives import DECIMALS, FORMAT_CODES, Char, Float, Symbo
 _FORMS = {form.name: form for form in SECTIONS}
 _DATA, _VALUE = _FORMS["data"], _FORMS["amqp_value"]
 _TWICE = "it is there twice, with dashes and with underscores"
-#: The keys of a message by both spellings.
+#: Key of a message, in both spellings -> its spelling with underscores.
 _SPELLED = {
     name: key for key in (*_FORMS, "message_format") for name in (key, key.replace("_", "-"))
 }
-#: The kinds by marker.
+#: Marker -> kind.
 _MARKED = {f"${name}": TYPE_IDS[name] for name in TYPES.values()}
 #: The markers of binaries.
 _BINARIES = ("$base64", "$hex", "$binary")
 _BINARY = "text, $base64 or $hex"
-#: What a list or an object is, by its marker; an object without one is a map.
+#: Marker of a compound -> kind; an object without a marker is a map.
 _COMPOUNDS = {"$list": KIND_LIST, "$map": KIND_MAP, "$array": KIND_ARRAY}
 
 
@@ -81,13 +81,12 @@ def from_plain(plain: Any) -> Message:
     """Read a message from plain JSON.
 
     Args:
-        plain: what `to_plain` returns for a message, or the like written by hand and read with
-            `json.loads`.
+        plain: a document as `to_plain` returns it for a message; it may be written by hand and
+            parsed with `json.loads`.
 
     Raises:
-        NotationError: it is not plain JSON of a message, or not of one that the specification
-            allows; the error has the path. Only under ``sections`` may a message break the
-            specification.
+        NotationError: the document is not a message in plain JSON, or the message violates the
+            specification, which is allowed only under ``sections``. The error contains the path.
     """
     try:
         octets, message_format, is_listed = bytes_of_message(plain)
@@ -109,7 +108,7 @@ def value_from_plain(plain: Any) -> Any:
     """Read a value from plain JSON, as `decode_value` returns it.
 
     Raises:
-        NotationError: it is not plain JSON; the error has the path.
+        NotationError: the document is not a value in plain JSON. The error contains the path.
     """
     try:
         return decode_value(bytes_of_value(plain), limits=UNLIMITED)
@@ -118,7 +117,7 @@ def value_from_plain(plain: Any) -> Any:
 
 
 def bytes_of_value(plain: Any) -> bytes:
-    """Return the bytes of a value."""
+    """Return the AMQP encoding of a value in plain JSON."""
     writer = _writer(0, _FLOOR)
     try:
         writer.item(plain)
@@ -126,11 +125,11 @@ def bytes_of_value(plain: Any) -> bytes:
         raise _fault(error, "", 0, plain) from None
     if writer.late is not None:
         raise NotationError(writer.late)
-    return writer.finish()  # type: ignore[no-any-return]  # what the kernel gives is Any
+    return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
 
 def bytes_of_message(plain: Any) -> Any:
-    """Return the bytes of a message, its message-format, and whether its sections are listed."""
+    """Return the encoding of a message, its message-format, and whether it uses ``sections``."""
     if not isinstance(plain, dict):
         raise wrong('an object such as {"amqp_value": "hello"}', plain)
     given: Any = {}
@@ -151,12 +150,12 @@ def bytes_of_message(plain: Any) -> Any:
             try:
                 octets = _writer(0, _FLOOR).message(ordered, True)
             except NotationError:
-                # Of several faults, that of the section that was given first.
+                # If there are several errors, report that of the first section in the document.
                 _writer(0, _FLOOR).message(given, False)
                 raise
         return octets, UInt(number), False
     for key in given:
-        # Only an amqp-value can be null; any other section that is null is none.
+        # A null section is omitted, except an amqp-value, which can be null.
         if key != "sections" and (given[key] is not None or key == _VALUE.name):
             raise NotationError("sections must be the only key: it lists all sections")
     writer.listed(given["sections"])
@@ -171,8 +170,8 @@ def _writer(level: int, depth: int) -> Any:
     return writer
 
 
-#: Where the depth of a writer begins, so that the kernel's bound is never met: what is nested too
-#: deeply to be encoded is noted. Every level of JSON takes three of AMQP at most.
+#: The initial depth of a writer: so low that the kernel's depth limit is never reached, because
+#: this module checks the depth itself. A level of JSON adds up to three levels of AMQP.
 _FLOOR = -4 * MAX_DEPTH
 _DEEPEST = _FLOOR + MAX_DEPTH
 _MOST_LEVELS = MAX_DEPTH
@@ -180,49 +179,53 @@ _NESTED = "values are nested more than 256 deep, or contain themselves"
 
 
 class PlainWriter(ValueWriter):
-    """Writes the bytes of plain JSON.
+    """Encodes plain JSON.
 
-    A fault in what is written leaves as any ValueError, for `_fault` to say what it is. What cannot
-    be encoded, such as a key that stands twice, is a fault only where there is no other: it is kept
-    until all of a section, an array or a composite is written.
+    Errors in the document are raised as any ValueError, and `_fault` explains them. Errors of the
+    AMQP encoding, such as a duplicate key, have the lowest priority: they are kept in `late`, and
+    raised after the section, array or composite has been written without another error.
     """
 
     level: int
-    """How many lists and objects there are around what is written."""
+    """The number of lists and objects that enclose the current value."""
     deepest: int
-    """The greatest depth that there was."""
+    """The greatest depth so far."""
     late: Any
-    """What cannot be encoded, or None."""
+    """The text of the first error of the AMQP encoding, or None."""
 
     def reach(self, depth: int) -> None:
-        """Note how deep a value is nested."""
+        """Record the depth of a value; set `late` if it is too deep."""
         if depth > self.deepest:
             self.deepest = depth
             if depth > _DEEPEST and self.late is None:
                 self.late = _NESTED
 
     def begin(self) -> int:
-        """Begin a compound; return the mark to close it with."""
+        """Start a compound, and return the mark for `close`."""
         mark = self.open()
         self.reach(self.depth)
         return mark
 
     def part(self, writer: Any) -> bytes:
-        """Return the part written separately at this depth, with its notes."""
+        """Return the bytes of a writer that started at the current depth, and merge its state."""
         if self.late is None:
             self.late = writer.late
         self.reach(writer.deepest)
-        return writer.finish()  # type: ignore[no-any-return]  # what the kernel gives is Any
+        return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
     def whole(self, writer: Any) -> bytes:
-        """Return the part as a value of its own; raise where it cannot be encoded."""
+        """Return the bytes of a writer that started at `_FLOOR`, and merge its depth.
+
+        Raises:
+            NotationError: it has an error of the AMQP encoding.
+        """
         if writer.late is not None:
             raise NotationError(writer.late)
         self.reach(self.depth + writer.deepest - _FLOOR)
-        return writer.finish()  # type: ignore[no-any-return]  # what the kernel gives is Any
+        return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
     def item(self, plain: Any) -> None:
-        """Write a value of any type."""
+        """Encode a value of any type."""
         kind = type(plain)
         if kind is str:
             self.string(plain)
@@ -251,7 +254,7 @@ class PlainWriter(ValueWriter):
             raise ValueError
 
     def items(self, plain: Any) -> None:
-        """Write a list."""
+        """Encode a list."""
         if not isinstance(plain, list):
             raise wrong("a list", plain)
         if not plain:
@@ -262,9 +265,10 @@ class PlainWriter(ValueWriter):
         self.close(mark, 0xC0, len(plain))
 
     def each(self, plain: Any, step: str, described: bool) -> None:
-        """Write values one after another, as descriptors each after the mark of a described value.
+        """Encode the values of a list in sequence.
 
-        The step is that to the list of them.
+        With `described`, write 0x00 before each, because they are descriptors. `step` is the path
+        of the list.
         """
         if not isinstance(plain, list):
             raise wrong("a list", plain, step)
@@ -278,7 +282,7 @@ class PlainWriter(ValueWriter):
             raise _fault(error, f"{step}[{index}]", 0, plain[index]) from None
 
     def entries(self, plain: Any, keys: int) -> None:
-        """Write a map from an object, with keys of this kind."""
+        """Encode an object as a map with keys of the kind `keys`."""
         mark = self.begin()
         key = item = None
         is_key = True
@@ -294,7 +298,7 @@ class PlainWriter(ValueWriter):
         self.close(mark, 0xC1, 2 * len(plain))
 
     def marker(self, plain: Any, name: str) -> None:
-        """Write an object that names its type."""
+        """Encode an object with the marker `name`."""
         kind = _MARKED.get(name, 0)
         if kind == KIND_ARRAY:
             self.array(plain)
@@ -323,7 +327,7 @@ class PlainWriter(ValueWriter):
             raise _fault(error, f".{name}", kind, content) from None
 
     def described(self, content: Any) -> None:
-        """Write a described value."""
+        """Encode a described value."""
         if not isinstance(content, list) or len(content) != 2:
             raise wrong("a list of the descriptor and the value", content)
         self.enter()
@@ -333,7 +337,7 @@ class PlainWriter(ValueWriter):
         self.depth -= 1
 
     def map_of_pairs(self, content: Any) -> None:
-        """Write a map from a list of its pairs, or from an object with any keys."""
+        """Encode a map from a list of pairs, or from an object with any keys."""
         if isinstance(content, dict):
             self.entries(content, KIND_STRING)
             return
@@ -349,7 +353,7 @@ class PlainWriter(ValueWriter):
                 if not isinstance(pair, list) or len(pair) != 2:
                     raise wrong("a [key, value] pair", pair)
                 side = 0
-                # A key that holds keys is not copied once for each map around it.
+                # A single key needs no comparison, which would copy nested keys at each level.
                 if len(content) > 1:
                     self.key(pair[0], seen)
                 else:
@@ -363,7 +367,7 @@ class PlainWriter(ValueWriter):
         self.close(mark, 0xC1, 2 * len(content))
 
     def key(self, plain: Any, seen: Any) -> None:
-        """Write a key of a map, which is compared with those before by its bytes."""
+        """Encode a map key, and check that its encoding is not in `seen`."""
         writer = _writer(self.level, self.depth)
         writer.item(plain)
         octets = self.part(writer)
@@ -373,7 +377,7 @@ class PlainWriter(ValueWriter):
         self.add(octets)
 
     def array(self, plain: Any) -> None:
-        """Write an array."""
+        """Encode an array."""
         strange = plain.keys() - {"$array", "values", "code", "descriptors"}
         if strange:
             raise NotationError(
@@ -404,7 +408,7 @@ class PlainWriter(ValueWriter):
         self.add(self.whole(whole))
 
     def elements(self, kind: int, plain: Any, step: str) -> Any:
-        """Return the elements of an array, each encoded with a constructor of its own."""
+        """Return the elements of an array, each encoded with its own constructor."""
         if not isinstance(plain, list):
             raise wrong("a list", plain, step)
         made = []
@@ -419,7 +423,7 @@ class PlainWriter(ValueWriter):
         return made
 
     def composite(self, name: str, content: Any) -> None:
-        """Write a composite by its marker, if it is what its declaration wants."""
+        """Encode a composite with the marker `name`, and check it against its declaration."""
         entry = named_composite(name[1:].replace("_", "-"))
         if entry is None:
             raise NotationError(
@@ -442,7 +446,7 @@ class PlainWriter(ValueWriter):
         self.add(octets)
 
     def list_of_fields(self, rows: Any, content: Any) -> None:
-        """Write the list of a composite from an object of its fields."""
+        """Encode the fields of a composite, an object, as a list."""
         if not isinstance(content, dict):
             raise wrong("an object of fields", content)
         places = rows.places
@@ -468,7 +472,7 @@ class PlainWriter(ValueWriter):
             for key, item in content.items():
                 i = places[key]
                 if i >= count:
-                    break  # null, as all that follow
+                    break  # this field and all later ones are null
                 while last < i:
                     self.octet(0x40)
                     last += 1
@@ -479,7 +483,7 @@ class PlainWriter(ValueWriter):
         self.close(mark, 0xC0, count)
 
     def odd_fields(self, rows: Any, content: Any) -> None:
-        """Write the list of a composite whose fields are in another order, or unknown."""
+        """Encode the fields of a composite that are not in order, or report an unknown field."""
         written: Any = [None] * len(rows.names)
         for key, item in content.items():
             i = rows.places.get(str(key).replace("-", "_"), -1)
@@ -508,7 +512,7 @@ class PlainWriter(ValueWriter):
         self.close(mark, 0xC0, count)
 
     def field(self, rows: Any, i: int, plain: Any) -> None:
-        """Write the value of a field."""
+        """Encode the value of a field."""
         kind = rows.kinds[i]
         have = type(plain)
         if have is str or have is int or have is bool:
@@ -529,7 +533,7 @@ class PlainWriter(ValueWriter):
             self.natural(kind, plain)
 
     def natural(self, kind: int, plain: Any) -> None:
-        """Write a value whose type is known or declared, 0 if it is neither."""
+        """Encode a value of the kind that is declared or named by a marker; 0 for any kind."""
         have = type(plain)
         if have is str and kind in {KIND_STRING, KIND_ADDRESS, KIND_MESSAGE_ID}:
             self.string(plain)
@@ -569,7 +573,7 @@ class PlainWriter(ValueWriter):
             raise ValueError
 
     def written(self, kind: int, text: str) -> None:
-        """Write what is a text in JSON."""
+        """Encode a value that plain JSON represents as a string."""
         if kind == KIND_TIMESTAMP:
             self.integer(kind, timestamp_of(datetime.datetime.fromisoformat(text)))
         elif kind == KIND_BINARY:
@@ -586,7 +590,7 @@ class PlainWriter(ValueWriter):
             raise ValueError
 
     def floating(self, kind: int, plain: Any) -> None:
-        """Write a float, a double or a decimal, from a number or its bits."""
+        """Encode a float, a double or a decimal from a number or from its bits."""
         match = _HEX.fullmatch(plain) if isinstance(plain, str) else None
         if match is not None:
             if len(match[1]) != 2 * WIDTHS[TYPE_NAMES[kind]]:
@@ -614,7 +618,7 @@ class PlainWriter(ValueWriter):
                 raise ValueError from None
 
     def section(self, form: Any, plain: Any) -> None:
-        """Write a section."""
+        """Encode a section."""
         self.add(form.head)
         if form.source == 0 or (isinstance(plain, dict) and _marker_of(plain) is not None):
             self.item(plain)
@@ -630,16 +634,16 @@ class PlainWriter(ValueWriter):
             self.list_of_fields(form.rows, plain)
 
     def message(self, given: Any, in_order: bool) -> Any:
-        """Return the bytes of a message from an object of its sections, their names spelled.
+        """Encode a message from an object of its sections, whose names have underscores.
 
-        None where they have to be in order, and are not.
+        With `in_order`, return None if the sections are not in the order of the specification.
         """
         last = -1
         bodies = 0
         for name in given:
             item = given[name]
             form = _FORMS.get(name)
-            # Only an amqp-value can be null; any other section that is null is none.
+            # A null section is omitted, except an amqp-value, which can be null.
             if item is None and form is not _VALUE:
                 continue
             if form is None:
@@ -669,7 +673,7 @@ class PlainWriter(ValueWriter):
         return self.finish()
 
     def listed(self, plain: Any) -> None:
-        """Write sections from a list of names and contents."""
+        """Encode sections from a list of [name, content] pairs."""
         if not isinstance(plain, list):
             raise wrong("a list of [name, content] pairs", plain, ".sections")
         for index, pair in enumerate(plain):
@@ -707,14 +711,14 @@ _HEX = re.compile(r"0[xX]([0-9a-fA-F]+)")
 _NAN = Float.from_bits(0x7FC00000)
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _CODES = {TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in WIDTHS}
-#: What texts are made of; others are encoded in UTF-8.
+#: Kind -> class that validates its text; other texts are encoded in UTF-8.
 _TEXTS: dict[int, Any] = {KIND_UUID: uuid.UUID, KIND_CHAR: Char, KIND_SYMBOL: Symbol}
 _SCALARS = {int: KIND_LONG, float: KIND_DOUBLE, str: KIND_STRING}
 
 
 def _marker_of(plain: Any) -> Any:
-    """Return the first key of an object that names a type; None where none does."""
-    for key in plain.keys():  # noqa: SIM118  (compiled, this makes no iterator)
+    """Return the first key of an object that starts with ``$``, or None."""
+    for key in plain.keys():  # noqa: SIM118  (faster when compiled)
         text = key if type(key) is str else str(key)
         if text.startswith("$"):
             return text
@@ -722,7 +726,7 @@ def _marker_of(plain: Any) -> Any:
 
 
 def _compound_of(plain: Any) -> int:
-    """Return which list, map or array something is that was written; 0 for what is none."""
+    """Return the kind of the compound that a document describes; 0 if it is not a compound."""
     if isinstance(plain, list):
         return KIND_LIST
     if not isinstance(plain, dict):
@@ -732,7 +736,7 @@ def _compound_of(plain: Any) -> int:
 
 
 def _declared(kind: int, plain: Any) -> int:
-    """Return the kind that a field's value is written as, 0 for what it says itself."""
+    """Return the kind to encode a field's value as; 0 if the document determines it."""
     if kind == KIND_MESSAGE_ID:
         return KIND_ULONG if type(plain) is int else 0
     if kind in {KIND_ADDRESS, KIND_ANY}:
@@ -741,12 +745,12 @@ def _declared(kind: int, plain: Any) -> int:
 
 
 def _whole(plain: Any) -> Any:
-    """Return the integer that digits in a string are; else what was given."""
+    """Return digits in a string as an int, and other documents unchanged."""
     return int(plain) if isinstance(plain, str) and _DIGITS.fullmatch(plain) else plain
 
 
 def _is_lengthy(number: Any) -> bool:
-    """Return whether a number has more digits than any decimal."""
+    """Return whether a number has more digits than any decimal type allows."""
     return len(shown(number)) > _MOST_DIGITS
 
 
@@ -754,7 +758,7 @@ _MOST_DIGITS = 60
 
 
 def _octets_of(name: str, plain: Any) -> bytes:
-    """Return bytes from what is after their marker."""
+    """Decode the text of the marker ``$base64`` or ``$hex``."""
     try:
         if isinstance(plain, str):
             if name == "$hex":
@@ -766,7 +770,7 @@ def _octets_of(name: str, plain: Any) -> bytes:
 
 
 def _code_of(name: str, plain: Any) -> int:
-    """Return the format code that the elements of an array of a type have."""
+    """Parse the format code of an array, which must be of the type `name`."""
     match = _HEX.fullmatch(plain) if isinstance(plain, str) else None
     row = FORMAT_CODES.get(int(match[1], 16)) if match else None
     if row is None or row.type != name:
@@ -775,40 +779,40 @@ def _code_of(name: str, plain: Any) -> int:
 
 
 def _place_of(name: str) -> int:
-    """Return the place in a message of a section, or of the body."""
+    """Return the position of a section in the order of a message."""
     form = _FORMS.get(name)
     return PLACE_BODY if form is None else form.place
 
 
 def _step_of(name: str) -> str:
-    """Return the step to a section."""
+    """Return the path step of a section."""
     return f".{name}" if name.isidentifier() else f"[{name!r:.40}]"
 
 
 def _field_step(key: Any) -> str:
-    """Return the step to a field."""
+    """Return the path step of a field."""
     return f".{key}" if str(key).isidentifier() else f"[{shown(key)}]"
 
 
 def _field_fault(error: Any, rows: Any, key: Any, plain: Any) -> NotationError:
-    """Return the error of a field that was not written."""
+    """Return the error for a field that could not be encoded."""
     is_marker = isinstance(plain, dict) and _marker_of(plain) is not None
     kind = 0 if is_marker else rows.kinds[rows.places[str(key).replace("-", "_")]]
     return _fault(error, _field_step(key), kind, plain)
 
 
 def _fault(error: Any, step: str, kind: int, plain: Any) -> NotationError:
-    """Return the error of a value that was not written, on the way out of what holds it.
+    """Return `error` with the path step prefixed; explain it first if it is a plain ValueError.
 
-    The kind is what the value was to be, 0 for any.
+    `kind` is the expected kind of the value, 0 for any.
     """
     if not isinstance(error, NotationError):
         error = _unfit(kind, plain)
-    return error.within(step)  # type: ignore[no-any-return]  # what the kernel gives is Any
+    return error.within(step)  # type: ignore[no-any-return]  # the kernel returns Any
 
 
 def _unfit(kind: int, plain: Any) -> NotationError:
-    """Say what is wrong with a value that is to be of this kind, 0 for any."""
+    """Return the error for a value that is not of `kind`; 0 for any kind."""
     kind = _declared(kind, plain)
     if kind in {0, KIND_BINARY} or KIND_LIST <= kind <= KIND_ARRAY:
         marker = _marker_of(plain) if type(plain) is dict else None
@@ -847,7 +851,7 @@ def _unfit(kind: int, plain: Any) -> NotationError:
 
 
 def _unfit_number(kind: int, plain: Any) -> NotationError:
-    """Say what is wrong with a float, a double or a decimal."""
+    """Return the error for an invalid float, double or decimal."""
     name = TYPE_NAMES[kind]
     if isinstance(plain, str) and _HEX.fullmatch(plain):
         return wrong(f"{2 * WIDTHS[name]} hex digits, for the bits of a {name}", plain)

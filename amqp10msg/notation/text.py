@@ -1,4 +1,4 @@
-"""The diagnostic tree as text: a line for every field, its bytes beside it."""
+"""Render the diagnostic tree as text: one line per field, with its bytes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from amqp10msg.message import Message
 from amqp10msg.notation._rows import Problem, Row, problem_of, rows_of, tree_of
 from amqp10msg.notation.tree import Tree
 
+# Bytes per line, lines of bytes per field, and columns of a name.
 _PER_LINE = 8
-_MAX_NODES = 100_000
 _MAX_LINES = 4
 _MAX_NAME = 40
-_LEAST_ROOM = 30
+# Minimum columns for name, type and value together.
+_MIN_TEXT_WIDTH = 30
+# Nodes of the tree, at most.
+_MAX_NODES = 100_000
+# Shown instead of a missing name.
 _NAMELESS = "·"
-# Of the sixteen colours that every terminal has, those that are readable on black and on white.
+# Terminal colours that are readable on black and on white.
 _COLORS = {
     "offset": "2",
     "type": "2",
@@ -38,53 +42,55 @@ def render_text(
     color: bool = False,
     width: int | None = None,
 ) -> str:
-    """Write what every byte means: offset, bytes, field, type and value, a line for each field.
+    """Return the meaning of every byte as text: offset, bytes, field, type and value, line by line.
 
-    Nothing in a message reaches a terminal unescaped. Below a field is what is wrong with it,
+    Control characters in the message are escaped. The lines below a field describe its violations,
     marked ``!`` for an error and ``?`` for a warning.
 
     Args:
         data: an encoded message or encoded values, a `Message`, or a tree of `parse_tree`. Unless
-            it is a tree already, the violations that `validate` finds are shown too.
-        color: colour it with escape sequences for a terminal.
-        width: columns that a line may take, 70 or more; None for no bound.
+            it is a tree, it is validated, and its violations are shown.
+        color: whether to colour the text with terminal escape sequences.
+        width: the maximum columns of a line, at least 70; None for no limit.
 
     Raises:
         EncodeError: the `Message` cannot be encoded.
     """
     tree = tree_of(data, _MAX_NODES)
     rows = list(rows_of(tree))
-    places = max(len(str(len(tree.data))), 2)
-    names = min(
+    offset_width = max(len(str(len(tree.data))), 2)
+    name_width = min(
         max((2 * row.level + _width(row.name or _NAMELESS) for row in rows), default=0), _MAX_NAME
     )
-    types = max((len(row.type) for row in rows), default=0)
-    octets = max((min(row.stop - row.offset, _PER_LINE) for row in rows), default=1) * 3 - 1
+    type_width = max((len(row.type) for row in rows), default=0)
+    hex_width = max((min(row.stop - row.offset, _PER_LINE) for row in rows), default=1) * 3 - 1
     paint = _paint if color else _plain
-    values: int | None = None
+    value_width: int | None = None
     if width is not None:
-        room = max(width - places - octets - 8, _LEAST_ROOM)
-        names = min(names, room * 2 // 5)
-        types = min(types, room - names - 10)
-        values = room - names - types
+        room = max(width - offset_width - hex_width - 8, _MIN_TEXT_WIDTH)
+        name_width = min(name_width, room * 2 // 5)
+        type_width = min(type_width, room - name_width - 10)
+        value_width = room - name_width - type_width
     lines = []
     for row in rows:
-        hexes = _octets(tree.data, row, octets)
+        hexes = _octets(tree.data, row, hex_width)
         group = "name" if row.level else "section"
-        name = _fit("  " * row.level + (row.name or _NAMELESS), names)
+        name = _fit("  " * row.level + (row.name or _NAMELESS), name_width)
         indent = len(name) - len(name.lstrip(" "))
         line = "  ".join(
             (
-                paint("offset", f"{row.offset:>{places}}"),
+                paint("offset", f"{row.offset:>{offset_width}}"),
                 paint(row.group, next(hexes)),
                 name[:indent] + paint(group, name[indent:]),
-                paint("type", _fit(row.type, types)),
-                paint(row.group, _clip(row.value, values)),
+                paint("type", _fit(row.type, type_width)),
+                paint(row.group, _clip(row.value, value_width)),
             )
         )
         lines.append(line.rstrip())
-        lines.extend(" " * places + "  " + paint(row.group, more) for more in hexes)
-        margin = places + octets + 4 + 2 * row.level
+        lines.extend(
+            " " * offset_width + "  " + paint(row.group, line_of_hex) for line_of_hex in hexes
+        )
+        margin = offset_width + hex_width + 4 + 2 * row.level
         if width is not None:
             margin = min(margin, width // 2)
         for problem in row.problems:
@@ -95,12 +101,12 @@ def render_text(
 
 
 def _octets(data: bytes, row: Row, width: int) -> Iterator[str]:
-    """Yield the bytes of a line in hex, eight at a time; of many only the first."""
+    """Yield the bytes of a row in hex, eight per line. Cut a long row after `_MAX_LINES` lines."""
     room = _PER_LINE * _MAX_LINES
     stop = row.stop if row.stop - row.offset <= room else row.offset + room - _PER_LINE
     yield f"{data[row.offset : min(row.offset + _PER_LINE, stop)].hex(' '):<{width}}"
-    for at in range(row.offset + _PER_LINE, stop, _PER_LINE):
-        yield data[at : min(at + _PER_LINE, stop)].hex(" ")
+    for start in range(row.offset + _PER_LINE, stop, _PER_LINE):
+        yield data[start : min(start + _PER_LINE, stop)].hex(" ")
     if stop < row.stop:
         yield f"… {row.stop - stop:,} more"
 
@@ -111,7 +117,7 @@ def _problem(
     mark = "! " if problem.severity == "error" else "? "
     text = f"{problem.text} ({problem.clause})" if problem.clause else problem.text
     room = 10**6 if width is None else max(width - margin - 2, 20)
-    import textwrap  # noqa: PLC0415  (most messages have no problem)
+    import textwrap  # noqa: PLC0415  (rarely needed)
 
     lines = textwrap.wrap(text, room) or [""]
     return [
@@ -129,7 +135,7 @@ def _paint(group: str, text: str) -> str:
 
 
 def _width(text: str) -> int:
-    """Count the columns of a text: wide characters take two, combining ones none."""
+    """Count the columns of a text: a wide character has two, a combining character none."""
     if text.isascii():
         return len(text)
     return sum(
@@ -143,7 +149,7 @@ def _width(text: str) -> int:
 
 
 def _clip(text: str, width: int | None) -> str:
-    """Cut a text to this many columns."""
+    """Return `text`, cut to `width` columns if it is longer."""
     if width is None or _width(text) <= width:
         return text
     while text and _width(text) > width - 1:
@@ -152,6 +158,6 @@ def _clip(text: str, width: int | None) -> str:
 
 
 def _fit(text: str, width: int) -> str:
-    """Cut or fill a text to exactly this many columns."""
+    """Return `text`, cut or padded to exactly `width` columns."""
     text = _clip(text, width)
     return text + " " * (width - _width(text))

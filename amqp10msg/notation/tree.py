@@ -1,4 +1,4 @@
-"""The diagnostic tree: what every byte of a message means, also where the message is broken."""
+"""The diagnostic tree: the meaning of every byte of a message, even a broken one."""
 
 from __future__ import annotations
 
@@ -28,33 +28,34 @@ from amqp10msg.wire.kernel.walk import (
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import FORMAT_CODES
 
-# A node takes some 300 bytes of memory, and nobody reads more lines than this.
+# The default limit of nodes. A node needs about 300 bytes of memory.
 _MAX_NODES = 100_000
-# Elements shown of an array whose elements take no bytes: they are all equal.
+# Shown elements of an array whose elements have no bytes, and are therefore equal.
 _MAX_ZERO_WIDTH = 32
+# Types whose nodes have children.
 _HOLDING = ("described", "list", "map", "array")
 
 
 @attrs.define
 class Node:
-    """One value in the bytes, or a part of one.
+    """A value in the bytes, or a part of a value.
 
     Attributes:
-        offset: where it begins, in bytes.
-        end: where it ends.
-        type: its AMQP type; ``described``; ``constructor`` for that of an array's elements;
-            ``error`` for bytes that are not a value; ``elided`` for values beyond the limit.
-        name: the section's or field's name in the specification, ``key`` for the key of a map,
-            the key itself for its value, ``descriptor``, or the place in a list, such as ``[0]``.
-        code: its format code, 0 for a described value; None where it has none of its own.
-        encoding: the encoding's name in the specification, such as ``str8-utf8``.
-        value: what it holds. For list, map and array the number of values, for a described value
-            the symbol of its descriptor if that is known, for ``elided`` how many values.
-        content: where its first child begins, after the constructor, the size and the count; in a
-            simple value `end`.
-        children: the values in it; for a described value the descriptor and the value.
-        error: what is wrong with these very bytes; empty where nothing is.
-        violations: the rules that are broken here.
+        offset: the offset of its first byte.
+        end: the offset after its last byte.
+        type: the AMQP type, or ``described``; ``constructor`` for the element constructor of an
+            array; ``error`` for bytes that are not a value; ``elided`` for values beyond the limit.
+        name: the name of a section or field in the specification; ``key`` for a map key, and the
+            key for a map value; ``descriptor``; or the index in a list, such as ``[0]``.
+        code: the format code, 0 for a described value; None for an array element.
+        encoding: the name of the encoding in the specification, such as ``str8-utf8``.
+        value: the decoded value. For a list, map or array the number of values; for a described
+            value the symbol of its descriptor if it is known; for ``elided`` the number of values.
+        content: the offset of the first child, after constructor, size and count; `end` for a
+            primitive value.
+        children: the contained values; for a described value, the descriptor and the value.
+        error: the error in these bytes; empty if they are well-formed.
+        violations: the violations that belong to this node.
     """
 
     offset: int
@@ -71,11 +72,11 @@ class Node:
 
     @property
     def length(self) -> int:
-        """The number of bytes from the beginning to the end."""
+        """The number of bytes of the node."""
         return self.end - self.offset
 
     def walk(self, level: int = 0) -> Iterator[tuple[int, Node]]:
-        """Yield this node and all below it, outermost first, each with its level."""
+        """Yield (level, node) for this node and its descendants, in pre-order."""
         stack = [(level, self)]
         while stack:
             level, node = stack.pop()
@@ -90,8 +91,8 @@ class Tree:
     Attributes:
         data: the bytes.
         nodes: the outermost nodes, in order; together they cover `data`.
-        violations: those that belong to no byte, such as a missing body; the others are in the
-            `violations` of their nodes.
+        violations: the violations without a position, such as a missing body. All others are in
+            `Node.violations`.
     """
 
     data: bytes = attrs.field(repr=False)
@@ -99,26 +100,26 @@ class Tree:
     violations: list[Violation] = attrs.Factory(list)
 
     def walk(self) -> Iterator[tuple[int, Node]]:
-        """Yield every node, outermost first, each with its level, 0 for a section."""
+        """Yield (level, node) for every node, in pre-order; sections have level 0."""
         for node in self.nodes:
             yield from node.walk()
 
     def at(self, offset: int) -> list[Node]:
-        """Return the nodes that a byte is in, outermost first; none outside of the data."""
+        """Return the nodes that contain a byte, outermost first; empty outside of the data."""
         path: list[Node] = []
-        below = self.nodes
+        candidates = self.nodes
         while True:
-            for node in below:
+            for node in candidates:
                 if node.offset <= offset < node.end:
                     path.append(node)
-                    below = node.children
+                    candidates = node.children
                     break
             else:
                 return path
 
     @property
     def errors(self) -> list[Node]:
-        """The nodes whose bytes are not what they must be, by offset."""
+        """The nodes with malformed bytes, ordered by offset."""
         return [node for _, node in self.walk() if node.error]
 
 
@@ -128,17 +129,16 @@ def parse_tree(
     violations: Iterable[Violation] = (),
     limit: int = _MAX_NODES,
 ) -> Tree:
-    """Read bytes to the tree of what they mean.
+    """Parse bytes into a tree that explains them.
 
-    Whatever the bytes are, this returns: what does not parse becomes a node of type ``error`` that
-    holds the rest of what encloses it, and reading goes on after that.
+    This works for any bytes: an unreadable part becomes a node of type ``error`` that extends to
+    the end of the enclosing value, and parsing continues after it.
 
     Args:
-        data: an encoded message, or any sequence of encoded values; a `Message` is
-            encoded first.
-        violations: what `validate` found in these bytes, to be noted in the nodes.
-        limit: nodes to make, about; what is beyond becomes nodes of type ``elided``. So do the
-            elements of an array that take no bytes, after the first 32.
+        data: an encoded message, or any sequence of encoded values; a `Message` is encoded first.
+        violations: the violations that `validate` found in these bytes, to attach to the nodes.
+        limit: the approximate maximum number of nodes; further values become nodes of type
+            ``elided``, as do the elements of an array that have no bytes, after the first 32.
 
     Raises:
         EncodeError: the `Message` cannot be encoded.
@@ -152,13 +152,13 @@ def parse_tree(
     tree = Tree(octets, _nodes(octets, limit))
     errors = tree.errors
     for violation in violations:
-        meant = _meant(tree, errors, violation)
-        (tree if meant is None else meant).violations.append(violation)
+        target = _node_of_violation(tree, errors, violation)
+        (tree if target is None else target).violations.append(violation)
     return tree
 
 
-def _nodes(data: bytes, left: int) -> list[Node]:
-    """Make the nodes, and ``elided`` ones where there are too many."""
+def _nodes(data: bytes, remaining: int) -> list[Node]:
+    """Return the outermost nodes; about `remaining` nodes in all, then ``elided`` ones."""
     nodes: list[Node] = []
     opened: list[tuple[Value, Node]] = []
     for value in walk(data):
@@ -166,17 +166,17 @@ def _nodes(data: bytes, left: int) -> list[Node]:
             _close(*opened.pop())
         parent = value.parent
         siblings = opened[-1][1].children if opened else nodes
-        counted = value.role is not CONSTRUCTOR and value.fault != LEFT_OVER
-        if (left <= 0 or _is_beyond_shown(value)) and _may_elide(value):
+        is_counted = value.role is not CONSTRUCTOR and value.fault != LEFT_OVER
+        if (remaining <= 0 or _is_beyond_shown(value)) and _may_elide(value):
             if parent is None:
                 nodes.append(Node(value.offset, len(data), "elided", content=len(data)))
                 break
-            more = parent.count - value.index if counted else 1
+            count = parent.count - value.index if is_counted else 1
             end = parent.end
-            siblings.append(Node(value.offset, end, "elided", value=more, content=end))
+            siblings.append(Node(value.offset, end, "elided", value=count, content=end))
             parent.is_open = False
             continue
-        left -= counted
+        remaining -= is_counted
         node = _node(data, value)
         node.name = _name(value, opened)
         siblings.append(node)
@@ -188,7 +188,7 @@ def _nodes(data: bytes, left: int) -> list[Node]:
 
 
 def _is_beyond_shown(value: Value) -> bool:
-    """Whether a value is an array's element without bytes, after the first `_MAX_ZERO_WIDTH`."""
+    """Return whether a value is an array element without bytes, beyond `_MAX_ZERO_WIDTH`."""
     parent = value.parent
     return (
         parent is not None
@@ -201,7 +201,7 @@ def _is_beyond_shown(value: Value) -> bool:
 
 
 def _may_elide(value: Value) -> bool:
-    """Return whether ``elided`` may take its place: not of a part of a described value."""
+    """Return whether ``elided`` may replace a value; not a part of a described value."""
     if value.parent is None:
         return True
     if value.role is CONSTRUCTOR:
@@ -210,15 +210,15 @@ def _may_elide(value: Value) -> bool:
 
 
 def _close(value: Value, node: Node) -> None:
-    """Complete a node once its value has been walked to its end."""
+    """Complete the node of a compound or described value after its last child."""
     if node.type == "described":
         node.end = value.end
-        name, node.value, _ = _known(node)
+        name, node.value, _ = _identify(node)
         node.name = node.name if value.level else name
 
 
-def _known(node: Node) -> tuple[str, str | None, tuple[str, ...]]:
-    """Return name, symbol and field names of what a described value is."""
+def _identify(node: Node) -> tuple[str, str | None, tuple[str, ...]]:
+    """Return name, descriptor symbol and field names of a described value; None if unknown."""
     descriptor = node.children[0].value
     entry = composite_with(descriptor)
     if entry is not None:
@@ -230,7 +230,7 @@ def _known(node: Node) -> tuple[str, str | None, tuple[str, ...]]:
 
 
 def _name(value: Value, opened: list[tuple[Value, Node]]) -> str:
-    """Return the name of a value in the value that encloses it."""
+    """Return the name of a value within the enclosing value."""
     parent = value.parent
     if parent is None or value.fault == LEFT_OVER:
         return ""
@@ -241,14 +241,14 @@ def _name(value: Value, opened: list[tuple[Value, Node]]) -> str:
     if parent.is_map:
         return _key(opened[-1][1].children[-1]) if value.index % 2 else "key"
     if not parent.is_array and len(opened) > 1 and opened[-2][0].code == 0:
-        fields = _known(opened[-2][1])[2] if parent.parent is opened[-2][0] else ()
+        fields = _identify(opened[-2][1])[2] if parent.parent is opened[-2][0] else ()
         if value.index < len(fields):
             return fields[value.index]
     return f"[{value.index}]"
 
 
 def _node(data: bytes, value: Value) -> Node:
-    """Make the node of a value, without what is in it."""
+    """Return the node of a value, without children."""
     if value.fault and value.fault != TOO_SMALL:
         reason = _reason(value)
         return Node(value.offset, value.end, "error", content=value.end, error=reason)
@@ -283,52 +283,52 @@ def _node(data: bytes, value: Value) -> Node:
         return node
     node.value = value.count
     if value.stop > value.end:
-        left = _are(value.end - size_at)
-        node.error = f"this {row.type} has a size of {size} bytes, and {left} left"
+        remaining = _are(value.end - size_at)
+        node.error = f"this {row.type} has a size of {size} bytes, but only {remaining} left"
     elif value.is_map and value.count % 2:
         node.error = f"a map of {value.count} values has a key without a value"
     return node
 
 
 def _reason(value: Value) -> str:
-    """Return why bytes are not a value."""
+    """Return the error text for bytes that are not a value."""
     if value.fault == TOO_DEEP:
         return f"values are nested more than {LEVELS} deep"
     if value.fault == UNKNOWN:
         return f"0x{value.code:02X} is not a format code of Part 1"
-    left = value.end - value.offset
+    size = value.end - value.offset
     if value.fault == CUT_OFF:
         kind = FORMAT_CODES[value.code].type
-        return f"this {kind} takes {value.stop - value.offset} bytes, and {_are(left)} left"
+        return f"this {kind} needs {value.stop - value.offset} bytes, but only {_are(size)} left"
     if value.fault == LEFT_OVER and value.parent is not None:
         kind = FORMAT_CODES[value.parent.code].type
-        return f"{left} trailing byte{'s' * (left > 1)} after the last value of the {kind}"
+        return f"{size} trailing byte{'s' * (size > 1)} after the last value of the {kind}"
     if value.role is CONSTRUCTOR:
         return "the constructor of the elements is missing"
     return "a value is missing"
 
 
-def _meant(tree: Tree, errors: list[Node], violation: Violation) -> Node | None:
-    """Find the node that a violation is about."""
-    at = violation.offset
+def _node_of_violation(tree: Tree, errors: list[Node], violation: Violation) -> Node | None:
+    """Return the node to which a violation belongs; None if there is none."""
+    offset = violation.offset
     if violation.clause.startswith("Part 1"):
-        # What does not parse is a node already. A value that is cut off is reported where it ends.
-        cut_off = violation.rule in ("truncated", "element-overruns-compound")
-        near = [
+        # The unreadable bytes have an error node. A truncated value is reported at its end.
+        is_truncated = violation.rule in ("truncated", "element-overruns-compound")
+        candidates = [
             node
             for node in errors
-            if (node.offset < at <= node.end or node.offset == at == node.end)
-            or (not cut_off and node.offset <= at < node.end)
+            if (node.offset < offset <= node.end or node.offset == offset == node.end)
+            or (not is_truncated and node.offset <= offset < node.end)
         ]
-        if near:
-            return max(near, key=lambda node: node.offset)
-    path = tree.at(at)
+        if candidates:
+            return max(candidates, key=lambda node: node.offset)
+    path = tree.at(offset)
     if violation.rule == "count-exceeds-size":
-        # Reported after the count, where the first value is.
+        # This rule is reported after the count, at the offset of the first value.
         path = [node for node in path if node.type in ("list", "map", "array")]
     for node in path:
-        # What begins there: a section, a field, a key.
-        if node.offset == at:
+        # Prefer the outermost node that starts at the offset: a section, a field or a key.
+        if node.offset == offset:
             return node
     return path[-1] if path else None
 
@@ -338,7 +338,7 @@ def _are(count: int) -> str:
 
 
 def _key(node: Node) -> str:
-    """Name a map's value by its key."""
+    """Return the name of a map value: its key as text."""
     if isinstance(node.value, str):
         return str(node.value)
     if node.children or node.error or node.type in ("list", "map", "array"):

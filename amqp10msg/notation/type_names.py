@@ -1,4 +1,4 @@
-"""The AMQP types as all notations know them: names, classes, ranges, bits."""
+"""The AMQP types for all notations: names, classes, ranges, widths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amqp10msg.wire.primitives import (
     Symbol,
 )
 
-#: The names of the types of decoded values.
+#: Python type of a decoded value -> name of its AMQP type.
 TYPES: dict[type, str] = {
     type(None): "null",
     bool: "boolean",
@@ -37,7 +37,7 @@ TYPES: dict[type, str] = {
     Array: "array",
     Described: "described",
 }
-#: Bytes of the types that are written by their bits.
+#: Widths in bytes of the types that notations write as bit patterns.
 WIDTHS = {
     "float": 4,
     "double": 8,
@@ -48,7 +48,7 @@ _DOUBLE = struct.Struct(">d")
 
 
 def bits_of(value: Any) -> bytes:
-    """Return the bytes of a value whose type has a width, as on the wire."""
+    """Return the wire encoding of a value whose type is in `WIDTHS`, without the constructor."""
     if type(value) is float:
         return _DOUBLE.pack(value)
     if isinstance(value, uuid.UUID):
@@ -57,7 +57,7 @@ def bits_of(value: Any) -> bytes:
 
 
 def of_bits(name: str, octets: bytes) -> Any:
-    """Return the value of a type with a width from its bytes."""
+    """Return the value of a type in `WIDTHS` from its wire encoding."""
     if name == "double":
         return _DOUBLE.unpack(octets)[0]
     if name == "uuid":
@@ -67,6 +67,6 @@ def of_bits(name: str, octets: bytes) -> Any:
 
 
 def integer_range(name: str) -> tuple[int, int, Any]:
-    """Return the lowest and highest number of an integer type, and its class."""
+    """Return the minimum, the maximum and the class of an integer type."""
     cls = INTEGERS.get(name)
     return (cls.min, cls.max, cls) if cls else (-(2**63), 2**63 - 1, int)

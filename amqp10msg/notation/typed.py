@@ -1,27 +1,28 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""Typed JSON: every value beside the name of its AMQP type, lossless.
+"""The typed JSON notation: lossless; every value is paired with the name of its AMQP type.
 
-A value is a list of its type's name and what it holds:
+A value is a list of the name of its type and its content:
 
 =============================== ==================================================================
 ``["null"]``
 ``["boolean", true]``
-``["uint", 5]``                 so all integers; ``timestamp`` in milliseconds
-``["float", "7fc00000"]``       so ``double`` and the decimals: the IEEE 754 bits in hex
+``["uint", 5]``                 and all other integer types; ``timestamp`` in milliseconds
+``["float", "7fc00000"]``       and ``double`` and the decimals: the IEEE 754 bits in hex
 ``["char", 128512]``            the code point
-``["string", "text"]``          so ``symbol``
-``["binary", "00ff"]``          in hex, so ``uuid``
+``["string", "text"]``          and ``symbol``
+``["binary", "00ff"]``          and ``uuid``: in hex
 ``["list", [value, …]]``
-``["map", [[key, value], …]]``  in the order of the wire
-``["array", "71", [value, …]]`` the format code of the element constructor, in hex; descriptors of
-                                the elements, outermost first, in a fourth item: a list of values
-``["described", value, value]`` the descriptor, then what is described
+``["map", [[key, value], …]]``  in wire order
+``["array", "71", [value, …]]`` the format code of the element constructor, in hex; a fourth item,
+                                if the elements are described: the list of the descriptors,
+                                outermost first
+``["described", value, value]`` the descriptor, then the described value
 =============================== ==================================================================
 
-A message is a list of its sections in the order of the wire, each ``[name, content]``:
+A message is a list of its sections in wire order, each ``[name, content]``:
 
 =========================================== ======================================================
-header, properties                          a list of values, one for each field that was written
+header, properties                          a list of values, one for each encoded field
 the three annotations, footer,
 application-properties                      a list of ``[key, value]`` pairs
 data                                        hex
@@ -29,14 +30,14 @@ amqp-sequence                               a list of values
 amqp-value                                  a value
 =========================================== ======================================================
 
-What a lenient decoding lets through has its own forms. A known section that holds what it must not
-has that value as its content: ``["header", ["map", []]]``; regular content never begins with the
-name of a type. What is not a section of Part 3 is ``["unknown", value]``. A section whose bytes are
-not exactly a value (text that is not UTF-8, a map with a key twice, an empty array without
-constructor) is ``["raw", hex]``, its bytes as they are.
+Leniently decoded messages need further forms. A known section with the wrong type of content has
+the value, with its type, as its content: ``["header", ["map", []]]``. This is unambiguous, because
+regular content never begins with the name of a type. A value that is not a section of Part 3 is
+``["unknown", value]``. A section whose bytes are not exactly one value (invalid UTF-8, a map with a
+duplicate key, an empty array without constructor) is ``["raw", hex]`` with its bytes.
 
-The typed form holds the values of a message and their types, not which of several encodings of a
-value it used; only an array's constructor is kept. A message's message-format is not part of it.
+The notation keeps values and types, but not the encoding of a value, except the constructor of an
+array. It does not include the message-format.
 """
 
 from __future__ import annotations
@@ -82,10 +83,10 @@ from amqp10msg.wire.primitives import FORMAT_CODES, INTEGERS
 
 _NAMES = [TYPE_NAMES.get(kind, "") for kind in KIND_OF]
 _NAMES[0] = "described"
-#: Of the types that are written by their bits: the bytes that they take, by format code.
+#: Index: format code. The width in bytes of a type that is written as a bit pattern, else 0.
 _BITS = bytes([WIDTHS.get(name, 0) for name in _NAMES])
 _IDS = {name: TYPE_IDS[name] for name in TYPES.values()}
-#: The format code of each of these types.
+#: Kind of a type that is written as a bit pattern -> format code.
 _CODES = {TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in WIDTHS}
 
 _FIRST = KINDS[0].code
@@ -99,10 +100,10 @@ _HEADS = [b"\x00\x53" + bytes((kind.code,)) for kind in KINDS]
 
 
 def to_typed(value: Any) -> list[Any]:
-    """Write a message or a value in typed JSON.
+    """Return a message or a value as typed JSON.
 
     Args:
-        value: a `Message`, or whatever `encode_value` takes: a value, a section, a composite. A
+        value: a `Message`, or a value, section or composite that `encode_value` accepts. A
             composite is written as ``["described", ["ulong", code], ["list", […]]]``.
 
     Raises:
@@ -119,21 +120,24 @@ def to_typed(value: Any) -> list[Any]:
 
 
 def typed_of(octets: bytes, is_message: bool, is_lenient: bool) -> Any:
-    """Write the bytes of a message, which may have been decoded leniently, or those of a value."""
+    """Return the typed JSON of an encoded message or value.
+
+    `is_lenient`: the message was decoded leniently.
+    """
     reader = TypedReader.__new__(TypedReader)
     reader.begin(octets, 0, UNLIMITED)
     if not is_message:
         return reader.typed()
-    # What was decoded leniently may have values that are not exactly values.
+    # Sections of a leniently decoded message may contain bytes that are not exactly one value.
     made = None if is_lenient else reader.sections()
     return reader.odd_sections() if made is None else made
 
 
 class TypedReader(ValueReader):
-    """Reads encoded values, which were accepted before, as what they are in typed JSON."""
+    """Converts encoded AMQP values, which were decoded before, to typed JSON."""
 
     def typed(self) -> Any:
-        """Read one value."""
+        """Convert one value."""
         pos = self.pos
         if pos >= self.end:
             raise self.truncated(pos, 1)
@@ -141,7 +145,7 @@ class TypedReader(ValueReader):
         return self.content(self.buf[pos])
 
     def content(self, code: int) -> Any:
-        """Read the data of one value after its format code."""
+        """Convert a value whose format code was read."""
         name = _NAMES[code]
         kind = KIND_OF[code]
         if kind == KIND_STRING:
@@ -176,14 +180,14 @@ class TypedReader(ValueReader):
         return self.typed_array(code)
 
     def typed_list(self, code: int) -> Any:
-        """Read the values of a list."""
+        """Convert the values of a list."""
         outer = self.descend(code)
         values = [self.typed() for _ in range(self.count)]
         self.ascend(outer)
         return values
 
     def typed_map(self, code: int) -> Any:
-        """Read the pairs of a map."""
+        """Convert the pairs of a map."""
         outer = self.descend(code)
         pairs = []
         for _ in range(self.count >> 1):
@@ -193,7 +197,7 @@ class TypedReader(ValueReader):
         return pairs
 
     def typed_array(self, code: int) -> Any:
-        """Read an array."""
+        """Convert an array."""
         self.enter(self.pos)
         pos = self.span(code)
         stop = self.pos
@@ -212,7 +216,7 @@ class TypedReader(ValueReader):
         return made
 
     def sections(self) -> Any:
-        """Read the sections of a message, None where one has a descriptor of another form."""
+        """Convert the sections of a message; return None at a descriptor of another form."""
         made = []
         while self.pos < self.end:
             place = self.descriptor() - _FIRST
@@ -222,12 +226,12 @@ class TypedReader(ValueReader):
         return made
 
     def section(self, place: int) -> Any:
-        """Read the value of a section, as its content or as what it is."""
+        """Convert a section; its value keeps the type name if it is of the wrong type."""
         typed: Any = self.typed()
         return [_SECTIONS[place], typed[1] if typed[0] == _SOURCES[place] else typed]
 
     def odd_sections(self) -> Any:
-        """Read the sections of a message that may break rules."""
+        """Convert the sections of a message that may violate rules."""
         made = []
         for section in sections_of(self.buf):
             if section.is_raw:
@@ -245,19 +249,19 @@ class TypedReader(ValueReader):
 
 
 def from_typed(typed: Any) -> Any:
-    """Read typed JSON: a `Message` from a list of sections, else the value.
+    """Read typed JSON: a list of sections as a `Message`, or a value as `decode_value` returns it.
 
-    Values come as `decode_value` returns them. Sections that break a rule which `Message.decode`
-    enforces give a message as its ``strict=False`` does, with `violations`. A last item that is an
-    object is a remark and is passed over: ``["boolean", false, {"code": "56"}]``.
+    A message that violates a rule of `Message.decode` is decoded with ``strict=False`` and has
+    `violations`. An object as the last item of a value is a remark and is ignored:
+    ``["boolean", false, {"code": "56"}]``.
 
     Args:
-        typed: what `to_typed` returns, or the same from ``json.loads``. The empty list is a message
-            without sections.
+        typed: a document as `to_typed` returns it, or as parsed by ``json.loads``. An empty list is
+            a message without sections.
 
     Raises:
-        NotationError: it is not typed JSON; the error has the path.
-        DecodeError: ``raw`` bytes do not fit together to encoded values.
+        NotationError: the document is not typed JSON. The error contains the path.
+        DecodeError: the bytes of ``raw`` sections do not form encoded values.
     """
     if not isinstance(typed, list) or (typed and not isinstance(typed[0], (str, list))):
         raise wrong(
@@ -273,7 +277,7 @@ def from_typed(typed: Any) -> Any:
 
 
 def bytes_of_value(typed: Any) -> bytes:
-    """Return the bytes of a value."""
+    """Return the AMQP encoding of a value in typed JSON."""
     writer = _writer(0, False)
     try:
         writer.item(typed)
@@ -282,11 +286,11 @@ def bytes_of_value(typed: Any) -> bytes:
             writer.item(typed)
     except ValueError as error:
         raise _fault(error, typed, "") from None
-    return writer.finish()  # type: ignore[no-any-return]  # what the kernel gives is Any
+    return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
 
 def bytes_of_sections(typed: Any) -> bytes:
-    """Return the bytes of a message."""
+    """Return the AMQP encoding of a message in typed JSON."""
     writer = _writer(0, False)
     index = 0
     try:
@@ -296,7 +300,7 @@ def bytes_of_sections(typed: Any) -> bytes:
                 _writer(0, True).section(typed[index])
     except ValueError as error:
         raise _fault(error, typed[index], f"[{index}]") from None
-    return writer.finish()  # type: ignore[no-any-return]  # what the kernel gives is Any
+    return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
 
 def _writer(depth: int, names_misfits: bool) -> Any:
@@ -308,18 +312,18 @@ def _writer(depth: int, names_misfits: bool) -> Any:
 
 
 class TypedWriter(ValueWriter):
-    """Writes the bytes of typed JSON.
+    """Encodes typed JSON.
 
-    A fault in what is written leaves as any ValueError, for `_fault` to say what it is. An array
-    whose elements do not fit its constructor is a fault only where there is no other: that there is
-    one is noted, and what holds it written again by a writer that raises where the array is.
+    Errors in the document are raised as any ValueError, and `_fault` explains them. An array whose
+    elements do not fit its constructor is reported only if there is no other error: a first writer
+    sets `has_misfit`, and a second one with `names_misfits` then raises the error at the array.
     """
 
     has_misfit: bool
     names_misfits: bool
 
     def item(self, typed: Any) -> None:
-        """Write one value."""
+        """Encode one value."""
         if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
             raise ValueError
         kind = _IDS.get(typed[0], 0)
@@ -376,7 +380,7 @@ class TypedWriter(ValueWriter):
         raise ValueError
 
     def described(self, typed: Any) -> None:
-        """Write a described value."""
+        """Encode a described value."""
         self.enter()
         self.octet(0)
         index = 1
@@ -388,7 +392,7 @@ class TypedWriter(ValueWriter):
         self.depth -= 1
 
     def items(self, typed: Any) -> None:
-        """Write a list."""
+        """Encode a list."""
         if isinstance(typed, list) and not typed:
             self.octet(0x45)
             return
@@ -397,9 +401,10 @@ class TypedWriter(ValueWriter):
         self.close(mark, 0xC0, len(typed))
 
     def values(self, typed: Any, step: str, described: bool) -> None:
-        """Write values one after another, as descriptors each after the mark of a described value.
+        """Encode the values of a list in sequence.
 
-        The step is that to the list of them.
+        With `described`, write 0x00 before each, because they are descriptors. `step` is the path
+        of the list.
         """
         if not isinstance(typed, list):
             raise wrong("a list of values", typed, step)
@@ -413,12 +418,12 @@ class TypedWriter(ValueWriter):
             raise _fault(error, typed[index], f"{step}[{index}]") from None
 
     def entries(self, typed: Any) -> None:
-        """Write a map."""
+        """Encode a map."""
         mark = self.open()
         if not isinstance(typed, list):
             raise wrong("a list of [key, value] pairs", typed, "[1]")
         seen = set()
-        kind = None  # of the keys that are compared as texts, those of the first such key
+        kind = None  # the type of the first text key: keys of this type are compared as text
         index = side = 0
         try:
             for index in range(len(typed)):
@@ -448,7 +453,7 @@ class TypedWriter(ValueWriter):
         self.close(mark, 0xC1, 2 * len(typed))
 
     def key(self, typed: Any, seen: Any) -> None:
-        """Write a key, which is compared with others by its bytes."""
+        """Encode a map key, and add its encoding to `seen`."""
         writer = _writer(self.depth, False)
         writer.item(typed)
         if writer.has_misfit:
@@ -459,7 +464,7 @@ class TypedWriter(ValueWriter):
         self.add(octets)
 
     def array(self, typed: Any, size: int) -> None:
-        """Write an array."""
+        """Encode an array."""
         mark = self.open()
         code = _code_of(typed[1])
         elements = self.elements(typed[2], code)
@@ -480,7 +485,7 @@ class TypedWriter(ValueWriter):
         self.close(mark, 0xE0, len(elements))
 
     def elements(self, typed: Any, code: int) -> Any:
-        """Return the elements of an array, each encoded with a constructor of its own."""
+        """Return the elements of an array, each encoded with its own constructor."""
         if not isinstance(typed, list):
             raise wrong("a list of values", typed, "[2]")
         made = []
@@ -502,7 +507,7 @@ class TypedWriter(ValueWriter):
         return made
 
     def section(self, typed: Any) -> None:
-        """Write a section."""
+        """Encode a section."""
         if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
             raise wrong('a section such as ["data", "00ff"]', typed)
         name = typed[0]
@@ -522,7 +527,7 @@ class TypedWriter(ValueWriter):
         if source == "binary" and isinstance(content, str):
             self.text(_hex_of(content), 0xA0)
             return
-        # The content of a section never begins with the name of a type, as a value does.
+        # Regular content never begins with the name of a type, but a value does.
         begins = isinstance(content, list) and content and isinstance(content[0], str)
         if source == "list" and not begins:
             self.items(content)
@@ -537,16 +542,16 @@ class TypedWriter(ValueWriter):
 
 
 def _hexed(text: Any) -> bytes:
-    """Return bytes from pairs of hex digits; ValueError where that is something else."""
+    """Return the bytes of hex digits without spaces; raise ValueError for anything else."""
     if isinstance(text, str):
         octets = bytes.fromhex(text)
-        if 2 * len(octets) == len(text):  # it passes over spaces
+        if 2 * len(octets) == len(text):  # fromhex ignores spaces
             return octets
     raise ValueError
 
 
 def _hex_of(content: Any) -> bytes:
-    """Return the bytes that the content of a section is."""
+    """Return the bytes of a section's content in hex."""
     try:
         return _hexed(content)
     except ValueError:
@@ -554,7 +559,7 @@ def _hex_of(content: Any) -> bytes:
 
 
 def _code_of(typed: Any) -> int:
-    """Return the format code that the elements of an array have."""
+    """Parse the format code of an array's elements."""
     try:
         (code,) = _hexed(typed)
     except ValueError:
@@ -565,17 +570,18 @@ def _code_of(typed: Any) -> int:
 
 
 def _fault(error: Any, typed: Any, step: str) -> NotationError:
-    """Return the error of a value that was not written, on the way out of what holds it."""
+    """Return `error` with the path step prefixed; explain it first if it is a plain ValueError."""
     if not isinstance(error, NotationError):
         error = _judged(typed)
-    return error.within(step)  # type: ignore[no-any-return]  # what the kernel gives is Any
+    return error.within(step)  # type: ignore[no-any-return]  # the kernel returns Any
 
 
+# Number of items of a value, by type; 2 for all other types.
 _ITEMS = {"null": 1, "array": 3, "described": 3}
 
 
 def _judged(typed: Any) -> NotationError:
-    """Say what is wrong with a value, of one that holds others with it alone."""
+    """Return the error in a value itself, ignoring the values that it contains."""
     if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
         return wrong('a value such as ["uint", 5]', typed)
     name = typed[0]

@@ -1,4 +1,4 @@
-"""Values as a line of text for people: AMQP's words, and nothing that only Python would write."""
+"""Describe values in one line of text, in terms of AMQP instead of Python."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from amqp10msg.wire.primitives import Array, Described
 
 __all__ = ["value_text"]
 
-# Types whose values are told from others without the name.
-_PLAIN = {"null", "boolean", "long", "double", "binary", "string", "list", "map", "timestamp"}
-# Deeper values are left out, and all of a list or map that cannot be in the text anyway.
-_DEPTH = 32
+# Types that are recognisable without their name.
+_UNNAMED = {"null", "boolean", "long", "double", "binary", "string", "list", "map", "timestamp"}
+# The maximum nesting depth; deeper values are shown as ….
+_MAX_DEPTH = 32
 
 
 def value_text(value: Any, width: int) -> str:
-    """Write a value, however large, as one printable line.
+    """Return a value as one printable line; the cost is bounded even for large values.
 
     Args:
-        value: of AMQP 1.0 or 0-9-1, or a body of a message.
-        width: characters at most; what is cut off is ``…``.
+        value: a value of AMQP 1.0 or 0-9-1, or the body of a message.
+        width: the maximum number of characters; a cut is marked ``…``.
     """
-    text = _text(value, width, _DEPTH)
+    text = _text(value, width, _MAX_DEPTH)
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
@@ -50,26 +50,26 @@ def _text(value: Any, width: int, depth: int) -> str:
         return _mapped(value, width, depth)
     text = scalar(value, width)
     name = TYPES.get(type(value), "")
-    return f"{name} {text}" if name and name not in _PLAIN else text or str(value)
+    return f"{name} {text}" if name and name not in _UNNAMED else text or str(value)
 
 
 def _listed(values: Iterable[Any], width: int, depth: int) -> str:
     if not depth:
         return "[…]"
-    return f"[{', '.join(_text(one, width, depth - 1) for one in islice(values, width))}]"
+    return f"[{', '.join(_text(item, width, depth - 1) for item in islice(values, width))}]"
 
 
 def _mapped(pairs: Mapping[Any, Any], width: int, depth: int) -> str:
     if not depth:
         return "{…}"
-    entries = getattr(pairs, "entries", None)  # a table of 0-9-1 may have a name several times
-    found = (
+    entries = getattr(pairs, "entries", None)  # a 0-9-1 table may repeat a name
+    items = (
         ((name, item) for name, _, item in entries)
         if isinstance(entries, list)
         else iter(pairs.items())
     )
-    shown = (
+    texts = (
         f"{_text(key, width, depth - 1)}: {_text(item, width, depth - 1)}"
-        for key, item in islice(found, width)
+        for key, item in islice(items, width)
     )
-    return f"{{{', '.join(shown)}}}"
+    return f"{{{', '.join(texts)}}}"

@@ -228,12 +228,12 @@ def test_arrays_have_one_constructor_and_their_descriptors() -> None:
 @pytest.mark.parametrize(
     "octets, where, reason",
     [
-        ("005375a005aabb", (3, 7), "this binary takes 7 bytes, and 4 are left"),
-        ("005375a0", (3, 4), "this binary takes 2 bytes, and 1 is left"),
+        ("005375a005aabb", (3, 7), "this binary needs 7 bytes, but only 4 are left"),
+        ("005375a0", (3, 4), "this binary needs 2 bytes, but only 1 is left"),
         ("00", (1, 1), "a value is missing"),
-        ("0053", (1, 2), "this ulong takes 2 bytes, and 1 is left"),
+        ("0053", (1, 2), "this ulong needs 2 bytes, but only 1 is left"),
         ("005370", (3, 3), "a value is missing"),
-        ("005370c0030250", (3, 7), "this list has a size of 3 bytes, and 2 are left"),
+        ("005370c0030250", (3, 7), "this list has a size of 3 bytes, but only 2 are left"),
         ("005370c0020141 99", (7, 8), "0x99 is not a format code of Part 1"),
         ("005370c0020241 005375a000", (7, 7), "a value is missing"),
         ("005370c003014142 005375a000", (7, 8), "1 trailing byte after the last value of the list"),
@@ -245,7 +245,7 @@ def test_arrays_have_one_constructor_and_their_descriptors() -> None:
         ("005377730000d800", (3, 8), "0xD800 is not a Unicode scalar value"),
         ("005377e00201", (6, 6), "the constructor of the elements is missing"),
         ("005377e0020199", (6, 7), "0x99 is not a format code of Part 1"),
-        ("005377e004025001", (8, 8), "this ubyte takes 1 bytes, and 0 are left"),
+        ("005377e004025001", (8, 8), "this ubyte needs 1 bytes, but only 0 are left"),
     ],
 )
 def test_what_is_wrong_and_where(octets: str, where: tuple[int, int], reason: str) -> None:
