@@ -43,7 +43,7 @@ def process(
     )
 
 
-def test_version_says_which_kernel_runs() -> None:
+def test_version_shows_which_kernel_runs() -> None:
     kernel = "compiled kernel" if amqp10msg.COMPILED else "pure Python kernel"
 
     result = CliRunner().invoke(main, ["--version"])
@@ -54,7 +54,7 @@ def test_version_says_which_kernel_runs() -> None:
 
 class TestHelp:
     @pytest.mark.parametrize("command", COMMANDS)
-    def test_every_command_and_option_is_explained(self, command: str) -> None:
+    def test_every_command_and_option_has_help(self, command: str) -> None:
         chosen = main.commands[command]
 
         assert chosen.help
@@ -84,15 +84,13 @@ class TestHelp:
         )
         assert "_AMQP10MSG_COMPLETE=bash_source" in result.output
 
-    def test_without_a_command_the_help_is_shown_and_nothing_done(self) -> None:
+    def test_no_command_prints_help(self) -> None:
         result = CliRunner().invoke(main, [])
 
         assert 2 == result.exit_code
         assert CliRunner().invoke(main, ["--help"]).output == result.output
 
-    def test_the_examples_of_the_help_run(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_help_examples_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Those without a pipe into another program; the files that they name are made up.
 
         Spark and brokers have tests of their own.
@@ -118,7 +116,7 @@ class TestHelp:
         assert ran >= 12
 
 
-def test_an_error_of_the_system_is_one_line_and_status_1(tmp_path: Path) -> None:
+def test_os_error_is_one_line_with_status_1(tmp_path: Path) -> None:
     result = CliRunner().invoke(
         main, ["convert", "--out", "hex", OCTETS.hex(), "-o", str(tmp_path / "no" / "file")]
     )
@@ -144,7 +142,7 @@ def test_an_error_of_the_system_is_one_line_and_status_1(tmp_path: Path) -> None
     ),
     content=st.binary(max_size=20) | st.text(max_size=20).map(str.encode),
 )  # fmt: skip
-def test_whatever_is_given_there_is_a_status_and_no_traceback(
+def test_any_arguments_give_a_status_without_traceback(
     command: str, options: list[str], arguments: list[str], content: bytes
 ) -> None:
     result = CliRunner().invoke(main, [command, *options, *arguments], input=content)
@@ -174,7 +172,7 @@ class TestProcess:
         assert b'"hello"' in result.stdout
         assert b"\x1b" not in result.stdout
 
-    def test_a_reader_that_goes_away_is_no_error_to_show(self, tmp_path: Path) -> None:
+    def test_broken_pipe_prints_no_error(self, tmp_path: Path) -> None:
         file = tmp_path / "lines"
         file.write_text(f'{{"raw": "{OCTETS.hex()}"}}\n' * 3_000)
         for command in (["inspect"], ["validate", "--json"], ["convert", "--out", "typed"]):
@@ -193,7 +191,7 @@ class TestProcess:
             assert b"" == errors
 
     @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names are text there")
-    def test_a_file_whose_name_is_no_text(self, tmp_path: Path) -> None:
+    def test_file_name_with_undecodable_bytes(self, tmp_path: Path) -> None:
         name = os.fsencode(tmp_path) + b"/\xff\x1b\n.bin"
         Path(os.fsdecode(name)).write_bytes(OCTETS[:-1])
 
@@ -210,7 +208,7 @@ class TestProcess:
         assert rb"\xff\x1b\x0a.bin: at byte " in result.stderr
         assert 1 == result.stderr.count(b"\n")
 
-    def test_an_encoding_without_these_characters(self) -> None:
+    def test_output_encoding_that_lacks_characters(self) -> None:
         octets = Message("\N{SNOWMAN}").encode()
 
         result = process("inspect", "--json", octets.hex(), env={"PYTHONIOENCODING": "latin-1"})
@@ -229,7 +227,7 @@ class TestProcess:
         assert 1 == result.stderr.count(b"\n")
 
     @pytest.mark.parametrize("missing", ["click", "rich.console"])
-    def test_without_the_extra_one_line_says_what_to_install(self, missing: str) -> None:
+    def test_missing_extra_prints_what_to_install(self, missing: str) -> None:
         program = (
             f"import sys; sys.modules['{missing}'] = None; "
             "from amqp10msg.app.cli import main; sys.exit(main(['validate', '00']))"
@@ -245,7 +243,7 @@ class TestProcess:
             "pip install 'amqp10msg[cli]'\n"
         ) == result.stderr
 
-    def test_the_shell_is_told_how_to_complete(self) -> None:
+    def test_shell_completion(self) -> None:
         script = process(env={"_AMQP10MSG_COMPLETE": "zsh_source"})
         names = process(
             env={
@@ -295,7 +293,7 @@ def shown(
 class TestTerminal:
     """What somebody sees who watches."""
 
-    def test_colour_is_there_unless_it_is_not_wanted(self) -> None:
+    def test_colour_can_be_turned_off(self) -> None:
         assert "\x1b[" in shown("inspect", OCTETS.hex())
         assert "\x1b[" not in shown("inspect", OCTETS.hex(), env={"NO_COLOR": "1"})
         assert "\x1b[" not in shown("inspect", OCTETS.hex(), env={"TERM": "dumb"})
@@ -309,19 +307,19 @@ class TestTerminal:
 
         assert max(map(len, lines)) <= 100
 
-    def test_binary_is_not_written_to_a_terminal(self) -> None:
+    def test_binary_output_to_a_terminal_is_refused(self) -> None:
         text = shown("convert", "--out", "raw", OCTETS.hex())
 
         assert "the output is binary and is not written to a terminal" in text
         assert "hello" not in text
 
-    def test_no_messages_and_nobody_to_wait_for(self) -> None:
+    def test_no_sources_on_a_terminal_is_a_usage_error(self) -> None:
         assert shown("validate") == (
             "amqp10msg validate: no input: name files, pass hex or base64, or pipe messages in "
             "(see amqp10msg validate --help)\n"
         )
 
-    def test_a_long_run_shows_how_far_it_is(self, tmp_path: Path) -> None:
+    def test_long_run_shows_a_progress_bar(self, tmp_path: Path) -> None:
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe)
         lines = f'{{"raw": "{OCTETS.hex()}"}}\n' * 1_000
@@ -348,7 +346,7 @@ class TestTerminal:
         assert text.rstrip().endswith(f"{written:,} messages, no violations (profile oasis)\x1b[0m")
         assert written < 2_000_000, "nothing was shown until then"
 
-    def test_a_short_run_shows_no_bar(self) -> None:
+    def test_short_run_shows_no_progress_bar(self) -> None:
         assert "\x1b[?25l" not in shown("validate", OCTETS.hex())
 
 
@@ -390,7 +388,7 @@ def test_no_control_character_of_a_message_reaches_a_terminal(arguments: list[st
 
 @pytest.mark.once
 @pytest.mark.parametrize("target", ["typed", "plain"])
-def test_what_is_escaped_is_the_same_json(target: str) -> None:
+def test_escaped_json_decodes_to_the_same_value(target: str) -> None:
     result = CliRunner().invoke(main, ["convert", "--out", target, TOLD.encode().hex()])
 
     assert TOLD == READERS[target](json.loads(result.stdout))

@@ -101,7 +101,7 @@ def test_credentials_of_the_environment(server: Server) -> None:
     assert "no variable WORD" in run(*ends, env={"NAME": "u"}, status=2).output
 
 
-def test_a_file_of_routes(server: Server) -> None:
+def test_config_file_with_routes(server: Server) -> None:
     Path("routes.toml").write_text(
         f"""
         [defaults]
@@ -146,7 +146,7 @@ def test_a_file_of_routes(server: Server) -> None:
         ("[route", "at the end of a table"),
     ],
 )
-def test_what_is_no_file_of_routes(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_config_file(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "routes.toml"
     path.write_text(text)
 
@@ -156,7 +156,7 @@ def test_what_is_no_file_of_routes(tmp_path: Path, text: str, said: str) -> None
     assert "s3cr3t" not in done.output
 
 
-def test_a_filter_and_what_is_too_large(server: Server) -> None:
+def test_filter_and_too_large_messages(server: Server) -> None:
     server.publish("a", Message(b"x" * 1900))
     with Server(max_message_size=1000, accept_durable=True) as small:
         ends = ["--from", f"{server.url}/a", "--to", f"{small.url}/b", "--max-messages", "11"]
@@ -172,7 +172,7 @@ def test_a_filter_and_what_is_too_large(server: Server) -> None:
     ] == done.output.splitlines()[-2:]
 
 
-def test_sigterm_ends_it_with_status_0_and_metrics_say_what_it_did(server: Server) -> None:
+def test_sigterm_exits_with_0_and_metrics_count_messages(server: Server) -> None:
     command = [sys.executable, "-m", "amqp10msg", "bridge", "--listen", "127.0.0.1:0"]
     command += ["--from", f"{server.url}/a", "--to", f"{server.url}/b"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -200,9 +200,7 @@ def test_sigterm_ends_it_with_status_0_and_metrics_say_what_it_did(server: Serve
 
 
 @pytest.mark.parametrize("profile, lost", [("lossless", 0), ("rabbitmq-4.3", 3)])
-def test_a_dry_run_takes_nothing_and_says_what_would_be_lost(
-    server: Server, profile: str, lost: int
-) -> None:
+def test_dry_run_consumes_nothing_and_shows_losses(server: Server, profile: str, lost: int) -> None:
     for number in range(3):
         server.publish("c", Message(b"x", footer={Symbol("x-opt-a"): number}))
     server.publish("c", Message(b"plain"))
@@ -226,16 +224,14 @@ def test_a_dry_run_takes_nothing_and_says_what_would_be_lost(
     assert before == server.messages("c")
 
 
-def test_a_dry_run_of_nothing_there(server: Server) -> None:
+def test_dry_run_of_an_empty_source(server: Server) -> None:
     ends = ["--from", signed(server, "a").replace("s3", "x"), "--to", "amqp://nowhere/q"]
 
     assert "unauthorized" in run(*ends, "--dry-run", status=1).output
 
 
 @pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
-def test_a_dry_run_finds_a_foreign_user_id_between_ends_of_one_protocol(
-    server: Server, protocol: str
-) -> None:
+def test_dry_run_finds_foreign_user_id_within_one_protocol(server: Server, protocol: str) -> None:
     """As migrate-check does: the target would refuse it."""
     broker = BasicBroker("from")
     for user in (None, "u", "somebody"):
@@ -256,7 +252,7 @@ def test_a_dry_run_finds_a_foreign_user_id_between_ends_of_one_protocol(
     )
 
 
-def test_a_password_of_an_api_is_hidden_and_said_to_go_in_the_clear(
+def test_management_password_is_hidden_and_warned_about_without_tls(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     setproctitle = pytest.importorskip("setproctitle")
@@ -276,7 +272,7 @@ def test_a_password_of_an_api_is_hidden_and_said_to_go_in_the_clear(
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
-def test_the_line_fits_and_says_the_rate_of_late(
+def test_status_line_fits_and_shows_the_recent_rate(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("amqp10msg.app.cli._live._width", lambda: columns)
@@ -299,14 +295,14 @@ def test_the_line_fits_and_says_the_rate_of_late(
     assert "starting, target is away: 3,000 moved, 667/s".startswith(lines[4][:40].rstrip("…"))
 
 
-def test_events_pass_by_the_line() -> None:
+def test_log_lines_erase_the_status_line() -> None:
     record = logging.makeLogRecord({"msg": "target-lost", "levelname": "WARNING"})
 
     assert log_lines(live=True).format(record).startswith("\r\x1b[K2")
     assert log_lines(live=False).format(record).endswith(" WARNING target-lost")
 
 
-def test_the_rate_is_of_the_time_in_which_there_were_messages(server: Server) -> None:
+def test_rate_covers_only_the_time_with_messages(server: Server) -> None:
     ends = ["--from", f"{server.url}/a", "--to", f"{server.url}/b"]
 
     run(*ends, "--until-empty", "--idle", "1", "--report", "r.json")
@@ -317,7 +313,7 @@ def test_the_rate_is_of_the_time_in_which_there_were_messages(server: Server) ->
     assert 10 == pytest.approx(route["rate"] * route["busy"], abs=rounded)
 
 
-def test_the_fault_of_one_of_several_routes_is_an_event(server: Server) -> None:
+def test_failure_of_one_of_several_routes_is_logged(server: Server) -> None:
     Path("routes.toml").write_text(
         f"""
         [defaults]
@@ -348,7 +344,7 @@ def closed_port() -> int:
 
 
 @pytest.mark.parametrize("more, status", [([], 5), (["--accept-quarantine"], 0)])
-def test_messages_in_the_quarantine_are_a_status_of_their_own(
+def test_quarantined_messages_have_their_own_exit_status(
     server: Server, more: list[str], status: int
 ) -> None:
     server.publish("a", Message(b"x" * 1900))
@@ -361,7 +357,7 @@ def test_messages_in_the_quarantine_are_a_status_of_their_own(
     assert "left at the source" not in done.output
 
 
-def test_what_is_left_at_the_source_is_said_with_a_status_of_its_own(server: Server) -> None:
+def test_remaining_messages_have_their_own_exit_status(server: Server) -> None:
     ends = ["--from", f"{server.url}/a", "--to", f"{server.url}/b"]
 
     done = run(*ends, "--until-empty", "--idle", "0.2", "--filter", "JMSType = '1'", status=3)
@@ -371,7 +367,7 @@ def test_what_is_left_at_the_source_is_said_with_a_status_of_its_own(server: Ser
 
 
 @pytest.mark.parametrize("end", ["--from", "--to"])
-def test_an_end_that_is_never_reached_is_given_up(server: Server, end: str) -> None:
+def test_unreachable_broker_ends_a_bounded_bridge(server: Server, end: str) -> None:
     nowhere = f"amqp://127.0.0.1:{closed_port()}/x"
     other = {"--from": "--to", "--to": "--from"}[end]
     ends = [end, nowhere, other, f"{server.url}/a"]
@@ -382,7 +378,7 @@ def test_an_end_that_is_never_reached_is_given_up(server: Server, end: str) -> N
     assert 10 == server.counts("a").available
 
 
-def test_until_length_takes_what_is_there(server: Server) -> None:
+def test_until_length_moves_the_messages_present_at_the_start(server: Server) -> None:
     ends = ["--from", f"{server.url}/a", "--to", f"{server.url}/b"]
 
     done = run(*ends, "--until-length", "--log", "json")
@@ -392,7 +388,7 @@ def test_until_length_takes_what_is_there(server: Server) -> None:
     assert (0, 10) == (server.counts("a").available, server.counts("b").available)
 
 
-def test_without_a_bound_an_end_is_tried_for_ever() -> None:
+def test_unbounded_bridge_retries_an_unreachable_broker() -> None:
     assert (None, 60.0, 60.0, 60.0, 5.0) == tuple(
         RouteOptions(**given).reach
         for given in (
@@ -405,7 +401,7 @@ def test_without_a_bound_an_end_is_tried_for_ever() -> None:
     )
 
 
-def test_dry_run_does_not_count_marks_of_the_broker(tmp_path: Path) -> None:
+def test_dry_run_does_not_count_broker_annotations(tmp_path: Path) -> None:
     marks = {"x-routing-key": "q", "x-exchange": "e"}
     grouped = Properties(group_id="g", reply_to="/queues/r")
     messages = [

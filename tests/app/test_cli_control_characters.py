@@ -166,7 +166,7 @@ for number, line in enumerate(sys.stdin):
 
 
 @pytest.mark.parametrize("name", ["driver.py", "\x1b[2J\u202e\x9b|d.py"])
-def test_conformance_escapes_what_a_peer_says(name: str) -> None:
+def test_conformance_escapes_texts_of_peers(name: str) -> None:
     Path(name).write_text(DRIVER)
     command = ["conformance", "run", "--only", "Part 1, 1.6.1", "--jobs", "1", "-o", "out"]
     command += ["--peer", f"./{name}"]

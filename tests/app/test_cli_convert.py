@@ -40,7 +40,7 @@ def with_cbor(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_there_and_back_gives_the_same_octets(target: str) -> None:
+def test_round_trip_gives_the_same_bytes(target: str) -> None:
     there = run("convert", "--out", target, OCTETS.hex())
     back = run("convert", "--format", target, "--out", "raw", data=there.stdout_bytes)
 
@@ -68,7 +68,7 @@ def test_a_value_is_converted_like_a_message(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["typed", "plain", "cbor"])
-def test_the_corpus_through_every_notation(target: str, tmp_path: Path) -> None:
+def test_corpus_round_trips_through_every_notation(target: str, tmp_path: Path) -> None:
     """Through a notation goes every message, sound or not, with all that it says."""
     cases = [
         case
@@ -96,7 +96,7 @@ def test_the_corpus_through_every_notation(target: str, tmp_path: Path) -> None:
 
 
 @given(octets=st.binary(max_size=40))
-def test_octets_need_not_be_a_message_to_be_octets(octets: bytes) -> None:
+def test_arbitrary_bytes_convert_to_byte_formats(octets: bytes) -> None:
     for target in ("hex", "base64", "jsonl", "prefixed"):
         there = run("convert", "--format", "raw", "--out", target, data=octets or b"\0")
         back = run("convert", "--format", target, "--out", "raw", data=there.stdout_bytes)
@@ -104,14 +104,14 @@ def test_octets_need_not_be_a_message_to_be_octets(octets: bytes) -> None:
         assert (octets or b"\0") == back.stdout_bytes
 
 
-def test_raw_octets_cannot_be_several() -> None:
+def test_raw_output_of_several_messages_is_refused() -> None:
     result = run("convert", "--out", "raw", OCTETS.hex(), OTHER.hex())
 
     assert 1 == result.exit_code
     assert "raw bytes do not delimit messages: use prefixed, jsonl or hex" in result.stderr
 
 
-def test_what_does_not_parse_is_no_notation() -> None:
+def test_malformed_bytes_have_no_notation() -> None:
     result = run("convert", "--out", "typed", OCTETS[:-1].hex())
 
     assert (1, "") == (result.exit_code, result.stdout)
@@ -119,7 +119,7 @@ def test_what_does_not_parse_is_no_notation() -> None:
     assert 1 == result.stderr.count("\n")
 
 
-def test_cbor_without_cbor2_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cbor_without_cbor2_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cbor2", None)
 
     for arguments in (["--out", "cbor"], ["--format", "cbor", "--out", "hex"]):
@@ -129,7 +129,7 @@ def test_cbor_without_cbor2_says_what_to_install(monkeypatch: pytest.MonkeyPatch
         assert "amqp10msg: CBOR needs cbor2: pip install 'amqp10msg[cbor]'\n" == result.stderr
 
 
-def test_a_file_is_written_and_only_then(tmp_path: Path) -> None:
+def test_output_file_appears_only_on_success(tmp_path: Path) -> None:
     file = tmp_path / "out"
 
     assert 1 == run("convert", "--out", "typed", OCTETS[:-1].hex(), "-o", str(file)).exit_code
@@ -162,13 +162,13 @@ class TestEncode:
             assert message == Message.decode(bytes.fromhex(result.stdout))
 
     @pytest.mark.parametrize("out", ["hex", "base64", "raw", "jsonl", "prefixed"])
-    def test_what_comes_out_is_read_again(self, out: str) -> None:
+    def test_output_is_valid_input(self, out: str) -> None:
         result = run("encode", '{"body": "hello"}', "--out", out)
         back = run("convert", "--format", out, "--out", "raw", data=result.stdout_bytes)
 
         assert Message("hello").encode() == back.stdout_bytes
 
-    def test_a_file_of_lines_is_a_message_a_line(self, tmp_path: Path) -> None:
+    def test_json_lines_are_one_message_per_line(self, tmp_path: Path) -> None:
         file = tmp_path / "lines"
         file.write_text('{"body": 1}\n{"body": 2}\n')
 
@@ -188,7 +188,7 @@ class TestEncode:
             ('{"raw": "00"}', "the argument: $.raw: there is no such section"),
         ],
     )
-    def test_what_is_wrong_is_named_with_its_place(self, text: str, error: str) -> None:
+    def test_errors_contain_the_position(self, text: str, error: str) -> None:
         result = run("encode", text)
 
         assert (1, "") == (result.exit_code, result.stdout)
@@ -196,7 +196,7 @@ class TestEncode:
         assert 1 == result.stderr.count("\n")
 
 
-def test_the_values_of_a_conversion_are_in_their_order() -> None:
+def test_several_values_keep_their_order() -> None:
     result = run("convert", "--out", "typed", "41 42 43")
 
     assert [["boolean", True], ["boolean", False], ["uint", 0]] == [

@@ -47,7 +47,7 @@ def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short_waits(monkeypatch, management_lag=0.05, query_interval=0.1, count_lag=0.3)
 
 
-def test_what_is_all_there_is_done_and_the_report_is_to_be_signed() -> None:
+def test_complete_move_is_done_and_report_has_a_signature_field() -> None:
     with cut() as found:
         done = found.run()
 
@@ -70,7 +70,7 @@ def test_what_is_all_there_is_done_and_the_report_is_to_be_signed() -> None:
     assert "guest" not in page
 
 
-def test_a_dry_run_changes_nothing_and_says_what_would_be() -> None:
+def test_dry_run_changes_nothing_and_shows_the_plan() -> None:
     with cut() as found:
         done = found.run("--all-queues", "a", "--dry-run")
 
@@ -119,7 +119,7 @@ def _adds(new: BasicBroker, stored: Stored) -> str:
         (_adds, ["a: the target took 10 messages, and has 11 more than before"]),
     ],
 )  # fmt: skip
-def test_a_target_that_has_not_what_it_took_is_found(
+def test_messages_missing_at_the_target_are_detected(
     does: Callable[[BasicBroker, Stored], str], said: list[str]
 ) -> None:
     with cut(names=("a",)) as found:
@@ -131,7 +131,7 @@ def test_a_target_that_has_not_what_it_took_is_found(
     assert not json.loads(Path("r.json").read_text())["done"]
 
 
-def test_what_other_consumers_hold_is_not_done() -> None:
+def test_messages_held_by_other_consumers_are_not_done() -> None:
     with cut(held=2, names=("a",)) as found:
         done = found.run("--stall", "0.5", status=3)
 
@@ -139,7 +139,7 @@ def test_what_other_consumers_hold_is_not_done() -> None:
     assert 2 == found.queues()[0]["held_by_others"]
 
 
-def test_what_is_set_aside_is_accounted_for_and_said() -> None:
+def test_quarantined_messages_are_counted_and_reported() -> None:
     with cut(names=("a",)) as found:
         found.new.refuses = lambda stored: "nack" if stored.body == b"3" else ""
         done = found.run("--patience", "0", status=5)
@@ -149,7 +149,7 @@ def test_what_is_set_aside_is_accounted_for_and_said() -> None:
     assert "done: 1 queue" in again.output  # of nothing, as it is there already
 
 
-def test_a_stream_is_done_again_where_nothing_or_something_is_new() -> None:
+def test_stream_migration_can_be_repeated_with_and_without_new_messages() -> None:
     with cut_of_a_stream() as found:
         first = found.run()
         again = found.run()
@@ -166,7 +166,7 @@ def test_a_stream_is_done_again_where_nothing_or_something_is_new() -> None:
     assert [3, 3, 10, 13, 3] == [some[key] for key in keys]
 
 
-def test_a_stream_that_loses_what_came_later_is_not_done() -> None:
+def test_stream_that_loses_later_messages_is_not_done() -> None:
     with cut_of_a_stream() as found:
         found.run()
         found.old.streams["s"] += numbered(13)[10:]
@@ -184,7 +184,7 @@ def test_a_stream_that_loses_what_came_later_is_not_done() -> None:
 
 
 @pytest.mark.parametrize("what", ["aside", "there", "apart"])
-def test_an_older_copy_is_not_what_the_target_took(what: str) -> None:
+def test_older_copies_at_the_target_do_not_count(what: str) -> None:
     """One in the file of the quarantine, or at the target, since an earlier run."""
     with cut(names=("a",)) as found:
         if what == "aside":
@@ -209,7 +209,7 @@ def test_an_older_copy_is_not_what_the_target_took(what: str) -> None:
     assert "a: 1 of 10 messages compared are not at the target" in done.output.splitlines()
 
 
-def test_what_was_taken_in_an_earlier_run_and_left_out_is_found() -> None:
+def test_deduplicated_messages_of_an_earlier_run_are_found_at_the_target() -> None:
     with cut(names=("a",)) as found:
         found.run("--deduplicate", "seen.db")
         found.old.queues["a"].extend(numbered(12))
@@ -219,7 +219,7 @@ def test_what_was_taken_in_an_earlier_run_and_left_out_is_found() -> None:
     assert (2, 12) == (found.queues()[0]["accepted"], found.queues()[0]["found"])
 
 
-def test_where_the_order_is_another_all_is_looked_at() -> None:
+def test_reordered_queue_is_compared_completely() -> None:
     """With priorities, or where a quorum queue puts at its end what was given back."""
     with cut(names=("a",)) as found:
         found.old.queues["a"].extend(numbered(2_000)[10:])
@@ -247,7 +247,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
     monkeypatch.setattr(migration, "depth_after", later)
 
 
-def test_what_comes_to_the_source_after_its_route_has_ended_is_not_done(
+def test_messages_published_after_the_route_ended_are_not_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with cut(names=("a",)) as found:
@@ -290,7 +290,7 @@ def test_a_stream_redeclared_after_its_route_ended_is_not_done(
 @pytest.mark.parametrize(
     "auto_delete, messages, status", [(False, 0, 3), (True, 2, 3), (True, 0, 0)]
 )
-def test_a_queue_that_was_declared_meanwhile_is_not_passed_over(
+def test_queue_declared_during_the_move_is_reported(
     auto_delete: bool, messages: int, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with cut(names=("a",)) as found:
@@ -319,7 +319,7 @@ def test_a_source_that_cannot_be_listed_at_the_end_is_reported(
     assert 10 == found.queues()[0]["accepted"]
 
 
-def test_what_came_twice_as_the_source_was_lost_is_said() -> None:
+def test_duplicates_after_a_lost_connection_are_reported() -> None:
     with cut(names=("a",)) as found:
         loop, lost = found.old._server.get_loop(), threading.Event()
 
@@ -341,7 +341,7 @@ def test_what_came_twice_as_the_source_was_lost_is_said() -> None:
     ) in done.output.splitlines()
 
 
-def test_queues_that_go_with_their_clients_do_not_keep_others_from_being_listed() -> None:
+def test_disappearing_queues_do_not_hide_others_in_the_list() -> None:
     usual = {"type": "classic", "durable": True, "arguments": {}}
 
     class Churning(list[dict[str, Any]]):
@@ -360,7 +360,7 @@ def test_queues_that_go_with_their_clients_do_not_keep_others_from_being_listed(
     assert ["a", "amq.gen-2", "b"] == [queue.name for queue in listed]
 
 
-def test_an_exclusive_queue_is_not_passed_over_in_silence() -> None:
+def test_exclusive_queue_is_reported_as_not_moved() -> None:
     old, new = BasicBroker("a"), BasicBroker("a")
     usual = {"type": "classic", "durable": True, "arguments": {}, "messages_unacknowledged": 0}
     rows = [{"name": "a", **usual}, {"name": "mine", **usual, "exclusive": True}]
@@ -376,7 +376,7 @@ def test_an_exclusive_queue_is_not_passed_over_in_silence() -> None:
 
 
 @pytest.mark.parametrize("page", [0, 1])
-def test_a_queue_that_goes_while_queues_are_listed_hides_no_other(page: int) -> None:
+def test_queue_deleted_during_listing_hides_no_other(page: int) -> None:
     """It is on a page that was read, and moves the first queue of the next page to that one."""
 
     class Going(list[dict[str, Any]]):
@@ -403,7 +403,7 @@ def test_a_queue_that_goes_while_queues_are_listed_hides_no_other(page: int) -> 
     assert [10, 10] == [len(new.queues[name]) for name in "ab"]
 
 
-def test_a_target_that_refuses_to_make_something_is_not_done() -> None:
+def test_failed_declaration_is_not_done() -> None:
     with cut(names=("refused",)) as found:
         done = found.run(status=6)
 
@@ -411,7 +411,7 @@ def test_a_target_that_refuses_to_make_something_is_not_done() -> None:
     assert "no such" in Path("r.html").read_text()
 
 
-def test_a_target_that_cannot_be_used_is_not_done() -> None:
+def test_unusable_target_is_not_done() -> None:
     with cut() as found:
         del found.new.queues["a"]
         done = found.run(status=1)
@@ -440,7 +440,7 @@ def moved(**given: Any) -> Moved:
     return made
 
 
-def test_all_is_well() -> None:
+def test_complete_queue_has_no_open_points() -> None:
     assert ([], 0) == (moved().open(), status_of([moved()]))
 
 
@@ -470,7 +470,7 @@ def test_all_is_well() -> None:
         ({"steps": [Step("queue", "q", state="none")]}, 6),
     ],
 )
-def test_whatever_is_not_known_is_open(given: dict[str, Any], status: int) -> None:
+def test_unknown_counts_are_open_points(given: dict[str, Any], status: int) -> None:
     one = moved(**given)
 
     assert one.open()
@@ -478,9 +478,7 @@ def test_whatever_is_not_known_is_open(given: dict[str, Any], status: int) -> No
 
 
 @given(st.binary(max_size=20), st.integers(1, 30), st.booleans())
-def test_a_message_has_one_digest_whatever_its_deliveries_add(
-    body: bytes, count: int, offset: bool
-) -> None:
+def test_digest_ignores_delivery_annotations(body: bytes, count: int, offset: bool) -> None:
     headers = [("x", "S", "y"), ("a", "I", 1)]
     added = [*headers, ("x-delivery-count", "l", count)]
     added += [("x-stream-offset", "l", count)] if offset else []

@@ -28,7 +28,7 @@ def demo(*options: str, width: int = 80) -> Result:
     return CliRunner().invoke(main, ["demo", *options], env={"COLUMNS": str(width)})
 
 
-def test_every_message_is_shown_and_comes_back_as_it_was() -> None:
+def test_every_message_is_shown_and_re_encodes_unchanged() -> None:
     cases = demo_messages()
     found = [violation for case in cases for violation in validate(case.data)]
     errors = sum(violation.severity == "error" for violation in found)
@@ -49,13 +49,13 @@ def test_every_message_is_shown_and_comes_back_as_it_was() -> None:
         assert name in result.stdout
 
 
-def test_it_costs_little() -> None:
+def test_demo_is_cheap() -> None:
     demo(width=120)  # what is imported or read once is not counted
 
     assert calls(lambda: demo(width=120)) < 300_000
 
 
-def test_the_bridge_brings_each_message_back_and_leaves_its_pages(scratch: Path) -> None:
+def test_bridge_returns_every_message_and_writes_reports(scratch: Path) -> None:
     result = demo("--bridge", width=120)
 
     assert (0, "") == (result.exit_code, result.stderr)
@@ -74,7 +74,7 @@ def test_the_bridge_brings_each_message_back_and_leaves_its_pages(scratch: Path)
     assert 0 < int(lose[1]) < 145
 
 
-def test_the_bridge_needs_neither_pika_nor_proton_and_says_what_was_left_out(
+def test_bridge_runs_without_pika_and_proton_and_names_the_omission(
     scratch: Path,
 ) -> None:
     program = (
@@ -109,7 +109,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_pipeline_tells_good_from_bad_and_explains_one(scratch: Path) -> None:
+def test_pipeline_separates_damaged_messages_and_explains_one(scratch: Path) -> None:
     pq = pytest.importorskip("pyarrow.parquet")
     cases = demo_messages()
     cut = [case.data[:-1] for case in cases[2::3]]
@@ -161,7 +161,7 @@ def test_the_pipeline_fits_the_screen(scratch: Path, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
-def test_it_fits_the_screen(width: int) -> None:
+def test_demo_fits_the_screen(width: int) -> None:
     lines = demo(width=width).stdout.splitlines()
 
     assert max(map(len, lines)) <= width
@@ -174,7 +174,7 @@ def test_colour_only_on_request() -> None:
     assert demo().stdout.splitlines() == [line.rstrip() for line in colored.splitlines()]
 
 
-def test_what_it_proposes_works() -> None:
+def test_suggested_commands_work() -> None:
     text = demo().stdout.partition("Next:\n")[2]  # in lines that a long path of the command breaks
     (octets,) = re.findall(r"inspect ([0-9a-f]+)\s", text)
 
@@ -183,7 +183,7 @@ def test_what_it_proposes_works() -> None:
     assert 0 == CliRunner().invoke(main, ["inspect", octets]).exit_code
 
 
-def test_other_octets_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_bytes_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without this, a demonstration that always says yes would do."""
     honest = Message.encode
     monkeypatch.setattr(Message, "encode", lambda self: honest(self) + FOOTER)

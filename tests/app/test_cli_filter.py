@@ -35,11 +35,11 @@ def lines_of(*messages: bytes) -> bytes:
     return "".join(json.dumps({"raw": octets.hex()}) + "\n" for octets in messages).encode()
 
 
-def test_the_languages_are_those_of_the_library() -> None:
+def test_all_languages_of_the_library_are_offered() -> None:
     assert list(FILTER_LANGUAGES) == list(filters.LANGUAGES)
 
 
-def test_each_message_is_a_line_and_then_comes_the_count() -> None:
+def test_one_line_per_message_then_the_counts() -> None:
     result = run("color = 'red' AND n > 4", data=lines_of(RED, BLUE))
 
     assert 0 == result.exit_code
@@ -66,7 +66,7 @@ def test_each_message_is_a_line_and_then_comes_the_count() -> None:
         ([RED] * 1_000, [], 0, "1,000 messages: 1,000 passed, 0 did not"),
     ],
 )
-def test_the_status_says_whether_all_could_be_read(
+def test_status_is_1_if_a_message_is_unreadable(
     messages: list[bytes], options: list[str], status: int, count: str
 ) -> None:
     result = run("color = 'red'", "--quiet", *options, data=lines_of(*messages))
@@ -102,7 +102,7 @@ def test_every_language_is_understood(language: str, expression: str, expected: 
     } == summary["summary"]
 
 
-def test_json_has_the_reasons_and_what_they_saw() -> None:
+def test_json_has_reasons_and_values() -> None:
     result = run(
         "--json",
         "n = 4 OR octets IS NULL OR x LIKE 'y'",
@@ -130,7 +130,7 @@ def test_json_has_the_reasons_and_what_they_saw() -> None:
     assert 1 == result.exit_code
 
 
-def test_the_time_can_be_given() -> None:
+def test_now_sets_the_time() -> None:
     def passes(*options: Any) -> bool:
         text = "p.absolute_expiry_time > UTC()"
         line = run("--json", "-l", "sql", *options, text, RED.hex()).stdout.splitlines()[0]
@@ -157,9 +157,7 @@ def test_the_time_can_be_given() -> None:
         (["-l", "direct", "x" * 9_000], "", "EXPR: apache.org:legacy-amqp-direct-binding:string"),
     ],
 )
-def test_a_wrong_expression_is_shown_with_a_caret(
-    arguments: list[str], excerpt: str, error: str
-) -> None:
+def test_syntax_error_is_shown_with_a_caret(arguments: list[str], excerpt: str, error: str) -> None:
     result = run(*arguments, RED.hex())
 
     assert 2 == result.exit_code
@@ -167,20 +165,20 @@ def test_a_wrong_expression_is_shown_with_a_caret(
     assert result.stderr.startswith(f"{excerpt}amqp10msg filter: {error}")
 
 
-def test_nothing_to_filter_is_a_failure(tmp_path: Path) -> None:
+def test_no_messages_is_a_failure(tmp_path: Path) -> None:
     result = run("a = 1", tmp_path)
 
     assert 1 == result.exit_code
     assert "amqp10msg: the input contains no messages\n" == result.stderr
 
 
-def test_colours_are_for_those_who_want_them() -> None:
+def test_colour_option() -> None:
     assert "\x1b[" not in run("--no-color", "n = 5", RED.hex()).stdout
     assert "\x1b[32m" in run("--color", "n = 5", RED.hex()).stdout
     assert "\x1b[33m" in run("--color", "n = 6", RED.hex()).stdout
 
 
-def test_dialect_of_sql_is_that_of_a_broker() -> None:
+def test_dialect_selects_a_broker() -> None:
     # RabbitMQ 4.3 takes _ for a newline, too, and % does not go over one.
     newline = Message(properties=Properties(subject="err\nat")).encode()
     sql = ("-l", "sql", "properties.subject LIKE '%err%at%'")

@@ -75,7 +75,7 @@ def test_a_peer_that_does_not_start_is_reported_with_its_error() -> None:
     assert "Node.js v" not in done.output
 
 
-def test_diff_profiles_pads_no_line_when_it_is_piped() -> None:
+def test_piped_diff_profiles_has_no_trailing_spaces() -> None:
     """Several profiles refuse this message, with a reason each."""
     message = Message(b"x", properties=Properties(to="a" * 300, user_id=b"somebody"))
     Path("m.bin").write_bytes(message.encode())
@@ -87,7 +87,7 @@ def test_diff_profiles_pads_no_line_when_it_is_piped() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="there are no signal masks")
 @pytest.mark.parametrize("kind", ["counting", "watch"])
-def test_ctrl_c_while_a_bar_starts_takes_the_bar_away(
+def test_ctrl_c_while_a_bar_starts_removes_the_bar(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[str] = []
@@ -178,7 +178,7 @@ def test_a_missing_package_names_its_extra(package: str, extra: str, code: str) 
 @pytest.mark.parametrize("command", ["validate", "inspect", "filter true", "translate --to 0-9-1"])
 @pytest.mark.parametrize("form", ["jsonl", "prefixed", "cborseq"])
 @pytest.mark.parametrize("piped", [False, True])
-def test_a_file_without_messages_is_said_to_have_none(command: str, form: str, piped: bool) -> None:
+def test_file_without_messages_is_reported(command: str, form: str, piped: bool) -> None:
     Path("empty").touch()
     arguments = [*command.split(), "--format", form, "-" if piped else "empty"]
     done = click_testing.CliRunner().invoke(main, arguments, input=b"")
@@ -187,7 +187,7 @@ def test_a_file_without_messages_is_said_to_have_none(command: str, form: str, p
     assert "the input contains no messages" in done.output
 
 
-def test_validate_and_the_pipeline_agree_about_nothing() -> None:
+def test_validate_and_pipeline_agree_on_empty_input() -> None:
     pytest.importorskip("pyarrow")
     Path("empty.jsonl").touch()
     Path("folder").mkdir()

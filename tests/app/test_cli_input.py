@@ -41,7 +41,7 @@ def data_of(found: list[Item]) -> list[bytes]:
     return [item.data for item in found]
 
 
-def test_files_that_make_much_are_read_where_they_are_trusted(tmp_path: Path) -> None:
+def test_expanding_files_are_read_only_if_trusted(tmp_path: Path) -> None:
     path = tmp_path / "in.prefixed"
     path.write_bytes(bytes(4) * 70_000 + len(OCTETS).to_bytes(4, "big") + OCTETS)
 
@@ -68,7 +68,7 @@ CONTENTS = {
 
 @pytest.mark.parametrize("packed", [False, True], ids=["as it is", "gzip"])
 @pytest.mark.parametrize("name", CONTENTS)
-def test_what_a_file_holds_is_found_out(name: str, packed: bool, tmp_path: Path) -> None:
+def test_format_of_a_file_is_detected(name: str, packed: bool, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(gzip.compress(CONTENTS[name]) if packed else CONTENTS[name])
 
@@ -87,7 +87,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("form", NAMED)
-def test_a_format_that_is_named_is_not_guessed(form: str, tmp_path: Path) -> None:
+def test_explicit_format_is_not_guessed(form: str, tmp_path: Path) -> None:
     """The byte 30 alone may be a value, or the digit 0."""
     content, expected = NAMED[form]
     file = tmp_path / "file"
@@ -97,7 +97,7 @@ def test_a_format_that_is_named_is_not_guessed(form: str, tmp_path: Path) -> Non
 
 
 @given(messages=st.lists(st.binary(max_size=40), min_size=1, max_size=5))
-def test_prefixed_messages_are_told_apart(messages: list[bytes]) -> None:
+def test_length_prefixed_messages_are_separated(messages: list[bytes]) -> None:
     octets = b"".join(len(one).to_bytes(4, "big") + one for one in messages)
 
     assert messages == data_of(items(octets.hex(), form="prefixed"))
@@ -111,7 +111,9 @@ def test_prefixed_messages_are_told_apart(messages: list[bytes]) -> None:
         (b"\0\0\0\0\xff\xff\xff\xff", "larger than 1,048,576 bytes: raise --max-size"),
     ],
 )
-def test_a_prefix_that_promises_too_much(octets: bytes, fault: str, tmp_path: Path) -> None:
+def test_length_prefix_beyond_the_end_of_the_file(
+    octets: bytes, fault: str, tmp_path: Path
+) -> None:
     file = tmp_path / "file"
     file.write_bytes(octets)
 
@@ -121,7 +123,7 @@ def test_a_prefix_that_promises_too_much(octets: bytes, fault: str, tmp_path: Pa
 class TestLines:
     """Files of lines: one bad line is one bad line."""
 
-    def test_each_has_its_number_and_its_name(self, tmp_path: Path) -> None:
+    def test_lines_have_a_number_and_a_name(self, tmp_path: Path) -> None:
         file = tmp_path / "lines"
         file.write_text(
             f'{{"raw": "{OCTETS.hex()}", "id": "first"}}\n\n{{"hex": "{OTHER.hex()}"}}\n'
@@ -138,7 +140,7 @@ class TestLines:
         assert "$.hello: there is no such section" in found[3].fault
         assert "not JSON: Expecting value (column 1)" == found[4].fault
 
-    def test_a_bad_first_line_is_one_bad_line_too(self, tmp_path: Path) -> None:
+    def test_invalid_first_line_hides_no_other(self, tmp_path: Path) -> None:
         file = tmp_path / "lines"
         file.write_text(f'{{"raw": \n{{"raw": "{OCTETS.hex()}"}}\n')
 
@@ -148,7 +150,7 @@ class TestLines:
         assert bad.fault.startswith("not JSON: ")
         assert (f"{file}:2", OCTETS, "") == (good.source, good.data, good.fault)
 
-    def test_a_bad_document_over_many_lines_is_one_fault(self, tmp_path: Path) -> None:
+    def test_invalid_multi_line_document_is_one_fault(self, tmp_path: Path) -> None:
         file = tmp_path / "document"
         file.write_text('{\n  "body": "x",\n  oops\n}\n')
 
@@ -158,7 +160,7 @@ class TestLines:
         assert bad.fault.startswith("not JSON: ")
         assert "(line 3, column 3)" in bad.fault
 
-    def test_lines_are_read_one_by_one(self, tmp_path: Path) -> None:
+    def test_lines_are_streamed(self, tmp_path: Path) -> None:
         """A file of 5 MB may not take 5 MB."""
         line = json.dumps({"raw": Message(b"x" * 5_000).encode().hex()}) + "\n"
         file = tmp_path / "lines"
@@ -173,7 +175,7 @@ class TestLines:
         assert 500 == number
         assert peak < 1 << 20
 
-    def test_the_position_is_that_in_the_file(self, tmp_path: Path) -> None:
+    def test_position_is_the_offset_in_the_file(self, tmp_path: Path) -> None:
         file = tmp_path / "lines"
         file.write_text(f'{{"raw": "{OCTETS.hex()}"}}\n' * 5_000)
         inputs = Inputs([str(file), OCTETS.hex()], "auto", LIMIT)
@@ -184,7 +186,7 @@ class TestLines:
         assert 0 < positions[0] < positions[-1] == inputs.total
 
 
-def test_hex_lines_are_a_message_each(tmp_path: Path) -> None:
+def test_hex_lines_are_one_message_each(tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_text(f"{OCTETS.hex()}\n{OTHER.hex()}\n")
 
@@ -194,7 +196,7 @@ def test_hex_lines_are_a_message_each(tmp_path: Path) -> None:
     assert [f"{file}:1", f"{file}:2"] == [item.source for item in found]
 
 
-def test_a_folder_stands_for_the_files_below_it(tmp_path: Path) -> None:
+def test_folder_is_read_recursively(tmp_path: Path) -> None:
     for name in ("b/two", "a", "b/c/three", ".git/hidden", "b/.hidden"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(OCTETS)
@@ -209,7 +211,7 @@ def test_a_folder_stands_for_the_files_below_it(tmp_path: Path) -> None:
     ]
 
 
-def test_the_name_of_a_file_goes_before_its_reading_as_hex(
+def test_existing_file_name_takes_precedence_over_hex(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -220,7 +222,7 @@ def test_the_name_of_a_file_goes_before_its_reading_as_hex(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names are text there")
-def test_a_file_whose_name_is_no_text(tmp_path: Path) -> None:
+def test_file_name_with_undecodable_bytes(tmp_path: Path) -> None:
     name = os.fsdecode(os.fsencode(str(tmp_path)) + b"/\xff\n")
     Path(name).write_bytes(OCTETS)
 
@@ -228,7 +230,7 @@ def test_a_file_whose_name_is_no_text(tmp_path: Path) -> None:
 
 
 @given(octets=st.binary(max_size=40).map(lambda body: Message(body).encode()), data=st.data())
-def test_the_shell_may_cut_hex_into_arguments(octets: bytes, data: st.DataObject) -> None:
+def test_hex_split_into_arguments_is_joined(octets: bytes, data: st.DataObject) -> None:
     digits = octets.hex()
     places = st.integers(1, len(octets) - 1).map(lambda place: 2 * place)
     cuts = sorted(data.draw(st.sets(places, max_size=5)))
@@ -237,7 +239,7 @@ def test_the_shell_may_cut_hex_into_arguments(octets: bytes, data: st.DataObject
     assert [octets] == data_of(items(*parts))
 
 
-def test_arguments_that_each_begin_as_a_message_are_a_message_each(tmp_path: Path) -> None:
+def test_arguments_that_start_like_messages_are_separate_messages(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(OTHER)
 
@@ -249,14 +251,14 @@ def test_arguments_that_each_begin_as_a_message_are_a_message_each(tmp_path: Pat
     ]
 
 
-def test_the_argument_that_is_at_fault_is_named() -> None:
+def test_invalid_argument_is_named() -> None:
     with pytest.raises(click.UsageError) as caught:
         items("005", "377a1", "no.bin", "00")
 
     assert "no such file, and neither hex nor base64: 'no.bin'" == str(caught.value)
 
 
-def test_hex_longer_than_any_name_can_be() -> None:
+def test_hex_longer_than_a_file_name() -> None:
     octets = Message(b"x" * 100_000).encode()
 
     assert [octets] == data_of(items(octets.hex()))
@@ -275,9 +277,7 @@ def test_hex_longer_than_any_name_can_be() -> None:
         ("00537", "auto", "no such file, and not hex: 5 is an odd number of digits"),
     ],
 )
-def test_an_argument_that_is_nothing_is_a_fault_of_the_command_line(
-    argument: str, form: str, reason: str
-) -> None:
+def test_unreadable_argument_is_a_usage_error(argument: str, form: str, reason: str) -> None:
     with pytest.raises(click.ClickException) as caught:
         require_bytes(items(argument, form=form)[0])
 
@@ -303,7 +303,7 @@ def test_an_argument_that_is_nothing_is_a_fault_of_the_command_line(
         (b"\x1f\x8bjunk", "auto", "the gzip file is damaged: "),
     ],
 )
-def test_a_file_that_is_nothing_is_a_fault_of_its_own(
+def test_unreadable_file_is_an_item_with_a_fault(
     content: bytes, form: str, fault: str, tmp_path: Path
 ) -> None:
     file, good = tmp_path / "file", tmp_path / "good"
@@ -318,7 +318,7 @@ def test_a_file_that_is_nothing_is_a_fault_of_its_own(
         require_bytes(bad)
 
 
-def test_a_bomb_of_gzip_is_not_unpacked(tmp_path: Path) -> None:
+def test_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     file = tmp_path / "bomb"
     with gzip.open(file, "wb") as packed:
         for _ in range(100):
@@ -335,11 +335,11 @@ def test_a_bomb_of_gzip_is_not_unpacked(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no such file here")
-def test_a_file_without_an_end_is_not_read_to_its_end() -> None:
+def test_endless_file_is_not_read_completely() -> None:
     assert "larger than 1,048,576 bytes: raise --max-size" == items("/dev/zero")[0].fault
 
 
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+def test_file_without_read_permission(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(OCTETS)
     file.chmod(0)
@@ -350,9 +350,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
 
 
 @given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
-def test_whatever_a_file_holds_there_are_items(
-    content: bytes, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_any_file_gives_items(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.mktemp("any") / "file"
     file.write_bytes(content)
     for form in FORMATS:
@@ -369,7 +367,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not stream.closed
 
 
-def test_nothing_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
 
     assert [Item("standard input", fault="it is empty")] == items("-")

@@ -48,7 +48,7 @@ def inspect(*arguments: str, data: bytes = b"") -> Result:
     return CliRunner().invoke(main, ["inspect", *arguments], input=data)
 
 
-def test_the_tree_and_a_verdict() -> None:
+def test_output_is_tree_and_verdict() -> None:
     result = inspect(OCTETS.hex())
 
     assert (0, "") == (result.exit_code, result.stderr)
@@ -57,7 +57,7 @@ def test_the_tree_and_a_verdict() -> None:
         assert word in result.stdout
 
 
-def test_what_breaks_rules_stands_where_it_is_and_in_the_verdict() -> None:
+def test_violations_are_shown_in_place_and_in_the_verdict() -> None:
     octets = bytes.fromhex("005378c10902a101610153a10162") + OCTETS
 
     result = inspect(octets.hex())
@@ -80,7 +80,7 @@ def test_a_profile_has_its_own_rules() -> None:
 
 
 @given(cut=st.integers(1, len(OCTETS) - 1))
-def test_a_message_that_is_cut_off_is_shown_as_far_as_it_goes(cut: int) -> None:
+def test_truncated_message_is_shown_up_to_the_cut(cut: int) -> None:
     octets = OCTETS[:cut]
     whole = {len(OCTETS[: part.end]) for part in parse_tree(OCTETS).nodes}
 
@@ -97,7 +97,7 @@ def test_a_message_that_is_cut_off_is_shown_as_far_as_it_goes(cut: int) -> None:
         assert 1 == result.stderr.count("\n")
 
 
-def test_the_place_of_a_fault_is_an_offset_and_a_path() -> None:
+def test_fault_has_offset_and_path() -> None:
     octets = Message("x", properties=Properties(subject="y")).encode()[:-1]
 
     result = inspect(octets.hex())
@@ -107,7 +107,7 @@ def test_the_place_of_a_fault_is_an_offset_and_a_path() -> None:
     assert f"amqp10msg: the argument: {place}" in result.stderr
 
 
-def test_a_fault_in_a_section_is_shown_in_its_place_and_hides_no_other() -> None:
+def test_fault_in_a_section_hides_no_other_section() -> None:
     octets = Message("x", properties=Properties(subject="\x7f")).encode().replace(b"\x7f", b"\xff")
 
     result = inspect(octets.hex())
@@ -145,7 +145,7 @@ class TestViews:
         assert '"other"' in html.unescape(text)
         assert "<h1>2 messages</h1>" in text
 
-    def test_a_page_has_an_end(self) -> None:
+    def test_page_has_a_maximum_number_of_messages(self) -> None:
         lines = f'{{"raw": "{OCTETS.hex()}"}}\n' * 101
 
         result = inspect("--html", data=lines.encode())
@@ -156,13 +156,13 @@ class TestViews:
             == result.stderr
         )
 
-    def test_octets_that_do_not_parse_have_no_json(self) -> None:
+    def test_malformed_bytes_have_no_json(self) -> None:
         result = inspect("--json", OCTETS[:-1].hex())
 
         assert (1, "") == (result.exit_code, result.stdout)
         assert 1 == result.stderr.count("\n")
 
-    def test_a_page_shows_them_all_the_same(self) -> None:
+    def test_page_shows_malformed_bytes(self) -> None:
         result = inspect("--html", OCTETS[:-1].hex())
 
         assert 1 == result.exit_code
@@ -205,7 +205,7 @@ class TestValues:
         assert named or octets.endswith(b"\x45")
 
     @given(delivery_states() | termini())
-    def test_any_of_them_is_shown_in_every_view(self, state: Any) -> None:
+    def test_states_are_shown_in_every_view(self, state: Any) -> None:
         octets = delivery.encode(state)
 
         result = inspect("--max-fields=500", octets.hex())
@@ -215,7 +215,7 @@ class TestValues:
         for view in ("--json", "--typed", "--html"):
             assert 0 == inspect(view, octets.hex()).exit_code
 
-    def test_a_terminus_is_judged_and_its_role_counts(self) -> None:
+    def test_terminus_is_judged_by_role(self) -> None:
         octets = delivery.encode(Source(address="q", dynamic=True, outcomes=("accepted",)))
 
         shown = inspect(octets.hex()).stdout
@@ -246,7 +246,7 @@ class TestValues:
             ("005325c00501005324" + "45", "rejected; 1 error (field-type)", "an error"),
         ],
     )
-    def test_what_breaks_its_declaration_is_shown_with_the_reason(
+    def test_invalid_composite_is_shown_with_the_reason(
         self, octets: str, verdict: str, text: str
     ) -> None:
         result = inspect(octets)
@@ -255,7 +255,7 @@ class TestValues:
         assert result.stdout.endswith(f"bytes: {verdict}\n")
         assert text in result.stdout
 
-    def test_as_values_they_are_not_judged(self) -> None:
+    def test_states_read_as_values_are_not_judged(self) -> None:
         result = inspect("--value", delivery.encode(Accepted()).hex())
 
         assert result.stdout.endswith("4 bytes, 1 value\n")
@@ -266,13 +266,13 @@ class TestValues:
         assert inspect(octets.hex()).stdout.endswith("8 bytes, 2 values\n")
 
     @pytest.mark.parametrize("view, expected", [("--json", 42), ("--typed", ["long", 42])])
-    def test_a_value_has_the_same_views(self, view: str, expected: object) -> None:
+    def test_value_is_shown_in_every_view(self, view: str, expected: object) -> None:
         result = inspect(view, encode_value(42).hex())
 
         assert 0 == result.exit_code
         assert expected == json.loads(result.stdout)
 
-    def test_values_stand_one_behind_the_other(self) -> None:
+    def test_values_in_sequence(self) -> None:
         result = inspect("--typed", "41", "a1026869")
 
         assert '["boolean",true]["string","hi"]' == "".join(result.stdout.split())
@@ -290,7 +290,7 @@ class TestValues:
         assert result.stderr.startswith("amqp10msg: the argument: at byte 2: ")
 
 
-def test_several_messages_have_titles_and_the_bad_one_hides_no_other(tmp_path: Path) -> None:
+def test_several_messages_have_titles_and_a_bad_one_hides_no_other(tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_text(
         f'{{"raw": "{OCTETS.hex()}", "id": "first"}}\n{{"raw": "{OCTETS[:-1].hex()}"}}\n'
@@ -309,7 +309,7 @@ def test_several_messages_have_titles_and_the_bad_one_hides_no_other(tmp_path: P
     assert second.startswith(f"amqp10msg: {file}:3: 'raw' is not hex")
 
 
-def test_nothing_in_a_folder(tmp_path: Path) -> None:
+def test_empty_folder(tmp_path: Path) -> None:
     result = inspect(str(tmp_path))
 
     assert 1 == result.exit_code
@@ -365,7 +365,7 @@ def test_every_case_of_the_corpus_is_shown() -> None:
             assert broken == result.exit_code, case.id
 
 
-def test_a_message_without_any_octets(tmp_path: Path) -> None:
+def test_empty_message(tmp_path: Path) -> None:
     file = tmp_path / "empty"
     file.touch()
 

@@ -85,7 +85,9 @@ def described(name: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_a_queue_whose_messages_do_not_come_is_not_empty(broker: BasicBroker, listed: bool) -> None:
+def test_queue_that_delivers_nothing_is_not_reported_empty(
+    broker: BasicBroker, listed: bool
+) -> None:
     broker.silent = True
     more = ["--queue", "plain", "--idle", "0.1"]
     with management([described("plain")]) as api:
@@ -95,7 +97,7 @@ def test_a_queue_whose_messages_do_not_come_is_not_empty(broker: BasicBroker, li
     assert "plain: not read: it has 2 messages, but delivered none within 0.1 s" in done.output
 
 
-def test_the_queues_of_the_management_api_and_their_page(broker: BasicBroker) -> None:
+def test_queues_of_the_management_api_and_the_report(broker: BasicBroker) -> None:
     before = {name: list(queue) for name, queue in broker.queues.items()}
     listed = [
         described("plain", effective_policy_definition={"ha-mode": "all"}),
@@ -139,7 +141,7 @@ def test_the_queues_of_the_management_api_and_their_page(broker: BasicBroker) ->
     }
 
 
-def test_what_the_management_api_counts_is_not_taken_for_all(broker: BasicBroker) -> None:
+def test_queue_is_read_even_if_the_management_api_counts_zero(broker: BasicBroker) -> None:
     """It counts every few seconds, where its metrics are not turned off."""
     listed = [described("plain", messages=0), described("odd", type="stream", messages=0)]
     listed.append(described("broken"))
@@ -154,9 +156,7 @@ def test_what_the_management_api_counts_is_not_taken_for_all(broker: BasicBroker
 
 
 @pytest.mark.parametrize("user, sent", [("guest", 1), ("shop", 0)])
-def test_a_user_id_is_the_bridge_s_user_or_refused(
-    broker: BasicBroker, user: str, sent: int
-) -> None:
+def test_foreign_user_id_is_reported_as_refused(broker: BasicBroker, user: str, sent: int) -> None:
     broker.credentials = f"{user}:word"
     broker.queues["plain"].clear()
     broker.queues["plain"].append(stored(user_id="guest"))
@@ -168,7 +168,7 @@ def test_a_user_id_is_the_bridge_s_user_or_refused(
     assert ("refused: the user-id" in done.output) == (not sent)
 
 
-def test_queues_by_name(broker: BasicBroker) -> None:
+def test_queues_selected_by_name(broker: BasicBroker) -> None:
     names = ["--queue", "odd", "--queue", "empty", "--queue", "nowhere"]
 
     done = run("migrate-check", broker.url(""), *names, "--idle", "0.3", status=1)
@@ -178,7 +178,7 @@ def test_queues_by_name(broker: BasicBroker) -> None:
     assert "nowhere: not read: 404" in done.output
 
 
-def test_lossless_loses_nothing_but_says_what_is_out_of_sight(broker: BasicBroker) -> None:
+def test_lossless_loses_nothing_and_lists_residual_values(broker: BasicBroker) -> None:
     given = ["--queue", "odd", "--profile", "lossless", "--report", "r.json"]
 
     run("migrate-check", broker.url(""), *given)
@@ -235,7 +235,7 @@ def test_the_page_of_a_dry_run_of_routes(broker: BasicBroker) -> None:
         ("amqps://nowhere/q?auth_mechanism=external", False),  # the certificate says who
     ],
 )
-def test_a_dry_run_compares_with_the_user_of_the_target(
+def test_dry_run_compares_user_ids_with_the_target_user(
     broker: BasicBroker, target: str, foreign: bool
 ) -> None:
     one_of_each = [stored(b"1", user_id="shop"), stored(b"2", user_id="guest")]
@@ -247,7 +247,7 @@ def test_a_dry_run_compares_with_the_user_of_the_target(
     assert foreign == ("1 message cannot be sent: properties.user-id" in done.output)
 
 
-def test_where_nothing_is_translated_the_page_says_so(broker: BasicBroker) -> None:
+def test_page_states_that_nothing_is_translated(broker: BasicBroker) -> None:
     ends = ["--from", broker.url("queue=odd"), "--to", "amqp091://nowhere/?queue=q"]
 
     done = run("bridge", *ends, "--dry-run", "--idle", "0.3", "--report", "r.html")
@@ -259,7 +259,7 @@ def test_where_nothing_is_translated_the_page_says_so(broker: BasicBroker) -> No
     assert ["queue", "read", "lose no data", "lose data"] == re.findall("<th[^>]*>([^<]+)", text)
 
 
-def test_a_user_without_a_tag_is_told_which(broker: BasicBroker) -> None:
+def test_missing_user_tag_is_named(broker: BasicBroker) -> None:
     with management([]) as api:
         at = api.replace("http://", "http://plain:plain@")
 

@@ -70,7 +70,7 @@ def refusing(line: str) -> Callable[[Stored], str]:
     return refuses
 
 
-def test_bad_lines_of_another_program_spoil_no_migration() -> None:
+def test_invalid_quarantine_lines_do_not_break_a_migration() -> None:
     lines = [*(json.dumps({"route": "a", **one}) for one in LINES), *TEXTS]
     with cut(names=("a",)) as found:
         found.new.refuses = refusing("\n".join(lines))
@@ -81,7 +81,7 @@ def test_bad_lines_of_another_program_spoil_no_migration() -> None:
         assert SECRET not in text
 
 
-def test_a_bad_line_is_named_if_a_message_is_not_found() -> None:
+def test_invalid_line_is_named_if_a_message_is_missing() -> None:
     with cut(names=("a",)) as found:
         refuses = refusing('{"raw": 5}')
         lost: list[Stored] = []
@@ -177,7 +177,7 @@ def test_a_damaged_file_ends_a_migration_with_an_error(option: str, damage: str)
 
 
 @pytest.mark.parametrize("damage", ["pipe", "loop", "zero", "full", "dangling"])
-def test_a_quarantine_that_is_no_regular_file_is_an_error(damage: str) -> None:
+def test_quarantine_must_be_a_regular_file(damage: str) -> None:
     """A pipe kept the bridge waiting for a reader."""
     FILES[damage](Path("aside.jsonl"))
     with cut(names=("a",)) as found:

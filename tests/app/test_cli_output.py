@@ -47,7 +47,7 @@ def before(folder: Path, content: bytes | None) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("command", ["encode", "convert"])
 @FORMER
-def test_a_failure_leaves_what_was_there(
+def test_failure_keeps_the_existing_output_file(
     tmp_path: Path, command: str, former: bytes | None
 ) -> None:
     arguments, line = COMMANDS[command]
@@ -67,7 +67,7 @@ def told(command: str) -> str:
 
 @pytest.mark.parametrize("command", ["translate", "inspect"])
 @FORMER
-def test_the_others_are_written_where_one_cannot_be_read(
+def test_unreadable_message_does_not_prevent_output_of_others(
     tmp_path: Path, command: str, former: bytes | None
 ) -> None:
     arguments, line = COMMANDS[command]
@@ -85,7 +85,7 @@ def test_the_others_are_written_where_one_cannot_be_read(
 
 @NAMES
 @FORMER
-def test_an_interrupt_leaves_what_was_there(
+def test_interrupt_keeps_the_existing_output_file(
     tmp_path: Path, command: str, former: bytes | None
 ) -> None:
     """Ctrl-C comes while messages are written and more of them are awaited."""
@@ -118,7 +118,7 @@ def test_an_interrupt_leaves_what_was_there(
 
 
 @NAMES
-def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(tmp_path: Path, command: str) -> None:
+def test_replaced_file_keeps_mode_and_links(tmp_path: Path, command: str) -> None:
     arguments, line = COMMANDS[command]
     file, link = tmp_path / "file", tmp_path / "link"
     file.write_bytes(b"what was there")
@@ -134,14 +134,14 @@ def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(tmp_path: Path, co
     assert ["file", "link"] == sorted(found(tmp_path))
 
 
-def test_a_new_file_has_the_mode_that_new_files_have(tmp_path: Path) -> None:
+def test_new_file_has_the_default_mode(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
 
     assert 0 == run("convert", "--out", "hex", OCTETS.hex(), "-o", str(tmp_path / "out")).exit_code
     assert (tmp_path / "other").stat().st_mode == (tmp_path / "out").stat().st_mode
 
 
-def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path) -> None:
+def test_read_only_file_is_not_replaced(tmp_path: Path) -> None:
     file = tmp_path / "out"
     file.write_bytes(b"what was there")
     file.chmod(0o400)
@@ -154,7 +154,7 @@ def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path) -> None:
     assert f"amqp10msg: {file}: Permission denied\n" == result.stderr
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_folder_is_named(tmp_path: Path) -> None:
     file = tmp_path / "none" / "out"
 
     result = run("convert", "--out", "hex", OCTETS.hex(), "-o", str(file))
@@ -164,12 +164,12 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="there is no such device here")
-def test_a_device_is_written_to_as_it_is() -> None:
+def test_device_is_written_directly() -> None:
     assert 0 == run("convert", "--out", "hex", OCTETS.hex(), "-o", "/dev/null").exit_code
     assert Path("/dev/null").is_char_device()
 
 
-def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
+def test_named_pipe_is_written_directly(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -181,7 +181,7 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="there is no such device here")
-def test_a_pipe_without_a_name_is_written_to_as_it_is() -> None:
+def test_anonymous_pipe_is_written_directly() -> None:
     command = [sys.executable, "-m", "amqp10msg", "convert", "--out", "hex", OCTETS.hex()]
     done = subprocess.run(
         [*command, "-o", "/dev/stdout"], check=False, timeout=60, capture_output=True, cwd=ROOT
@@ -190,7 +190,7 @@ def test_a_pipe_without_a_name_is_written_to_as_it_is() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="this is done by a shell")
-def test_a_file_that_the_disk_does_not_take_is_named(tmp_path: Path) -> None:
+def test_file_on_a_full_disk_is_named(tmp_path: Path) -> None:
     source, file = tmp_path / "in.jsonl", tmp_path / "out"
     source.write_text(json.dumps({"raw": Message(b"x" * 100_000).encode().hex()}) + "\n")
     command = [sys.executable, "-m", "amqp10msg", "convert", "--out", "hex", str(source)]
@@ -205,7 +205,7 @@ def test_a_file_that_the_disk_does_not_take_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no such device here")
-def test_a_device_that_is_full_is_named() -> None:
+def test_full_device_is_named() -> None:
     result = run("convert", "--out", "hex", OCTETS.hex(), "-o", "/dev/full")
 
     assert 1 == result.exit_code
@@ -237,7 +237,7 @@ def test_a_closed_standard_output_is_named(tmp_path: Path, command: str) -> None
 
 
 @pytest.mark.skipif(os.name != "posix", reason="this is done by a shell")
-def test_a_version_for_a_closed_standard_output_is_no_traceback() -> None:
+def test_version_with_closed_stdout_has_no_traceback() -> None:
     program = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "amqp10msg", "--version"]
     done = subprocess.run(program, capture_output=True, cwd=ROOT, check=False)
 

@@ -73,7 +73,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_files_that_make_much_are_read_where_they_are_trusted(
+def test_expanding_files_are_read_only_if_trusted(
     source: Path, tmp_path: Path, engine: str
 ) -> None:
     source.write_bytes(b"\n" * 70_000 + source.read_bytes())
@@ -86,7 +86,7 @@ def test_files_that_make_much_are_read_where_they_are_trusted(
     assert 5 == len(read(tmp_path / "out" / "messages"))
 
 
-def test_urls_of_stores_are_taken(source: Path) -> None:
+def test_store_urls_are_accepted(source: Path) -> None:
     pytest.importorskip("fsspec", reason="fsspec is not installed: make setup")
     out = f"memory://cli/{uuid.uuid4().hex}"
 
@@ -108,7 +108,7 @@ def test_urls_of_stores_are_taken(source: Path) -> None:
         assert "secret" not in refused.output
 
 
-def test_decode_says_what_it_did(source: Path, tmp_path: Path, engine: str) -> None:
+def test_decode_prints_a_summary(source: Path, tmp_path: Path, engine: str) -> None:
     out = tmp_path / "out"
 
     wanted = "message_id, application_properties.tenant"
@@ -150,7 +150,7 @@ def test_a_profile_quarantines_more(source: Path, tmp_path: Path, engine: str) -
     "bound, status",
     [("0", 1), ("1", 0), ("16%", 1), ("16.7%", 0), ("100%", 0), ("99.999%", 0), ("0.0%", 1)],
 )
-def test_the_status_says_failure_beyond_what_may_be_in_quarantine(
+def test_status_is_1_beyond_max_quarantine(
     source: Path, tmp_path: Path, bound: str, status: int
 ) -> None:
     result = run("decode", source, tmp_path / "out", "--max-quarantine", bound)
@@ -173,7 +173,7 @@ def test_a_share_in_quarantine_is_exact(tmp_path: Path) -> None:
     assert [0, 0, 1] == statuses  # the first by default
 
 
-def test_one_broken_message_fails_as_with_the_command_validate(tmp_path: Path) -> None:
+def test_one_violation_fails_as_with_the_command_validate(tmp_path: Path) -> None:
     lines = [json.dumps({"raw": wire.hex()}) for wire in [SOUND] * 999 + [SOUND[:-1]]]
     (tmp_path / "in.jsonl").write_text("\n".join(lines))
 
@@ -184,7 +184,7 @@ def test_one_broken_message_fails_as_with_the_command_validate(tmp_path: Path) -
     assert (1, 1, 0) == (command.exit_code, job.exit_code, allowed.exit_code)
 
 
-def test_validate_and_then_profile_what_is_sound(source: Path, tmp_path: Path, engine: str) -> None:
+def test_profile_the_sound_output_of_validate(source: Path, tmp_path: Path, engine: str) -> None:
     sound = tmp_path / "sound"
     assert 1 == run("validate", source, sound, "--engine", engine).exit_code
 
@@ -199,7 +199,7 @@ def test_validate_and_then_profile_what_is_sound(source: Path, tmp_path: Path, e
     assert "<b>" in shown.text  # as text
 
 
-def test_output_that_exists_stays_unless_it_may_go(source: Path, tmp_path: Path) -> None:
+def test_existing_output_is_kept_without_overwrite(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine").write_text("keep")
@@ -213,7 +213,7 @@ def test_output_that_exists_stays_unless_it_may_go(source: Path, tmp_path: Path)
     assert not (out / "mine").exists()
 
 
-def test_what_a_translation_lost_is_shown(tmp_path: Path) -> None:
+def test_losses_of_a_translation_are_shown(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text("".join(f'{{"raw": "{Message(text).encode().hex()}"}}\n' for text in "ab"))
     how = ("translate", "--to", "0-9-1", "--engine", "local", source)
@@ -226,7 +226,7 @@ def test_what_a_translation_lost_is_shown(tmp_path: Path) -> None:
     assert "2 messages: 2 good, 2 values lost for good" in lossy.stdout
 
 
-def test_marks_of_a_broker_are_no_lost_values(tmp_path: Path) -> None:
+def test_broker_annotations_are_not_counted_as_lost(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     delivered = Message(b"x", message_annotations={"x-exchange": "", "x-routing-key": "q"})
     source.write_text(f'{{"raw": "{delivered.encode().hex()}"}}\n')
@@ -239,7 +239,7 @@ def test_marks_of_a_broker_are_no_lost_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["u", "/u"])
-def test_a_key_is_shown_as_it_is(tmp_path: Path, key: str) -> None:
+def test_property_key_is_shown_unchanged(tmp_path: Path, key: str) -> None:
     message = Message("x", application_properties={key: ULong(2**64 - 1)})
     source = tmp_path / "in.jsonl"
     source.write_text(f'{{"raw": "{message.encode().hex()}"}}\n')
@@ -275,7 +275,7 @@ def test_the_help_names_all_forms_of_files() -> None:
         (["decode", "", "{out}"], 2, "IN is empty"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(
+def test_errors_are_one_line(
     source: Path, tmp_path: Path, engine: str, arguments: list[str], status: int, text: str
 ) -> None:
     out = tmp_path / "out"
@@ -287,7 +287,7 @@ def test_what_is_wrong_is_said_in_a_line(
     assert not out.exists()
 
 
-def test_the_engine_is_the_local_one_unless_spark_is_asked_for(
+def test_engine_is_local_unless_spark_is_requested(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = []
@@ -311,7 +311,7 @@ def test_the_engine_is_the_local_one_unless_spark_is_asked_for(
     assert ["local", "local", "spark", "spark", "spark", "local"] == chosen
 
 
-def test_what_only_spark_can_read_goes_to_spark(tmp_path: Path, spark_session: Any) -> None:
+def test_input_for_spark_only_runs_on_spark(tmp_path: Path, spark_session: Any) -> None:
     (tmp_path / "in").mkdir()
     for number, kind in enumerate([pa.int64(), pa.int32()]):
         table = pa.table({"wire": [SOUND], "n": pa.array([1], kind)})
@@ -333,7 +333,7 @@ def test_what_only_spark_can_read_goes_to_spark(tmp_path: Path, spark_session: A
         ("octets", ["decode"], "no column 'wire' in the input: it has octets"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_spark_starts(
+def test_invalid_jobs_are_refused_before_spark_starts(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     column: str,
@@ -368,7 +368,7 @@ def without_pyspark(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_without_pyspark_all_works_that_does_not_ask_for_it(source: Path, tmp_path: Path) -> None:
+def test_local_jobs_work_without_pyspark(source: Path, tmp_path: Path) -> None:
     done = without_pyspark("decode", source, tmp_path / "out", "--workers", 2)
 
     assert (1, "") == (done.returncode, done.stderr)
@@ -377,7 +377,7 @@ def test_without_pyspark_all_works_that_does_not_ask_for_it(source: Path, tmp_pa
 
 
 @pytest.mark.parametrize("options", [["--master", "local[2]"], ["--engine", "spark"]])
-def test_without_pyspark_asking_for_it_says_how_to_install_it(
+def test_spark_without_pyspark_prints_how_to_install_it(
     source: Path, tmp_path: Path, options: list[str]
 ) -> None:
     done = without_pyspark("decode", source, tmp_path / "out", *options)
@@ -390,7 +390,7 @@ def test_without_pyspark_asking_for_it_says_how_to_install_it(
     assert "pip install 'amqp10msg[spark]'" in read_by_spark.stderr
 
 
-def test_the_summary_says_what_is_wrong(tmp_path: Path) -> None:
+def test_summary_shows_errors(tmp_path: Path) -> None:
     source, out = tmp_path / "in.parquet", tmp_path / "out"
     wires = [bytes.fromhex("00537779"), bytes.fromhex("0053774f"), SIGNED]
     pq.write_table(pa.table({"wire": wires}), source)
@@ -409,7 +409,7 @@ def test_the_summary_says_what_is_wrong(tmp_path: Path) -> None:
     assert {"Part 1, 1.2", ""} == {row["error_clause"] for row in read(out / "quarantine")}
 
 
-def test_a_fault_of_0_9_1_names_its_clause(tmp_path: Path) -> None:
+def test_0_9_1_fault_names_its_clause(tmp_path: Path) -> None:
     source, out = tmp_path / "in.parquet", tmp_path / "out"
     header = encode_content_header(BasicProperties(), 2)
     pq.write_table(
@@ -421,7 +421,7 @@ def test_a_fault_of_0_9_1_names_its_clause(tmp_path: Path) -> None:
     assert {"0-9-1, 4.2.6.1"} == {row["error_clause"] for row in read(out / "quarantine")}
 
 
-def test_a_message_in_place_of_sized_ones_is_read_as_one(tmp_path: Path) -> None:
+def test_single_message_instead_of_prefixed_messages_is_read(tmp_path: Path) -> None:
     source = tmp_path / "hi.bin"
     source.write_bytes(SOUND)
 
@@ -433,7 +433,7 @@ def test_a_message_in_place_of_sized_ones_is_read_as_one(tmp_path: Path) -> None
     assert "this is one message without a size before it: read it as raw" in result.stdout
 
 
-def test_a_damaged_file_is_a_failure_whatever_may_be_in_quarantine(tmp_path: Path) -> None:
+def test_damaged_file_fails_regardless_of_max_quarantine(tmp_path: Path) -> None:
     """What follows the damage is missing; of the 199 messages before it, none."""
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
@@ -464,7 +464,7 @@ def test_a_damaged_file_is_a_failure_whatever_may_be_in_quarantine(tmp_path: Pat
         ("a.pcap", bytes.fromhex("d4c3b2a1") + bytes(30)),
     ],
 )
-def test_files_that_are_cut_off_are_damaged(tmp_path: Path, name: str, octets: bytes) -> None:
+def test_truncated_files_are_damaged(tmp_path: Path, name: str, octets: bytes) -> None:
     (tmp_path / name).write_bytes(octets)
 
     result = run("decode", tmp_path / name, tmp_path / "out", "--max-quarantine", "100%")
@@ -479,7 +479,7 @@ SIGNED = Message(b"x", properties=Properties(user_id=b"alice")).encode()
 @pytest.mark.parametrize(
     "options, status", [([], 1), (["--user", "alice"], 0), (["--user", ""], 0)]
 )
-def test_a_broker_takes_nobodys_word_for_who_he_is(
+def test_user_id_must_match_the_user_option(
     tmp_path: Path, options: list[str], status: int
 ) -> None:
     source, out = tmp_path / "in.parquet", tmp_path / "out"
@@ -513,7 +513,7 @@ def test_stream_offset_reaches_the_translator(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 76])
-def test_clauses_are_folded_between_words_and_places_are_not(tmp_path: Path, width: int) -> None:
+def test_clauses_wrap_at_spaces_and_places_do_not(tmp_path: Path, width: int) -> None:
     body = bytes.fromhex("005375a000")
     wrong = [
         bytes.fromhex("005372c10402a1016140"),  # a key that is a string

@@ -71,7 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("form", WRITERS)
 @given(bodies=BODIES, data=st.data())
-def test_every_form_is_recognised_and_every_message_has_a_name_and_a_place(
+def test_every_format_is_detected_and_messages_have_name_and_offset(
     folder: Path, form: str, bodies: list[bytes], data: st.DataObject
 ) -> None:
     messages = [Message(body).encode() for body in bodies]
@@ -91,7 +91,7 @@ def test_every_form_is_recognised_and_every_message_has_a_name_and_a_place(
 
 
 @given(bodies=BODIES, data=st.data())
-def test_selected_messages_are_those_with_these_numbers(
+def test_select_picks_messages_by_number(
     folder: Path, bodies: list[bytes], data: st.DataObject
 ) -> None:
     messages = [Message(body).encode() for body in bodies]
@@ -109,7 +109,7 @@ def test_selected_messages_are_those_with_these_numbers(
     "text, ranges",
     [("3", ((3, 3),)), ("3,17-20", ((3, 3), (17, 20))), (" 5- , 1 ", ((5, None), (1, 1)))],
 )
-def test_selections(text: str, ranges: tuple[tuple[int, int | None], ...]) -> None:
+def test_selection_syntax(text: str, ranges: tuple[tuple[int, int | None], ...]) -> None:
     assert Selection(ranges) == Selection.of(text)
 
 
@@ -121,34 +121,34 @@ def test_selections(text: str, ranges: tuple[tuple[int, int | None], ...]) -> No
         ("@1", "no message begins at byte 1"),
     ],
 )
-def test_a_place_without_a_message(tmp_path: Path, place: str, fault: str) -> None:
+def test_position_without_a_message(tmp_path: Path, place: str, fault: str) -> None:
     path = tmp_path / "hex"
     path.write_text(f"{SOUND.hex()}\n{SOUND.hex()}\n")
 
     assert [Item(f"{path}{place}", fault=fault)] == list(Inputs([f"{path}{place}"]))
 
 
-def test_a_file_whose_name_is_like_a_place_goes_first(tmp_path: Path) -> None:
+def test_file_named_like_a_position_takes_precedence(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(BROKEN)
     (tmp_path / "a:1").write_bytes(SOUND)
 
     assert [SOUND] == [item.data for item in Inputs([str(tmp_path / "a:1")])]
 
 
-def test_none_is_selected() -> None:
+def test_selection_without_a_match_is_an_error() -> None:
     with pytest.raises(click.ClickException, match="--select matches no message: the input has 1"):
         list(Inputs([SOUND.hex()], select=Selection.of("2")).messages())
 
 
 class TestCaptures:
-    def test_its_messages_are_those_of_the_reader_of_files(self) -> None:
+    def test_capture_has_the_messages_of_files_reader(self) -> None:
         records = [record for record in files.read(CAPTURE) if record.protocol == "1.0"]
         found = [item for item in Inputs([str(CAPTURE)]) if item.data]
 
         assert [record.wire for record in records] == [item.data for item in found]
         assert len(records) > 3
 
-    def test_basic_messages_are_for_those_who_take_them(self) -> None:
+    def test_basic_messages_are_refused_by_other_commands(self) -> None:
         basic = [record for record in files.read(CAPTURE) if record.content_header]
         refused = [item for item in Inputs([str(CAPTURE)]) if "AMQP 0-9-1" in item.fault]
         taken = [i for i in Inputs([str(CAPTURE)], basic=True) if i.data[:2] == b"\0\x3c"]
@@ -157,7 +157,7 @@ class TestCaptures:
         assert len(basic) == len(refused) == len(taken)
         assert (basic[0].content_header or b"") + (basic[0].payload or b"") == taken[0].data
 
-    def test_translate_takes_exchange_and_routing_key_from_it(self) -> None:
+    def test_translate_uses_exchange_and_routing_key_of_a_capture(self) -> None:
         result = run("translate", "--to", "1.0", "--json", CAPTURE)
 
         records = [json.loads(line) for line in result.stdout.splitlines()]
@@ -166,7 +166,7 @@ class TestCaptures:
         assert any("AMQP 1.0 already" in one.get("error", "") for one in records)
 
 
-def test_a_quarantine_is_read_and_says_where_its_messages_were(tmp_path: Path) -> None:
+def test_quarantine_messages_keep_their_source(tmp_path: Path) -> None:
     jobs = pytest.importorskip("amqp10msg.jobs")
     source = tmp_path / "in.jsonl"
     source.write_bytes(jsonl([SOUND, BROKEN, SOUND[:-2]]))
@@ -180,7 +180,7 @@ def test_a_quarantine_is_read_and_says_where_its_messages_were(tmp_path: Path) -
     assert [SOUND[:-2]] == [item.data for item in Inputs([found[1].source.partition(" (")[0]])]
 
 
-def test_what_is_unreadable_in_a_quarantine_stays_so(tmp_path: Path) -> None:
+def test_unreadable_quarantine_rows_stay_unreadable(tmp_path: Path) -> None:
     jobs = pytest.importorskip("amqp10msg.jobs")
     source = tmp_path / "in.jsonl"
     source.write_bytes(b'{"raw": "0"}\n')
@@ -210,14 +210,14 @@ def test_parquet_without_messages(tmp_path: Path, column: str, fault: str) -> No
     assert fault == none.fault
 
 
-def test_parquet_from_a_pipe_is_a_fault_that_says_what_to_do() -> None:
+def test_parquet_from_a_pipe_is_a_fault_with_advice() -> None:
     result = run("validate", "--format", "parquet", data=gzip.compress(parquet([SOUND])))
 
     assert 1 == result.exit_code
     assert "this is not Parquet" in result.stdout
 
 
-def test_what_validate_names_inspect_shows(tmp_path: Path) -> None:
+def test_inspect_accepts_the_names_printed_by_validate(tmp_path: Path) -> None:
     path = tmp_path / "fail.jsonl"
     path.write_bytes(jsonl([BROKEN, SOUND, BROKEN]))
     judged = run("validate", "--json", path).stdout.splitlines()
@@ -230,7 +230,7 @@ def test_what_validate_names_inspect_shows(tmp_path: Path) -> None:
     assert SOUND.hex() == run("convert", "--out", "hex", names[1]).stdout.strip()
 
 
-def test_what_passes_a_filter_is_written(tmp_path: Path) -> None:
+def test_messages_that_pass_a_filter_are_written(tmp_path: Path) -> None:
     other = Message("x", properties=Properties(subject="s")).encode()
     source = tmp_path / "all.bin"
     source.write_bytes(prefixed([SOUND, other, SOUND, BROKEN]))
@@ -261,7 +261,7 @@ class TestHints:
             ("pcap", CAPTURE.read_bytes()[:64]),
         ],
     )
-    def test_forms(self, form: str, octets: bytes) -> None:
+    def test_format_is_recognised_from_the_first_bytes(self, form: str, octets: bytes) -> None:
         assert form == recognition.form_of_head(octets)
         assert "" == recognition.advice(octets, form)
         assert f"read {'them' if form == 'prefixed' else 'it'} as {form}" in recognition.advice(
@@ -285,13 +285,13 @@ class TestHints:
             (["translate", "--to", "0-9-1"], BASIC, "use --to 1.0"),
         ],
     )
-    def test_of_commands(self, command: list[str], octets: bytes, hint: str) -> None:
+    def test_command_fault_has_a_hint(self, command: list[str], octets: bytes, hint: str) -> None:
         result = run(*command, data=octets)
 
         assert 1 == result.exit_code
         assert hint in result.output
 
-    def test_of_the_pipeline(self, tmp_path: Path) -> None:
+    def test_pipeline_fault_has_a_hint(self, tmp_path: Path) -> None:
         pytest.importorskip("pyarrow")
         (tmp_path / "hex.txt").write_text(SOUND.hex())
         (tmp_path / "hi.bin").write_bytes(SOUND)

@@ -75,7 +75,7 @@ def test_messages_go_through_a_file_and_users(tmp_path: Path) -> None:
         connection.close()
 
 
-def test_what_a_sender_was_told_is_stored_survives_a_kill(tmp_path: Path) -> None:
+def test_accepted_messages_survive_a_kill(tmp_path: Path) -> None:
     """The server confirms after the store, also where many messages come at once."""
     random = Random(1)
     told: set[int] = set()
@@ -118,7 +118,7 @@ def settled(sent: dict[int, Any]) -> int:
     return sum(delivery.settled for delivery in sent.values())
 
 
-def test_nodes_that_are_not_named_are_refused() -> None:
+def test_unnamed_nodes_are_refused_with_no_create() -> None:
     with serving("--node", "q", "--no-create", "--log", "none") as (url, log):
         connection = utils.BlockingConnection(url, timeout=TIMEOUT)
         connection.create_sender("q")
@@ -128,7 +128,7 @@ def test_nodes_that_are_not_named_are_refused() -> None:
     assert [] == log
 
 
-def test_port_that_is_taken_is_one_line() -> None:
+def test_port_in_use_is_a_one_line_error() -> None:
     with serving() as (url, _):
         port = url.rpartition(":")[2]
         result = CliRunner().invoke(main, ["serve", "--port", port])
@@ -138,7 +138,7 @@ def test_port_that_is_taken_is_one_line() -> None:
     assert f"{port}" in result.stderr
 
 
-def test_file_that_was_removed_is_one_line(tmp_path: Path) -> None:
+def test_removed_file_is_a_one_line_error(tmp_path: Path) -> None:
     path = tmp_path / "messages.db"
     process = subprocess.Popen(
         [sys.executable, "-m", "amqp10msg", "serve", "--port", "0", "--store", str(path)],
@@ -166,7 +166,7 @@ def test_file_that_was_removed_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--cbs", "--service-bus"])
-def test_any_token_is_accepted(option: str) -> None:
+def test_cbs_accepts_any_token(option: str) -> None:
     from amqp10msg import AmqpValue, Properties  # noqa: PLC0415
 
     request = Message(

@@ -58,7 +58,7 @@ def loaded(
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"]])
-def test_what_says_something_of_the_command_alone_imports_no_more(
+def test_version_and_help_import_neither_kernel_nor_library(
     arguments: list[str], tmp_path: Path
 ) -> None:
     assert set() == loaded(tmp_path, *arguments, of=BOTH)
@@ -96,7 +96,7 @@ def library(*arguments: str) -> tuple[str, set[str]]:
     return done.stdout, set(done.stderr.split())
 
 
-def test_the_version_takes_two_modules_and_no_other_package() -> None:
+def test_version_imports_two_modules() -> None:
     said, found = library("--version")
 
     assert f"{version()}\n" == said
@@ -107,7 +107,7 @@ def test_the_version_takes_two_modules_and_no_other_package() -> None:
     assert set() == found & {"typing", "re", "functools", "contextlib", "pathlib"}
 
 
-def test_to_inspect_hex_takes_no_more_of_the_library() -> None:
+def test_inspect_imports_only_these_modules() -> None:
     said, found = library("inspect", "00537745")
     own = {name for name in found if name.partition(".")[0] == "amqp10msg"}
     known = {f"amqp10msg.{folder}.{name}" for folder, names in INSPECT.items() for name in names}
@@ -122,7 +122,7 @@ def test_to_inspect_hex_takes_no_more_of_the_library() -> None:
 
 
 @pytest.mark.parametrize("package", ["files", "notation", "delivery"])
-def test_what_a_package_imports_later_is_there(package: str) -> None:
+def test_lazy_imports_exist(package: str) -> None:
     module = importlib.import_module(f"amqp10msg.{package}")
 
     assert [] == [name for name in module.__all__ if not hasattr(module, name)]
@@ -130,7 +130,7 @@ def test_what_a_package_imports_later_is_there(package: str) -> None:
         module.no_such_thing  # noqa: B018  (the error is the point)
 
 
-def test_the_completion_of_a_command_imports_no_kernel(tmp_path: Path) -> None:
+def test_completion_of_commands_does_not_import_the_kernel(tmp_path: Path) -> None:
     assert set() == loaded(tmp_path, words="amqp10msg in", of=BOTH)
 
 
@@ -139,11 +139,11 @@ def test_the_completion_of_a_command_imports_no_kernel(tmp_path: Path) -> None:
     [*(f"amqp10msg {name} --" for name in _app.COMMANDS if name != "demo"),
      "amqp10msg pipeline decode --"],
 )  # fmt: skip
-def test_completion_imports_no_more(words: str, tmp_path: Path) -> None:
+def test_completion_imports_only_light_modules(words: str, tmp_path: Path) -> None:
     assert set() == loaded(tmp_path, words=words)
 
 
-def test_the_list_of_commands_says_what_their_help_says() -> None:
+def test_command_list_matches_the_short_helps() -> None:
     assert {name: about for name, (_, about) in _app.COMMANDS.items()} == {
         name: command.get_short_help_str(61) for name, command in main.commands.items()
     }
@@ -219,7 +219,7 @@ def test_type_checkers_and_the_list_of_public_names_agree() -> None:
         *("rich.console", "amqp10msg.notation", "amqp10msg.app.cli.inspect"),
     ],
 )
-def test_ctrl_c_while_something_is_imported_is_one_line(module: str) -> None:
+def test_ctrl_c_during_imports_is_one_line(module: str) -> None:
     """The signal comes exactly when a module is looked for."""
     program = (
         "import os, signal, sys\n"

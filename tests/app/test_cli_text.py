@@ -89,13 +89,13 @@ def test_every_spelling_of_a_message_is_recognised(spelling: str, octets: bytes)
 
 
 @given(octets=st.binary(min_size=1))
-def test_any_octets_come_back_when_the_form_is_named(octets: bytes) -> None:
+def test_any_bytes_round_trip_with_an_explicit_format(octets: bytes) -> None:
     assert octets == octets_of_hex(octets.hex())
     assert octets == octets_of_base64(base64.b64encode(octets).decode())
 
 
 @given(messages=st.lists(MESSAGES, min_size=2, max_size=5))
-def test_lines_that_each_begin_as_a_message_are_a_message_each(messages: list[bytes]) -> None:
+def test_lines_that_start_like_messages_are_separate_messages(messages: list[bytes]) -> None:
     assert messages == octets_of_text("\n\n".join(octets.hex() for octets in messages))
     assert messages == octets_of_text(
         "\r\n".join(base64.b64encode(octets).decode() for octets in messages)
@@ -132,14 +132,14 @@ def wireshark(octets: bytes) -> str:
 
 @pytest.mark.parametrize("dump", [xxd, hexdump, wireshark], ids=lambda dump: dump.__name__)
 @given(octets=MESSAGES)
-def test_a_dump_is_read_without_its_offsets_and_characters(dump: object, octets: bytes) -> None:
+def test_dump_offsets_and_characters_are_ignored(dump: object, octets: bytes) -> None:
     assert callable(dump)
 
     assert [octets] == octets_of_text(dump(octets))
 
 
 @pytest.mark.parametrize("command", [["xxd"], ["hexdump", "-C"], ["od", "-A", "x", "-t", "x1"]])
-def test_what_the_real_tools_print_is_read(command: list[str]) -> None:
+def test_output_of_real_dump_tools_is_read(command: list[str]) -> None:
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not here")
     octets = Message("a body that is longer than two lines of sixteen octets | each").encode()
@@ -179,7 +179,7 @@ _MIXED = "has an odd number of digits: write two digits for each byte, or 0x bef
         ("\u0661\u0662", "neither hex nor base64"),  # digits, but not of hex
     ],
 )
-def test_what_is_nothing_of_that_says_so(text: str, reason: str) -> None:
+def test_other_text_is_an_error(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(reason)}$"):
         octets_of_text(text)
 
@@ -194,25 +194,25 @@ def test_what_is_nothing_of_that_says_so(text: str, reason: str) -> None:
         ("base64", "AFNwR", "not base64: 5 is not a valid number of characters"),
     ],
 )
-def test_a_form_that_was_named_is_insisted_on(form: str, text: str, reason: str) -> None:
+def test_explicit_format_is_enforced(form: str, text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(reason)}$"):
         octets_of_text(text, form)
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t"])
-def test_no_text_is_no_message(text: str) -> None:
+def test_empty_text_has_no_messages(text: str) -> None:
     assert [] == octets_of_text(text)
 
 
 @given(text=st.text())
-def test_whatever_the_text_is_there_are_octets_or_a_value_error(text: str) -> None:
+def test_any_text_gives_bytes_or_value_error(text: str) -> None:
     for form in (None, "hex", "base64"):
         with contextlib.suppress(ValueError):
             assert all(isinstance(octets, bytes) for octets in octets_of_text(text, form))
 
 
 @given(text=st.text(alphabet="0123456789abfx\\'\"[]{}()<>,;=:&! \nbu", max_size=40))
-def test_text_that_resembles_a_literal_is_bytes_or_a_value_error(text: str) -> None:
+def test_text_like_a_literal_gives_bytes_or_value_error(text: str) -> None:
     with contextlib.suppress(ValueError):
         assert all(isinstance(octets, bytes) for octets in octets_of_text(text))
 
@@ -261,7 +261,7 @@ OTHER_CONTENT = {
 
 @pytest.mark.parametrize("content", OTHER_CONTENT)
 @pytest.mark.parametrize("command", ["inspect", "validate"])
-def test_command_names_what_the_bytes_are_instead(command: str, content: str) -> None:
+def test_fault_names_the_actual_kind_of_bytes(command: str, content: str) -> None:
     octets, hint = OTHER_CONTENT[content]
 
     done = CliRunner().invoke(main, [command, octets.hex()])

@@ -25,7 +25,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
 
 
-def test_there_and_back(tmp_path: Path) -> None:
+def test_round_trip(tmp_path: Path) -> None:
     there = tmp_path / "there.jsonl"
     back = tmp_path / "back.jsonl"
     first = run("translate", "--to", "1.0", BASIC.hex(), "-o", str(there))
@@ -44,7 +44,7 @@ def test_json_has_message_and_losses() -> None:
     assert all(loss["recoverable"] for loss in record["losses"])
 
 
-def test_a_loss_for_good_is_status_1() -> None:
+def test_permanent_loss_is_status_1() -> None:
     result = run("translate", "--to", "0-9-1", "--profile", "rabbitmq-4.3", MESSAGE.encode().hex())
 
     assert 1 == result.exit_code
@@ -68,7 +68,7 @@ def test_a_refused_message_is_status_1(arguments: tuple[str, ...]) -> None:
     assert "refused" in result.output
 
 
-def test_profiles_side_by_side() -> None:
+def test_profiles_are_compared() -> None:
     result = run("diff-profiles", "--json", BASIC.hex())
     found = json.loads(result.stdout)["profiles"]
 
@@ -80,7 +80,7 @@ def test_profiles_side_by_side() -> None:
     assert "content-type" not in shown.output
 
 
-def test_profiles_that_agree_are_one_letter_and_fit_a_terminal() -> None:
+def test_equal_profiles_share_a_letter_and_fit_a_terminal() -> None:
     result = CliRunner().invoke(main, ["diff-profiles", BASIC.hex()], env={"COLUMNS": "80"})
     lines = result.stdout.splitlines()
 
@@ -103,7 +103,7 @@ def test_profiles_that_refuse_a_message_are_listed_with_the_reason() -> None:
     assert lines[place + 1].startswith("     refused: message-annotations: the connection dies")
 
 
-def test_many_messages_are_a_total() -> None:
+def test_many_messages_are_summarised() -> None:
     options = ("translate", "--to", "1.0", "--profile", "rabbitmq-4.0")
     lines = "".join(json.dumps({"raw": BASIC.hex()}) + "\n" for _ in range(50))
     octets = f"{lines}{json.dumps({'raw': MESSAGE.encode().hex()})}\n"
@@ -123,7 +123,7 @@ def test_many_messages_are_a_total() -> None:
     assert 50 == each.stdout.count("1 value lost")
 
 
-def test_off_a_terminal_no_line_is_folded() -> None:
+def test_piped_lines_are_not_wrapped() -> None:
     properties = BasicProperties(app_id="a" * 50, cluster_id="c" * 50)
     octets = encode_content_header(properties, 0)
 
@@ -140,11 +140,11 @@ def test_profiles_of_a_message_that_a_broker_refuses() -> None:
     assert "refused" in json.loads(result.stdout)["profiles"]["rabbitmq-4.3"]
 
 
-def test_what_is_no_message_is_status_1() -> None:
+def test_non_message_is_status_1() -> None:
     assert 1 == run("diff-profiles", "ff").exit_code
 
 
-def test_a_long_residual_is_cut_in_a_comparison_and_whole_in_json() -> None:
+def test_long_value_is_cut_in_the_table_and_complete_in_json() -> None:
     octets = Message("hello", footer={"x-opt-k": "long" * 300}).encode().hex()
 
     shown = run("diff-profiles", octets)
@@ -169,7 +169,7 @@ DELIVERED = [
 
 @pytest.mark.parametrize("profile", ["rabbitmq-4.0", "rabbitmq-4.3"])
 @pytest.mark.parametrize("message", DELIVERED)
-def test_marks_of_a_broker_are_listed_and_do_not_count(message: Message, profile: str) -> None:
+def test_broker_annotations_are_listed_but_do_not_count(message: Message, profile: str) -> None:
     arguments = ("translate", "--to", "0-9-1", "--profile", profile, message.encode().hex())
     plain, strict, record = run(*arguments), run(*arguments, "--strict"), run(*arguments, "--json")
 
@@ -179,7 +179,7 @@ def test_marks_of_a_broker_are_listed_and_do_not_count(message: Message, profile
     assert {"broker"} == {loss["owner"] for loss in json.loads(record.stdout)["losses"]}
 
 
-def test_data_of_the_sender_counts_beside_marks_of_a_broker() -> None:
+def test_sender_data_counts_next_to_broker_annotations() -> None:
     message = DELIVERED[0].evolve(properties=Properties(to="there"))
     arguments = ("translate", "--to", "0-9-1", "--profile", "rabbitmq-4.3")
     plain = run(*arguments, message.encode().hex())
@@ -192,7 +192,7 @@ def test_data_of_the_sender_counts_beside_marks_of_a_broker() -> None:
     assert "properties.to: would be lost" in strict.output
 
 
-def test_header_of_rabbitmq_3_10_is_a_mark_of_the_broker() -> None:
+def test_header_added_by_rabbitmq_3_10_is_a_broker_annotation() -> None:
     octets = bytes.fromhex("005370c006054140404140") + Message(b"x").encode()
     result = run("translate", "--to", "0-9-1", "--strict", octets.hex())
 
@@ -204,7 +204,7 @@ def test_header_of_rabbitmq_3_10_is_a_mark_of_the_broker() -> None:
     assert "no loss" in kept.output
 
 
-def test_each_value_has_one_loss_that_says_it_comes_back() -> None:
+def test_each_value_has_one_recoverable_loss() -> None:
     annotations = {"x-list": ["a", 1], "x-map": {"k": b"v"}, "x-bytes": b"text", "x-list-2": [[1]]}
     message = Message(b"x", message_annotations=annotations)
     result = run("translate", "--to", "0-9-1", "--json", message.encode().hex())
@@ -220,7 +220,7 @@ NO_SECTIONS = [(b"Test", 2), (b"hello", 0), (b'{"a": 1}', 0), (Message(b"x").enc
 
 @pytest.mark.parametrize("profile", ["rabbitmq-3.10", "rabbitmq-4.0", "rabbitmq-4.3"])
 @pytest.mark.parametrize("body, offset", NO_SECTIONS)
-def test_type_that_promises_sections_is_named_if_the_body_has_none(
+def test_type_claiming_sections_is_reported_if_body_has_none(
     profile: str, body: bytes, offset: int
 ) -> None:
     content = encode_content_header(BasicProperties(type="amqp-1.0"), len(body)) + body

@@ -52,7 +52,7 @@ def lines_of(*messages: bytes) -> bytes:
         ([CUT, WRONG, WARNED], [], 1, "3 messages: 0 sound, 1 with only warnings, 2 with errors"),
     ],
 )
-def test_the_status_says_whether_an_error_was_found(
+def test_status_is_1_if_there_is_an_error(
     messages: list[bytes], options: list[str], status: int, sentence: str
 ) -> None:
     result = run(*options, data=lines_of(*messages))
@@ -62,7 +62,7 @@ def test_the_status_says_whether_an_error_was_found(
     assert "" == result.stderr
 
 
-def test_each_violation_is_a_line_with_its_place_rule_and_clause() -> None:
+def test_violation_lines_have_position_rule_and_clause() -> None:
     (violation,) = validate(WRONG)
 
     result = run(data=lines_of(SOUND, WRONG))
@@ -73,7 +73,7 @@ def test_each_violation_is_a_line_with_its_place_rule_and_clause() -> None:
     ) == result.stdout.splitlines()[0]
 
 
-def test_what_cannot_be_read_is_counted_and_fails(tmp_path: Path) -> None:
+def test_unreadable_inputs_are_counted_and_fail(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(SOUND)
     (tmp_path / "b").write_text("hello, world")
 
@@ -87,7 +87,7 @@ def test_what_cannot_be_read_is_counted_and_fails(tmp_path: Path) -> None:
     assert "2 messages: 1 sound, 1 not readable (profile oasis)" == result.stdout.splitlines()[-1]
 
 
-def test_nothing_to_judge_is_a_failure(tmp_path: Path) -> None:
+def test_no_messages_is_a_failure(tmp_path: Path) -> None:
     """Else a wrong path in a script would pass for ever."""
     result = run(tmp_path)
 
@@ -95,7 +95,7 @@ def test_nothing_to_judge_is_a_failure(tmp_path: Path) -> None:
     assert "amqp10msg: the input contains no messages\n" == result.stderr
 
 
-def test_quiet_leaves_the_table_and_the_sentence() -> None:
+def test_quiet_prints_only_table_and_sentence() -> None:
     result = run("-q", data=lines_of(SOUND, WRONG, WRONG, CUT))
 
     assert 1 == result.exit_code
@@ -109,7 +109,7 @@ def test_quiet_leaves_the_table_and_the_sentence() -> None:
 
 
 @pytest.mark.parametrize("folder", [False, True])
-def test_a_report_replaces_no_messages(tmp_path: Path, folder: bool) -> None:
+def test_report_must_not_overwrite_an_input(tmp_path: Path, folder: bool) -> None:
     file = tmp_path / "messages.jsonl"
     file.write_bytes(lines_of(SOUND))
     (tmp_path / "link.html").symlink_to(file)
@@ -122,7 +122,7 @@ def test_a_report_replaces_no_messages(tmp_path: Path, folder: bool) -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_the_table_keeps_to_the_width(width: int) -> None:
+def test_table_fits_the_width(width: int) -> None:
     result = CliRunner().invoke(
         main,
         ["validate", "-q", "-"],
@@ -138,7 +138,7 @@ def test_the_table_keeps_to_the_width(width: int) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_the_profile_decides(profile: str) -> None:
+def test_profile_selects_the_rules(profile: str) -> None:
     octets = Message("x", message_annotations={"x-opt-a": None}).encode()
 
     result = run("--profile", profile, "--json", data=lines_of(octets))
@@ -153,7 +153,7 @@ MESSAGES = st.sampled_from([SOUND, WARNED, WRONG, CUT, b"", b"\x00\x53"]) | st.b
 
 
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=8))
-def test_json_has_each_message_and_counts_that_add_up(messages: list[bytes]) -> None:
+def test_json_has_every_message_and_consistent_counts(messages: list[bytes]) -> None:
     result = run("--json", data=lines_of(*messages))
 
     *each, last = map(json.loads, result.stdout.splitlines())
@@ -171,7 +171,7 @@ def test_json_has_each_message_and_counts_that_add_up(messages: list[bytes]) -> 
     assert int(errors) == result.exit_code
 
 
-def test_json_of_what_cannot_be_read() -> None:
+def test_json_of_unreadable_input() -> None:
     result = run("--json", data=b'{"raw": "0"}\n' + lines_of(SOUND))
 
     first, second, _ = map(json.loads, result.stdout.splitlines())
@@ -184,7 +184,7 @@ def test_json_of_what_cannot_be_read() -> None:
     } == second
 
 
-def test_the_recordings_are_judged_as_the_corpus_says(tmp_path: Path) -> None:
+def test_recordings_get_the_verdicts_of_the_corpus(tmp_path: Path) -> None:
     cases = [case for case in corpus_cases() if case.violations is not None]
     corpus.dump(cases, tmp_path / "cases.jsonl")
 
@@ -216,7 +216,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("messages, bars", [([SOUND, SOUND], 0), ([SOUND, WRONG], 1)])
-def test_the_page_has_a_bar_where_there_are_several_kinds(
+def test_page_has_a_bar_if_there_are_several_verdicts(
     tmp_path: Path, messages: list[bytes], bars: int
 ) -> None:
     run("--report", tmp_path / "r.html", data=lines_of(*messages))
@@ -268,7 +268,7 @@ class TestReport:
         run("-q", "--report", file, *arguments, data=data)
         return Page(file.read_text(encoding="utf-8"))
 
-    def test_it_has_the_counts_the_rules_and_examples(self, tmp_path: Path) -> None:
+    def test_report_has_counts_rules_and_examples(self, tmp_path: Path) -> None:
         page = self.page(tmp_path, data=lines_of(SOUND, WRONG, WARNED, WRONG, WRONG, WRONG, CUT))
         text = " ".join(" ".join(page.text).split())
 
@@ -284,7 +284,7 @@ class TestReport:
         # Every example can be reached; links to single bytes are the script's.
         assert {f"message-{number}" for number in range(1, 6)} <= page.links & page.targets
 
-    def test_it_loads_nothing_and_allows_its_own_styles_alone(self, tmp_path: Path) -> None:
+    def test_report_loads_nothing_and_allows_only_its_own_styles(self, tmp_path: Path) -> None:
         page = self.page(tmp_path, data=lines_of(WRONG))
         text = (tmp_path / "report.html").read_text(encoding="utf-8")
 
@@ -293,7 +293,7 @@ class TestReport:
         assert 1 == text.count("<style>") == text.partition("script-src")[0].count("sha256-")
         assert 'style="' not in text
 
-    def test_nothing_that_was_read_becomes_code(self, tmp_path: Path) -> None:
+    def test_message_content_cannot_become_code(self, tmp_path: Path) -> None:
         evil = '"><script>alert(1)</script>'
         octets = Message(evil, properties=Properties(content_encoding=evil)).encode()
         records = json.dumps({"id": evil, "raw": octets.hex()}) + "\n"
@@ -305,13 +305,13 @@ class TestReport:
         assert 1 == text.count("<script")
         assert any(evil in data for data in page.text)
 
-    def test_all_is_well(self, tmp_path: Path) -> None:
+    def test_report_without_violations(self, tmp_path: Path) -> None:
         text = " ".join(self.page(tmp_path, data=lines_of(SOUND)).text)
 
         assert "sound" in text
         assert "Below" not in text
 
-    def test_many_that_cannot_be_read_are_named_in_part(self, tmp_path: Path) -> None:
+    def test_list_of_unreadable_inputs_is_cut(self, tmp_path: Path) -> None:
         text = " ".join(self.page(tmp_path, data=b"{}\n" * 3 + b'{"raw": 1}\n' * 30).text)
 
         assert "… and 10 more" in text
@@ -321,7 +321,7 @@ OF_ANY_KIND = st.sampled_from([SOUND, WARNED, WRONG, CUT, b"", b"\0", b"text", b
 
 
 @given(st.lists(st.one_of(OF_ANY_KIND, messages().map(Message.encode)), max_size=12))
-def test_many_at_once_are_judged_as_one_by_one(drawn: list[bytes]) -> None:
+def test_batches_give_the_same_verdicts_as_single_messages(drawn: list[bytes]) -> None:
     given_ = [Item(f"m{i}", octets) for i, octets in enumerate([*drawn, SOUND])]
     given_.insert(len(drawn) // 2, Item("unread", fault="no message"))
     for profile in ("oasis", "rabbitmq-4"):
@@ -333,7 +333,7 @@ def test_many_at_once_are_judged_as_one_by_one(drawn: list[bytes]) -> None:
             assert expected == list(command.judged(iter(given_), profile, in_batches=True))
 
 
-def test_a_file_of_many_messages_gives_the_same_output(
+def test_file_of_many_messages_gives_the_same_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "m.jsonl"
@@ -347,7 +347,7 @@ def test_a_file_of_many_messages_gives_the_same_output(
     assert [one.output for one in expected] == [one.output for one in found]
 
 
-def test_messages_before_a_fault_of_the_input_are_judged() -> None:
+def test_messages_before_an_input_fault_are_judged() -> None:
     def items() -> Iterator[Item]:
         yield Item("a", WRONG)
         raise click.ClickException("gone")
@@ -359,7 +359,7 @@ def test_messages_before_a_fault_of_the_input_are_judged() -> None:
         next(judged)
 
 
-def test_messages_from_a_pipe_are_judged_as_they_come() -> None:
+def test_messages_from_a_pipe_are_judged_immediately() -> None:
     given_ = iter([Item("a", SOUND), Item("b", WRONG)])
     next(command.judged(given_, "oasis", in_batches=False))
 

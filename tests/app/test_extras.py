@@ -138,7 +138,7 @@ def test_version_is_printed_without_click(tmp_path: Path) -> None:
     assert (0, "") == (done.returncode, done.stderr)
 
 
-def test_the_extras_that_texts_name_are_there() -> None:
+def test_extras_named_in_texts_exist() -> None:
     named: dict[str, list[str]] = {}
     for path in [*(ROOT / "amqp10msg").rglob("*.py"), *(ROOT / "docs").glob("*/*.md")]:
         if "_build" in path.parts:

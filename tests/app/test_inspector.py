@@ -37,7 +37,7 @@ def shown(data: bytes, number: int = 1, **chosen: str) -> Page:
 
 
 @given(st.binary(max_size=200) | TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_anything_is_shown_and_becomes_no_markup(data: bytes) -> None:
+def test_any_input_is_shown_without_becoming_markup(data: bytes) -> None:
     page = shown(data)
 
     assert not {"script", "img", "style", "iframe"} & set(page.tags)
@@ -64,7 +64,7 @@ def test_a_message_is_shown_with_its_violations_and_its_translation(
 
 
 @given(malformed())
-def test_a_broken_message_is_shown_with_what_is_wrong(data: bytes) -> None:
+def test_broken_message_is_shown_with_its_fault(data: bytes) -> None:
     shown(data)
 
 
@@ -76,7 +76,7 @@ def test_a_content_header_is_translated(message: BasicMessage, translation: str)
     assert f"As AMQP 1.0, by {translation}" in page.text
 
 
-def test_text_that_is_no_utf_8_is_shown_as_its_bytes() -> None:
+def test_invalid_utf_8_is_shown_as_bytes() -> None:
     properties = decode_properties(bytes.fromhex("0080 02 ff41"))
     page = shown(encode_content_header(properties, 0))
 
@@ -99,7 +99,7 @@ def test_the_messages_of_a_capture_are_listed(pack: type) -> None:
         )
 
 
-def test_no_more_are_listed_than_a_page_holds() -> None:
+def test_list_of_messages_is_limited() -> None:
     lines = b"".join(Message(f"{n}").encode().hex().encode() + b"\n" for n in range(520))
 
     session = Session(lines)
@@ -108,7 +108,7 @@ def test_no_more_are_listed_than_a_page_holds() -> None:
 
 
 @given(st.binary(max_size=300), st.sampled_from([4, 6]), st.integers(1, 4))
-def test_packets_and_frames_by_themselves(body: bytes, version: int, count: int) -> None:
+def test_single_packets_and_frames(body: bytes, version: int, count: int) -> None:
     """What is copied out of Wireshark is a packet, or what its data field holds."""
     wire = Message(body).encode()
     frames = b"".join(capture.transfer(0, wire, n) for n in range(count))
@@ -127,13 +127,13 @@ def test_packets_and_frames_by_themselves(body: bytes, version: int, count: int)
 
 
 @given(messages())
-def test_a_message_is_no_packet(message: Message) -> None:
+def test_message_is_not_read_as_a_packet(message: Message) -> None:
     data = message.encode()
 
     assert [Item("message", data)] == Session(data).items
 
 
-def test_frames_without_a_message_say_so() -> None:
+def test_frames_without_a_message_are_reported() -> None:
     for data in (capture.frame(None), capture.packet(capture.Piece(1, b""))):
         (item,) = Session(data.hex().encode()).items
         assert item.fault.endswith("without a whole message of AMQP")

@@ -163,7 +163,7 @@ def octets_of(browser: Browser) -> bytes:
     return bytes.fromhex(text)
 
 
-def test_the_page_is_whole_and_allows_itself_no_other_address() -> None:
+def test_page_policy_allows_no_other_address() -> None:
     text = page()
     made = Page(text)
 
@@ -187,9 +187,7 @@ def test_the_page_is_whole_and_allows_itself_no_other_address() -> None:
         assert outside not in text
 
 
-def test_the_folder_is_the_same_each_time_and_holds_the_pure_build(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_build_is_reproducible_and_uses_the_pure_build(folder: Path, tmp_path: Path) -> None:
     build(tmp_path)
 
     names = sorted(file.name for file in tmp_path.iterdir())
@@ -204,7 +202,7 @@ def test_the_folder_is_the_same_each_time_and_holds_the_pure_build(
     assert not [name for name in inside if name.endswith((".so", ".pyd", ".pyc", ".pyx"))]
 
 
-def test_what_is_missing_is_said_with_how_to_get_it(
+def test_missing_npm_is_reported_with_advice(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("build_inspector.NODE", tmp_path)
@@ -214,9 +212,7 @@ def test_what_is_missing_is_said_with_how_to_get_it(
         pyodide()
 
 
-def test_an_npm_that_does_not_come_back_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_hanging_npm_times_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     npm = tmp_path / "npm"
     npm.write_text("#!/bin/sh\nexec sleep 60\n")
     npm.chmod(0o755)
@@ -261,7 +257,7 @@ def test_a_violation_has_its_clause_and_leads_to_its_byte(shown: Browser) -> Non
     assert violation.offset == here
 
 
-def test_errors_are_said_as_the_library_says_them(shown: Browser) -> None:
+def test_errors_equal_those_of_the_library(shown: Browser) -> None:
     paste(shown, MESSAGE[:-1].hex())
     said = text_of(shown, ".fault")
     assert "at byte" in said
@@ -281,7 +277,7 @@ def test_rules_of_another_profile(shown: Browser) -> None:
         assert text_of(shown, "#violations li:first-child").endswith(name)
 
 
-def test_a_translation_says_what_is_lost(shown: Browser) -> None:
+def test_translation_shows_losses(shown: Browser) -> None:
     message = Message({"a": 1}, header=Header(first_acquirer=True), footer={"x-opt-f": 1})
     paste(shown, message.encode().hex())
     assert f"As AMQP 0-9-1, by {TRANSLATION}" in text_of(shown, "#translated")
@@ -306,7 +302,7 @@ def test_a_content_header_becomes_a_message_of_1_0(shown: Browser) -> None:
     assert message.properties.message_id == "m-1"
 
 
-def test_a_capture_is_dropped(shown: Browser) -> None:
+def test_capture_can_be_dropped_on_the_page(shown: Browser) -> None:
     for name, octets in (
         ("capture.pcap", CAPTURE.read_bytes()),
         ("capture.pcap.gz", gzip.compress(CAPTURE.read_bytes())),
@@ -323,7 +319,7 @@ def test_a_capture_is_dropped(shown: Browser) -> None:
     assert shown.run("document.activeElement.dataset.number") == "2"
 
 
-def test_a_link_leads_to_what_is_seen(shown: Browser) -> None:
+def test_link_restores_the_view(shown: Browser) -> None:
     paste(shown, MESSAGE.hex())
     choose(shown, "profile", "azure")
     address = shown.run("location.hash")
@@ -403,9 +399,7 @@ def test_while_a_linked_message_loads_nothing_else_is_shown(address: str, tab: B
 
 
 @pytest.mark.parametrize("file", ["amqp10msg.zip", "worker.mjs", "python_stdlib.zip"])
-def test_what_breaks_off_while_it_loads_can_be_tried_again(
-    address: str, tab: Browser, file: str
-) -> None:
+def test_failed_loading_can_be_retried(address: str, tab: Browser, file: str) -> None:
     Quiet.broken = file
     try:
         tab.open(f"{address}#message={MESSAGE.hex()}")

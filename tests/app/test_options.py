@@ -70,14 +70,14 @@ def test_numbers_out_of_bounds_are_refused_by_name(
             assert value == getattr(cls(**{field.name: value}), field.name)
 
 
-def test_only_an_option_that_is_none_by_default_may_be_none() -> None:
+def test_none_is_allowed_only_if_it_is_the_default() -> None:
     assert RouteOptions(idle=None).idle is None
     nothing: Any = None
     with pytest.raises(TypeError, match=r"^window must be a number, not None$"):
         RouteOptions(window=nothing)
 
 
-def test_a_file_of_routes_knows_the_same_names(tmp_path: Path) -> None:
+def test_config_file_accepts_the_same_option_names(tmp_path: Path) -> None:
     path = tmp_path / "routes.toml"
     path.write_text('[[route]]\nfrom = "amqp091://a/?queue=q"\nto = "amqp://b/q"\nhook = 1\n')
     with pytest.raises(ValueError, match="'hook' is not an option") as raised:
@@ -132,7 +132,7 @@ def test_invalid_texts_in_a_file_of_routes(tmp_path: Path, line: str, text: str)
 
 
 @pytest.mark.parametrize("value", ["5", "[5]", "true"])
-def test_ends_of_a_route_are_urls(tmp_path: Path, value: str) -> None:
+def test_source_and_target_of_a_route_are_urls(tmp_path: Path, value: str) -> None:
     path = tmp_path / "routes.toml"
     path.write_text(f'[[route]]\nfrom = {value}\nto = "amqp://b/q"\n')
     with pytest.raises(ValueError, match="route 1: an end of a route must be a URL or a list"):
@@ -170,7 +170,7 @@ def test_filter_of_a_route_decides_which_messages_pass(language: str) -> None:
         assert passes == predicate(Message(b"x", properties=Properties(subject=subject)))
 
 
-def test_a_route_takes_a_filter_or_a_function() -> None:
+def test_route_cannot_have_both_filter_and_function() -> None:
     assert RouteOptions().predicate is None
     assert RouteOptions(match=bool).predicate is bool
     assert RouteOptions(filter="a = 1") == attrs.evolve(RouteOptions(filter="a = 1"), window=1_000)
@@ -192,6 +192,6 @@ def test_options_of_a_job_come_back_from_spark(options: JobOptions) -> None:
     assert options == from_spark(JobOptions, {**to_spark(options), "path": "/p"})
 
 
-def test_options_in_spark_have_its_way_of_names() -> None:
+def test_spark_options_use_camel_case() -> None:
     names = ["column", "columns", "profile", "to", "user", "streamOffset"]
     assert names == list(names_in_spark(JobOptions))

@@ -48,7 +48,7 @@ def about(text: str) -> str:
 
 
 @given(TEXTS)
-def test_what_is_printable_stays_and_all_else_is_escaped(text: str) -> None:
+def test_unprintable_characters_are_escaped(text: str) -> None:
     shown = printable(text)
 
     assert shown.isprintable()
@@ -69,7 +69,7 @@ def test_any_text_is_text_in_a_page(text: str) -> None:
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=3))
-def test_a_cell_of_a_table_is_its_text_wherever_its_lines_may_break(texts: list[str]) -> None:
+def test_line_break_hints_do_not_change_cell_text(texts: list[str]) -> None:
     head = [f"column {number}" for number in range(len(texts))]
     part = {"title": "t", "note": "", "legend": [], "charts": [], "head": head, "more": 0}
     drawn = Markup('<svg viewBox="0 0 1 1"></svg>')
@@ -93,14 +93,14 @@ def test_a_cell_of_a_table_is_its_text_wherever_its_lines_may_break(texts: list[
         assert printable(text) in made.text
 
 
-def test_a_path_may_break_behind_its_slashes() -> None:
+def test_path_may_wrap_after_slashes() -> None:
     environment = pages._environment()
     shown = environment.filters["breaking"]("/a/b&c.jsonl:12 x@3 http://h")
 
     assert "/<wbr>a/<wbr>b&amp;c.jsonl:<wbr>12 x@<wbr>3 http:/" in shown
 
 
-def test_a_page_allows_its_own_style_alone() -> None:
+def test_page_policy_allows_only_its_own_style() -> None:
     page = about("x")
 
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
@@ -110,7 +110,7 @@ def test_a_page_allows_its_own_style_alone() -> None:
 
 
 @given(st.lists(st.tuples(TEXTS, COUNTS), max_size=30), st.sampled_from([WIDE, SLIM]))
-def test_charts_stay_in_their_frame(bars: list[tuple[str, int]], wide: int) -> None:
+def test_charts_stay_within_the_view_box(bars: list[tuple[str, int]], wide: int) -> None:
     for drawn in (
         columns([Bar(count, text, text) for text, count in bars], "x", wide),
         proportions(bars),
@@ -129,7 +129,7 @@ def test_charts_stay_in_their_frame(bars: list[tuple[str, int]], wide: int) -> N
 
 
 @given(st.lists(st.text("0123456789-: ", max_size=20), max_size=130))
-def test_what_stands_below_a_chart_does_not_overlap(ticks: list[str]) -> None:
+def test_chart_labels_do_not_overlap(ticks: list[str]) -> None:
     made = Page(columns([Bar(1, "x", tick) for tick in ticks], "x", SLIM))
 
     found = [at for tag, at in made.elements if tag == "text" and at["text-anchor"] == "start"]
@@ -152,7 +152,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_without_jinja2_only_pages_are_missing() -> None:
+def test_only_pages_need_jinja2() -> None:
     program = (
         "import sys; sys.modules['jinja2'] = None\n"
         "from amqp10msg.notation import render_html, render_text\n"
@@ -165,7 +165,7 @@ def test_without_jinja2_only_pages_are_missing() -> None:
     assert "HTML pages need Jinja2: pip install 'amqp10msg[pages]'\n" == done.stdout, done.stderr
 
 
-def test_notation_does_not_load_jinja2_until_it_makes_a_page() -> None:
+def test_notation_imports_jinja2_only_for_pages() -> None:
     program = (
         "import sys; from amqp10msg.notation import render_html\n"
         "print('jinja2' in sys.modules)\nrender_html(b'')\nprint('jinja2' in sys.modules)"
@@ -175,14 +175,14 @@ def test_notation_does_not_load_jinja2_until_it_makes_a_page() -> None:
     assert "False\nTrue\n" == done.stdout, done.stderr
 
 
-def test_a_page_has_one_frame_whatever_it_shows() -> None:
+def test_all_pages_share_one_base_template() -> None:
     page = render_html(b"")
 
     for once in ("<!DOCTYPE html>", "<style>", "<script>", "<title>", "<h1>", "Security-Policy"):
         assert 1 == page.count(once)
 
 
-def test_a_report_says_when_and_by_what_it_was_made(tmp_path: Path) -> None:
+def test_report_has_date_and_command(tmp_path: Path) -> None:
     (tmp_path / "in.bin").write_bytes(Message("x").encode())
     page = tmp_path / "page.html"
     arguments = ["validate", str(tmp_path / "in.bin"), "--report", str(page)]
@@ -203,7 +203,7 @@ def test_a_report_hides_the_credentials_of_urls() -> None:
     assert said.endswith("amqp10msg migrate amqp://***@a/v,amqp://***@c amqp://b/q")
 
 
-def test_a_report_of_a_program_has_version_and_date_alone() -> None:
+def test_report_of_a_program_has_only_version_and_date() -> None:
     assert re.fullmatch(rf"amqp10msg {__version__}, \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC", line())
     found = facts()
 

@@ -125,7 +125,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_report_says_when_by_what_how_long_and_by_which_profile(
+def test_html_report_has_date_command_duration_and_profile(
     reports: dict[str, Path], name: str
 ) -> None:
     text = reports[name].read_text(encoding="utf-8")
@@ -141,7 +141,7 @@ def test_a_report_says_when_by_what_how_long_and_by_which_profile(
     assert ('<div class="octets"' in text) == ("Point at a byte" in said) == ("<script>" in text)
 
 
-def test_a_report_in_json_says_the_same() -> None:
+def test_json_report_has_date_command_duration_and_profile() -> None:
     with command(["bridge", "--report", "r.json"]):
         made = json.loads(as_json(*bridged()))["made"]
 
@@ -152,7 +152,7 @@ def test_a_report_in_json_says_the_same() -> None:
 
 @pytest.mark.xdist_group("chromium")
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_browser_shows_a_report_whole(
+def test_browser_shows_the_complete_report(
     browser: Browser, reports: dict[str, Path], name: str
 ) -> None:
     for width in (400, 1200):
@@ -180,7 +180,7 @@ def test_a_browser_shows_a_report_whole(
 
 
 @pytest.mark.xdist_group("chromium")
-def test_bytes_beside_examples_in_words_are_pointed_at(
+def test_pointing_at_bytes_next_to_text_examples(
     browser: Browser, reports: dict[str, Path]
 ) -> None:
     browser.open(f"{reports['dry-run'].as_uri()}#message-2-byte-0")

@@ -54,7 +54,7 @@ def double(bits: str) -> float:
 
 
 @given(values())
-def test_values_come_back_bit_for_bit(value: Any) -> None:
+def test_values_round_trip_bit_for_bit(value: Any) -> None:
     written = to_cbor(value)
     back = from_cbor(written)
     assert identical(decode_value(encode_value(value)), back)
@@ -129,12 +129,12 @@ def as_cbor2_writes(given: Any) -> bytes:
     | st.integers(-(2**63), 2**63 - 1)
     | st.sampled_from([0, 24, 256, 2**16, 2**32]).map(lambda n: b"x" * (n % 70_000))
 )
-def test_what_is_written_at_once_is_what_cbor2_writes(value: Any) -> None:
+def test_values_equal_the_output_of_cbor2(value: Any) -> None:
     assert as_cbor2_writes(value) == to_cbor(value)
 
 
 @given(st.data())
-def test_messages_are_written_at_once_as_cbor2_writes_them(data: st.DataObject) -> None:
+def test_messages_equal_the_output_of_cbor2(data: st.DataObject) -> None:
     octets = data.draw(messages().flatmap(encodings))
     message_format = data.draw(st.integers(0, 2**32 - 1))
     message = Message.decode(octets, message_format=message_format)
@@ -149,7 +149,7 @@ def test_messages_are_written_at_once_as_cbor2_writes_them(data: st.DataObject) 
 
 
 @given(st.data())
-def test_messages_come_back_with_their_message_format(data: st.DataObject) -> None:
+def test_messages_round_trip_with_message_format(data: st.DataObject) -> None:
     message = data.draw(messages())
     decoded = Message.decode(
         data.draw(encodings(message)), message_format=data.draw(st.integers(0, 2**32 - 1))
@@ -161,7 +161,7 @@ def test_messages_come_back_with_their_message_format(data: st.DataObject) -> No
 
 
 @given(messages())
-def test_the_same_content_gives_the_same_octets(message: Message) -> None:
+def test_equal_content_gives_equal_bytes(message: Message) -> None:
     assert to_cbor(message) == to_cbor(Message.decode(message.encode()).evolve())
     assert to_cbor(message) == to_cbor(
         from_typed(to_typed(message)).evolve(message_format=message.message_format)
@@ -176,7 +176,7 @@ def test_the_same_content_gives_the_same_octets(message: Message) -> None:
         [["data", ""], ["header", []], ["header", []]],
     ],
 )
-def test_irregular_messages_come_back(sections: list[Any]) -> None:
+def test_irregular_messages_round_trip(sections: list[Any]) -> None:
     message = from_typed(sections)
     back = from_cbor(to_cbor(message))
     assert sections == to_typed(back)
@@ -241,7 +241,7 @@ def test_uuids_have_their_registered_tag() -> None:
     assert written == to_cbor(value).hex()
 
 
-def test_longer_forms_are_read_too() -> None:
+def test_longer_cbor_forms_are_accepted() -> None:
     assert 1 == from_cbor(bytes.fromhex("1b0000000000000001"))
     assert identical(1.5, from_cbor(bytes.fromhex("fb3ff8000000000000")))
     assert identical(Float(1.5), from_cbor(bytes.fromhex("d9a108fb3ff8000000000000")))
@@ -305,7 +305,7 @@ def test_longer_forms_are_read_too() -> None:
         ("d9a1108200821877d9a10e82185419012c", r"\$\[1\]\[1\]: .*300.* does not fit"),
     ],
 )
-def test_what_is_not_of_the_form_is_refused(written: str, reason: str) -> None:
+def test_cbor_outside_the_notation_is_refused(written: str, reason: str) -> None:
     with pytest.raises(NotationError, match=reason):
         from_cbor(bytes.fromhex(written))
 
@@ -367,7 +367,7 @@ MESSAGES = st.tuples(NUMBERS, st.lists(SECTION | ITEMS, max_size=3)).map(
     | messages().map(to_cbor)
     | messages().map(to_cbor).flatmap(mutated)
 )
-def test_what_is_read_is_what_stands_there(octets: bytes) -> None:
+def test_decoded_cbor_re_encodes_canonically(octets: bytes) -> None:
     try:
         read = from_cbor(octets)
     except NotationError as error:
@@ -402,7 +402,7 @@ def untagged(item: Any) -> Any:
 
 
 @given(st.binary(max_size=60))
-def test_any_octets_are_read_or_refused(octets: bytes) -> None:
+def test_any_bytes_are_read_or_refused(octets: bytes) -> None:
     try:
         read = from_cbor(octets)
     except ValueError:
@@ -425,7 +425,7 @@ def nested(levels: int, wrap: Any, inner: Any = None) -> Any:
         pytest.param(lambda inner: Described(ULong(1), inner), id="described"),
     ],
 )
-def test_nesting_as_deep_as_the_kernel_reads(wrap: Any) -> None:
+def test_nesting_up_to_the_kernel_limit(wrap: Any) -> None:
     deep = nested(200, wrap)
     assert identical(deep, from_cbor(to_cbor(deep)))
 
@@ -438,7 +438,7 @@ def test_deeper_nesting_is_refused(head: str) -> None:
         from_cbor(bytes.fromhex(head * 100_000 + "f6"))
 
 
-def test_what_cannot_be_encoded_cannot_be_written() -> None:
+def test_unencodable_values_are_refused() -> None:
     with pytest.raises(EncodeError, match="object has no AMQP type"):
         to_cbor(object())
 

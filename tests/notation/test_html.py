@@ -81,7 +81,7 @@ def bytes_of(page: str) -> bytes:
 
 @settings(max_examples=settings().max_examples // 4)  # pages are a hundred times their message
 @given(messages())
-def test_the_page_shows_every_octet_and_every_field(message: Message) -> None:
+def test_page_shows_every_byte_and_field(message: Message) -> None:
     octets = message.encode()
     page = render_html(message, max_octets=10**6)
     parsed = Parsed(page)
@@ -95,7 +95,7 @@ def test_the_page_shows_every_octet_and_every_field(message: Message) -> None:
 
 @settings(max_examples=settings().max_examples // 4)
 @given(messages().map(Message.encode).flatmap(mutated) | st.binary(max_size=80))
-def test_broken_messages_have_a_page_too(octets: bytes) -> None:
+def test_broken_messages_have_a_page(octets: bytes) -> None:
     parsed = Parsed(render_html(octets))
     assert [] == parsed.open
     text = "".join(parsed.text)
@@ -124,7 +124,7 @@ def test_hostile_text_stays_text(text: str) -> None:
     assert not re.search(r"[^\n -~\u00a0-\uffff]|[\u2028-\u202e\u2066-\u2069]", page)
 
 
-def test_the_page_refers_to_nothing_else() -> None:
+def test_page_is_self_contained() -> None:
     page = render_html(MESSAGE)
     parsed = Parsed(page)
     for _, attributes in parsed.elements:
@@ -142,7 +142,7 @@ def test_the_page_refers_to_nothing_else() -> None:
     assert "unsafe" not in policy
 
 
-def test_violations_stand_at_the_top_and_at_their_place() -> None:
+def test_violations_are_listed_at_the_top_and_in_place() -> None:
     octets = bytes.fromhex("005375a00000537045")
     page = render_html(octets)
     text = "header must precede data"
@@ -208,7 +208,7 @@ def field_of(octet: int) -> tuple[str, list[str]]:
 
 
 @pytest.mark.xdist_group("chromium")
-def test_hovering_a_byte_lights_its_field(browser: Browser, page: Path) -> None:
+def test_hovering_a_byte_highlights_its_field(browser: Browser, page: Path) -> None:
     browser.open(page.as_uri())
     assert ([], []) == browser.lit()
     for octet in range(len(MESSAGE.encode())):
@@ -225,7 +225,7 @@ def test_hovering_a_byte_lights_its_field(browser: Browser, page: Path) -> None:
 
 
 @pytest.mark.xdist_group("chromium")
-def test_hovering_a_field_lights_its_bytes(browser: Browser, page: Path) -> None:
+def test_hovering_a_field_highlights_its_bytes(browser: Browser, page: Path) -> None:
     browser.open(page.as_uri())
     rows = browser.run("document.querySelectorAll('tr[data-a]').length")
     for index in range(rows):
@@ -239,7 +239,7 @@ def test_hovering_a_field_lights_its_bytes(browser: Browser, page: Path) -> None
 
 
 @pytest.mark.xdist_group("chromium")
-def test_what_encloses_a_field_is_marked(browser: Browser, page: Path) -> None:
+def test_enclosing_fields_are_marked(browser: Browser, page: Path) -> None:
     browser.open(f"{page.as_uri()}#byte-6")
     assert (["durable"], ["41"]) == browser.lit()
     around = "[...document.querySelectorAll('tr.around > .name')].map(e => e.textContent.trim())"
@@ -251,7 +251,7 @@ def test_what_encloses_a_field_is_marked(browser: Browser, page: Path) -> None:
 
 
 @pytest.mark.xdist_group("chromium")
-def test_the_address_says_which_byte(browser: Browser, tmp_path: Path) -> None:
+def test_url_contains_the_pinned_byte(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(render_html([MESSAGE, Message(b"abc")]), encoding="utf-8")
     browser.open(f"{file.as_uri()}#message-2-byte-6")
@@ -266,7 +266,7 @@ def test_the_address_says_which_byte(browser: Browser, tmp_path: Path) -> None:
 
 
 @pytest.mark.xdist_group("chromium")
-def test_the_keyboard_moves_and_lets_go(browser: Browser, page: Path) -> None:
+def test_keyboard_moves_and_unpins(browser: Browser, page: Path) -> None:
     data = MESSAGE.encode()
     browser.open(page.as_uri())
     browser.run("document.querySelector('.octets').focus()")
@@ -300,7 +300,7 @@ def test_the_keyboard_moves_and_lets_go(browser: Browser, page: Path) -> None:
 
 
 @pytest.mark.xdist_group("chromium")
-def test_a_click_pins_what_it_hits(browser: Browser, page: Path) -> None:
+def test_click_pins_a_byte_or_field(browser: Browser, page: Path) -> None:
     browser.open(page.as_uri())
     browser.point(".hex b", 6)
     x, y = browser.run(
@@ -315,7 +315,7 @@ def test_a_click_pins_what_it_hits(browser: Browser, page: Path) -> None:
 
 
 @pytest.mark.xdist_group("chromium")
-def test_nothing_covers_the_line_at_the_bottom(browser: Browser, page: Path) -> None:
+def test_status_line_is_not_covered(browser: Browser, page: Path) -> None:
     """The bytes stay at the top of a narrow page, and come from below its lowest line."""
     size: dict[str, Any] = {"width": 400, "deviceScaleFactor": 1, "mobile": True}
     browser.call("Emulation.setDeviceMetricsOverride", height=800, **size)
@@ -347,7 +347,7 @@ def test_hostile_text_does_nothing_in_a_browser(browser: Browser, tmp_path: Path
 
 
 @pytest.mark.xdist_group("chromium")
-def test_the_policy_stops_what_is_not_the_page(browser: Browser, page: Path) -> None:
+def test_policy_blocks_foreign_content(browser: Browser, page: Path) -> None:
     injected = page.read_text(encoding="utf-8").replace(
         "<main>", "<main><script>document.title = 'owned'</script><img src='x.png'>"
     )

@@ -62,7 +62,7 @@ def double(bits: str) -> float:
 @example(decode_value(bytes.fromhex("e01401d00000000e00000001f0000000050000010041")))
 @example(decode_value(bytes.fromhex("e01401d00000000e00000001f0000000050000010045")))
 @given(values())
-def test_values_come_back_bit_for_bit(value: Any) -> None:
+def test_values_round_trip_bit_for_bit(value: Any) -> None:
     plain = to_plain(value)
     back = value_from_plain(through_json(plain))
     assert identical(decode_value(encode_value(value)), back)
@@ -71,7 +71,7 @@ def test_values_come_back_bit_for_bit(value: Any) -> None:
 
 
 @given(st.data())
-def test_messages_come_back(data: st.DataObject) -> None:
+def test_messages_round_trip(data: st.DataObject) -> None:
     message = data.draw(messages())
     decoded = Message.decode(
         data.draw(encodings(message)), message_format=data.draw(st.sampled_from([0, 1, 2**32 - 1]))
@@ -83,7 +83,7 @@ def test_messages_come_back(data: st.DataObject) -> None:
 
 
 @given(messages())
-def test_dashes_are_read_too(message: Message) -> None:
+def test_names_with_dashes_are_accepted(message: Message) -> None:
     def dashed(plain: Any) -> Any:
         return {
             name.replace("_", "-"): {key.replace("_", "-"): value for key, value in content.items()}
@@ -222,7 +222,7 @@ def test_the_form_of_each_type(value: Any, plain: Any) -> None:
         ({"$delete-on-close": {}}, Described(ULong(0x2B), [])),
     ],
 )
-def test_what_is_read_beside_what_is_written(plain: Any, value: Any) -> None:
+def test_alternative_spellings_are_accepted(plain: Any, value: Any) -> None:
     assert encode_value(value) == encode_value(value_from_plain(plain))
 
 
@@ -274,7 +274,7 @@ def test_the_form_of_a_message() -> None:
     assert Message() == from_plain({})
 
 
-def test_what_is_on_the_wire_is_shown_defaults_too() -> None:
+def test_encoded_defaults_are_shown() -> None:
     decoded = Message.decode(bytes.fromhex("005370c005034250 0440"))
     assert {"header": {"durable": False, "priority": 4}} == to_plain(decoded)
 
@@ -325,7 +325,7 @@ IRREGULAR = [
 
 
 @pytest.mark.parametrize("typed", IRREGULAR)
-def test_messages_that_no_object_holds_come_back(typed: Any) -> None:
+def test_messages_that_need_a_list_of_sections_round_trip(typed: Any) -> None:
     message = from_typed(typed)
     plain = to_plain(message)
     assert ["sections"] == list(plain)
@@ -440,7 +440,7 @@ def test_the_form_of_an_odd_message(octets: str, plain: Any) -> None:
 
 
 @given(messages().flatmap(encodings).flatmap(mutated))
-def test_messages_that_break_rules_come_back(octets: bytes) -> None:
+def test_messages_that_violate_rules_round_trip(octets: bytes) -> None:
     try:
         message = Message.decode(octets, strict=False)
     except DecodeError:
@@ -463,7 +463,7 @@ def test_the_order_of_keys_does_not_matter(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("size", [251, 252, 253, 255, 256, 257, 2310, 2400, 70000])
 @pytest.mark.parametrize("name", ["string", "list", "map"])
-def test_an_element_that_needs_its_long_constructor_shows_none(size: int, name: str) -> None:
+def test_necessary_long_constructor_is_not_written(size: int, name: str) -> None:
     text = "x" * size
     element: Any = {"string": text, "list": [text], "map": {"k": text}}[name]
     for value in (Array(name, [element]), Array(name, [element, element]), Array(name, [])):
@@ -472,7 +472,7 @@ def test_an_element_that_needs_its_long_constructor_shows_none(size: int, name: 
         assert encode_value(value) == encode_value(value_from_plain(through_json(plain)))
 
 
-def test_a_short_element_behind_a_long_constructor_shows_it() -> None:
+def test_unnecessary_long_constructor_is_written() -> None:
     octets = bytes.fromhex("f0 00000011 00000001 d0 00000008 00000001 a1026f6b")
     assert {"$array": "list", "code": "0xd0", "values": [["ok"]]} == to_plain(decode_value(octets))
 
@@ -492,7 +492,7 @@ def test_a_short_element_behind_a_long_constructor_shows_it() -> None:
         ({"footer": {}, "message_format": 0, "message-format": 1}, "$['message-format']"),
     ],
 )
-def test_what_is_there_in_both_spellings_is_refused(plain: Any, path: str) -> None:
+def test_both_spellings_of_a_name_are_refused(plain: Any, path: str) -> None:
     with pytest.raises(NotationError, match="there twice, with dashes and with under") as caught:
         from_plain(plain)
     assert path == caught.value.path

@@ -90,7 +90,7 @@ from amqp10msg.notation import NotationError, from_plain, to_plain, value_from_p
         ({"body": (1, 2)}, "$.body", "a value"),
     ],
 )
-def test_errors_say_where_and_what(plain: Any, path: str, reason: str) -> None:
+def test_errors_have_path_and_reason(plain: Any, path: str, reason: str) -> None:
     with pytest.raises(NotationError, match=reason) as caught:
         from_plain(plain)
     assert path == caught.value.path
@@ -113,7 +113,7 @@ WRAPS = [
 
 
 @pytest.mark.parametrize("wrap", WRAPS)
-def test_nesting(wrap: Any) -> None:
+def test_deep_nesting_is_refused(wrap: Any) -> None:
     plain = nested(150, wrap)
     assert encode_value(value_from_plain(plain)) == encode_value(
         value_from_plain(to_plain(value_from_plain(plain)))
@@ -125,7 +125,7 @@ def test_nesting(wrap: Any) -> None:
             from_plain({"body": nested(levels, wrap)})
 
 
-def test_what_cannot_be_encoded_cannot_be_written() -> None:
+def test_unencodable_values_are_refused() -> None:
     with pytest.raises(EncodeError, match="object has no AMQP type"):
         to_plain(object())
 
@@ -316,13 +316,13 @@ DUPLICATE: Any = {"$map": [[1, 2], [1, 3]]}
         ),
     ],
 )
-def test_which_fault_is_told(plain: Any, said: str) -> None:
+def test_which_of_several_faults_is_reported(plain: Any, said: str) -> None:
     with pytest.raises(NotationError) as caught:
         from_plain(plain)
     assert said == str(caught.value)
 
 
-def test_how_deep_values_may_be() -> None:
+def test_maximum_depth_of_values() -> None:
     deep = "$" + "[0]" * 256
     for inner in (1, None, "x"):
         assert value_from_plain(listed(256, inner)) == listed(256, inner)
@@ -343,7 +343,7 @@ def listed(levels: int, inner: Any) -> Any:
     return inner
 
 
-def test_faults_in_nested_composites_take_no_longer_than_these() -> None:
+def test_cost_of_faults_in_nested_composites() -> None:
     """Each value is looked at once, however deep the fault is: not twice for each level."""
     plain: Any = {"$uint": -1}
     for _ in range(40):

@@ -26,7 +26,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @given(st.binary(max_size=200) | st.text(max_size=30).map(lambda text: Message(text).encode()))
-def test_any_bytes_make_a_picture(octets: bytes) -> None:
+def test_any_bytes_give_a_picture(octets: bytes) -> None:
     root = ET.fromstring(render_svg(octets))
 
     assert {"title", "style", "rect", "text"} >= {e.tag.removeprefix(SVG) for e in root[0:]}
@@ -36,7 +36,7 @@ def test_any_bytes_make_a_picture(octets: bytes) -> None:
         assert float(rect.attrib["y"]) + float(rect.attrib["height"]) <= height
 
 
-def test_what_a_message_holds_is_text() -> None:
+def test_message_content_stays_text() -> None:
     evil = '</text><script>alert(1)</script>"&'
     picture = render_svg(Message(evil, application_properties={evil: evil}), title=evil)
 
@@ -53,7 +53,7 @@ def test_the_pictures_of_the_documentation_are_current() -> None:
     assert {*made, "logo.svg"} == {path.name for path in FOLDER.glob("*.svg")}
 
 
-def test_the_command_draws_it(tmp_path: Path) -> None:
+def test_inspect_svg(tmp_path: Path) -> None:
     file = tmp_path / "picture.svg"
 
     done = CliRunner().invoke(

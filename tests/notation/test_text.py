@@ -38,7 +38,7 @@ def columns(line: str) -> int:
     )
 
 
-def test_a_line_for_each_field() -> None:
+def test_one_line_per_field() -> None:
     message = Message(
         "hello",
         header=Header(durable=True, ttl=60000),
@@ -62,7 +62,7 @@ def test_a_line_for_each_field() -> None:
     ) in render_text(bytes.fromhex("005373c00a01830000018df4bc5600"))
 
 
-def test_what_is_wrong_stands_below_its_field() -> None:
+def test_problems_are_shown_below_their_field() -> None:
     assert (
         ' 0  00 53 75 a0 01 61  data        binary vbin8  1 byte: "a"\n'
         " 6  00 53 70 c0 03 02  header      list8         2 values\n"
@@ -109,7 +109,7 @@ def test_warnings_and_errors_have_their_own_marks() -> None:
         ),
     ],
 )
-def test_how_values_are_shown(value: object, shown: list[str]) -> None:
+def test_texts_of_values(value: object, shown: list[str]) -> None:
     text = render_text(parse_tree(encode_value(value)))
     for part in shown:
         assert part in text
@@ -134,7 +134,7 @@ def test_a_long_value_is_cut() -> None:
     ),
     st.integers(20, 200) | st.none(),
 )
-def test_whatever_the_octets_are_the_text_is_harmless(octets: bytes, width: int | None) -> None:
+def test_any_bytes_give_printable_text(octets: bytes, width: int | None) -> None:
     text = render_text(octets, width=width)
     for line in text.splitlines():
         assert line.isprintable()
@@ -169,7 +169,7 @@ def test_wide_characters_keep_the_columns() -> None:
 
 
 @pytest.mark.once
-def test_text_needs_nothing_but_the_core() -> None:
+def test_text_needs_only_the_core() -> None:
     code = (
         "import sys; from amqp10msg.notation import render_text; render_text(b'', color=True);"
         "sys.exit(bool({'rich', 'click', 'cbor2'} & sys.modules.keys()))"

@@ -248,7 +248,7 @@ def test_arrays_have_one_constructor_and_their_descriptors() -> None:
         ("005377e004025001", (8, 8), "this ubyte needs 1 bytes, but only 0 are left"),
     ],
 )
-def test_what_is_wrong_and_where(octets: str, where: tuple[int, int], reason: str) -> None:
+def test_errors_have_text_and_position(octets: str, where: tuple[int, int], reason: str) -> None:
     tree = parse_tree(bytes.fromhex(octets))
     tiles(tree)
     errors = [(node.offset, node.end) for node in tree.errors]
@@ -256,7 +256,7 @@ def test_what_is_wrong_and_where(octets: str, where: tuple[int, int], reason: st
     assert any(reason in node.error for node in tree.errors if (node.offset, node.end) == where)
 
 
-def test_reading_goes_on_behind_what_does_not_parse() -> None:
+def test_parsing_continues_after_an_unreadable_part() -> None:
     octets = bytes.fromhex("005374c1060401 61a10162 005375a00161")
     tree = parse_tree(octets)
     assert ["application-properties", "data"] == [node.name for node in tree.nodes]
@@ -264,7 +264,7 @@ def test_reading_goes_on_behind_what_does_not_parse() -> None:
     assert b"a" == tree.nodes[1].children[1].value
 
 
-def test_a_truncated_compound_shows_what_there_is_of_it() -> None:
+def test_truncated_compound_shows_its_readable_part() -> None:
     whole = Message("x", application_properties={"a": 1, "b": 2}).encode()
     for cut in range(1, len(whole)):
         tree = parse_tree(whole[:cut])
@@ -289,7 +289,9 @@ def test_a_truncated_compound_shows_what_there_is_of_it() -> None:
         ("005377c00502c00301a105", "unknown-constructor", (10, 11)),
     ],
 )
-def test_violations_stand_where_they_belong(octets: str, rule: str, where: tuple[int, int]) -> None:
+def test_violations_are_attached_to_their_nodes(
+    octets: str, rule: str, where: tuple[int, int]
+) -> None:
     data = bytes.fromhex(octets)
     tree = parse_tree(data, violations=validate(data))
     found = [
@@ -300,7 +302,7 @@ def test_violations_stand_where_they_belong(octets: str, rule: str, where: tuple
     assert [where] == found
 
 
-def test_a_missing_body_belongs_to_no_octet() -> None:
+def test_missing_body_has_no_position() -> None:
     data = Message(header=Header()).encode()
     tree = parse_tree(data, violations=validate(data))
     assert ["body-missing"] == [violation.rule for violation in tree.violations]
@@ -341,6 +343,6 @@ def test_the_number_of_nodes_is_bounded() -> None:
     assert "elided" == tree.nodes[-1].type
 
 
-def test_nothing_at_all() -> None:
+def test_empty_input() -> None:
     tree = parse_tree(b"")
     assert ([], [], []) == (tree.nodes, tree.errors, list(tree.walk()))

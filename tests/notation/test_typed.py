@@ -60,7 +60,7 @@ CLASSES = sorted({entry.cls for entry in COMPOSITES.values()}, key=lambda cls: c
 
 
 @given(values())
-def test_values_come_back_bit_for_bit(value: Any) -> None:
+def test_values_round_trip_bit_for_bit(value: Any) -> None:
     typed = to_typed(value)
     back = from_typed(through_json(typed))
     assert identical(decode_value(encode_value(value)), back)
@@ -133,7 +133,7 @@ def test_the_form_of_each_type(value: Any, typed: list[Any]) -> None:
     assert typed == to_typed(value)
 
 
-def test_what_cannot_be_encoded_cannot_be_written() -> None:
+def test_unencodable_values_are_refused() -> None:
     with pytest.raises(EncodeError, match="object has no AMQP type"):
         to_typed(object())
     with pytest.raises(EncodeError, match="not valid text"):
@@ -144,7 +144,7 @@ def test_what_cannot_be_encoded_cannot_be_written() -> None:
 
 
 @given(st.data())
-def test_a_message_comes_back_and_is_written_as_it_came(data: st.DataObject) -> None:
+def test_messages_round_trip_with_their_sections(data: st.DataObject) -> None:
     message = data.draw(messages())
     wire = data.draw(encodings(message))
     decoded = Message.decode(wire)
@@ -213,7 +213,7 @@ IRREGULAR = [
 
 
 @pytest.mark.parametrize("wire, expected", IRREGULAR)
-def test_irregular_messages_come_back(wire: str, expected: Any) -> None:
+def test_irregular_messages_round_trip(wire: str, expected: Any) -> None:
     octets = bytes.fromhex(wire)
     message = Message.decode(octets, strict=False)
     typed = to_typed(message)
@@ -224,17 +224,17 @@ def test_irregular_messages_come_back(wire: str, expected: Any) -> None:
     assert back.violations != ()
 
 
-def test_irregular_messages_tell_their_violations() -> None:
+def test_irregular_messages_have_violations() -> None:
     back = from_typed([["data", "00"], ["header", []]])
     assert ["section-out-of-order"] == [violation.rule for violation in back.violations]
 
 
-def test_raw_octets_stand_as_they_are() -> None:
+def test_raw_bytes_are_unchanged() -> None:
     message = from_typed([["raw", "005379c10100"], ["data", "68656c6c6f"]])
     assert "005379c10100005375a00568656c6c6f" == message.encode().hex()
 
 
-def test_remarks_are_passed_over() -> None:
+def test_remarks_are_ignored() -> None:
     assert False is from_typed(["boolean", False, {"code": "56"}])
     message = from_typed(
         [
@@ -312,7 +312,7 @@ def test_remarks_are_passed_over() -> None:
         ([["!decode-error", "x", 3]], "$[0]", "a section's name and its content"),
     ],
 )
-def test_errors_say_where_and_what(typed: Any, path: str, reason: str) -> None:
+def test_errors_have_path_and_reason(typed: Any, path: str, reason: str) -> None:
     with pytest.raises(NotationError, match=reason) as caught:
         from_typed(typed)
     assert path == caught.value.path
@@ -336,7 +336,7 @@ WRAPS = [
 
 
 @pytest.mark.parametrize("wrap", WRAPS)
-def test_nesting_as_deep_as_the_kernel_reads(wrap: Any) -> None:
+def test_nesting_up_to_the_kernel_limit(wrap: Any) -> None:
     typed = nested(200, wrap)
     assert typed == to_typed(from_typed(typed))
 
@@ -349,7 +349,7 @@ def test_deeper_nesting_is_refused(wrap: Any) -> None:
             from_typed(nested(levels, wrap, inner))
 
 
-def test_what_is_found_is_shown_briefly() -> None:
+def test_errors_shorten_the_actual_value() -> None:
     large: list[Any] = ["x" * 10**6, 10**5000, ["y" * 10**6], [[]] * 10**5, {"k" * 10**5: 1}]
     for found in large:
         with pytest.raises(NotationError) as caught:
@@ -516,7 +516,7 @@ def check_the_place(typed: Any, error: NotationError) -> None:
 
 
 @given(spoilt())
-def test_what_is_read_is_what_stands_there(typed: Any) -> None:
+def test_reading_and_writing_restores_the_document(typed: Any) -> None:
     try:
         made = from_typed(typed)
     except NotationError as error:
@@ -529,7 +529,7 @@ def test_what_is_read_is_what_stands_there(typed: Any) -> None:
         assert without_remarks(typed) == to_typed(made)
 
 
-def test_the_place_of_an_array_in_a_section_is_told() -> None:
+def test_error_in_an_array_of_a_section_has_a_path() -> None:
     for section, step in [
         (["amqp-sequence", [["null"], ["array", "43", [["uint", 5]]]]], "[1]"),
         (["footer", [[["symbol", "a"], ["array", "43", [["uint", 5]]]]]], "[0][1]"),

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.once
 
 
 @given(values(), st.integers(1, 200))
-def test_any_value_is_one_printable_line_of_a_width(value: Any, width: int) -> None:
+def test_any_value_is_one_printable_line_within_the_width(value: Any, width: int) -> None:
     text = value_text(value, width)
 
     assert 0 < len(text) <= width
@@ -27,7 +27,7 @@ def test_any_value_is_one_printable_line_of_a_width(value: Any, width: int) -> N
 
 
 @given(values())
-def test_a_body_is_its_section_and_its_value(value: Any) -> None:
+def test_body_shows_section_and_value(value: Any) -> None:
     assert (
         f"amqp-value, {value_text(value, 10_000)}"[:9_000]
         == value_text(AmqpValue(value), 10_012)[:9_000]
@@ -63,11 +63,11 @@ def test_a_body_is_its_section_and_its_value(value: Any) -> None:
         (AmqpSequence([1, False]), "amqp-sequence, [1, false]"),
     ],
 )
-def test_values_as_amqp_has_them(value: Any, expected: str) -> None:
+def test_values_in_amqp_terms(value: Any, expected: str) -> None:
     assert expected == value_text(value, 100)
 
 
-def test_what_is_large_or_deep_is_cut() -> None:
+def test_large_or_deep_values_are_cut() -> None:
     deep: Any = 1
     for _ in range(40):
         deep = [deep]
