@@ -91,12 +91,12 @@ def annotated(data: Any, labels: Sequence[str] = (), *, max_octets: int = 16_384
     numbered = (f"Message {number}" for number in itertools.count(len(labels) + 1))
     names = itertools.chain(labels, numbered)
     return [
-        _message(tree_of(message, _MAX_ROWS), name, number, max_octets)
+        _message_values(tree_of(message, _MAX_ROWS), name, number, max_octets)
         for number, (message, name) in enumerate(zip(data, names, strict=False), 1)
     ]
 
 
-def _message(tree: Tree, name: str, number: int, max_octets: int) -> dict[str, Any]:
+def _message_values(tree: Tree, name: str, number: int, max_octets: int) -> dict[str, Any]:
     rows = list(itertools.islice(rows_of(tree, length=240), _MAX_ROWS))
     sections = _sections_of(rows)
     problems = [(row.offset, problem) for row in rows for problem in row.problems]
@@ -110,8 +110,8 @@ def _message(tree: Tree, name: str, number: int, max_octets: int) -> dict[str, A
         "sections": sum(node.name in _SECTIONS for node in tree.nodes),
         "severities": [(name, severities.count(name)) for name in _MARKS if name in severities],
         "problems": problems,
-        "lines": list(_lines(tree.data, rows, sections, max_octets)),
-        "rows": list(map(_row, rows, sections)),
+        "lines": list(_byte_lines(tree.data, rows, sections, max_octets)),
+        "rows": list(map(_row_values, rows, sections)),
         "left_out": len(tree.data) - rows[-1].stop if len(rows) == _MAX_ROWS else 0,
     }
 
@@ -127,7 +127,7 @@ def _sections_of(rows: list[Row]) -> list[str]:
     return classes
 
 
-def _row(row: Row, section: str) -> dict[str, Any]:
+def _row_values(row: Row, section: str) -> dict[str, Any]:
     values = attrs.asdict(row, recurse=False)
     indent = pages.markup("&nbsp;" * (2 * min(row.level, 40)))
     parts = "|".join(f"{offset} {label}" for offset, label in _parts(row))
@@ -169,7 +169,7 @@ def _parts(row: Row) -> Iterator[tuple[int, str]]:
         yield offset, "content"
 
 
-def _lines(
+def _byte_lines(
     data: bytes, rows: list[Row], sections: list[str], max_octets: int
 ) -> Iterator[dict[str, Any]]:
     """Yield the lines of bytes. Omit the middle of long values, and bytes beyond `max_octets`."""

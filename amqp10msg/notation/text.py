@@ -60,11 +60,11 @@ def render_text(
     rows = list(rows_of(tree))
     offset_width = max(len(str(len(tree.data))), 2)
     name_width = min(
-        max((2 * row.level + _width(row.name or _NAMELESS) for row in rows), default=0), _MAX_NAME
+        max((2 * row.level + _columns(row.name or _NAMELESS) for row in rows), default=0), _MAX_NAME
     )
     type_width = max((len(row.type) for row in rows), default=0)
     hex_width = max((min(row.stop - row.offset, _PER_LINE) for row in rows), default=1) * 3 - 1
-    paint = _paint if color else _plain
+    paint = _colored if color else _no_color
     value_width: int | None = None
     if width is not None:
         room = max(width - offset_width - hex_width - 8, _MIN_TEXT_WIDTH)
@@ -73,7 +73,7 @@ def render_text(
         value_width = room - name_width - type_width
     lines = []
     for row in rows:
-        hexes = _octets(tree.data, row, hex_width)
+        hexes = _hex_lines(tree.data, row, hex_width)
         group = "name" if row.level else "section"
         name = _fit("  " * row.level + (row.name or _NAMELESS), name_width)
         indent = len(name) - len(name.lstrip(" "))
@@ -83,7 +83,7 @@ def render_text(
                 paint(row.group, next(hexes)),
                 name[:indent] + paint(group, name[indent:]),
                 paint("type", _fit(row.type, type_width)),
-                paint(row.group, _clip(row.value, value_width)),
+                paint(row.group, _cut(row.value, value_width)),
             )
         )
         lines.append(line.rstrip())
@@ -94,13 +94,13 @@ def render_text(
         if width is not None:
             margin = min(margin, width // 2)
         for problem in row.problems:
-            lines += _problem(problem, margin, width, paint)
+            lines += _problem_lines(problem, margin, width, paint)
     for violation in tree.violations:
-        lines += _problem(problem_of(violation), 0, width, paint)
+        lines += _problem_lines(problem_of(violation), 0, width, paint)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _octets(data: bytes, row: Row, width: int) -> Iterator[str]:
+def _hex_lines(data: bytes, row: Row, width: int) -> Iterator[str]:
     """Yield the bytes of a row in hex, eight per line. Cut a long row after `_MAX_LINES` lines."""
     room = _PER_LINE * _MAX_LINES
     stop = row.stop if row.stop - row.offset <= room else row.offset + room - _PER_LINE
@@ -111,7 +111,7 @@ def _octets(data: bytes, row: Row, width: int) -> Iterator[str]:
         yield f"… {row.stop - stop:,} more"
 
 
-def _problem(
+def _problem_lines(
     problem: Problem, margin: int, width: int | None, paint: Callable[[str, str], str]
 ) -> list[str]:
     mark = "! " if problem.severity == "error" else "? "
@@ -126,15 +126,15 @@ def _problem(
     ]
 
 
-def _plain(_: str, text: str) -> str:
+def _no_color(_: str, text: str) -> str:
     return text
 
 
-def _paint(group: str, text: str) -> str:
+def _colored(group: str, text: str) -> str:
     return f"\x1b[{_COLORS[group]}m{text}\x1b[0m" if text.strip() else text
 
 
-def _width(text: str) -> int:
+def _columns(text: str) -> int:
     """Count the columns of a text: a wide character has two, a combining character none."""
     if text.isascii():
         return len(text)
@@ -148,16 +148,16 @@ def _width(text: str) -> int:
     )
 
 
-def _clip(text: str, width: int | None) -> str:
+def _cut(text: str, width: int | None) -> str:
     """Return `text`, cut to `width` columns if it is longer."""
-    if width is None or _width(text) <= width:
+    if width is None or _columns(text) <= width:
         return text
-    while text and _width(text) > width - 1:
-        text = text[: max(len(text) - max((_width(text) - width + 1) // 2, 1), 0)]
+    while text and _columns(text) > width - 1:
+        text = text[: max(len(text) - max((_columns(text) - width + 1) // 2, 1), 0)]
     return text + "…"
 
 
 def _fit(text: str, width: int) -> str:
     """Return `text`, cut or padded to exactly `width` columns."""
-    text = _clip(text, width)
-    return text + " " * (width - _width(text))
+    text = _cut(text, width)
+    return text + " " * (width - _columns(text))

@@ -149,7 +149,7 @@ def parse_tree(
         if isinstance(data, Message)
         else as_bytes(data, "parse_tree", "a Message or bytes")
     )
-    tree = Tree(octets, _nodes(octets, limit))
+    tree = Tree(octets, _make_nodes(octets, limit))
     errors = tree.errors
     for violation in violations:
         target = _node_of_violation(tree, errors, violation)
@@ -157,13 +157,13 @@ def parse_tree(
     return tree
 
 
-def _nodes(data: bytes, remaining: int) -> list[Node]:
+def _make_nodes(data: bytes, remaining: int) -> list[Node]:
     """Return the outermost nodes; about `remaining` nodes in all, then ``elided`` ones."""
     nodes: list[Node] = []
     opened: list[tuple[Value, Node]] = []
     for value in walk(data):
         while opened and opened[-1][0] is not value.parent:
-            _close(*opened.pop())
+            _finish_node(*opened.pop())
         parent = value.parent
         siblings = opened[-1][1].children if opened else nodes
         is_counted = value.role is not CONSTRUCTOR and value.fault != LEFT_OVER
@@ -177,13 +177,13 @@ def _nodes(data: bytes, remaining: int) -> list[Node]:
             parent.is_open = False
             continue
         remaining -= is_counted
-        node = _node(data, value)
-        node.name = _name(value, opened)
+        node = _make_node(data, value)
+        node.name = _name_in_parent(value, opened)
         siblings.append(node)
         if node.type in _HOLDING:
             opened.append((value, node))
     while opened:
-        _close(*opened.pop())
+        _finish_node(*opened.pop())
     return nodes
 
 
@@ -209,7 +209,7 @@ def _may_elide(value: Value) -> bool:
     return value.parent.code != 0 and value.role is VALUE and value.fault != LEFT_OVER
 
 
-def _close(value: Value, node: Node) -> None:
+def _finish_node(value: Value, node: Node) -> None:
     """Complete the node of a compound or described value after its last child."""
     if node.type == "described":
         node.end = value.end
@@ -229,7 +229,7 @@ def _identify(node: Node) -> tuple[str, str | None, tuple[str, ...]]:
     return "unknown", None, ()
 
 
-def _name(value: Value, opened: list[tuple[Value, Node]]) -> str:
+def _name_in_parent(value: Value, opened: list[tuple[Value, Node]]) -> str:
     """Return the name of a value within the enclosing value."""
     parent = value.parent
     if parent is None or value.fault == LEFT_OVER:
@@ -239,7 +239,7 @@ def _name(value: Value, opened: list[tuple[Value, Node]]) -> str:
     if parent.code == 0:
         return ""
     if parent.is_map:
-        return _key(opened[-1][1].children[-1]) if value.index % 2 else "key"
+        return _key_text(opened[-1][1].children[-1]) if value.index % 2 else "key"
     if not parent.is_array and len(opened) > 1 and opened[-2][0].code == 0:
         fields = _identify(opened[-2][1])[2] if parent.parent is opened[-2][0] else ()
         if value.index < len(fields):
@@ -247,10 +247,10 @@ def _name(value: Value, opened: list[tuple[Value, Node]]) -> str:
     return f"[{value.index}]"
 
 
-def _node(data: bytes, value: Value) -> Node:
+def _make_node(data: bytes, value: Value) -> Node:
     """Return the node of a value, without children."""
     if value.fault and value.fault != TOO_SMALL:
-        reason = _reason(value)
+        reason = _error_text(value)
         return Node(value.offset, value.end, "error", content=value.end, error=reason)
     node = Node(value.offset, value.end, "described", "", value.code, content=value.content)
     if value.role is CONSTRUCTOR:
@@ -283,14 +283,14 @@ def _node(data: bytes, value: Value) -> Node:
         return node
     node.value = value.count
     if value.stop > value.end:
-        remaining = _are(value.end - size_at)
+        remaining = _count_are(value.end - size_at)
         node.error = f"this {row.type} has a size of {size} bytes, but only {remaining} left"
     elif value.is_map and value.count % 2:
         node.error = f"a map of {value.count} values has a key without a value"
     return node
 
 
-def _reason(value: Value) -> str:
+def _error_text(value: Value) -> str:
     """Return the error text for bytes that are not a value."""
     if value.fault == TOO_DEEP:
         return f"values are nested more than {LEVELS} deep"
@@ -299,7 +299,9 @@ def _reason(value: Value) -> str:
     size = value.end - value.offset
     if value.fault == CUT_OFF:
         kind = FORMAT_CODES[value.code].type
-        return f"this {kind} needs {value.stop - value.offset} bytes, but only {_are(size)} left"
+        return (
+            f"this {kind} needs {value.stop - value.offset} bytes, but only {_count_are(size)} left"
+        )
     if value.fault == LEFT_OVER and value.parent is not None:
         kind = FORMAT_CODES[value.parent.code].type
         return f"{size} trailing byte{'s' * (size > 1)} after the last value of the {kind}"
@@ -333,11 +335,11 @@ def _node_of_violation(tree: Tree, errors: list[Node], violation: Violation) -> 
     return path[-1] if path else None
 
 
-def _are(count: int) -> str:
+def _count_are(count: int) -> str:
     return f"{count} {'is' if count == 1 else 'are'}"
 
 
-def _key(node: Node) -> str:
+def _key_text(node: Node) -> str:
     """Return the name of a map value: its key as text."""
     if isinstance(node.value, str):
         return str(node.value)

@@ -38,28 +38,28 @@ def _text(value: Any, width: int, depth: int) -> str:
     if isinstance(value, AmqpValue):
         return f"amqp-value, {_text(value.value, width, depth)}"
     if isinstance(value, AmqpSequence):
-        return f"amqp-sequence, {_listed(value.values, width, depth)}"
+        return f"amqp-sequence, {_list_text(value.values, width, depth)}"
     if isinstance(value, Described):
         descriptor = _text(value.descriptor, width, depth)
         return f"described by {descriptor}, {_text(value.value, width, depth)}"
     if isinstance(value, Array):
-        return f"array of {value.type}, {_listed(value.values, width, depth)}"
+        return f"array of {value.type}, {_list_text(value.values, width, depth)}"
     if isinstance(value, (list, tuple)):
-        return _listed(value, width, depth)
+        return _list_text(value, width, depth)
     if isinstance(value, Mapping):
-        return _mapped(value, width, depth)
+        return _map_text(value, width, depth)
     text = scalar(value, width)
     name = TYPES.get(type(value), "")
     return f"{name} {text}" if name and name not in _UNNAMED else text or str(value)
 
 
-def _listed(values: Iterable[Any], width: int, depth: int) -> str:
+def _list_text(values: Iterable[Any], width: int, depth: int) -> str:
     if not depth:
         return "[…]"
     return f"[{', '.join(_text(item, width, depth - 1) for item in islice(values, width))}]"
 
 
-def _mapped(pairs: Mapping[Any, Any], width: int, depth: int) -> str:
+def _map_text(pairs: Mapping[Any, Any], width: int, depth: int) -> str:
     if not depth:
         return "{…}"
     entries = getattr(pairs, "entries", None)  # a 0-9-1 table may repeat a name

@@ -111,7 +111,7 @@ def test_ctrl_c_while_a_bar_starts_removes_the_bar(
 
     def show() -> None:
         if kind == "counting":
-            with _output.counting(False, "messages"):
+            with _output.progress_counter(False, "messages"):
                 events.append("shown")
             return
         watch = _output.DelayedBar(lambda: (1, 2))

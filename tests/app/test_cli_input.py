@@ -287,7 +287,7 @@ def test_unreadable_argument_is_a_usage_error(argument: str, form: str, reason: 
 @pytest.mark.parametrize(
     "content, form, fault",
     [
-        (b" \n ", "auto", "it contains no message"),
+        (b" \n ", "auto", "the text contains no message"),
         (b"hello, world", "auto", "this is text, but neither hex nor base64: 'hello, world'"),
         (b"\xff\xfe", "hex", "this is not text: use --format raw for the bytes of a message"),
         (b"[" * 100_000, "auto", "not JSON: nested too deeply"),
@@ -370,4 +370,4 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_empty_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
 
-    assert [Item("standard input", fault="it is empty")] == items("-")
+    assert [Item("standard input", fault="the input is empty")] == items("-")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from amqp10msg import Message
 from amqp10msg.app.cli import main
-from amqp10msg.app.inspector.reading import octets_of_text
+from amqp10msg.app.inspector.reading import messages_in_text
 from amqp10msg.files.text import octets_of_base64, octets_of_hex
 
 MESSAGES = st.builds(Message, st.text(max_size=60) | st.binary(max_size=60)).map(Message.encode)
@@ -85,7 +85,7 @@ def escaped(octets: bytes) -> str:
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @given(octets=MESSAGES)
 def test_every_spelling_of_a_message_is_recognised(spelling: str, octets: bytes) -> None:
-    assert [octets] == octets_of_text(SPELLINGS[spelling](octets))
+    assert [octets] == messages_in_text(SPELLINGS[spelling](octets))
 
 
 @given(octets=st.binary(min_size=1))
@@ -96,8 +96,8 @@ def test_any_bytes_round_trip_with_an_explicit_format(octets: bytes) -> None:
 
 @given(messages=st.lists(MESSAGES, min_size=2, max_size=5))
 def test_lines_that_start_like_messages_are_separate_messages(messages: list[bytes]) -> None:
-    assert messages == octets_of_text("\n\n".join(octets.hex() for octets in messages))
-    assert messages == octets_of_text(
+    assert messages == messages_in_text("\n\n".join(octets.hex() for octets in messages))
+    assert messages == messages_in_text(
         "\r\n".join(base64.b64encode(octets).decode() for octets in messages)
     )
 
@@ -135,7 +135,7 @@ def wireshark(octets: bytes) -> str:
 def test_dump_offsets_and_characters_are_ignored(dump: object, octets: bytes) -> None:
     assert callable(dump)
 
-    assert [octets] == octets_of_text(dump(octets))
+    assert [octets] == messages_in_text(dump(octets))
 
 
 @pytest.mark.parametrize("command", [["xxd"], ["hexdump", "-C"], ["od", "-A", "x", "-t", "x1"]])
@@ -145,7 +145,7 @@ def test_output_of_real_dump_tools_is_read(command: list[str]) -> None:
     octets = Message("a body that is longer than two lines of sixteen octets | each").encode()
     printed = subprocess.run(command, input=octets, capture_output=True, check=True).stdout
 
-    assert [octets] == octets_of_text(printed.decode())
+    assert [octets] == messages_in_text(printed.decode())
 
 
 _MIXED = "has an odd number of digits: write two digits for each byte, or 0x before each byte"
@@ -181,7 +181,7 @@ _MIXED = "has an odd number of digits: write two digits for each byte, or 0x bef
 )
 def test_other_text_is_an_error(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(reason)}$"):
-        octets_of_text(text)
+        messages_in_text(text)
 
 
 @pytest.mark.parametrize(
@@ -196,31 +196,31 @@ def test_other_text_is_an_error(text: str, reason: str) -> None:
 )
 def test_explicit_format_is_enforced(form: str, text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(reason)}$"):
-        octets_of_text(text, form)
+        messages_in_text(text, form)
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t"])
 def test_empty_text_has_no_messages(text: str) -> None:
-    assert [] == octets_of_text(text)
+    assert [] == messages_in_text(text)
 
 
 @given(text=st.text())
 def test_any_text_gives_bytes_or_value_error(text: str) -> None:
     for form in (None, "hex", "base64"):
         with contextlib.suppress(ValueError):
-            assert all(isinstance(octets, bytes) for octets in octets_of_text(text, form))
+            assert all(isinstance(octets, bytes) for octets in messages_in_text(text, form))
 
 
 @given(text=st.text(alphabet="0123456789abfx\\'\"[]{}()<>,;=:&! \nbu", max_size=40))
 def test_text_like_a_literal_gives_bytes_or_value_error(text: str) -> None:
     with contextlib.suppress(ValueError):
-        assert all(isinstance(octets, bytes) for octets in octets_of_text(text))
+        assert all(isinstance(octets, bytes) for octets in messages_in_text(text))
 
 
 @pytest.mark.parametrize("text", ["bytes(" * 10_000 + ")" * 10_000, "(" * 100_000, "[0," * 50_000])
 def test_deeply_nested_text_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"neither hex nor base64|which is not a byte"):
-        octets_of_text(text)
+        messages_in_text(text)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import attrs
 import click
 
 from amqp10msg.app.cli._output import DelayedBar
-from amqp10msg.app.inspector.reading import NOT_TEXT, InputReader, Item, buffered, octets_of_text
+from amqp10msg.app.inspector.reading import NOT_TEXT, InputReader, Item, buffered, messages_in_text
 from amqp10msg.files.text import OddDigitsError, parse_json
 from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED
 
@@ -151,9 +151,9 @@ class Inputs:
             self.total = None
             self._sources.append(_Source("standard input"))
             return
-        kind = _kind_of(argument)
+        kind = _path_kind(argument)
         place = None if kind else _PLACE.fullmatch(argument)
-        if not kind and (place is None or _kind_of(place["path"]) != "file"):
+        if not kind and (place is None or _path_kind(place["path"]) != "file"):
             self._add_text(argument)
             return
         from pathlib import Path
@@ -251,7 +251,8 @@ class Inputs:
         if not all(part.strip() for part in text.split("\n")):
             raise click.UsageError("an argument is empty")
         if self.form not in _BINARY_FORMS and (
-            self._is_json(text) or (self.form in ("written", "typed", "plain") and _is_value(text))
+            self._is_json(text)
+            or (self.form in ("written", "typed", "plain") and _is_json_value(text))
         ):
             yield from self._read_source(_Source(name), text.encode("utf-8", "surrogateescape"))
             return
@@ -259,7 +260,7 @@ class Inputs:
             raise click.UsageError(_not_input(text, "not JSON"))
         form = self.form if self.form in ("hex", "base64") else None
         try:
-            messages = octets_of_text(text, form)
+            messages = messages_in_text(text, form)
         except ValueError as error:
             raise click.UsageError(_explain_argument_error(text, form, str(error))) from None
         for number, octets in enumerate(messages, 1):
@@ -284,12 +285,12 @@ class Inputs:
                     finally:
                         self._done, self._open = self.position, None
             elif sys.stdin is None:
-                raise ValueError("it is closed")
+                raise ValueError("the stream is closed")
             else:
                 standard = buffered(sys.stdin.buffer)
                 try:
                     if not standard.peek(1) and self.form not in _MAY_BE_EMPTY:
-                        raise ValueError("it is empty")
+                        raise ValueError("the input is empty")
                     yield from self._read(standard, source)
                 finally:
                     if standard is not sys.stdin.buffer:
@@ -320,7 +321,7 @@ class Inputs:
         return fault.replace(large, f"{large}: raise --max-size") if large in fault else fault
 
 
-def _kind_of(name: str) -> str:
+def _path_kind(name: str) -> str:
     """Return ``file``, ``folder``, or an empty string if the path does not exist."""
     try:
         # Without trailing slashes, like Path.
@@ -333,7 +334,7 @@ def _kind_of(name: str) -> str:
     return "folder" if stat.S_ISDIR(status.st_mode) else "file"
 
 
-def _is_value(text: str) -> bool:
+def _is_json_value(text: str) -> bool:
     """Return whether `text` is valid JSON: a string, a number or a constant."""
     try:
         parse_json(text.encode("utf-8", "surrogateescape"))
@@ -351,7 +352,7 @@ def _explain_argument_error(text: str, form: str | None, reason: str) -> str:
     """Return the error text of the first of the joined arguments that is invalid."""
     for part in text.split("\n"):
         try:
-            octets_of_text(part, form)
+            messages_in_text(part, form)
         except OddDigitsError:
             continue  # the next argument may hold the other digit of a byte
         except ValueError as error:

@@ -166,7 +166,7 @@ def showing_option(flag: str, text: Callable[[], str], help_text: str) -> Callab
     )
 
 
-def _or_stdin(
+def _default_to_stdin(
     context: click.Context, _: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
     if value or context.resilient_parsing:
@@ -184,7 +184,7 @@ def _completions(_: click.Context, __: click.Parameter, incomplete: str) -> list
 
 
 _sources_argument = click.argument(
-    "sources", nargs=-1, callback=_or_stdin, shell_complete=_completions
+    "sources", nargs=-1, callback=_default_to_stdin, shell_complete=_completions
 )
 
 _max_size_option = click.option(
@@ -267,7 +267,9 @@ def messages_argument(
 # Options that are generated from attrs fields.
 
 
-def _pairs(_: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+def _parse_pairs(
+    _: click.Context, option: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, str]:
     pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -299,7 +301,7 @@ def declared_options(
         if option.flag is not None and (not only or field.name in only):
             decorators += (
                 *before.get(field.name, ()),
-                _option(field, option, helps.get(field.name, option.help)),
+                _declared_option(field, option, helps.get(field.name, option.help)),
             )
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -310,7 +312,7 @@ def declared_options(
     return decorate
 
 
-def _option(field: Any, option: Option, help_text: str) -> Callable[..., Any]:
+def _declared_option(field: Any, option: Option, help_text: str) -> Callable[..., Any]:
     from amqp10msg.options import shown_default
 
     default = shown_default(field, option)
@@ -325,7 +327,7 @@ def _option(field: Any, option: Option, help_text: str) -> Callable[..., Any]:
         name = f"no-{name}" if is_on else name
         settings |= {"is_flag": True, "flag_value": not is_on}
     elif option.kind is dict:
-        settings |= {"multiple": True, "callback": _pairs}
+        settings |= {"multiple": True, "callback": _parse_pairs}
     elif option.kind is tuple:
         settings["multiple"] = True
     elif option.kind.__name__ == "Path":

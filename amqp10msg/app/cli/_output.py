@@ -108,7 +108,7 @@ def table(*names: str) -> Table:
     return columns
 
 
-def without_name(source: str) -> str:
+def without_message_name(source: str) -> str:
     """Return `source` without the message name in parentheses, for narrow screens."""
     return re.sub(_LABEL, r"\1", source)
 
@@ -131,7 +131,7 @@ def progress(
 
 
 @contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
+def _interrupts_delayed() -> Iterator[None]:
     """Delay Ctrl-C until the block ends; KeyboardInterrupt is then raised."""
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
@@ -144,14 +144,14 @@ def _interrupts_held() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _started(bar: Progress) -> Iterator[Progress]:
+def _running_bar(bar: Progress) -> Iterator[Progress]:
     """Show a bar during the block.
 
     Ctrl-C is delayed while the bar starts: a half-started bar would leave its thread running and
     the streams redirected, and the command would end with a traceback.
     """
     try:
-        with _interrupts_held():
+        with _interrupts_delayed():
             bar.start()
         yield bar
     finally:
@@ -159,7 +159,7 @@ def _started(bar: Progress) -> Iterator[Progress]:
 
 
 @contextlib.contextmanager
-def counting(
+def progress_counter(
     color: bool | None, unit: str, total: int = 1, name: str = ""
 ) -> Iterator[Callable[[int, int], None] | None]:
     """Show a progress bar on a terminal during the block.
@@ -179,7 +179,7 @@ def counting(
     from rich.progress import TextColumn
 
     text = f"{{task.completed:,.0f}} of {{task.total:,.0f}} {unit}"
-    with _started(progress(color, TextColumn(f"{name} {text}" if name else text))) as bar:
+    with _running_bar(progress(color, TextColumn(f"{name} {text}" if name else text))) as bar:
         task = bar.add_task("", total=total)
 
         def show(completed: int, total: int) -> None:
@@ -237,7 +237,7 @@ class DelayedBar:
                 redirect_stdout=is_terminal(sys.stdout),
             )
             self._task = self._bar.add_task("", total=total, messages=messages)
-            with _interrupts_held():  # as in `_started`; the caller calls `stop`
+            with _interrupts_delayed():  # as in `_running_bar`; the caller calls `stop`
                 self._bar.start()
         self._bar.update(self._task, completed=done, messages=messages)
 

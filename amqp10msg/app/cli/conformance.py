@@ -13,7 +13,7 @@ import attrs
 import click
 
 from amqp10msg.app.cli._options import color_option, number_option
-from amqp10msg.app.cli._output import complain, console, counting, safe, table, use_color
+from amqp10msg.app.cli._output import complain, console, progress_counter, safe, table, use_color
 from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def run(
     for peer in tested_peers:
         _journal(output, peer.name).unlink(missing_ok=True)
     colored = use_color(color)
-    _show(results, colored)
+    _show_results(results, colored)
     changes = difference(old, results) if old is not None else None
     if changes is not None:
         _show_changes(changes, colored)
@@ -263,7 +263,7 @@ def _journal(output: Path, name: str) -> Path:
 def _test_peer(peer: Peer, chosen: list[Case], color: bool | None, **options: Any) -> PeerResults:
     from amqp10msg.interop import conformance
 
-    with _bar(peer.name, len(chosen), color) as step:
+    with _progress(peer.name, len(chosen), color) as step:
         return conformance.run(peer, chosen, on_result=step, **options)
 
 
@@ -283,7 +283,7 @@ def _test_broker(
     if not sent_cases:
         raise click.UsageError("--broker: no chosen case is a message that a broker can be sent")
     connections = jobs if "{n}" in url else 1
-    with _bar("a broker", len(sent_cases), color) as step:
+    with _progress("a broker", len(sent_cases), color) as step:
         try:
             results = hold_broker(
                 url, sent_cases, jobs=connections, timeout=timeout, on_result=step
@@ -294,14 +294,14 @@ def _test_broker(
 
 
 @contextlib.contextmanager
-def _bar(name: str, total: int, color: bool | None) -> Iterator[Callable[[Result], None]]:
+def _progress(name: str, total: int, color: bool | None) -> Iterator[Callable[[Result], None]]:
     """Show a bar on a terminal, and yield a function to call with each result."""
     numbers = itertools.count(1)
-    with counting(color, "cases", total, name) as show:
+    with progress_counter(color, "cases", total, name) as show:
         yield lambda _: show(next(numbers), total) if show else None
 
 
-def _show(results: list[PeerResults], colored: bool) -> None:
+def _show_results(results: list[PeerResults], colored: bool) -> None:
     from amqp10msg.interop.conformance import DEATHS, SOUND, facets_of, percent
 
     counts = [peer.facets(facets_of(results)) for peer in results]
@@ -317,7 +317,7 @@ def _show(results: list[PeerResults], colored: bool) -> None:
         column.justify = "right"
     screen = console(colored)
     screen.print(rows)
-    click.echo("The percentage of passed cases, of those in which the facet was tested.")
+    click.echo("Each cell is the percentage of passed cases among those that test the facet.")
     for peer in results:
         failures = [result for result in peer.results if result.outcome not in SOUND]
         failures.sort(key=lambda result: result.outcome not in DEATHS)

@@ -25,7 +25,7 @@ from rich.text import Text
 from amqp10msg import notation
 from amqp10msg.app.cli._options import color_option
 from amqp10msg.app.cli._output import SEVERITY_COLORS, console, safe, use_color
-from amqp10msg.app.cli.pipeline import page_of, show_summary
+from amqp10msg.app.cli.pipeline import report_page, show_summary
 from amqp10msg.atomic_files import write_whole
 from amqp10msg.interop.corpus import Case, demo_messages
 from amqp10msg.message import Message
@@ -114,12 +114,12 @@ def demo(pipeline: bool, bridge: bool, color: bool | None) -> int:
     screen.heading(f"{plural(len(cases), 'message')}: decoded, validated, encoded again")
     exact = 0
     for number, case in enumerate(cases, 1):
-        exact += _show(screen, number, case, violations[case.id])
-    _damage(screen, cases[0])
+        exact += _show_message(screen, number, case, violations[case.id])
+    _show_damage(screen, cases[0])
     if pipeline:
-        _pipeline(screen, cases)
-    bridged = _bridge(screen) if bridge else True
-    _conclude(screen, len(cases), exact, list(itertools.chain(*violations.values())))
+        _run_pipeline(screen, cases)
+    bridged = _run_bridge(screen) if bridge else True
+    _print_summary(screen, len(cases), exact, list(itertools.chain(*violations.values())))
     return int(exact < len(cases) or not bridged)
 
 
@@ -127,7 +127,7 @@ def _origin(case: Case) -> str:
     return case.origin.removeprefix("recorded from ")
 
 
-def _show(screen: _Screen, number: int, case: Case, violations: list[Violation]) -> bool:
+def _show_message(screen: _Screen, number: int, case: Case, violations: list[Violation]) -> bool:
     """Show a message, one line per section. Return whether it re-encodes to the same bytes."""
     message = Message.decode(case.data, strict=False)
     size = len(case.data)
@@ -153,7 +153,7 @@ def _show(screen: _Screen, number: int, case: Case, violations: list[Violation])
     return is_unchanged
 
 
-def _damage(screen: _Screen, case: Case) -> None:
+def _show_damage(screen: _Screen, case: Case) -> None:
     """Show the errors for damaged bytes."""
     cut = case.data[: len(case.data) * 2 // 3]
     changed = bytearray(case.data)
@@ -171,7 +171,7 @@ def _damage(screen: _Screen, case: Case) -> None:
             screen.line(f"{_INDENT}  error condition to send to the peer: {error.condition}")
 
 
-def _pipeline(screen: _Screen, cases: list[Case]) -> None:
+def _run_pipeline(screen: _Screen, cases: list[Case]) -> None:
     """Run pipeline jobs on the messages, every third damaged, or print the missing extra."""
     screen.heading("The same messages through the pipeline, every third cut off")
     try:
@@ -183,7 +183,7 @@ def _pipeline(screen: _Screen, cases: list[Case]) -> None:
     source, typed = folder / "messages.bin", folder / "typed"
     wires = [case.data[: -1 if number % 3 == 0 else None] for number, case in enumerate(cases, 1)]
     source.write_bytes(b"".join(len(w).to_bytes(4, "big") + w for w in wires))
-    _job(screen, jobs.Job("decode", profile="oasis"), source, typed)
+    _run_job(screen, jobs.Job("decode", profile="oasis"), source, typed)
     screen.line(f"{_INDENT}The first row of typed/quarantine:")
     row = next(jobs.quarantined(typed))
     wire = row.pop("wire")
@@ -191,14 +191,14 @@ def _pipeline(screen: _Screen, cases: list[Case]) -> None:
         screen.cut(f"{_INDENT}  {name:<14}", safe(str(row[name])), style="cyan")
     screen.cut(f"{_INDENT}  {'wire':<14}", f"{len(wire)} bytes: {wire.hex()}", style="cyan")
     screen.line()
-    _job(screen, jobs.Job("profile"), source, folder / "types")
+    _run_job(screen, jobs.Job("profile"), source, folder / "types")
     if importlib.util.find_spec("pyspark") is not None:
         screen.line(f"{_INDENT}The same job on Spark, on any number of machines:")
         more = f"--engine spark --profile oasis {source} {folder / 'by-spark'}"
-        screen.line(f"{_INDENT}  {_command()} pipeline decode {more}", "cyan")
+        screen.line(f"{_INDENT}  {_own_command()} pipeline decode {more}", "cyan")
 
 
-def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
+def _run_job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
     """Run a job in this process, and print the output that its command would print."""
     from amqp10msg import jobs  # an extra
 
@@ -210,12 +210,12 @@ def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
     seconds = time.monotonic() - start
     run = jobs.Run(title, str(source), str(output), seconds, "local", job.profile_used)
     page = output / "_report.html"
-    write_whole(page, page_of(run, stats, page))
+    write_whole(page, report_page(run, stats, page))
     screen.show(lambda inner: show_summary(inner, run, stats, page))
     screen.line()
 
 
-def _bridge(screen: _Screen) -> bool:
+def _run_bridge(screen: _Screen) -> bool:
     """Bridge recorded 0-9-1 messages to an AMQP 1.0 server and back, and print the results.
 
     Returns:
@@ -237,8 +237,8 @@ def _bridge(screen: _Screen) -> bool:
         with Server(accept_durable=True) as server:
             middle, back = f"{server.url}/orders", folder / "back.jsonl"
             specs = [
-                _route("to-1.0", source, middle, len(sent)),
-                _route("back", middle, f"file:{quote(str(back))}?protocol=0-9-1", len(sent)),
+                _route_spec("to-1.0", source, middle, len(sent)),
+                _route_spec("back", middle, f"file:{quote(str(back))}?protocol=0-9-1", len(sent)),
             ]
             counts: dict[str, Any] = {}
             for spec in specs:
@@ -267,7 +267,7 @@ def _bridge(screen: _Screen) -> bool:
         write_whole(page, report.as_html(specs, counts))
         screen.line(f"{_INDENT}page: {page}")
         screen.line()
-        dry = _route("recorded", source, "amqp://rabbitmq-4/orders", None, "rabbitmq-4.3")
+        dry = _route_spec("recorded", source, "amqp://rabbitmq-4/orders", None, "rabbitmq-4.3")
         run = run_dry(dry, len(sent), 2.0)
     meeting = folder / "migration.html"
     about = {"source": str(dry.source), "target": str(dry.target), "profile": dry.options.profile}
@@ -287,7 +287,7 @@ def _bridge(screen: _Screen) -> bool:
     return good
 
 
-def _route(
+def _route_spec(
     name: str, source: str, target: str, count: int | None, profile: str = "lossless"
 ) -> RouteSpec:
     from amqp10msg.net.bridge import RouteOptions, RouteSpec
@@ -308,7 +308,7 @@ def _run_route(spec: RouteSpec) -> dict[str, Any]:
     return counts
 
 
-def _conclude(screen: _Screen, number: int, exact: int, violations: list[Violation]) -> None:
+def _print_summary(screen: _Screen, number: int, exact: int, violations: list[Violation]) -> None:
     """Print the summary, and commands to try next."""
     screen.line()
     good = exact == number
@@ -322,7 +322,7 @@ def _conclude(screen: _Screen, number: int, exact: int, violations: list[Violati
     screen.line()
     screen.line("Next:")
     octets = Message("hello").encode().hex()
-    me = _command()
+    me = _own_command()
     for arguments, purpose in (
         (f"inspect {octets}", "explain a message"),
         ('encode \'{"body": "hello"}\'', "create a message"),
@@ -332,7 +332,7 @@ def _conclude(screen: _Screen, number: int, exact: int, violations: list[Violati
         screen.line(f"{_INDENT}{f'{me} {arguments}':<{len(me) + 40}}{purpose}")
 
 
-def _command() -> str:
+def _own_command() -> str:
     """Return the shortest command that runs this command line from the current folder."""
     if shutil.which("amqp10msg"):
         return "amqp10msg"

@@ -126,9 +126,9 @@ def inspect(
     pages: list[Judged] = []
     failed = False
     with Sink(output, color=colored) as sink:
-        for number, (item, has_next) in enumerate(_with_more(inputs.messages())):
+        for number, (item, has_next) in enumerate(_mark_last(inputs.messages())):
             if item.frames and view is None:
-                sink.write(_frames(item.frames, max_fields, colored, width))
+                sink.write(_render_frames(item.frames, max_fields, colored, width))
             if item.fault:
                 complain(f"{item.source}: {item.fault}")
                 failed = True
@@ -145,24 +145,24 @@ def inspect(
                     raise click.ClickException(
                         "--svg shows a single message: select one with --select"
                     )
-                sink.write(_svg(judged))
+                sink.write(_render_svg(judged))
             elif view is not None:
-                sink.write(_json(judged, view))
+                sink.write(_render_json(judged, view))
             else:
                 if number or has_next:
                     title = safe(item.source)
                     title = click.style(title, bold=True) if colored else title
                     sink.write(("\n" if number else "") + title + "\n")
-                sink.write(_text(judged, colored, width))
+                sink.write(_render_tree(judged, colored, width))
             if judged.fault:
                 complain(f"{item.source}: {judged.fault}")
             failed = failed or judged.is_broken
         if pages:
-            sink.write(_page(pages))
+            sink.write(_render_page(pages))
     return int(failed)
 
 
-def _with_more(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
+def _mark_last(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
     """Yield (item, True), except for the last item (item, False)."""
     previous: Item | None = None
     for item in items:
@@ -176,7 +176,7 @@ def _with_more(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
 # The views of one item: a message, or a sequence of values.
 
 
-def _text(judged: Judged, colored: bool, width: int | None) -> str:
+def _render_tree(judged: Judged, colored: bool, width: int | None) -> str:
     """Return the annotated tree, and a last line with the verdict."""
     from amqp10msg.notation import render_text
 
@@ -184,7 +184,7 @@ def _text(judged: Judged, colored: bool, width: int | None) -> str:
     return f"{text}\n{_verdict(judged, colored)}\n"
 
 
-def _frames(octets: bytes, max_fields: int, colored: bool, width: int | None) -> str:
+def _render_frames(octets: bytes, max_fields: int, colored: bool, width: int | None) -> str:
     """Return the annotated performatives of AMQP 1.0 frames; an empty string for other protocols.
 
     Args:
@@ -239,20 +239,20 @@ def _verdict(judged: Judged, colored: bool) -> str:
     return f"{size}; {', '.join(parts) or 'no violations'}"
 
 
-def _svg(judged: Judged) -> str:
+def _render_svg(judged: Judged) -> str:
     from amqp10msg.notation import render_svg
 
     return render_svg(judged.tree(), title=safe(judged.item.source))
 
 
-def _json(judged: Judged, view: str) -> str:
+def _render_json(judged: Judged, view: str) -> str:
     from amqp10msg import notation
 
     write = notation.to_plain if view == "json" else notation.to_typed
     return "".join(json_text(write(value), indent=2) + "\n" for value in judged.decoded)
 
 
-def _page(pages: list[Judged]) -> str:
+def _render_page(pages: list[Judged]) -> str:
     """Return the HTML page of messages."""
     from amqp10msg.notation import render_html
 

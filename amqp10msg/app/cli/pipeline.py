@@ -27,7 +27,14 @@ from amqp10msg.app.cli._options import (
     target_option,
     trust_option,
 )
-from amqp10msg.app.cli._output import check_report, console, counting, safe, table, use_color
+from amqp10msg.app.cli._output import (
+    check_report,
+    console,
+    progress_counter,
+    safe,
+    table,
+    use_color,
+)
 from amqp10msg.app.cli.submit import JOB_FILE
 from amqp10msg.options import JobOptions, options_of
 from amqp10msg.wire.text import plural
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
 _MAX_ROWS = 20
 
 
-def _checked_bound(context: click.Context, _option: click.Parameter, text: str | None) -> str:
+def _parse_bound(context: click.Context, _option: click.Parameter, text: str | None) -> str:
     if text is None:
         # Like the command `validate`, which fails if any message violates a rule.
         return "0" if context.info_name == "validate" else "1%"
@@ -60,7 +67,7 @@ def _is_within(errors: int, messages: int, bound: str) -> bool:
 _TRUSTED = {"expansion": str(1 << 62), "zeroWidth": str(1 << 62)}
 
 
-def _forms() -> Iterable[str]:
+def _format_names() -> Iterable[str]:
     from amqp10msg.files import FORMS
 
     return ("auto", *FORMS)
@@ -77,7 +84,7 @@ class _Target(click.Path):
         return text if is_url(text) else Path(text)
 
 
-def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
+def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the arguments and options that all jobs share."""
     for decorate in reversed(
         (
@@ -103,7 +110,7 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 "-f",
                 "--format",
                 "form",
-                type=LateChoice(_forms),
+                type=LateChoice(_format_names),
                 metavar="FORMAT",
                 show_default="auto",
                 help="The format of the input; guessed by default. One of raw, prefixed, jsonl, "
@@ -114,7 +121,7 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--max-quarantine",
                 show_default="1%, and 0 for validate",
                 metavar="SHARE|COUNT",
-                callback=_checked_bound,
+                callback=_parse_bound,
                 help="Exit with status 1 if more messages than this are quarantined: a share such "
                 "as 0.5%, or a number. The output is complete either way. If a file is damaged, "
                 "the exit status is always 1.",
@@ -192,7 +199,7 @@ def pipeline() -> None:
 @pipeline.command()
 @declared_options(JobOptions, only=("columns",))
 @click.option("--profile", help="Also quarantine messages that violate the rules of this profile.")
-@_shared
+@_job_options
 def decode(**values: Any) -> int:
     """Decode messages into typed columns."""
     return _run("decode", **values)
@@ -200,7 +207,7 @@ def decode(**values: Any) -> int:
 
 @pipeline.command(short_help="Validate messages against a set of rules.")
 @click.option("--profile", default="oasis", show_default=True, help="The set of rules to check.")
-@_shared
+@_job_options
 def validate(**values: Any) -> int:
     """Validate messages against the rules of the specification or of a broker."""
     return _run("validate", **values)
@@ -215,14 +222,14 @@ def validate(**values: Any) -> int:
     help="The translation: lossless, which is reversible, or a broker's.",
 )
 @declared_options(JobOptions, only=("user", "stream_offset"))
-@_shared
+@_job_options
 def translate(target: str, **values: Any) -> int:
     """Translate messages between AMQP 0-9-1 and 1.0."""
     return _run("translate", to=target, **values)
 
 
 @pipeline.command(short_help="Count properties and their types.")
-@_shared
+@_job_options
 def profile(**values: Any) -> int:
     """Count the properties of the messages by type, and list properties with several types."""
     return _run("profile", **values)
@@ -261,18 +268,18 @@ def _run(
     options = given_options({name: values.pop(name) for name in names & values.keys()})
     job = jobs.Job.of(kind, JobOptions(**options))
     task = _Task(source, output, job, overwrite, color)
-    run, stats = _run_on(task, **values)
+    run, stats = _run_on_engine(task, **values)
     damaged = jobs.DAMAGED in stats.rules
     is_empty = not stats.rows
     failed = damaged or is_empty or not _is_within(stats.errors, stats.rows, max_quarantine)
     page: Path | str
     if report is not None or isinstance(output, Path):
         page = report or Path(output, "_report.html")
-        write_whole(page, page_of(run, stats, page), private=True)
+        write_whole(page, report_page(run, stats, page), private=True)
     else:
         report_place = Place.of(output) / "_report.html"
         page = report_place.url
-        report_place.write(page_of(run, stats, None).encode())
+        report_place.write(report_page(run, stats, None).encode())
     if as_json:
         timing = {"seconds": round(run.seconds, 3), "engine": run.engine}
         click.echo(json.dumps({**stats.as_json(), **timing}))
@@ -294,7 +301,7 @@ def _exists(output: Path | str) -> bool:
         raise click.UsageError(str(error)) from None
 
 
-def page_of(run: Any, stats: Any, page: Path | None) -> str:
+def report_page(run: Any, stats: Any, page: Path | None) -> str:
     """Return the HTML report of a job, with examples and a link to its quarantine.
 
     `page` is the path of the report, or None if it is in a store, next to the quarantine.
@@ -323,14 +330,14 @@ def show_summary(
     seconds = run.seconds
     rate = stats.rows / seconds if seconds else 0
     speed = stats.octets / seconds / 1e6 if seconds else 0
-    rows = _table("Messages", "Bytes", "Seconds", "Messages/s", "MB/s")
+    rows = _aligned_table("Messages", "Bytes", "Seconds", "Messages/s", "MB/s")
     counts = f"{stats.rows:,}", f"{stats.octets:,}"
     rows.add_row(*counts, f"{seconds:,.1f}", f"{rate:,.0f}", f"{speed:,.1f}")
     screen.print(rows)
     if stats.rules:
         parent = f"{Path(run.source).parent}/"
         screen.print()
-        rows = _table("Code", "Clause", "Messages", "First in", right={"Messages"})
+        rows = _aligned_table("Code", "Clause", "Messages", "First in", right={"Messages"})
         rules = stats.rules_by_frequency()
         places = [safe(row.first.removeprefix(parent)) for _, row in rules]
         # If the column Clause has room for "Part 3, 3.2.1,", wrap clauses at spaces and keep the
@@ -346,7 +353,7 @@ def show_summary(
                 screen.print(Text(f"{code}: {safe(row.text)}"))
     if stats.losses:
         screen.print()
-        rows = _table("Lost", "Action", "Messages", "Reason", right={"Messages"})
+        rows = _aligned_table("Lost", "Action", "Messages", "Reason", right={"Messages"})
         losses = [*stats.lost()]
         for path, action, count, reason in losses[:_MAX_ROWS]:
             rows.add_row(Text(safe(path)), action, f"{count:,}", reason)
@@ -356,7 +363,7 @@ def show_summary(
     drifts = stats.drifting()
     if drifts:
         screen.print()
-        rows = _table("Property", "Types", right=set())
+        rows = _aligned_table("Property", "Types", right=set())
         for section, key, types in drifts[:_MAX_ROWS]:
             type_counts = ", ".join(f"{name} {count:,}" for name, count in types.most_common())
             rows.add_row(Text(safe(f"{section.replace('_', '-')}[{key!r}]")), type_counts)
@@ -384,7 +391,7 @@ def show_summary(
     screen.print(Text(f"page: {safe(str(page))}"))
 
 
-def _table(*names: str, right: set[str] | None = None) -> Table:
+def _aligned_table(*names: str, right: set[str] | None = None) -> Table:
     """Return a table with right-aligned columns: those in `right`, or all if it is None."""
     columns = table(*names)
     for column in columns.columns:
@@ -412,7 +419,7 @@ class _Task:
 _Result = tuple[Any, Any]
 
 
-def _run_on(
+def _run_on_engine(
     task: _Task,
     *,
     engine: str,
@@ -439,27 +446,27 @@ def _run_on(
     # Set by spark-submit, which has started a JVM.
     is_under_spark_submit = "PYSPARK_GATEWAY_PORT" in os.environ
     if engine == "spark" or (engine == "auto" and (has_spark_options or is_under_spark_submit)):
-        return _spark(task, known_form, master, memory, options)
+        return _run_on_spark(task, known_form, master, memory, options)
     try:
-        return _local(task, known_form, workers, options)
+        return _run_locally(task, known_form, workers, options)
     except OnlySparkError as error:
         if engine == "local":
             raise click.UsageError(f"{error}: omit --engine local") from None
         if importlib.util.find_spec("pyspark") is None:
             raise click.ClickException(f"{error}: pip install 'amqp10msg[spark]'") from None
-    return _spark(task, known_form, None, None, options)
+    return _run_on_spark(task, known_form, None, None, options)
 
 
-def _local(
+def _run_locally(
     task: _Task, form: str | None, workers: int | None, options: dict[str, str] | None
 ) -> _Result:
     from amqp10msg import jobs  # an extra
 
     run_job = partial(jobs.run, form=form, workers=workers, options=options)
-    return _timed(task, run_job, jobs.JobError, "local", "parts")
+    return _run_timed(task, run_job, jobs.JobError, "local", "parts")
 
 
-def _spark(
+def _run_on_spark(
     task: _Task,
     form: str | None,
     master: str | None,
@@ -488,10 +495,10 @@ def _spark(
     except RuntimeError as error:  # Java is missing
         raise click.ClickException(str(error)) from None
     run_job = partial(spark.run, session, form=form, options=options)
-    return _timed(task, run_job, spark.SparkError, f"Spark {session.version}", "tasks")
+    return _run_timed(task, run_job, spark.SparkError, f"Spark {session.version}", "tasks")
 
 
-def _timed(
+def _run_timed(
     task: _Task, run_job: Callable[..., Any], failure: type[Exception], engine: str, unit: str
 ) -> _Result:
     """Run a job with a progress bar, measure it, and convert its errors to click errors."""
@@ -499,7 +506,7 @@ def _timed(
 
     start = time.monotonic()
     try:
-        with counting(task.color, unit) as show:
+        with progress_counter(task.color, unit) as show:
             mode = "overwrite" if task.overwrite else "error"
             stats = run_job(task.source, task.output, task.job, mode=mode, progress=show)
     except OnlySparkError:

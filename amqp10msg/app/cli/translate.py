@@ -29,7 +29,7 @@ from amqp10msg.app.cli._output import (
     safe,
     table,
     use_color,
-    without_name,
+    without_message_name,
 )
 from amqp10msg.wire.text import plural
 
@@ -138,8 +138,8 @@ def translate(
     names = (exchange, routing_key)
     options = {"profile": profile or "lossless", "strict": strict, "user": user}
     colored = use_color(color)
-    total = _Losses()
-    first: _Translated | None = None
+    total = _LossTotals()
+    first: _TranslationResult | None = None
     with Sink(output) as sink:
         for item in inputs.messages():
             translated = _translate_item(item, target, names, options)
@@ -150,23 +150,23 @@ def translate(
             if output is not None and not translated.fault:
                 sink.write(json.dumps({"raw": translated.record["raw"]}) + "\n")
             if each:
-                _show(translated, colored)
+                _show_result(translated, colored)
             elif total.messages == 1:
                 first = translated  # a single message is shown in full
             elif translated.fault or (first is not None and first.fault):
                 for refused in filter(None, (first, translated)):
                     if refused.fault:
-                        _show(refused, colored)
+                        _show_result(refused, colored)
             if total.messages > 1:
                 first = None
     if first is not None:
-        _show(first, colored)
+        _show_result(first, colored)
     elif not as_json and total.messages > 1:
         _show_total(total, colored)
     return int(total.failed)
 
 
-def _show(translated: _Translated, colored: bool) -> None:
+def _show_result(translated: _TranslationResult, colored: bool) -> None:
     """Print one message: its losses, or why it was refused."""
     from rich.text import Text
 
@@ -189,15 +189,15 @@ def _show(translated: _Translated, colored: bool) -> None:
             screen,
             rows,
             (safe(loss.path) or "message", loss.reason),
-            _action(loss.action, loss.recoverable, loss.owner),
-            Text(_short(loss.before)),
-            Text("" if loss.after is None else _short(loss.after)),
+            _action_text(loss.action, loss.recoverable, loss.owner),
+            Text(_short_value(loss.before)),
+            Text("" if loss.after is None else _short_value(loss.after)),
         )
     screen.print(rows)
     screen.print()
 
 
-def _show_total(total: _Losses, colored: bool) -> None:
+def _show_total(total: _LossTotals, colored: bool) -> None:
     """Print how many messages have each loss, and the total."""
     from rich.text import Text
 
@@ -208,12 +208,12 @@ def _show_total(total: _Losses, colored: bool) -> None:
         rows = table("Path", "Action", "Messages", "First in")
         rows.columns[2].justify = "right"
         for (path, action, recoverable, reason), (number, source) in total.most_common():
-            first = source if screen.width >= _WIDE else without_name(source)
+            first = source if screen.width >= _WIDE else without_message_name(source)
             _add_loss(
                 screen,
                 rows,
                 (safe(path) or "message", reason),
-                _action(action, recoverable, owner_of(reason)),
+                _action_text(action, recoverable, owner_of(reason)),
                 Text(f"{number:,}"),
                 Text(safe(first)),
             )
@@ -241,7 +241,7 @@ def _add_loss(screen: Console, rows: Table, loss: tuple[str, str], *cells: Text)
     rows.add_row(Text(path), *cells, Text(reason))
 
 
-def _action(action: str, recoverable: bool, owner: str) -> Text:
+def _action_text(action: str, recoverable: bool, owner: str) -> Text:
     """Return the text of an action: red only if data of the sender is lost permanently."""
     from rich.text import Text
 
@@ -252,7 +252,7 @@ def _action(action: str, recoverable: bool, owner: str) -> Text:
     return Text(f"{action}, for good", style=_ACTIONS.get(action, "red"))
 
 
-def _short(value: Any) -> str:
+def _short_value(value: Any) -> str:
     from amqp10msg.translate.account import shown
 
     return shown(value, 60)
@@ -374,7 +374,7 @@ _UNLIMITED = 1 << 30
 
 
 @attrs.frozen
-class _Translated:
+class _TranslationResult:
     """The result for one message.
 
     `record` is its JSON object, with the translated bytes in hex under ``raw``, or with ``error``.
@@ -395,7 +395,7 @@ class _Translated:
 
 
 @attrs.define
-class _Losses:
+class _LossTotals:
     """The losses of many messages; its size depends on the number of distinct losses.
 
     `rows` maps (path, action, recoverable, reason) to (number of messages, source of the first).
@@ -406,7 +406,7 @@ class _Losses:
     lossy: int = 0
     rows: dict[tuple[str, str, bool, str], tuple[int, str]] = attrs.field(factory=dict)
 
-    def add(self, translated: _Translated) -> None:
+    def add(self, translated: _TranslationResult) -> None:
         """Count a message."""
         self.messages += 1
         self.refused += bool(translated.fault)
@@ -437,23 +437,23 @@ class _Losses:
 
 def _translate_item(
     item: Item, target: str, names: tuple[str, str], options: dict[str, Any]
-) -> _Translated:
+) -> _TranslationResult:
     """Translate one message. `names` are the default exchange and routing key."""
     from amqp10msg.wire.errors import DecodeError, TranslationError
 
     if item.fault:
-        return _Translated(item.source, {"error": item.fault}, fault=item.fault)
+        return _TranslationResult(item.source, {"error": item.fault}, fault=item.fault)
     try:
         record, losses = _translate_bytes(item, target, names, options)
     except (DecodeError, TranslationError) as error:
-        return _Translated(item.source, {"error": str(error)}, fault=str(error))
-    return _Translated(item.source, record, losses)
+        return _TranslationResult(item.source, {"error": str(error)}, fault=str(error))
+    return _TranslationResult(item.source, record, losses)
 
 
 def _translate_bytes(
     item: Item, target: str, names: tuple[str, str], options: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[Loss, ...]]:
-    from amqp10msg.app.inspector.protocols import is_basic, octets_of, translate
+    from amqp10msg.app.inspector.protocols import encode_message, is_basic, translate
     from amqp10msg.files.recognition import SECTION
     from amqp10msg.wire.errors import DecodeError
 
@@ -462,8 +462,8 @@ def _translate_bytes(
         raise DecodeError("the message is AMQP 0-9-1 already: use --to 1.0", 0)
     if to_amqp10 and not is_basic(item) and SECTION.match(item.data):
         raise DecodeError("the message is AMQP 1.0 already: use --to 0-9-1", 0)
-    translation = translate(_read(item, names, basic=to_amqp10), **options)
-    record = {"raw": octets_of(translation.message).hex()}
+    translation = translate(_read_item(item, names, basic=to_amqp10), **options)
+    record = {"raw": encode_message(translation.message).hex()}
     if not to_amqp10 and (translation.message.exchange or translation.message.routing_key):
         record |= {
             "exchange": translation.message.exchange,
@@ -472,7 +472,7 @@ def _translate_bytes(
     return record, translation.losses
 
 
-def _read(item: Item, names: tuple[str, str], *, basic: bool) -> BasicMessage | Message:
+def _read_item(item: Item, names: tuple[str, str], *, basic: bool) -> BasicMessage | Message:
     from amqp10msg.app.inspector.protocols import read_basic, read_message
 
     return read_basic(item, *names) if basic else read_message(item)
@@ -494,7 +494,7 @@ def _translate_by_each(
     if item.fault:
         return {}, item.fault
     try:
-        message = _read(item, names, basic=is_basic(item))
+        message = _read_item(item, names, basic=is_basic(item))
     except DecodeError as error:
         return {}, str(error)
     results = {}

@@ -20,7 +20,7 @@ from amqp10msg.app.cli._output import (
     safe,
     table,
     use_color,
-    without_name,
+    without_message_name,
 )
 from amqp10msg.validation.rules import MAX_TEXT, RuleCount
 from amqp10msg.wire.text import plural
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from amqp10msg.app.inspector.reading import Item
     from amqp10msg.validation import Violation
 
-_Judged = tuple["Item", "list[Violation]"]
+_JudgedItem = tuple["Item", "list[Violation]"]
 # A batch is judged when it has this many messages, or more than this many bytes.
 _BATCH_MESSAGES = 1_000
 _BATCH_BYTES = 1 << 20
@@ -102,7 +102,7 @@ def validate(
             click.echo(_json_line(item, violations))
         elif not quiet:
             for violation in violations:
-                click.echo(_line(item, violation, colored), color=colored)
+                click.echo(_violation_line(item, violation, colored), color=colored)
     if page is not None and report is not None:
         write_whole(report, page.html(tally), private=True)
     if as_json:
@@ -114,7 +114,7 @@ def validate(
     return int(tally.failed > 0 or (strict_warnings and tally.warned > 0))
 
 
-def _line(item: Item, violation: Violation, colored: bool) -> str:
+def _violation_line(item: Item, violation: Violation, colored: bool) -> str:
     severity, rule = str(violation.severity), violation.rule
     if colored:
         severity = click.style(severity, fg=SEVERITY_COLORS.get(severity), bold=True)
@@ -166,7 +166,7 @@ def _show_summary(tally: _Tally, colored: bool) -> None:
                 rows.add_row(rule, counts_of_rule.clause, severity, *counts, Text(first))
             else:
                 below = Text(
-                    f"{counts_of_rule.clause}, first in {without_name(first)}", style="dim"
+                    f"{counts_of_rule.clause}, first in {without_message_name(first)}", style="dim"
                 )
                 rows.add_row(Group(rule, Padding(below, (0, 0, 0, 2))), severity, *counts)
         screen.print(rows)
@@ -178,7 +178,7 @@ def _show_summary(tally: _Tally, colored: bool) -> None:
 # Judging.
 
 
-def judged(items: Iterable[Item], profile: str, *, in_batches: bool) -> Iterator[_Judged]:
+def judged(items: Iterable[Item], profile: str, *, in_batches: bool) -> Iterator[_JudgedItem]:
     """Yield the items with their violations, in order.
 
     Most messages are valid, and checking them in batches costs a tenth of the time. But a batch
@@ -208,7 +208,7 @@ def judged(items: Iterable[Item], profile: str, *, in_batches: bool) -> Iterator
 
 def _judge_batch(
     items: list[Item], profile: str, suspects: Callable[[list[bytes], str], Sequence[int]]
-) -> Iterator[_Judged]:
+) -> Iterator[_JudgedItem]:
     from amqp10msg.app.inspector.judging import judge
 
     messages = [item.data for item in items]
@@ -367,7 +367,7 @@ class _Report:
             title="AMQP messages validated",
             script=bool(self._examples),
             profile=PROFILES[self.profile],
-            counts=_counts(tally),
+            counts=_page_counts(tally),
             bar=proportions(bar) if sum(count > 0 for _, count in bar) > 1 else "",
             rules=rules,
             unreadable=self._unreadable,
@@ -378,7 +378,7 @@ class _Report:
         )
 
 
-def _counts(tally: _Tally) -> list[tuple[str, str, str]]:
+def _page_counts(tally: _Tally) -> list[tuple[str, str, str]]:
     """Return (label, number, CSS class) of the counts; zero counts after the second are omitted."""
     counts = (
         ("messages", tally.messages, ""),

@@ -85,7 +85,7 @@ def translate(
     return to_basic(message, PROFILES[profile], **options)
 
 
-def octets_of(message: BasicMessage | Message) -> bytes:
+def encode_message(message: BasicMessage | Message) -> bytes:
     """Return the encoded message; for 0-9-1, the content header followed by the body."""
     if isinstance(message, Message):
         return message.encode()

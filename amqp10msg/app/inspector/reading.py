@@ -118,7 +118,7 @@ class InputReader:
         if form == "auto":
             head = stream.peek(4096)[:4096]
             # An empty file is an empty message, unless its name ends in .jsonl or the like.
-            form = _sniff(head) if head else files.form_of_name(name) or "raw"
+            form = _guess_format(head) if head else files.form_of_name(name) or "raw"
         start = 0
         if offset and form in {*STARTS, "json"} and stream.seekable():
             start = stream.seek(offset)
@@ -128,7 +128,7 @@ class InputReader:
             case "text" | "hex" | "base64":
                 yield from self._text(stream, name, None if form == "text" else form)
             case "cbor":
-                yield _encoded(Item(name, offset=0), form, self._read_all(stream))
+                yield _encode_document(Item(name, offset=0), form, self._read_all(stream))
             case _:
                 records = files.read_stream(
                     stream, form, start=start, max_size=self.max_size, limits=self._limits
@@ -162,14 +162,14 @@ class InputReader:
         except UnicodeDecodeError:
             raise ValueError(NOT_TEXT) from None
         try:
-            messages = octets_of_text(text, form)
+            messages = messages_in_text(text, form)
         except ValueError as error:
             if str(error) != _NOT_HEX_OR_BASE64:
                 raise
             start = text.strip()[:40]
             raise ValueError(f"this is text, but {_NOT_HEX_OR_BASE64}: {start!r}") from None
         if not messages:
-            raise ValueError("it contains no message")
+            raise ValueError("the text contains no message")
         for index, octets in enumerate(messages, 1):
             source = name if len(messages) == 1 else f"{name}:{index}"
             yield from self.unwrapped(
@@ -236,7 +236,7 @@ def buffered(stream: Any) -> Any:
     return stream if hasattr(stream, "peek") else io.BufferedReader(stream)
 
 
-def _sniff(head: bytes) -> str:
+def _guess_format(head: bytes) -> str:
     """Guess the format of a file from its first bytes.
 
     Every message begins with the byte 00, which never starts a text.
@@ -280,7 +280,7 @@ def _item_of_document(item: Item, form: str, document: Any) -> Item:
         if isinstance(label, str) and label:
             item = attrs.evolve(item, source=f"{item.source} ({label})")
         try:
-            octets = _octets_of_buffer(document)
+            octets = _bytes_of_node_buffer(document)
             if octets is None:
                 octets = containers.octets_of_record(document)
         except ValueError as error:
@@ -293,10 +293,10 @@ def _item_of_document(item: Item, form: str, document: Any) -> Item:
         )
     if form in ("json", "written"):
         form = "typed" if isinstance(document, list) else "plain"
-    return _encoded(item, form, document)
+    return _encode_document(item, form, document)
 
 
-def _octets_of_buffer(document: dict[str, Any]) -> bytes | None:
+def _bytes_of_node_buffer(document: dict[str, Any]) -> bytes | None:
     """Return the bytes of a Node Buffer or Uint8Array as JSON.stringify writes it, else None."""
     if document.get("type") == "Buffer" and isinstance(document.get("data"), list):
         numbers = document["data"]
@@ -310,7 +310,7 @@ def _octets_of_buffer(document: dict[str, Any]) -> bytes | None:
     return bytes(numbers)
 
 
-def _encoded(item: Item, form: str, document: Any) -> Item:
+def _encode_document(item: Item, form: str, document: Any) -> Item:
     """Return `item` with the encoded message or value of a notation, or with a fault."""
     decoded: Any
     try:
@@ -328,7 +328,7 @@ def _encoded(item: Item, form: str, document: Any) -> Item:
         return attrs.evolve(item, fault=str(error))
 
 
-def octets_of_text(text: str, form: str | None = None) -> list[bytes]:
+def messages_in_text(text: str, form: str | None = None) -> list[bytes]:
     """Return the messages in a text: hex, base64, or a literal supported by `files.pasted`.
 
     Hex may be a dump of xxd, hexdump -C, od or tshark. If every line starts like a message, each
@@ -345,20 +345,20 @@ def octets_of_text(text: str, form: str | None = None) -> list[bytes]:
     if not text:
         return []
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if form != "base64" and (dumped := _octets_of_dump(text.splitlines())) is not None:
+    if form != "base64" and (dumped := _decode_dump(text.splitlines())) is not None:
         return [dumped]
     if len(lines) > 1:
         try:
-            each = [_octets(line, form) for line in lines]
+            each = [_decode_text(line, form) for line in lines]
         except ValueError:
             pass
         else:
             if all(SECTION.match(octets) for octets in each):
                 return each
-    return [_octets(text, form)]
+    return [_decode_text(text, form)]
 
 
-def _octets(text: str, form: str | None) -> bytes:
+def _decode_text(text: str, form: str | None) -> bytes:
     if form == "hex":
         return octets_of_hex(text)
     if form == "base64":
@@ -386,7 +386,7 @@ def _octets(text: str, form: str | None) -> bytes:
     raise ValueError(_NOT_HEX_OR_BASE64)
 
 
-def _octets_of_dump(lines: list[str]) -> bytes | None:
+def _decode_dump(lines: list[str]) -> bytes | None:
     """Return the bytes of a dump of offsets, bytes and perhaps characters; None for other text.
 
     The offsets determine the number of bytes of each line, and so separate the bytes from the

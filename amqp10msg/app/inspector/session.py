@@ -18,8 +18,8 @@ import attrs
 from amqp10msg.app import pages
 from amqp10msg.app.inspector.judging import Judged
 from amqp10msg.app.inspector.protocols import (
+    encode_message,
     is_basic,
-    octets_of,
     read_basic,
     read_message,
     translate,
@@ -239,7 +239,7 @@ def _translation(session: Session, item: Item, name: str) -> dict[str, Any]:
             else read_message(item),
             name,
         )
-        octets = octets_of(translated.message)
+        octets = encode_message(translated.message)
     except AmqpError as error:
         return {**values, "refused": str(error)}
     if basic:
