@@ -98,7 +98,7 @@ def annotated(data: Any, labels: Sequence[str] = (), *, max_octets: int = 16_384
 
 def _message_values(tree: Tree, name: str, number: int, max_octets: int) -> dict[str, Any]:
     rows = list(itertools.islice(rows_of(tree, length=240), _MAX_ROWS))
-    sections = _sections_of(rows)
+    sections = _section_classes(rows)
     problems = [(row.offset, problem) for row in rows for problem in row.problems]
     problems += [(violation.offset, problem_of(violation)) for violation in tree.violations]
     problems.sort(key=lambda problem: problem[0])
@@ -116,7 +116,7 @@ def _message_values(tree: Tree, name: str, number: int, max_octets: int) -> dict
     }
 
 
-def _sections_of(rows: list[Row]) -> list[str]:
+def _section_classes(rows: list[Row]) -> list[str]:
     """Return the CSS class of each row's section, which determines its colour."""
     classes = []
     current = _OTHER

@@ -378,7 +378,7 @@ TOLD = Message(
     ids=" ".join,
 )
 def test_no_control_character_of_a_message_reaches_a_terminal(arguments: list[str]) -> None:
-    """DEL, C1 and the marks that turn the direction of text are what `str.isprintable` says."""
+    """`str.isprintable` is False for DEL, C1 and the marks that change the direction of text."""
     result = CliRunner().invoke(main, [*arguments, TOLD.encode().hex()])
 
     assert result.exit_code in {0, 1}, result.output

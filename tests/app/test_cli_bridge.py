@@ -1,4 +1,4 @@
-"""``amqp10msg bridge``: by options and by file, signals, reports, metrics; no credentials."""
+"""``amqp10msg bridge``: options and config files, signals, reports, metrics, hidden credentials."""
 
 from __future__ import annotations
 

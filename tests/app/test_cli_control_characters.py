@@ -1,4 +1,4 @@
-"""No command passes on characters that a terminal acts on, whatever texts it is given to show.
+"""Commands escape control characters in all texts that they print.
 
 Messages, files, brokers and tested programs choose texts. Control characters in them could move the
 cursor, forge lines of a log, or turn the direction of a line around.

@@ -1,4 +1,4 @@
-"""``amqp10msg convert`` and ``encode``: every notation from every other, nothing lost."""
+"""``amqp10msg convert`` and ``encode``: lossless conversion between all formats."""
 
 from __future__ import annotations
 

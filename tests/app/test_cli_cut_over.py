@@ -1,4 +1,4 @@
-"""``amqp10msg migrate``: "done" is said where all is accounted for, and nowhere else."""
+"""``amqp10msg migrate``: it reports "done" only if every message is accounted for."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_dry_run_that_cannot_read_a_queue_has_status_1() -> None:
 
 
 def _loses(new: BasicBroker, stored: Stored) -> str:
-    """Drop what came before the eighth message, though it was confirmed."""
+    """Drop the first seven messages, although they were confirmed."""
     if stored.body == b"7":
         new.queues["a"].pop()
     return ""
@@ -220,7 +220,7 @@ def test_deduplicated_messages_of_an_earlier_run_are_found_at_the_target() -> No
 
 
 def test_reordered_queue_is_compared_completely() -> None:
-    """With priorities, or where a quorum queue puts at its end what was given back."""
+    """Priorities change the order, as do quorum queues that requeue messages at the end."""
     with cut(names=("a",)) as found:
         found.old.queues["a"].extend(numbered(2_000)[10:])
         new = found.new
@@ -425,7 +425,7 @@ def test_unusable_target_is_not_done() -> None:
 
 
 def moved(**given: Any) -> Moved:
-    """A queue of three messages of which all is well, but for what is given."""
+    """A completely moved queue of three messages, except for the given attributes."""
     counts = {"asked": True, "remaining": 0, "unacknowledged": 0, "received": 3, "accepted": 3}
     made = Moved(
         Queue("q"),

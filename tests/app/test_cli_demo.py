@@ -1,4 +1,4 @@
-"""``amqp10msg demo``: it shows every message, says what is true, and notices what is not."""
+"""``amqp10msg demo``: it shows every message, reports true results, and detects failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``amqp10msg filter``: what passes, why not, and its exit status."""
+"""``amqp10msg filter``: verdicts, reasons, and the exit status."""
 
 from __future__ import annotations
 

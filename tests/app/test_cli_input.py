@@ -1,4 +1,4 @@
-"""What the arguments of a command stand for, and what is said where they stand for nothing."""
+"""How the arguments of a command are read, and the errors for unreadable ones."""
 
 from __future__ import annotations
 

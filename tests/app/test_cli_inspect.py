@@ -1,4 +1,4 @@
-"""``amqp10msg inspect``: every byte explained, the views, and what is broken."""
+"""``amqp10msg inspect``: the explanation of every byte, the views, and violations."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class TestViews:
 
 
 class TestValues:
-    """What is no message."""
+    """Inputs that are not messages."""
 
     @pytest.mark.parametrize(
         "state, what",

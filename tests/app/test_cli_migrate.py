@@ -1,4 +1,4 @@
-"""``amqp10msg migrate-check`` and ``bridge --dry-run``: every queue, every loss, and the page."""
+"""``amqp10msg migrate-check`` and ``bridge --dry-run``: queues, losses, and the HTML report."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run(*arguments: str, status: int = 0, env: dict[str, str] | None = None) -> 
 
 
 def expected(profile: Any, name: str) -> dict[str, int]:
-    """How many messages lose what, by path."""
+    """Return the number of messages with each loss, by path."""
     found: Counter[str] = Counter()
     for one in MESSAGES[name]:
         properties = decode_content_header(one.header).properties
@@ -142,7 +142,7 @@ def test_queues_of_the_management_api_and_the_report(broker: BasicBroker) -> Non
 
 
 def test_queue_is_read_even_if_the_management_api_counts_zero(broker: BasicBroker) -> None:
-    """It counts every few seconds, where its metrics are not turned off."""
+    """The API updates its counts every few seconds, or never if its metrics are turned off."""
     listed = [described("plain", messages=0), described("odd", type="stream", messages=0)]
     listed.append(described("broken"))
     del listed[-1]["messages"]

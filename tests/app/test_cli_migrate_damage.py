@@ -1,4 +1,4 @@
-"""``amqp10msg migrate`` with a quarantine, or files of its own, that somebody damaged."""
+"""``amqp10msg migrate`` with a damaged quarantine or state file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``-o`` writes is there whole or not at all: after a failure, and after Ctrl-C."""
+"""The file of ``-o`` is complete or absent, even after a failure or Ctrl-C."""
 
 from __future__ import annotations
 

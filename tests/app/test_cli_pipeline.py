@@ -1,4 +1,4 @@
-"""``amqp10msg pipeline``: jobs from files to folders, their summary and their page."""
+"""``amqp10msg pipeline``: jobs, their output folders, summaries and reports."""
 
 from __future__ import annotations
 
@@ -434,7 +434,7 @@ def test_single_message_instead_of_prefixed_messages_is_read(tmp_path: Path) -> 
 
 
 def test_damaged_file_fails_regardless_of_max_quarantine(tmp_path: Path) -> None:
-    """What follows the damage is missing; of the 199 messages before it, none."""
+    """Messages after the damage are missing; all 199 before it are read."""
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     line = json.dumps({"raw": SOUND.hex()}).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""One reader: commands read what the pipeline reads and writes, and a message by its place."""
+"""Commands read all formats of the pipeline, and single messages by number or offset."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_messages_that_pass_a_filter_are_written(tmp_path: Path) -> None:
 
 
 class TestHints:
-    """What was given in place of what is wanted is said, and what to do."""
+    """Errors name the actual format of the input, and the option or command to use."""
 
     @pytest.mark.parametrize(
         "form, octets",

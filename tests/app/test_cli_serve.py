@@ -1,4 +1,4 @@
-"""``amqp10msg serve``, as a process."""
+"""``amqp10msg serve`` as a process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TIMEOUT = 20.0  # seconds
 
 @contextmanager
 def serving(*options: str, stop: int = signal.SIGTERM) -> Iterator[tuple[str, Any]]:
-    """Run the command; give its address and, at the end, what it logged."""
+    """Run the command; yield its URL and, after the block, its log."""
     process = subprocess.Popen(
         [sys.executable, "-m", "amqp10msg", "serve", "--port", "0", *options],
         cwd=Path(__file__).parents[2],
@@ -76,7 +76,7 @@ def test_messages_go_through_a_file_and_users(tmp_path: Path) -> None:
 
 
 def test_accepted_messages_survive_a_kill(tmp_path: Path) -> None:
-    """The server confirms after the store, also where many messages come at once."""
+    """The server accepts a message only after storing it, even if many arrive together."""
     random = Random(1)
     told: set[int] = set()
     number = 0

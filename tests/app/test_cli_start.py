@@ -1,4 +1,4 @@
-"""What the command imports before it has to, and Ctrl-C while it does."""
+"""Imports at the start of a command are few, and Ctrl-C during them is handled."""
 
 from __future__ import annotations
 

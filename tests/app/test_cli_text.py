@@ -1,4 +1,4 @@
-"""Bytes from text as people have it at hand: hex in all spellings, base64, dumps, literals."""
+"""Reading bytes from text: hex in all spellings, base64, dumps, literals of languages."""
 
 from __future__ import annotations
 

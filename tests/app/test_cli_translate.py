@@ -1,4 +1,4 @@
-"""``amqp10msg translate`` and ``diff-profiles``: there and back, losses, exit statuses."""
+"""``amqp10msg translate`` and ``diff-profiles``: round trips, losses, exit statuses."""
 
 from __future__ import annotations
 

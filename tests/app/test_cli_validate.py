@@ -1,4 +1,4 @@
-"""``amqp10msg validate``: what it says, counts, writes, and its exit status."""
+"""``amqp10msg validate``: violations, counts, the report, and the exit status."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_page_has_a_bar_if_there_are_several_verdicts(
 
 
 class Page(HTMLParser):
-    """The text of a page, and what it would load."""
+    """The text of a page, and the resources it would load."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A command whose extra is missing says in one line what to install, and does not exit with 0."""
+"""A command whose extra is missing prints what to install in one line, and fails."""
 
 from __future__ import annotations
 

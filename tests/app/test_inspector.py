@@ -1,4 +1,4 @@
-"""The inspector without a browser: what is read of given bytes, and the fragments it shows."""
+"""The inspector without a browser: reading input, and rendering fragments."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_list_of_messages_is_limited() -> None:
 
 @given(st.binary(max_size=300), st.sampled_from([4, 6]), st.integers(1, 4))
 def test_single_packets_and_frames(body: bytes, version: int, count: int) -> None:
-    """What is copied out of Wireshark is a packet, or what its data field holds."""
+    """Wireshark copies a whole packet, or only the content of its data field."""
     wire = Message(body).encode()
     frames = b"".join(capture.transfer(0, wire, n) for n in range(count))
     packet = capture.packet(capture.Piece(1, frames), version)

@@ -1,4 +1,4 @@
-"""The inspector as a page: built, served from a loopback, and used in Chromium."""
+"""The inspector page: built, served on the loopback interface, and used in Chromium."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def address(folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def shown(address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A browser with the page open, where Python has started."""
+    """A browser with the page open, after Python has started."""
     browser = Browser(find_chromium(), tmp_path_factory.mktemp("profile"))
     # As a tab that is looked at, so that it may copy a link.
     browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
@@ -114,7 +114,7 @@ def wait(browser: Browser, condition: str) -> None:
 
 
 def after(browser: Browser, script: str) -> None:
-    """Run a script, and let the page show what it asks for."""
+    """Run a script, and wait until the page shows the requested result."""
     before = browser.run("document.body.dataset.done || '0'")
     browser.run(script)
     changed = f"(document.body.dataset.done || '0') !== {json.dumps(before)}"

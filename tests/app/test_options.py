@@ -1,4 +1,4 @@
-"""Options are declared once: what Python, files of routes, commands and Spark know are the same."""
+"""Options are declared once: Python, config files, commands and Spark accept the same ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The foundation of all HTML pages: what is in a page, what cannot get into it, and its charts."""
+"""The basis of all HTML pages: escaping, the content security policy, and charts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COUNTS = st.integers(0, 10**12)
 
 
 def about(text: str) -> str:
-    """Return a page that shows a text wherever it can show one."""
+    """Return a page that shows `text` in every place that can show text."""
     counts = [(text, text, text)]
     return pages.render(
         "job.html",

@@ -1,4 +1,4 @@
-"""Every report that a command writes: what it says of itself, and that a browser shows it whole."""
+"""Reports that commands write: their origin line, and their display in a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CBOR: lossless, deterministic, and safe to read from anywhere."""
+"""CBOR: lossless, deterministic, and safe for untrusted input."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def test_cbor_outside_the_notation_is_refused(written: str, reason: str) -> None
 
 
 def head(major: int, number: int, width: int) -> bytes:
-    """The head of an item, its number in so many bytes or more, 0 for none."""
+    """Return the head of an item with its argument in at least `width` bytes."""
     if width == 0 and number < 24:
         return bytes((major << 5 | number,))
     power = next(n for n in range(4) if 1 << n >= width and number < 1 << (8 << n))
@@ -385,7 +385,7 @@ def test_decoded_cbor_re_encodes_canonically(octets: bytes) -> None:
 
 
 def check_the_place(octets: bytes, error: NotationError) -> None:
-    """Check that the path leads to what the reason shows."""
+    """Check that the value at the error's path is the value in its reason."""
     if error.path == "$" and error.reason.startswith(("at byte", "the bytes are not CBOR")):
         return
     at = cbor2.loads(octets)

@@ -1,4 +1,4 @@
-"""The HTML page: self-contained, safe, and looked at in Chromium with a real pointer.
+"""The HTML page: self-contained, safe, and tested in Chromium with a real pointer.
 
 Chromium is driven over its debugging pipe. Without it these tests are skipped; with
 AMQP10MSG_REQUIRE_CHROMIUM=1 they fail.

@@ -1,4 +1,4 @@
-"""Plain JSON: readable, natural to write by hand, and an equal message when read back."""
+"""Plain JSON: readable, easy to write by hand, and equal after a round trip."""
 
 from __future__ import annotations
 

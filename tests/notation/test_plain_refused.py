@@ -1,4 +1,4 @@
-"""Plain JSON that is refused, with where and what; any other is read."""
+"""Invalid plain JSON is refused with path and reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`render_svg`: any bytes make a picture, and nothing in them becomes a part of it."""
+"""`render_svg`: any bytes give a picture, and their content cannot inject markup."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_message_content_stays_text() -> None:
 
 
 def test_the_pictures_of_the_documentation_are_current() -> None:
-    """Run ``python tools/pictures.py`` where one is not."""
+    """If a picture is outdated, run ``python tools/pictures.py``."""
     made = TOOL["pictures"]()
 
     assert made == {name: (FOLDER / name).read_text(encoding="utf-8") for name in made}

@@ -1,4 +1,4 @@
-"""The diagnostic tree as text: a line for each field, nothing that could harm a terminal."""
+"""The diagnostic tree as text: one line per field, without control characters."""
 
 from __future__ import annotations
 

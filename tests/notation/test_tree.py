@@ -1,4 +1,4 @@
-"""The diagnostic tree: every byte has its place, whatever the bytes are."""
+"""The diagnostic tree: it covers every byte of any input."""
 
 from __future__ import annotations
 

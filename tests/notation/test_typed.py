@@ -472,7 +472,7 @@ def sections_by_values(message: Message) -> list[Any]:
 
 
 def value_strictly(octets: bytes) -> tuple[Any] | None:
-    """The value there, or None where the bytes are none to the letter."""
+    """Return a tuple of the value, or None if the bytes are not exactly one valid value."""
     try:
         return (decode_value(octets, limits=UNLIMITED),)
     except DecodeError:
@@ -505,7 +505,7 @@ def without_remarks(typed: Any) -> Any:
 
 
 def check_the_place(typed: Any, error: NotationError) -> None:
-    """Check that the path leads to what the reason shows."""
+    """Check that the value at the error's path is the value in its reason."""
     at = typed
     for index in re.findall(r"\[(\d+)\]", error.path):
         at = at[int(index)]

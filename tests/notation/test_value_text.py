@@ -1,4 +1,4 @@
-"""Values as text for people: one printable line of a width, in AMQP's words."""
+"""Values as one printable line of limited width, in terms of AMQP."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def _run_pipeline(screen: _Screen, cases: list[Case]) -> None:
     """Run pipeline jobs on the messages, every third damaged, or print the missing extra."""
     screen.heading("The same messages through the pipeline, every third cut off")
     try:
-        from amqp10msg import jobs  # an extra
+        from amqp10msg import jobs  # needs an extra
     except ModuleNotFoundError as error:
         screen.line(f"{_INDENT}Left out: {error}")
         return
@@ -200,7 +200,7 @@ def _run_pipeline(screen: _Screen, cases: list[Case]) -> None:
 
 def _run_job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
     """Run a job in this process, and print the output that its command would print."""
-    from amqp10msg import jobs  # an extra
+    from amqp10msg import jobs  # needs an extra
 
     rules = f"--profile {job.profile} " if job.profile else ""
     title = f"amqp10msg pipeline {job.kind}"

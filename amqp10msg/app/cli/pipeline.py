@@ -252,7 +252,7 @@ def _run(
     from amqp10msg.files.stores import Place, files_of, is_url
 
     try:
-        from amqp10msg import jobs  # an extra
+        from amqp10msg import jobs  # needs an extra
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
     if not overwrite and _exists(output):
@@ -430,7 +430,7 @@ def _run_on_engine(
     is_trusted: bool,
 ) -> _Result:
     """Run a job on the requested engine; ``auto`` selects an engine."""
-    from amqp10msg.jobs import OnlySparkError  # an extra
+    from amqp10msg.jobs import OnlySparkError  # needs an extra
 
     has_spark_options = master is not None or memory is not None
     if engine == "local" and has_spark_options:
@@ -460,7 +460,7 @@ def _run_on_engine(
 def _run_locally(
     task: _Task, form: str | None, workers: int | None, options: dict[str, str] | None
 ) -> _Result:
-    from amqp10msg import jobs  # an extra
+    from amqp10msg import jobs  # needs an extra
 
     run_job = partial(jobs.run, form=form, workers=workers, options=options)
     return _run_timed(task, run_job, jobs.JobError, "local", "parts")
@@ -474,7 +474,7 @@ def _run_on_spark(
     options: dict[str, str] | None,
 ) -> _Result:
     try:
-        from amqp10msg import spark  # an extra
+        from amqp10msg import spark  # needs an extra
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
     from amqp10msg.jobs.inputs import input_columns
@@ -502,7 +502,7 @@ def _run_timed(
     task: _Task, run_job: Callable[..., Any], failure: type[Exception], engine: str, unit: str
 ) -> _Result:
     """Run a job with a progress bar, measure it, and convert its errors to click errors."""
-    from amqp10msg.jobs import OnlySparkError, Run  # an extra
+    from amqp10msg.jobs import OnlySparkError, Run  # needs an extra
 
     start = time.monotonic()
     try:
