@@ -299,8 +299,8 @@ def test_engine_is_local_unless_spark_is_requested(
 
         return engine
 
-    for name in ("local", "spark"):
-        monkeypatch.setattr(command, f"_{name}", note(name))
+    monkeypatch.setattr(command, "_run_locally", note("local"))
+    monkeypatch.setattr(command, "_run_on_spark", note("spark"))
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     for options in ([], ["--workers", "2"], ["--master", "local[2]"], ["--memory", "1g"]):
         run("decode", source, tmp_path / "out", *options)
