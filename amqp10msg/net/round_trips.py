@@ -76,7 +76,7 @@ def round_trips(
     """Send messages through a broker; return the product name that the broker reports.
 
     Args:
-        url: the queue, as for `hold_broker`.
+        url: the queue, as for `run_broker`.
         messages: the encoded messages. Their bytes are sent unchanged.
         jobs: how many messages are sent at the same time, each through a queue of its own.
         timeout: seconds to wait for an answer of the broker.

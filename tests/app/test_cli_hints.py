@@ -20,7 +20,7 @@ from rich.progress import Progress  # noqa: E402
 
 from amqp10msg import Message, Properties  # noqa: E402
 from amqp10msg.app.cli import _output, main  # noqa: E402
-from amqp10msg.interop.corpus.programs import _error_in  # noqa: E402
+from amqp10msg.interop.corpus.programs import _error_line  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 
@@ -62,7 +62,7 @@ ROOT = Path(__file__).parents[2]
     ],
 )
 def test_the_error_of_a_program_is_found_in_its_last_output(said: str, expected: str) -> None:
-    assert expected == _error_in(said.splitlines())
+    assert expected == _error_line(said.splitlines())
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node")

@@ -95,7 +95,7 @@ EXPECTED: dict[str, tuple[str, dict[str, bool], str]] = {
         'read ["uint", 6], not ["uint", 5]',
     ),
     "unseen": ("pass", {"read": True, "written": True, "identical": True}, ""),
-    "unreadable": ("fail", {**GOOD, "written": False}, "what it wrote cannot be read: "),
+    "unreadable": ("fail", {**GOOD, "written": False}, "the encoded bytes cannot be read: "),
     "wide": ("pass", {**GOOD, "identical": False}, ""),
     "retype": ("pass", {**GOOD, "identical": False}, ""),
     "lose": ("fail", {**GOOD, "written": False}, 'wrote ["uint", 0], not ["uint", 5]'),
@@ -133,7 +133,7 @@ def test_a_process_that_grows_is_ended(driver: Path) -> None:
     found = conformance.run(conformance.find_peer(str(driver)), cases, memory=192 << 20, timeout=60)
 
     assert ["memory", "pass"] == [result.outcome for result in found.results]
-    assert "decoding: the program took more than 192 MiB and was ended" == found.results[0].reason
+    assert "decoding: the program used more than 192 MiB and was killed" == found.results[0].reason
 
 
 def test_a_death_that_cases_before_it_caused_is_not_blamed_on_it(driver: Path) -> None:
@@ -255,7 +255,7 @@ def test_an_answer_to_another_request_is_no_answer(tmp_path: Path) -> None:
         process = twice._process
         assert process is not None
         wait_until(lambda: not process.lines.empty())  # its other line is there
-        with pytest.raises(RuntimeError, match="a line that answers nothing came before"):
+        with pytest.raises(RuntimeError, match="the program wrote a line without a request"):
             twice.ask({"do": "decode", "data": "2"})
         assert ["uint", 3] == twice.ask({"do": "decode", "data": "3"})["typed"]
 

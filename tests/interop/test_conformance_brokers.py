@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from amqp10msg import Header, Message, Properties, ULong
 from amqp10msg.app.cli import main
 from amqp10msg.interop.conformance import PeerError, facets_of, load, markdown
-from amqp10msg.interop.conformance.brokers import VERDICTS, hold_broker, is_asked
+from amqp10msg.interop.conformance.brokers import VERDICTS, is_broker_case, run_broker
 from amqp10msg.interop.corpus import Case, Fault
 from amqp10msg.net.serve import Server
 from amqp10msg.notation import to_typed
@@ -22,7 +22,7 @@ from tests.net import odd_broker
 from tests.rabbitmq import BROKER, channels
 from tests.samples import corpus_cases
 
-CASES = [case for case in corpus_cases() if is_asked(case)]
+CASES = [case for case in corpus_cases() if is_broker_case(case)]
 BROKEN = Message("x").encode()[:-1]
 
 #: What becomes of a message with such a subject: verdict, outcome, facets.
@@ -66,7 +66,7 @@ def test_every_verdict_is_found_and_the_run_goes_on() -> None:
     after = [told("pass"), *cases[::-1]]
     for timeout in (0.7, 5):  # seconds: the second time, on a machine that does much else
         with odd_broker.running() as (url, _):
-            found = hold_broker(f"{url}/q{{n}}", [*cases, *after], timeout=timeout)
+            found = run_broker(f"{url}/q{{n}}", [*cases, *after], timeout=timeout)
         results = {one.case: one for one in found.results}
         if {name: one.verdict for name, one in results.items()} == {
             name: verdict for name, (verdict, _, _) in EXPECTED.items()
@@ -92,7 +92,7 @@ def test_what_breaks_rules_may_be_refused_and_may_be_passed_on() -> None:
         case(what, told(what).data, **wrong) for what in ("reject", "detach", "cut", "change")
     ]
     with odd_broker.running() as (url, _):
-        found = hold_broker(f"{url}/q", cases, timeout=2)
+        found = run_broker(f"{url}/q", cases, timeout=2)
 
     assert {
         "broken": ("identical", "pass", {"unchanged": True}),
@@ -109,7 +109,7 @@ def test_annotations_with_keys_of_the_specification_may_be_refused(where: str) -
     cases = [told("reject", **{where: {"known": 1}}), told("detach", **{where: {"x-opt-a": 1}})]
     cases.append(told("annotate", **{where: {ULong(1): 1}}))
     with odd_broker.running() as (url, _):
-        found = hold_broker(f"{url}/q", cases, timeout=2)
+        found = run_broker(f"{url}/q", cases, timeout=2)
 
     assert {
         "reject": ("refused", "note", {}),
@@ -120,7 +120,7 @@ def test_annotations_with_keys_of_the_specification_may_be_refused(where: str) -
 
 def test_what_expires_need_not_come_back() -> None:
     with odd_broker.running() as (url, _):
-        found = hold_broker(f"{url}/q", [told("lose", header=Header(ttl=1))], timeout=2)
+        found = run_broker(f"{url}/q", [told("lose", header=Header(ttl=1))], timeout=2)
 
     (result,) = found.results
     assert ("expired", "pass") == (result.verdict, result.outcome)
@@ -130,7 +130,7 @@ def test_a_queue_that_is_not_empty_is_left_as_it_is() -> None:
     with odd_broker.running() as (url, broker):
         broker.queues["q"].append(Message("of somebody else").encode())
         with pytest.raises(PeerError, match="q is not empty"):
-            hold_broker(f"{url}/q", [told("pass")], timeout=2)
+            run_broker(f"{url}/q", [told("pass")], timeout=2)
 
 
 def test_without_a_number_a_poisoned_queue_ends_the_run() -> None:
@@ -138,7 +138,7 @@ def test_without_a_number_a_poisoned_queue_ends_the_run() -> None:
         odd_broker.running() as (url, _),
         pytest.raises(PeerError, match=r"purge it, and write \{n\} into the address"),
     ):
-        hold_broker(f"{url}/q", [told("poison")], timeout=0.5)
+        run_broker(f"{url}/q", [told("poison")], timeout=0.5)
 
 
 @pytest.mark.parametrize(
@@ -152,17 +152,17 @@ def test_without_a_number_a_poisoned_queue_ends_the_run() -> None:
 )
 def test_urls_that_lead_nowhere(url: str, jobs: int, reason: str) -> None:
     with pytest.raises(ValueError, match=reason.replace("{", r"\{")):
-        hold_broker(url, CASES[:1], jobs=jobs)
+        run_broker(url, CASES[:1], jobs=jobs)
 
 
 def test_no_broker_is_a_fault_of_its_own() -> None:
     with pytest.raises(PeerError, match="q: "):
-        hold_broker("amqp://127.0.0.1:1/q", CASES[:1], timeout=0.5)
+        run_broker("amqp://127.0.0.1:1/q", CASES[:1], timeout=0.5)
 
 
 def test_our_server_keeps_every_message_and_refuses_every_other() -> None:
     with Server(accept_durable=True) as server:
-        found = hold_broker(f"{server.url}/held-{{n}}", CASES[::3], jobs=4)
+        found = run_broker(f"{server.url}/held-{{n}}", CASES[::3], jobs=4)
 
     assert [one.id for one in CASES[::3]] == [one.case for one in found.results]
     assert {"pass"} == {one.outcome for one in found.results}
@@ -214,9 +214,9 @@ def test_rabbitmq() -> None:
     with channels() as channel:
         channel.queue_declare(name, durable=True)
         try:
-            found = hold_broker(f"amqp://{BROKER}/?queue={name}", usual)
+            found = run_broker(f"amqp://{BROKER}/?queue={name}", usual)
         except PeerError:  # RabbitMQ 3 has other addresses
-            found = hold_broker(f"amqp://{BROKER}/?queue={name}&address_version=1", usual)
+            found = run_broker(f"amqp://{BROKER}/?queue={name}&address_version=1", usual)
         channel.queue_delete(name)
 
     arrived = [one for one in found.results if one.facets.get("read")]

@@ -102,7 +102,7 @@ def test_the_template_in_javascript_is_a_driver(tmp_path: Path) -> None:
     assert "my implementation 1.0" == found.name
     assert ["pass", "fail", "skip"] == [one.outcome for one in found.results]
     assert "refused: RangeError: constructor 67 is not known" == found.results[1].reason
-    assert "composite is not tried" == found.results[2].reason
+    assert "composite is not supported" == found.results[2].reason
 
 
 @needs_node

@@ -14,7 +14,7 @@ from amqp10msg import DecodeError, decode_value
 from amqp10msg.composite import COMPOSITES, decode_composite, encode_composite
 from amqp10msg.interop import conformance, corpus
 from amqp10msg.interop.conformance import PeerResults
-from amqp10msg.interop.conformance.judging import apart, meaning
+from amqp10msg.interop.conformance.judging import describe_difference, normalize
 from amqp10msg.interop.corpus import Case, agreement
 from amqp10msg.notation import to_typed
 from amqp10msg.testing import composites
@@ -149,13 +149,13 @@ def test_all_ways_to_say_a_composite_mean_the_same(composite: Any) -> None:
     typed = to_typed(composite)
     value = to_typed(decode_value(encode_composite(composite)))
 
-    said = meaning("composite", typed)
-    assert said == meaning("composite", said)
-    assert said == meaning("composite", value)
-    assert said == meaning("composite", written_out(typed))
+    said = normalize("composite", typed)
+    assert said == normalize("composite", said)
+    assert said == normalize("composite", value)
+    assert said == normalize("composite", written_out(typed))
     for loose in (False, True):
-        lost = meaning("composite", retyped_within(written_out(typed)), loose=loose)
-        assert agreement(meaning("composite", typed, loose=loose), lost)
+        lost = normalize("composite", retyped_within(written_out(typed)), loose=loose)
+        assert agreement(normalize("composite", typed, loose=loose), lost)
 
 
 def retyped_within(typed: Any) -> Any:
@@ -176,8 +176,8 @@ def test_another_value_means_another(composite: Any, data: st.DataObject) -> Non
     place = data.draw(st.integers(0, len(fields)))
     other = [*fields[:place], ["uuid", "0" * 32], *fields[place + 1 :]]
 
-    changed = meaning("composite", ["described", descriptor, ["list", other]], loose=True)
-    assert agreement(meaning("composite", typed, loose=True), changed) is None
+    changed = normalize("composite", ["described", descriptor, ["list", other]], loose=True)
+    assert agreement(normalize("composite", typed, loose=True), changed) is None
 
 
 @pytest.mark.parametrize("loose", [False, True])
@@ -186,8 +186,8 @@ def test_types_of_defaults_matter_where_they_are_known(loose: bool) -> None:
         ["described", ["ulong", 0x28], ["list", [NULL, [kind, 0]]]] for kind in ("uint", "ubyte")
     )
 
-    assert ["described", ["ulong", 0x28], ["list", []]] == meaning("composite", default)
-    same = meaning("composite", of_another_type, loose=loose) == meaning("composite", default)
+    assert ["described", ["ulong", 0x28], ["list", []]] == normalize("composite", default)
+    same = normalize("composite", of_another_type, loose=loose) == normalize("composite", default)
     assert same is loose
 
 
@@ -195,12 +195,12 @@ def test_sections_without_a_field_say_nothing() -> None:
     body = ["data", "78"]
     header = ["header", [["boolean", False], ["ubyte", 4], NULL, ["boolean", False], ["uint", 0]]]
 
-    assert [body] == meaning("message", [header, ["properties", [NULL]], body])
+    assert [body] == normalize("message", [header, ["properties", [NULL]], body])
     kept = [["header", [["boolean", True]]], body]
-    assert kept == meaning("message", [["header", [["boolean", True], ["ubyte", 4]]], body])
-    assert ["list", [NULL]] == meaning("value", ["list", [NULL]])
+    assert kept == normalize("message", [["header", [["boolean", True], ["ubyte", 4]]], body])
+    assert ["list", [NULL]] == normalize("value", ["list", [NULL]])
     for other in (["map", []], ["boolean", True], NULL):
-        assert [["header", other], body] == meaning("message", [["header", other], body])
+        assert [["header", other], body] == normalize("message", [["header", other], body])
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_sections_without_a_field_say_nothing() -> None:
         (
             [],
             [["header", [["boolean", True]]]],
-            'header.durable is ["boolean", true], where it is absent',
+            'header.durable is ["boolean", true], but the case omits it',
         ),
         (
             [["header", [["null"], ["null"], ["uint", 0]]]],
@@ -237,7 +237,7 @@ def test_sections_without_a_field_say_nothing() -> None:
     ],
 )
 def test_what_is_apart_is_said_by_section(before: Any, after: Any, said: str) -> None:
-    assert said == apart("message", before, after)
+    assert said == describe_difference("message", before, after)
 
 
 @pytest.mark.parametrize("kind", ["message", "composite", "value"])
@@ -284,7 +284,7 @@ def test_cases_of_composites_say_what_their_bytes_say() -> None:
             assert value == case.typed, case.id
             with pytest.raises(DecodeError):
                 decode_composite(case.data)
-        assert meaning("composite", case.typed) == meaning("composite", value), case.id
+        assert normalize("composite", case.typed) == normalize("composite", value), case.id
 
 
 class Refusing(Answering):

@@ -277,17 +277,15 @@ def _test_broker(
     timeout: float,
 ) -> PeerResults:
     """Test a live broker with the cases that are complete messages."""
-    from amqp10msg.interop.conformance.brokers import hold_broker, is_asked
+    from amqp10msg.interop.conformance.brokers import run_broker, is_broker_case
 
-    sent_cases = [case for case in chosen if is_asked(case)]
+    sent_cases = [case for case in chosen if is_broker_case(case)]
     if not sent_cases:
         raise click.UsageError("--broker: no chosen case is a message that a broker can be sent")
     connections = jobs if "{n}" in url else 1
     with _progress("a broker", len(sent_cases), color) as step:
         try:
-            results = hold_broker(
-                url, sent_cases, jobs=connections, timeout=timeout, on_result=step
-            )
+            results = run_broker(url, sent_cases, jobs=connections, timeout=timeout, on_result=step)
         except ValueError as error:
             raise click.UsageError(f"--broker: {error}") from None
     return attrs.evolve(results, peer=_unique_name(results.peer, used_names))

@@ -1,4 +1,4 @@
-"""Test any implementation of AMQP with the corpus, in processes that may die, and report it.
+"""Test implementations of AMQP with the corpus, in separate processes, and report the results.
 
     from amqp10msg.interop import conformance, corpus
 
@@ -6,9 +6,9 @@
     results = conformance.run(peer, corpus.load(), jobs=2)
     print(conformance.summary([results]))
 
-An implementation is a `Peer`: a driver that speaks the line protocol of `corpus.Program`, and the
-environment that it needs. Crashes, hangs and memory that grows without
-bound are results like any other, and the run goes on.
+An implementation is a `Peer`: a driver, which implements the line protocol of `corpus.Program`, and
+the environment that it needs. A crash, a hang or unbounded memory is recorded as the result of the
+case, and the run continues.
 """
 
 from amqp10msg.interop.conformance.judging import judge

@@ -1,4 +1,4 @@
-"""Test a live broker with the corpus: send messages through a queue and judge what comes back.
+"""Test a live broker with the corpus: send messages through a queue and compare them afterwards.
 
 Part 3, 3.2: an intermediary may change the header, annotations and footer of a message, and must
 not change the encoding of the bare message.
@@ -10,7 +10,12 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from amqp10msg.interop.conformance.judging import apart, differences, is_open, meaning
+from amqp10msg.interop.conformance.judging import (
+    describe_difference,
+    differences,
+    is_open,
+    normalize,
+)
 from amqp10msg.interop.conformance.peers import PeerError
 from amqp10msg.interop.conformance.results import PeerResults, Result
 from amqp10msg.interop.corpus import Amqp10msg, Case, RefusedError, agreement
@@ -19,34 +24,36 @@ from amqp10msg.net.round_trips import QueueError, RoundTrip, round_trips
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import DecodeError
 
-__all__ = ["VERDICTS", "hold_broker", "is_asked"]
+__all__ = ["VERDICTS", "is_broker_case", "run_broker"]
 
 #: The verdicts on a message, and their meanings.
 VERDICTS = {
-    "identical": "the same bytes come back",
+    "identical": "the message comes back with the same bytes",
     "bare": "the bare message comes back byte for byte; header, annotations or footer differ",
-    "re-encoded": "the bare message says the same, in other bytes",
-    "changed": "the bare message says something else",
-    "refused": "an outcome that is not accepted, or the end of the link, with what the broker says",
-    "died": "the broker ends the session or the connection",
-    "lost": "it is accepted, and does not come back",
-    "expired": "it is accepted, and does not come back, but it may have expired",
+    "re-encoded": "the bare message has the same values in different bytes",
+    "changed": "the bare message has different values",
+    "refused": "the outcome is not accepted, or the link is closed; with the broker's error",
+    "died": "the broker closes the session or the connection",
+    "lost": "the message is accepted, but does not come back",
+    "expired": "the message is accepted, but does not come back; it may have expired",
 }
 # The sections that an intermediary may change.
-_TRANSPORT = frozenset(("header", "delivery-annotations", "message-annotations", "footer"))
-_PART_3 = "Part 3, 3.2"
-# Errors about the user's permissions: they say nothing about the message.
-_POLICY = re.compile(r"amqp:unauthorized-access|user_id property set to .* but authenticated")
+_MUTABLE_SECTIONS = frozenset(("header", "delivery-annotations", "message-annotations", "footer"))
+_BARE_MESSAGE_CLAUSE = "Part 3, 3.2"
+# Matches errors about the user's permissions, which do not depend on the message.
+_PERMISSION_ERROR = re.compile(
+    r"amqp:unauthorized-access|user_id property set to .* but authenticated"
+)
 #: Characters of a broker's error that a result shows.
-_MAX_REASON = 300
+_MAX_REASON_CHARS = 300
 
 
-def is_asked(case: Case) -> bool:
-    """Whether a case is a whole message, and not about limits, which a broker may choose."""
+def is_broker_case(case: Case) -> bool:
+    """Whether a broker can be tested with a case: a whole message, without decoding limits."""
     return case.kind == "message" and case.limits is None and bool(case.data)
 
 
-def hold_broker(
+def run_broker(
     url: str,
     cases: Iterable[Case],
     *,
@@ -54,23 +61,23 @@ def hold_broker(
     timeout: float = 5.0,
     on_result: Callable[[Result], None] | None = None,
 ) -> PeerResults:
-    """Send the messages of cases through a broker, and judge what comes back.
+    """Send the messages of cases through a broker, and judge the messages that come back.
 
     Args:
         url: an AMQP 1.0 URL, as for `amqp10msg.net.bridge.parse_url`. Its address is an empty queue
-            that nobody else uses. ``{n}`` in the address is replaced by a number: each job has a
+            without other users. ``{n}`` in the address is replaced by a number: each job has a
             queue of its own, and uses the next one if a message stops every receiver of its queue.
-        cases: the cases; those that `is_asked` excludes are skipped.
+        cases: the cases; those that `is_broker_case` excludes are skipped.
         jobs: messages in flight at the same time; more than one requires ``{n}``.
         timeout: seconds to wait for an answer of the broker.
         on_result: called with each result.
 
     Raises:
-        PeerError: there is no connection, the queue is not empty, or it holds a message that stops
+        PeerError: the connection fails, the queue is not empty, or it holds a message that stops
             every receiver.
-        ValueError: the URL is not one of AMQP 1.0, or `jobs` needs ``{n}``.
+        ValueError: the URL is not for AMQP 1.0, or `jobs` is above 1 without ``{n}``.
     """
-    chosen = [case for case in cases if is_asked(case)]
+    chosen = [case for case in cases if is_broker_case(case)]
     results: dict[int, Result] = {}
 
     def judge(index: int, trip: RoundTrip) -> None:
@@ -91,25 +98,25 @@ def hold_broker(
 
 def _result(case: Case, trip: RoundTrip) -> Result:
     """Judge the round trip of a case."""
-    verdict, why = _verdict(case, trip)
+    verdict, detail = _verdict(case, trip)
     arrived = verdict in {"identical", "bare", "re-encoded", "changed"}
     unchanged = verdict in {"identical", "bare"}
     # A message that breaks a clause may be refused, or changed.
-    is_free = case.error is not None or is_open(case)
-    is_free = is_free or (verdict == "refused" and _has_reserved_keys(case.data))
+    may_differ = case.error is not None or is_open(case)
+    may_differ = may_differ or (verdict == "refused" and _has_reserved_keys(case.data))
     facets: dict[str, bool] = {}
     outcome = "pass"
-    if arrived and (unchanged or not is_free):
+    if arrived and (unchanged or not may_differ):
         facets["unchanged"] = unchanged
-    if case.error is not None:  # nobody has to refuse what it passes on
+    if case.error is not None:  # a broker may pass on an invalid message
         if verdict == "refused" or (verdict == "died" and trip.error_by_broker):
             facets["refused"] = True
     elif verdict != "expired":
-        if arrived or not is_free:
+        if arrived or not may_differ:
             facets["read"] = arrived
-        if arrived and (verdict != "changed" or not is_free):
+        if arrived and (verdict != "changed" or not may_differ):
             facets["kept"] = verdict != "changed"
-    if _POLICY.search(why):  # whoever may send as whom is not the corpus's business
+    if _PERMISSION_ERROR.search(detail):  # the corpus does not test permissions
         facets, outcome = {}, "skip"
     elif verdict == "died" and not facets.get("refused"):
         outcome = "crash"
@@ -118,15 +125,19 @@ def _result(case: Case, trip: RoundTrip) -> Result:
     elif verdict in ("changed", "lost") or (verdict in ("refused", "re-encoded") and not facets):
         outcome = "note"
     received = trip.received
-    said = " ".join(why.split())[:_MAX_REASON]
-    reason = f"{verdict}: {said}" if said else VERDICTS[verdict]
+    shown_detail = " ".join(detail.split())[:_MAX_REASON_CHARS]
+    reason = f"{verdict}: {shown_detail}" if shown_detail else VERDICTS[verdict]
     faults: list[tuple[str, str, str]] = []
     for facet in [name for name, holds in facets.items() if not holds]:
         if facet == "kept":
-            faults += [(facet, clause, text) for clause, text in _changes(case.data, received)]
+            faults += [
+                (facet, clause, text) for clause, text in _bare_differences(case.data, received)
+            ]
         else:
-            faults.append((facet, _PART_3 if facet == "unchanged" else case.clause, reason))
-    notes = [("unchanged", _PART_3, reason)] if outcome == "note" else []
+            faults.append(
+                (facet, _BARE_MESSAGE_CLAUSE if facet == "unchanged" else case.clause, reason)
+            )
+    notes = [("unchanged", _BARE_MESSAGE_CLAUSE, reason)] if outcome == "note" else []
     return Result.of(
         case,
         outcome,
@@ -134,16 +145,18 @@ def _result(case: Case, trip: RoundTrip) -> Result:
         faults=tuple(faults),
         notes=tuple(notes),
         reason="" if verdict == "identical" else reason,
-        said=_typed(received) if verdict in {"changed", "re-encoded"} and received else None,
+        said=_decode_lenient(received)
+        if verdict in {"changed", "re-encoded"} and received
+        else None,
         wrote=received.hex() if received is not None and received != case.data else None,
         verdict=verdict,
     )
 
 
 def _has_reserved_keys(octets: bytes) -> bool:
-    """Whether there are keys of annotations for which a node must detach that knows them not.
+    """Whether a message has annotation keys that a node must refuse unless it understands them.
 
-    Those are all that do not begin with ``x-opt`` (Part 3, 3.2.10).
+    These are all keys that do not begin with ``x-opt`` (Part 3, 3.2.10).
     """
     try:
         message = Message.decode(octets)
@@ -157,57 +170,57 @@ def _has_reserved_keys(octets: bytes) -> bool:
 def _verdict(case: Case, trip: RoundTrip) -> tuple[str, str]:
     """Return the verdict, one of `VERDICTS`, and the reason: an error or a difference."""
     if trip.received is None:
-        is_expired = trip.end == "lost" and _expires(case.data)
+        is_expired = trip.end == "lost" and _can_expire(case.data)
         return "expired" if is_expired else trip.end, trip.reason
     if trip.received == case.data:
         return "identical", trip.reason
-    if (bare := _bare(case.data)) is not None and bare == _bare(trip.received):
+    if (bare := _bare_message(case.data)) is not None and bare == _bare_message(trip.received):
         return "bare", trip.reason
-    sent, received = _typed(case.data), _typed(trip.received)
+    sent, received = _decode_lenient(case.data), _decode_lenient(trip.received)
     is_readable = sent is not None and received is not None
-    if is_readable and agreement(_kept(sent), _kept(received)) == "exact":
+    if is_readable and agreement(_bare_sections(sent), _bare_sections(received)) == "exact":
         return "re-encoded", trip.reason
-    return "changed", _difference(sent, received)
+    return "changed", _describe_change(sent, received)
 
 
-def _difference(sent: Any, found: Any) -> str:
+def _describe_change(sent: Any, received: Any) -> str:
     """Describe which sections of the bare message differ."""
-    if sent is None or found is None:
-        return "" if sent is None else "what comes back cannot be read"
-    return apart("message", _kept(sent), _kept(found))
+    if sent is None or received is None:
+        return "" if sent is None else "the message that comes back cannot be read"
+    return describe_difference("message", _bare_sections(sent), _bare_sections(received))
 
 
-def _changes(sent: bytes, received: bytes | None) -> list[tuple[str, str]]:
-    """Return the clauses that a changed bare message breaks, and how."""
-    before, after = _typed(sent), _typed(received or b"")
-    if before is None or after is None:
-        return [(_PART_3, "what comes back cannot be read")]
-    return differences(_kept(before), _kept(after))
+def _bare_differences(sent: bytes, received: bytes | None) -> list[tuple[str, str]]:
+    """Return (broken clause, description) pairs for the changes of a bare message."""
+    sent_typed, received_typed = _decode_lenient(sent), _decode_lenient(received or b"")
+    if sent_typed is None or received_typed is None:
+        return [(_BARE_MESSAGE_CLAUSE, "the message that comes back cannot be read")]
+    return differences(_bare_sections(sent_typed), _bare_sections(received_typed))
 
 
-def _bare(octets: bytes) -> bytes | None:
-    """Return the bare message; None where it cannot be found."""
+def _bare_message(octets: bytes) -> bytes | None:
+    """Return the bytes of the bare message, or None if the sections cannot be parsed."""
     try:
         return scan(octets).bare
     except DecodeError:
         return None
 
 
-def _typed(octets: bytes) -> Any:
+def _decode_lenient(octets: bytes) -> Any:
     try:
         return Amqp10msg(strict=False).decode("message", octets)
     except RefusedError:
         return None
 
 
-def _kept(typed: Any) -> Any:
-    """Return the part that must be kept: the bare message, without what says nothing."""
-    said = meaning("message", typed)
-    return [section for section in said if section[0] not in _TRANSPORT]
+def _bare_sections(typed: Any) -> Any:
+    """Return the sections that must not change, normalized: those of the bare message."""
+    sections = normalize("message", typed)
+    return [section for section in sections if section[0] not in _MUTABLE_SECTIONS]
 
 
-def _expires(octets: bytes) -> bool:
-    """Whether a message says when it expires."""
+def _can_expire(octets: bytes) -> bool:
+    """Whether a message has a time to live or an expiry time."""
     try:
         message = Message.decode(octets, strict=False)
     except DecodeError:

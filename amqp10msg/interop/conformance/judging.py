@@ -1,7 +1,7 @@
-"""One case and one implementation: what it reads, writes, refuses and decides.
+"""Judge how one implementation decodes, encodes, validates and decides one case.
 
-What it says is compared as typed JSON, in one form for all ways to write a message, an outcome or a
-terminus.
+Values are compared as typed JSON. Both sides are normalized first, because a message, an outcome or
+a terminus has several equivalent encodings.
 """
 
 from __future__ import annotations
@@ -34,32 +34,34 @@ from amqp10msg.sections import KINDS, Header, Properties
 from amqp10msg.validation import RULES
 from amqp10msg.wire.reprs import shortened
 
-# The steps of a case, in a sentence.
-_STEPS = {"decode": "decoding", "again": "encoding what it decoded", "encode": "encoding"}
-_STEPS |= {"validate": "validating", "answer": "answering"}
+# Names of the steps, for error messages.
+_STEP_NAMES = {"decode": "decoding", "again": "encoding what it decoded", "encode": "encoding"}
+_STEP_NAMES |= {"validate": "validating", "answer": "answering"}
 
 
 def judge(case: Case, program: Program) -> Result:
-    """Ask a program about a case, twice where it dies: the second time in a process of its own.
+    """Run one case against a program. If the program dies, repeat the case in a new process.
 
-    So a death is a result of this case alone, and not of cases before it; a program that dies once
-    is judged by the second time, and the reason says so.
+    Only a death of the new process counts as a result of this case, because earlier cases may have
+    caused the first one. If the repetition succeeds, the result's reason mentions the first death.
     """
     trial = _Trial(case, program)
     try:
-        return trial.result()
-    except DiedError as first:
-        again = _Trial(case, program)
+        return trial.run()
+    except DiedError as first_death:
+        repeated = _Trial(case, program)
         try:
-            return again.result(note=f"died after other cases, but not on this one alone: {first}")
-        except DiedError as died:
-            return again.made(died.how, f"{_STEPS[again.step]}: {died}")
+            note = f"died after other cases, but not on this one alone: {first_death}"
+            return repeated.run(note=note)
+        except DiedError as second_death:
+            reason = f"{_STEP_NAMES[repeated.step]}: {second_death}"
+            return repeated.build_result(second_death.how, reason)
         finally:
             program.close()
 
 
 class _Trial:
-    """The steps of a case; what they find is in `facets`."""
+    """Runs the steps of one case and collects the facets, faults, notes and errors."""
 
     def __init__(self, case: Case, program: Program) -> None:
         self.case = case
@@ -68,13 +70,13 @@ class _Trial:
         self.faults: list[tuple[str, str, str]] = []
         self.notes: list[tuple[str, str, str]] = []
         self.errors: list[str] = []
-        self.missing = ""
-        self.said: Any = None
-        self.wrote: str | None = None
+        self.skip_reason = ""
+        self.output: Any = None
+        self.encoded: str | None = None
         self.step = ""
-        self.is_changed = False
+        self.is_value_changed = False
 
-    def made(self, outcome: str, reason: str) -> Result:
+    def build_result(self, outcome: str, reason: str) -> Result:
         return Result.of(
             self.case,
             outcome,
@@ -82,72 +84,71 @@ class _Trial:
             reason=reason,
             faults=tuple(self.faults),
             notes=tuple(self.notes),
-            said=self.said,
-            wrote=self.wrote,
+            said=self.output,
+            wrote=self.encoded,
         )
 
-    def result(self, note: str = "") -> Result:
-        """Run all steps."""
+    def run(self, note: str = "") -> Result:
+        """Run all steps and return the result. `note` is appended to its reason."""
         outcome = ""
         for step in (self.decode, self.encode, self.validate, self.answer):
             self.step = step.__name__
             try:
                 step()
             except UnsupportedError as error:
-                self.missing = self.missing or str(error)
+                self.skip_reason = self.skip_reason or str(error)
             except DiedError:
                 raise
             except RuntimeError as error:
                 outcome = "error"
-                self.errors.append(f"{_STEPS[self.step]}: {error}")
-            except Exception as error:  # noqa: BLE001  (an answer may be anything)
+                self.errors.append(f"{_STEP_NAMES[self.step]}: {error}")
+            except Exception as error:  # noqa: BLE001  (a program may answer anything)
                 outcome = "error"
-                said = f"the answer is not of the protocol: {type(error).__name__}: {error}"
-                self.errors.append(f"{_STEPS[self.step]}: {said}")
+                problem = f"the answer violates the protocol: {type(error).__name__}: {error}"
+                self.errors.append(f"{_STEP_NAMES[self.step]}: {problem}")
         if not outcome:
             outcome = "pass" if self.facets else "skip"
             outcome = "fail" if self.faults else "note" if self.notes else outcome
-        told = dict.fromkeys(reason for _, _, reason in (*self.faults, *self.notes))
-        reasons = [self.missing] if outcome == "skip" else [*self.errors, *told, note]
-        return self.made(outcome, "; ".join(filter(None, reasons)))
+        reported = dict.fromkeys(reason for _, _, reason in (*self.faults, *self.notes))
+        reasons = [self.skip_reason] if outcome == "skip" else [*self.errors, *reported, note]
+        return self.build_result(outcome, "; ".join(filter(None, reasons)))
 
-    def ask(self, do: str, **more: Any) -> Any:
+    def request(self, action: str, **parameters: Any) -> Any:
         case = self.case
-        request = {"do": do, "data": case.data.hex(), **more}
-        if do != "validate":
+        request = {"do": action, "data": case.data.hex(), **parameters}
+        if action != "validate":
             request["kind"] = case.kind
         if case.limits is not None:
             request["limits"] = dict(case.limits)
         return self.program.ask(request)
 
-    def holds(
+    def record(
         self, facet: str, holds: bool, reason: str | Callable[[], str], clause: str = ""
     ) -> None:
-        """Write down whether a facet holds, and if not, which clause is broken."""
+        """Record whether a facet holds; if not, with the broken clause (default: the case's)."""
         if holds:
             self.facets[facet] = True
         else:
-            self.broken(facet, [(clause, reason if isinstance(reason, str) else reason())])
+            self.record_faults(facet, [(clause, reason if isinstance(reason, str) else reason())])
 
-    def broken(
-        self, facet: str, found: Iterable[tuple[str, str]], *, is_noted: bool = False
+    def record_faults(
+        self, facet: str, faults: Iterable[tuple[str, str]], *, is_noted: bool = False
     ) -> None:
-        """Write down clauses that are broken, and how; as notes where no clause says what is right.
+        """Record (clause, reason) pairs as faults, or as notes if no clause defines the result.
 
-        A facet of which there are only notes counts neither as one that holds nor as one that does
-        not.
+        A fault marks the facet as failed. A note leaves the facet out of the counts.
         """
-        for clause, reason in found:
-            told = (facet, clause or self.case.clause, reason)
-            if is_noted or (facet in _OF_BYTES and self.is_open):
-                self.notes.append(told)
+        for clause, reason in faults:
+            entry = (facet, clause or self.case.clause, reason)
+            if is_noted or (facet in _BYTE_FACETS and self.is_open):
+                self.notes.append(entry)
             else:
                 self.facets[facet] = False
-                self.faults.append(told)
+                self.faults.append(entry)
 
     @cached_property
     def is_open(self) -> bool:
-        """Whether no clause says what becomes of the bytes of this case."""
+        """Whether no clause defines how to process the bytes of this case."""
         return is_open(self.case)
 
     def decode(self) -> None:
@@ -155,94 +156,110 @@ class _Trial:
         if case.typed is None and case.error is None:
             return
         try:
-            typed = self.ask("decode").get("typed")
+            typed = self.request("decode").get("typed")
         except RefusedError as refused:
-            self.said = refused.reason
-            self.refused(refused)
+            self.output = refused.reason
+            self.check_refusal(refused)
             return
-        self.said = typed
+        self.output = typed
         if case.typed is None:
             rule = case.error.rule if case.error else ""
             if rule.endswith("-limit"):
-                # The specification has no such bound: each implementation has its own, or none.
-                self.missing = f"read: {rule} is for each implementation to choose"
-                self.survive()
+                # The specification does not limit this; each implementation chooses.
+                self.skip_reason = f"read: {rule} is for each implementation to choose"
+                self.encode_invalid()
                 return
-            self.holds("refused", False, f"read, and must be refused: {rule}", _clause_of(case))
-            self.survive()
+            self.record(
+                "refused", False, f"read, and must be refused: {rule}", _refusal_clause(case)
+            )
+            self.encode_invalid()
             return
         if case.error is None:
             self.facets["read"] = True
         if typed is not None:
-            found = self.agreement(typed)
-            if found is not None:
+            agreement_level = self.compare(typed)
+            if agreement_level is not None:
                 self.facets["kept"] = True
             else:
-                self.is_changed = True
-                self.broken("kept", self.apart("read", typed))
-            if found is not None:
-                self.facets["typed"] = found == "exact"
-            if found == "exact":
-                self.said = None  # as expected: the case has it
+                self.is_value_changed = True
+                self.record_faults("kept", self.describe_differences("read", typed))
+            if agreement_level is not None:
+                self.facets["typed"] = agreement_level == "exact"
+            if agreement_level == "exact":
+                self.output = None  # equal to the expected value, which the case contains
 
-    def agreement(self, typed: Any) -> Agreement:
-        """Compare what was read. A codec that knows no composites shows the value that one is."""
+    def compare(self, typed: Any) -> Agreement:
+        """Compare the decoded value with the expected one, normalized if they are not equal.
+
+        A codec without composite types may return the described list.
+        """
         case = self.case
-        found = agreement(case.typed, typed)
-        if found is None and case.kind in ("composite", "message", *BASIC_KINDS):
+        level = agreement(case.typed, typed)
+        if level is None and case.kind in ("composite", "message", *BASIC_KINDS):
             with suppress(TypeError, ValueError, LookupError):  # not typed JSON
                 for loose in (False, True):
-                    one, other = (
-                        meaning(case.kind, made, loose=loose) for made in (case.typed, typed)
+                    expected, actual = (
+                        normalize(case.kind, value, loose=loose) for value in (case.typed, typed)
                     )
-                    found = found or agreement(one, other)
-        return found
+                    level = level or agreement(expected, actual)
+        return level
 
-    def apart(self, verb: str, typed: Any) -> list[tuple[str, str]]:
-        """Return how what was read or written differs, each with the clause that it breaks."""
+    def describe_differences(self, verb: str, typed: Any) -> list[tuple[str, str]]:
+        """Return a (broken clause, description) pair for each difference from the expected value.
+
+        An empty clause means the clause of the case. `verb` begins the descriptions: "read" or
+        "wrote".
+        """
         case = self.case
         if case.kind == "message":
             with suppress(TypeError, ValueError, LookupError):  # not typed JSON
-                wanted, found = (meaning(case.kind, made) for made in (case.typed, typed))
-                if found != wanted:
-                    read = {section[0] for section in found}
+                expected, actual = (normalize(case.kind, value) for value in (case.typed, typed))
+                if actual != expected:
+                    present = {section[0] for section in actual}
                     return [
-                        (self.of_descriptor(text, read) or clause, f"{verb}: {text}")
-                        for clause, text in differences(wanted, found)
+                        (self.descriptor_clause(text, present) or clause, f"{verb}: {text}")
+                        for clause, text in differences(expected, actual)
                     ]
         inner = ""
-        if case.kind == "composite":  # a fault in a value is not one of the composite
+        if case.kind == "composite":  # blame the type of the differing field
             with suppress(TypeError, ValueError, LookupError):  # not typed JSON
-                inner = _leaf(meaning(case.kind, case.typed), meaning(case.kind, typed))
-        return [(inner, f"{verb} {apart('value', case.typed, typed)}")]
+                inner = _type_clause(normalize(case.kind, case.typed), normalize(case.kind, typed))
+        return [(inner, f"{verb} {describe_difference('value', case.typed, typed)}")]
 
-    def of_descriptor(self, text: str, read: set[str]) -> str:
-        """Return the clause of descriptors where the case is about one, and its section is lost."""
+    def descriptor_clause(self, text: str, present: set[str]) -> str:
+        """Return Part 1, 1.5 if the case tests a descriptor and its section is missing, else ""."""
         name = re.split(r"[ .]", text, maxsplit=1)[0]
-        lost = self.case.clause == _DESCRIPTORS and name in _NAMES and name not in read
-        return _DESCRIPTORS if lost else ""
+        is_lost = (
+            self.case.clause == _DESCRIPTOR_CLAUSE
+            and name in _SECTION_NAMES
+            and name not in present
+        )
+        return _DESCRIPTOR_CLAUSE if is_lost else ""
 
-    def refused(self, refused: RefusedError) -> None:
+    def check_refusal(self, refused: RefusedError) -> None:
         fault = self.case.error
         if fault is None:
-            self.holds("read", False, f"refused: {refused.reason}")
+            self.record("read", False, f"refused: {refused.reason}")
             return
         self.facets["refused"] = True
         if refused.rule is not None or refused.offset is not None:
-            right = refused.rule in (None, fault.rule) and refused.offset in (None, fault.offset)
-            said = f"refused for {refused.rule} at {refused.offset}"
-            if not right:
+            is_expected_cause = refused.rule in (None, fault.rule) and refused.offset in (
+                None,
+                fault.offset,
+            )
+            cause = f"refused for {refused.rule} at {refused.offset}"
+            if not is_expected_cause:
                 self.facets["cause"] = False
-                words = f"{said}, not for {fault.rule} at {fault.offset}"
-                self.faults.append(("cause", _clause_of(self.case), words))
+                difference = f"{cause}, not for {fault.rule} at {fault.offset}"
+                self.faults.append(("cause", _refusal_clause(self.case), difference))
             else:
                 self.facets["cause"] = True
 
-    def survive(self) -> None:
-        """Encode again what should have been refused: whatever comes of it, nothing may die."""
+    def encode_invalid(self) -> None:
+        """Re-encode input that should have been refused: errors are fine, a crash is not."""
         self.step = "again"
         try:
-            self.ask("again")
+            self.request("again")
         except DiedError:
             raise
         except (RuntimeError, UnsupportedError, RefusedError):
@@ -257,81 +274,85 @@ class _Trial:
         try:
             try:
                 request = {"do": "encode", "kind": case.kind, "typed": case.typed}
-                made = self.program.ask(request)["data"]
+                encoded_hex = self.program.ask(request)["data"]
             except UnsupportedError:
                 if case.error is not None:
                     raise
                 self.step = "again"
-                made = self.ask("again")["data"]
+                encoded_hex = self.request("again")["data"]
         except RefusedError as refused:
-            self.holds("written", False, f"not written: {refused.reason}")
+            self.record("written", False, f"not written: {refused.reason}")
             return
-        octets = bytes.fromhex(made)
-        self.wrote = made
-        is_told = self.is_changed and self.step == "again"  # what it read is what it writes
-        if octets == case.compact:
+        encoded = bytes.fromhex(encoded_hex)
+        self.encoded = encoded_hex
+        is_reported = self.is_value_changed and self.step == "again"  # `decode` reported the value
+        if encoded == case.compact:
             self.facets |= {"written": True, "identical": True}
-            self.wrote = None  # as expected: the case has it
+            self.encoded = None  # equal to the expected bytes, which the case contains
             return
         try:
-            found = Amqp10msg(strict=False).decode(case.kind, octets)
+            decoded = Amqp10msg(strict=False).decode(case.kind, encoded)
         except RefusedError as refused:
-            if is_told:
+            if is_reported:
                 return
-            self.holds("written", False, f"what it wrote cannot be read: {refused.reason}")
+            self.record("written", False, f"the encoded bytes cannot be read: {refused.reason}")
             return
-        wanted, had = (meaning(case.kind, one) for one in (case.typed, found))
-        if agreement(wanted, had) is not None:
+        expected, actual = (normalize(case.kind, typed) for typed in (case.typed, decoded))
+        if agreement(expected, actual) is not None:
             self.facets["written"] = True
             if case.compact is not None:
                 self.facets["identical"] = False
             return
-        if is_told:
+        if is_reported:
             return
-        is_noted = self.case.kind in BASIC_KINDS and _same_numbers(wanted, had)
-        for clause, text in self.apart("wrote", found):
-            free = self.step == "again" and clause in _FREE and text.endswith(_LEFT_OUT)
-            self.broken("written", [(clause, text)], is_noted=free or is_noted)
+        is_noted = self.case.kind in BASIC_KINDS and _has_same_numbers(expected, actual)
+        for clause, text in self.describe_differences("wrote", decoded):
+            is_optional = (
+                self.step == "again"
+                and clause in _OPTIONAL_CLAUSES
+                and text.endswith(_LEFT_OUT_SUFFIX)
+            )
+            self.record_faults("written", [(clause, text)], is_noted=is_optional or is_noted)
 
     def validate(self) -> None:
         case = self.case
         if case.violations is None:
             return
-        found = self.ask("validate", profile=case.profile)["violations"]
-        wrong = other_rules(case.violations, found)
-        self.holds("rules", not wrong, wrong)
+        violations = self.request("validate", profile=case.profile)["violations"]
+        difference = other_rules(case.violations, violations)
+        self.record("rules", not difference, difference)
 
     def answer(self) -> None:
         case = self.case
         if case.answer is None:
             return
-        found = self.ask("answer", given=case.given)["answer"]
-        self.said = found if found != case.answer else None
-        self.holds(
+        answer = self.request("answer", given=case.given)["answer"]
+        self.output = answer if answer != case.answer else None
+        self.record(
             "answered",
-            json.dumps(found, sort_keys=True) == json.dumps(case.answer, sort_keys=True),
-            lambda: f"answers {apart(case.kind, case.answer, found)}",
+            json.dumps(answer, sort_keys=True) == json.dumps(case.answer, sort_keys=True),
+            lambda: f"answers {describe_difference(case.kind, case.answer, answer)}",
         )
 
 
-# What typed JSON says.
+# Comparing typed JSON.
 
-# What is shown of a value in a sentence.
-_SHOWN = 160
+# Characters of a value that a description shows.
+_MAX_VALUE_CHARS = 160
 _NULL = ["null"]
-# What is asked of the bytes: where those break a clause, none says what is right.
-_OF_BYTES = frozenset(("read", "kept", "written"))
+# Facets about the bytes of a case: no clause defines them if the bytes break a clause.
+_BYTE_FACETS = frozenset(("read", "kept", "written"))
 _INTEGERS = frozenset("bBsuUIilL")
-_LEFT_OUT = " is left out"
+_LEFT_OUT_SUFFIX = " is left out"
 _OASIS = "oasis"
-_DESCRIPTORS = "Part 1, 1.5"
-_ORDER = "Part 3, 3.2"
-# Part 3, 3.2: no section of the bare message is inserted where there was none.
-_INSERTED = "Part 3, 3.2"
-# Nothing requires that these are passed on: delivery annotations are for the next node, and of the
-# footer no clause says so.
-_FREE = ("Part 3, 3.2.2", "Part 3, 3.2.9")
-#: The clause of each type of Part 1: those of 1.6 in this order.
+_DESCRIPTOR_CLAUSE = "Part 1, 1.5"
+_SECTIONS_CLAUSE = "Part 3, 3.2"
+# Part 3, 3.2: the sections of the bare message are immutable, so none may be inserted.
+_INSERTION_CLAUSE = "Part 3, 3.2"
+# Clauses of the sections that need not be passed on: delivery annotations are for the next node,
+# and no clause requires it for the footer.
+_OPTIONAL_CLAUSES = ("Part 3, 3.2.2", "Part 3, 3.2.9")
+#: Clause numbers of the types. Part 1, 1.6 defines the primitive types in this order.
 TYPE_CLAUSES = {
     name: f"Part 1, 1.6.{number}"
     for number, name in enumerate(
@@ -343,172 +364,210 @@ TYPE_CLAUSES = {
         start=1,
     )
 } | {"described": "Part 1, 1.2"}
-_NAMES = frozenset(kind.name for kind in KINDS)
-# A message has one of these (Part 3, 3.2).
-_BODIES = frozenset(("data", "amqp-sequence", "amqp-value"))
-# Types of descriptors that are of the families of ulong and symbol.
-_LIKE = FAMILIES["integer"] | FAMILIES["octets"]
-# Sections of which an empty one says what an absent one says (Part 3, 3.2.2 and 3.2.3; of the
-# others no clause says otherwise).
-_MAPS = {kind.name for kind in KINDS if kind.name.endswith(("annotations", "footer"))}
-_MAPS.add("application-properties")
-# Those of the sections that are composites.
-_CLAUSES = {kind.name: kind.clause for kind in KINDS}
-_SECTIONS = {kind.name: kind.code for kind in KINDS if kind.cls in (Header, Properties)}
+_SECTION_NAMES = frozenset(kind.name for kind in KINDS)
+# Every message has a body, of one of these kinds (Part 3, 3.2).
+_BODY_SECTIONS = frozenset(("data", "amqp-sequence", "amqp-value"))
+# Types that a descriptor may have if the implementation does not preserve ulong and symbol.
+_DESCRIPTOR_TYPES = FAMILIES["integer"] | FAMILIES["octets"]
+# Sections for which empty and absent are equivalent: by Part 3, 3.2.2 and 3.2.3 for annotations;
+# for the others no clause distinguishes them.
+_MAP_SECTIONS = {kind.name for kind in KINDS if kind.name.endswith(("annotations", "footer"))}
+_MAP_SECTIONS.add("application-properties")
+_SECTION_CLAUSES = {kind.name: kind.clause for kind in KINDS}
+_COMPOSITE_CODES = {kind.name: kind.code for kind in KINDS if kind.cls in (Header, Properties)}
 
 
-def meaning(kind: str, typed: Any, *, loose: bool = False) -> Any:
-    """Return typed JSON in the one form of all that say the same.
+def normalize(kind: str, typed: Any, *, loose: bool = False) -> Any:
+    """Return typed JSON in a normal form, equal for equivalent values.
 
-    What is null by default and what is the default are null, and nulls at the end are left out
-    (Part 1, 1.4). Of a message, sections without a field and empty maps are left out, too. Of a
-    composite, the descriptor is the numeric one, and an array of one is that value where there may
-    be several. The fields of a table of 0-9-1 are in the order of their names: no clause has one.
-    `loose` takes descriptors and defaults for such whatever their types, which what this is
-    compared with has lost.
+    - Fields with their default value become null, and trailing nulls are removed (Part 1, 1.4).
+    - In a message, sections without fields and empty maps are removed.
+    - In a composite, the descriptor becomes numeric, and an array with one item in a field that
+      allows multiple values becomes the item.
+    - In a 0-9-1 table, fields are sorted by name, because no clause defines their order.
+
+    Args:
+        kind: the kind of the case.
+        typed: the typed JSON.
+        loose: recognize descriptors and defaults of any related type, for comparison with an
+            implementation that does not preserve the types.
     """
     if kind == "message":
-        said = (_section(section, loose) for section in typed)
-        return [section for section in said if section is not None]
+        sections = (_normalize_section(section, loose) for section in typed)
+        return [section for section in sections if section is not None]
     if kind in BASIC_KINDS:
-        return _in_order(typed)
-    return _composite(typed, loose) if kind == "composite" else typed
+        return _sort_tables(typed)
+    return _normalize_composite(typed, loose) if kind == "composite" else typed
 
 
-def _in_order(typed: Any) -> Any:
-    """Return typed JSON of 0-9-1 with the fields of each table in the order of their names."""
+def _sort_tables(typed: Any) -> Any:
+    """Return typed JSON of 0-9-1 with the fields of each table sorted by name."""
     if not isinstance(typed, list):
         return typed
-    made = [_in_order(item) for item in typed]
-    if len(made) == 2 and made[0] in ("F", "headers") and isinstance(made[1], list):
-        made[1] = sorted(made[1], key=lambda field: json.dumps(field[0], sort_keys=True))
-    return made
+    items = [_sort_tables(item) for item in typed]
+    if len(items) == 2 and items[0] in ("F", "headers") and isinstance(items[1], list):
+        items[1] = sorted(items[1], key=lambda field: json.dumps(field[0], sort_keys=True))
+    return items
 
 
 def is_open(case: Case) -> bool:
-    """Whether no clause says what becomes of the bytes of a case, such as those that break one.
+    """Whether no clause defines how to process the bytes of a case, for example invalid bytes.
 
-    A case that does not say whether its message breaks a clause of Part 3 is validated.
+    A message whose case lists no violations is validated to find out.
     """
     if case.is_open or case.kind != "message" or case.typed is None:
         return case.is_open
     if case.violations is not None and case.profile == _OASIS:
         return False
-    found = Amqp10msg(strict=False).validate(case.data, _OASIS)
-    return any(severity == "error" for _, severity, *_ in found)
+    violations = Amqp10msg(strict=False).validate(case.data, _OASIS)
+    return any(severity == "error" for _, severity, *_ in violations)
 
 
-def _clause_of(case: Case) -> str:
-    """Return the clause that the bytes of a case break for which they must be refused."""
-    name = case.error.rule if case.error is not None else ""
-    rule = RULES.get(name)
+def _refusal_clause(case: Case) -> str:
+    """Return the clause that requires an implementation to refuse the bytes of a case."""
+    rule_id = case.error.rule if case.error is not None else ""
+    rule = RULES.get(rule_id)
     if rule is None or not rule.in_messages or case.error is None or case.kind in BASIC_KINDS:
         return case.clause
     part, _, numbers = rule.clause.partition(", ")
     clauses = [f"{part}, {number}" for number in numbers.split(", ")]
     if case.clause.startswith(tuple(clauses)):
         return case.clause
-    # Where lists and maps have a clause and arrays another, the constructor says which.
+    # The rule has one clause for lists and maps and one for arrays: choose by the constructor.
     is_array = case.data[case.error.offset : case.error.offset + 1] in (b"\xe0", b"\xf0")
     return clauses[-1 if is_array else 0]
 
 
-def differences(expected: Any, found: Any) -> list[tuple[str, str]]:
-    """Return how two messages, in the form of `meaning`, differ: clauses, and how in words."""
+def differences(expected: Any, actual: Any) -> list[tuple[str, str]]:
+    """Return (broken clause, description) pairs for the differences of two normalized messages."""
     names = [section[0] for section in expected]
-    told: list[tuple[str, str]] = []
-    for name, content in found:
+    result: list[tuple[str, str]] = []
+    for name, content in actual:
         if name in names:
             continue
-        if name == "header":  # what is omitted has its default, which the receiver must assume
-            told += _fields_apart(name, [], content)
+        if name == "header":  # an absent header means the defaults
+            result += _field_differences(name, [], content)
         else:
-            told.append((_INSERTED, f"{name} is inserted: {_shown(content)}"))
+            result.append((_INSERTION_CLAUSE, f"{name} is inserted: {_format_value(content)}"))
     for name in dict.fromkeys(names):
-        before, after = (
-            [content for one, content in part if one == name] for part in (expected, found)
+        expected_contents, actual_contents = (
+            [content for section_name, content in part if section_name == name]
+            for part in (expected, actual)
         )
-        if not after:
-            fields = before[0]
-            bodiless = name in _BODIES and not any(one in _BODIES for one, _ in found)
-            whole = name not in _SECTIONS or any(not isinstance(one, list) for one in fields)
-            told += (
-                [(_ORDER if bodiless else _clause(name), f"{name}{_LEFT_OUT}")]
-                if whole
-                else _fields_apart(name, fields, [])
+        if not actual_contents:
+            fields = expected_contents[0]
+            lacks_body = name in _BODY_SECTIONS and not any(
+                section_name in _BODY_SECTIONS for section_name, _ in actual
             )
-        elif agreement(before, after) is None:
-            told += _contents_apart(name, before, after)
-    return told or [(_ORDER, "the sections are in another order")]
+            is_whole_section = name not in _COMPOSITE_CODES or any(
+                not isinstance(field, list) for field in fields
+            )
+            result += (
+                [
+                    (
+                        _SECTIONS_CLAUSE if lacks_body else _section_clause(name),
+                        f"{name}{_LEFT_OUT_SUFFIX}",
+                    )
+                ]
+                if is_whole_section
+                else _field_differences(name, fields, [])
+            )
+        elif agreement(expected_contents, actual_contents) is None:
+            result += _content_differences(name, expected_contents, actual_contents)
+    return result or [(_SECTIONS_CLAUSE, "the sections are in another order")]
 
 
-def _contents_apart(name: str, before: list[Any], after: list[Any]) -> list[tuple[str, str]]:
-    """Return how the sections of one name differ."""
-    if len(before) > 1 and before == after[::-1]:
-        return [(_clause(name), f"{name} is in reverse order")]
-    if len(before) != 1 or len(after) != 1:
-        return [(_clause(name), f"{name} is {_shown(after)}, not {_shown(before)}")]
-    ((wanted,), (had,)) = before, after
-    listed = all(isinstance(item, list) for item in (*wanted, *had))
-    if name in _SECTIONS and isinstance(wanted, list) and isinstance(had, list) and listed:
-        return _fields_apart(name, wanted, had)
-    clause = _clause(name) if name in _SECTIONS else _leaf(wanted, had) or _clause(name)
-    return [(clause, f"{name} is {_shown(had)}, not {_shown(wanted)}")]
+def _content_differences(
+    name: str, expected: list[Any], actual: list[Any]
+) -> list[tuple[str, str]]:
+    """Return the differences between the sections of one name."""
+    if len(expected) > 1 and expected == actual[::-1]:
+        return [(_section_clause(name), f"{name} is in reverse order")]
+    if len(expected) != 1 or len(actual) != 1:
+        return [
+            (
+                _section_clause(name),
+                f"{name} is {_format_value(actual)}, not {_format_value(expected)}",
+            )
+        ]
+    ((expected_content,), (actual_content,)) = expected, actual
+    are_fields = all(isinstance(item, list) for item in (*expected_content, *actual_content))
+    if (
+        name in _COMPOSITE_CODES
+        and isinstance(expected_content, list)
+        and isinstance(actual_content, list)
+        and are_fields
+    ):
+        return _field_differences(name, expected_content, actual_content)
+    clause = (
+        _section_clause(name)
+        if name in _COMPOSITE_CODES
+        else _type_clause(expected_content, actual_content) or _section_clause(name)
+    )
+    return [
+        (
+            clause,
+            f"{name} is {_format_value(actual_content)}, not {_format_value(expected_content)}",
+        )
+    ]
 
 
-def _fields_apart(name: str, expected: list[Any], found: list[Any]) -> list[tuple[str, str]]:
-    """Return how the fields of a header or of properties differ."""
-    rows = COMPOSITES[_SECTIONS[name]].fields
-    told = []
-    for place in range(max(len(expected), len(found))):
-        want, have = (one[place] if place < len(one) else _NULL for one in (expected, found))
-        if agreement(want, have) is not None:
+def _field_differences(name: str, expected: list[Any], actual: list[Any]) -> list[tuple[str, str]]:
+    """Return the differences between the fields of two headers or two properties sections."""
+    rows = COMPOSITES[_COMPOSITE_CODES[name]].fields
+    differences = []
+    for index in range(max(len(expected), len(actual))):
+        expected_value, actual_value = (
+            fields[index] if index < len(fields) else _NULL for fields in (expected, actual)
+        )
+        if agreement(expected_value, actual_value) is not None:
             continue
         field = (
-            f"{name}.{rows[place].name.replace('_', '-')}"
-            if place < len(rows)
-            else f"field {place} of {name}"
+            f"{name}.{rows[index].name.replace('_', '-')}"
+            if index < len(rows)
+            else f"field {index} of {name}"
         )
-        if have == _NULL:
-            text = f"{field}{_LEFT_OUT}"
-        elif want == _NULL:
-            text = f"{field} is {_shown(have)}, where it is absent"
+        if actual_value == _NULL:
+            text = f"{field}{_LEFT_OUT_SUFFIX}"
+        elif expected_value == _NULL:
+            text = f"{field} is {_format_value(actual_value)}, but the case omits it"
         else:
-            text = f"{field} is {_shown(have)}, not {_shown(want)}"
-        told.append((_clause(name), text))
-    return told
+            text = f"{field} is {_format_value(actual_value)}, not {_format_value(expected_value)}"
+        differences.append((_section_clause(name), text))
+    return differences
 
 
-def _leaf(expected: Any, found: Any) -> str:
-    """Return the clause of the type of the first value that differs; empty where none is alone."""
-    if not isinstance(expected, list) or not isinstance(found, list):
+def _type_clause(expected: Any, actual: Any) -> str:
+    """Return the clause of the type of the first differing value, or "" if that is ambiguous."""
+    if not isinstance(expected, list) or not isinstance(actual, list):
         return ""
     kind = expected[0] if expected and isinstance(expected[0], str) else ""
     if kind not in ("list", "map", "array", "described") and kind in TYPE_CLAUSES:
         return TYPE_CLAUSES[kind]
-    if len(expected) != len(found):
+    if len(expected) != len(actual):
         return TYPE_CLAUSES.get(kind, "")
-    pairs = iter(zip(expected, found, strict=True))
+    pairs = iter(zip(expected, actual, strict=True))
     if kind in TYPE_CLAUSES:
-        next(pairs)  # a family may stand for the type
-    apart = [pair for pair in pairs if pair[0] != pair[1] and agreement(*pair) is None]
-    inner = _leaf(*apart[0]) if apart else ""
+        next(pairs)  # the type may be replaced by its family
+    differing = [pair for pair in pairs if pair[0] != pair[1] and agreement(*pair) is None]
+    inner = _type_clause(*differing[0]) if differing else ""
     return inner or TYPE_CLAUSES.get(kind, "")
 
 
-def apart(kind: str, expected: Any, found: Any) -> str:
-    """Describe in words how what was found differs, of messages in the form of `meaning`."""
+def describe_difference(kind: str, expected: Any, actual: Any) -> str:
+    """Describe how `actual` differs from `expected`. Messages must be normalized."""
     if kind != "message":
-        return f"{_shown(found)}, not {_shown(expected)}"
-    return ", ".join(text for _, text in differences(expected, found))
+        return f"{_format_value(actual)}, not {_format_value(expected)}"
+    return ", ".join(text for _, text in differences(expected, actual))
 
 
-def _same_numbers(expected: Any, found: Any) -> bool:
-    """Whether typed JSON of 0-9-1 has the same numbers, some of them as other types."""
-    return bool(_numbers(expected) == _numbers(found))
+def _has_same_numbers(expected: Any, actual: Any) -> bool:
+    """Whether two typed JSON values of 0-9-1 are equal if the types of numbers are ignored."""
+    return bool(_untyped_numbers(expected) == _untyped_numbers(actual))
 
 
-def _numbers(typed: Any) -> Any:
+def _untyped_numbers(typed: Any) -> Any:
+    """Return typed JSON of 0-9-1 with each number in a list, without its type."""
     if not isinstance(typed, list):
         return typed
     if len(typed) == 2 and typed[0] in _INTEGERS and isinstance(typed[1], int):
@@ -519,67 +578,72 @@ def _numbers(typed: Any) -> Any:
     if len(typed) == 2 and typed[0] == "D" and isinstance(typed[1], list):
         scale, unscaled = typed[1]
         return [Fraction(unscaled, 10**scale)]
-    return [_numbers(item) for item in typed]
+    return [_untyped_numbers(item) for item in typed]
 
 
-def _clause(name: str) -> str:
-    """Return the clause of a section."""
-    return _CLAUSES.get(name, _ORDER)
+def _section_clause(name: str) -> str:
+    return _SECTION_CLAUSES.get(name, _SECTIONS_CLAUSE)
 
 
-def _shown(typed: Any) -> str:
-    return shortened(json.dumps(typed, ensure_ascii=False), _SHOWN)
+def _format_value(typed: Any) -> str:
+    return shortened(json.dumps(typed, ensure_ascii=False), _MAX_VALUE_CHARS)
 
 
-def _section(section: Any, loose: bool) -> Any:
+def _normalize_section(section: Any, loose: bool) -> Any:
     name, content = section
-    if name in _MAPS and content == []:
+    if name in _MAP_SECTIONS and content == []:
         return None
-    # A section of another type than its own holds a value, whose type comes first.
-    if name not in _SECTIONS or not all(isinstance(field, list) for field in content):
+    # A section of the wrong type contains a typed value, so its first item is the type name.
+    if name not in _COMPOSITE_CODES or not all(isinstance(field, list) for field in content):
         return section
-    fields = _fields(COMPOSITES[_SECTIONS[name]], content, loose)
+    fields = _normalize_fields(COMPOSITES[_COMPOSITE_CODES[name]], content, loose)
     return [name, fields] if fields else None
 
 
-def _composite(typed: Any, loose: bool) -> Any:
+def _normalize_composite(typed: Any, loose: bool) -> Any:
     if not isinstance(typed, list) or len(typed) != 3 or typed[0] != "described":
         return typed
     _, descriptor, content = typed
-    entry = _declared(descriptor, loose)
+    entry = _find_declaration(descriptor, loose)
     if entry is None or content[0] not in ("list", "sequence"):
         return typed
     kind = "ulong" if descriptor[0] in ("ulong", "symbol") else "integer"
-    return ["described", [kind, entry.code], [content[0], _fields(entry, content[1], loose)]]
+    return [
+        "described",
+        [kind, entry.code],
+        [content[0], _normalize_fields(entry, content[1], loose)],
+    ]
 
 
-def _declared(descriptor: Sequence[Any], loose: bool) -> Composite | None:
-    """Return the composite of a descriptor."""
+def _find_declaration(descriptor: Sequence[Any], loose: bool) -> Composite | None:
+    """Return the composite declaration of a descriptor, or None if the descriptor is unknown."""
     kind, key = descriptor[0], descriptor[-1]
     if kind == "octets":
         key = bytes.fromhex(key).decode("ascii", "replace")
-    known = kind in ("ulong", "symbol", "integer", "octets") or (loose and kind in _LIKE)
-    return find_composite(key) if known else None
+    is_descriptor = kind in ("ulong", "symbol", "integer", "octets") or (
+        loose and kind in _DESCRIPTOR_TYPES
+    )
+    return find_composite(key) if is_descriptor else None
 
 
-def _fields(entry: Composite, values: Iterable[Any], loose: bool) -> list[Any]:
-    given = list(values)
-    rows = [*entry.fields, *[None] * (len(given) - len(entry.fields))]
-    found = [_field(row, value, loose) for row, value in zip(rows, given, strict=False)]
-    while found and found[-1] == _NULL:
-        found.pop()
-    return found
+def _normalize_fields(entry: Composite, values: Iterable[Any], loose: bool) -> list[Any]:
+    items = list(values)
+    rows = [*entry.fields, *[None] * (len(items) - len(entry.fields))]
+    fields = [_normalize_field(row, value, loose) for row, value in zip(rows, items, strict=False)]
+    while fields and fields[-1] == _NULL:
+        fields.pop()
+    return fields
 
 
-def _field(row: Field | None, value: Any, loose: bool) -> Any:
-    if row is None:  # a surplus one
+def _normalize_field(row: Field | None, value: Any, loose: bool) -> Any:
+    if row is None:  # a field beyond the declared ones
         return value
     if row.multiple:
         items = value[2] if value[0] == "array" and len(value) == 3 else None
         items = value[1] if value[0] == "sequence" else items
         if items is not None and len(items) <= 1:
             value = items[0] if items else _NULL
-    return _NULL if _is_default(row, value, loose) else _composite(value, loose)
+    return _NULL if _is_default(row, value, loose) else _normalize_composite(value, loose)
 
 
 def _is_default(row: Field, value: Any, loose: bool) -> bool:

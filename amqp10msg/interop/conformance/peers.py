@@ -1,6 +1,6 @@
-"""The implementations that there are drivers for, and where each runs.
+"""The tested implementations, and the environments in which their drivers run.
 
-Each runs in a virtual environment or npm folder of its own, which is made when it is needed.
+Each implementation has a separate virtual environment or npm folder, created on first use.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from amqp10msg.wire.errors import AmqpError, expect
 
 @attrs.frozen
 class Peer:
-    """An implementation, and what starts it.
+    """An implementation to test, and how to start it.
 
     Attributes:
-        name: on the command line and in reports.
-        driver: a file of `amqp10msg.interop.corpus.drivers`, a file of the user's, or empty where
-            `command` speaks the line protocol by itself.
-        arguments: of the driver.
-        requires: what pip or npm installs into the peer's own environment; nothing for a driver
-            that runs in this one.
-        command: of a program that needs no driver.
-        about: what it is, in a line.
+        name: its name on the command line and in reports.
+        driver: the driver: a file in `amqp10msg.interop.corpus.drivers` or the path of the user's
+            file. Empty if `command` implements the line protocol itself.
+        arguments: command-line arguments of the driver.
+        requires: packages that pip or npm installs into the peer's environment. Empty for a driver
+            that runs in the current environment.
+        command: the command of a program that needs no driver.
+        about: a description in one line.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Peer:
 
 _RABBITMQ = "rabbitmq_amqp_python_client.qpid.proton"
 
-#: By name.
+#: The implementations with a driver in this library, by name.
 PEERS = {
     peer.name: peer
     for peer in (
@@ -99,24 +99,24 @@ PEERS = {
 
 
 def find_peer(text: str) -> Peer:
-    """Return the peer of a name, of a driver's file (``.py``, ``.js``), or of a command.
+    """Return the peer for a name, a driver's file (``.py``, ``.js``) or a command.
 
     Raises:
         ValueError: the text is empty, its quotes are not closed, or it is a single word that is
-            neither the name of a peer nor a program of this machine.
+            neither the name of a peer nor a program on the PATH.
     """
     expect(text, str, "find_peer", "a str")
     if text in PEERS:
         return PEERS[text]
     words = shlex.split(text)
     if not words:
-        raise ValueError("a peer is a name, a driver's file or a command")
+        raise ValueError("expected a peer's name, a driver's file or a command, got an empty text")
     name = re.sub(r"[^a-z0-9]+", "-", Path(words[0]).stem.lower()).strip("-") or "peer"
     if len(words) == 1 and Path(words[0]).suffix in (".py", ".js"):
         return Peer(name, str(Path(words[0]).absolute()))
     if len(words) == 1 and shutil.which(words[0]) is None:
         raise ValueError(
-            f"{words[0][:80]!r} is neither a program of this machine nor the name of a peer: use "
+            f"{words[0][:80]!r} is neither a program on the PATH nor the name of a peer: use "
             f"one of {', '.join(PEERS)}, a driver's .py or .js, or a command"
         )
     return Peer(name, command=tuple(words))
@@ -128,12 +128,12 @@ class PeerError(AmqpError):
 
 @attrs.frozen
 class Launch:
-    """How a peer is started.
+    """How to start a peer.
 
     Attributes:
         command: the program and its arguments.
-        environment: variables of the program beside those of this process.
-        folder: where it runs, or None for the current one.
+        environment: environment variables to add to this process's.
+        folder: the program's working directory; None for the current one.
     """
 
     command: tuple[str, ...]
@@ -142,72 +142,76 @@ class Launch:
 
 
 def default_folder() -> Path:
-    """Return where environments are kept: in the user's cache."""
+    """Return the default folder for environments, in the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "amqp10msg" / "peers"
 
 
-def _drivers() -> Path:
+def _drivers_folder() -> Path:
     return Path(str(resources.files("amqp10msg.interop.corpus") / "drivers"))
 
 
 def driver_of(peer: Peer) -> Path:
-    """Return the file of a peer's driver; where it has none, their folder."""
-    return _drivers() / peer.driver  # an absolute path stays what it is
+    """Return the path of a peer's driver, or the folder of the drivers for a peer without one."""
+    return _drivers_folder() / peer.driver  # an absolute path replaces the folder
 
 
 def prepare(peer: Peer, folder: Path | None = None) -> Launch:
-    """Make the environment of a peer, unless it is there, and say how the peer is started.
+    """Create the environment of a peer if it is missing, and return how to start the peer.
 
     Args:
-        peer: which one.
-        folder: where environments are kept; `default_folder` if None.
+        peer: the peer.
+        folder: the folder for environments; `default_folder()` if None.
 
     Raises:
-        PeerError: what it needs cannot be installed, or Node is missing.
+        PeerError: a required package cannot be installed, or Node is missing.
     """
     if peer.command:
         return Launch(peer.command)
     driver = str(driver_of(peer))
-    # A driver runs in the folder of its environment, where a relative path leads elsewhere.
-    place = (folder or default_folder()).absolute()
-    home = _environment(peer, place) if peer.requires else None
+    # Absolute, because a driver runs in the folder of its environment.
+    environments = (folder or default_folder()).absolute()
+    home = _create_environment(peer, environments) if peer.requires else None
     if peer.language == "node":
-        node = _program("node")
-        return Launch((node, str(_drivers() / "lines.js"), driver, *peer.arguments), folder=home)
+        node = _find_program("node")
+        return Launch(
+            (node, str(_drivers_folder() / "lines.js"), driver, *peer.arguments), folder=home
+        )
     if peer.language != "python":
-        raise PeerError(f"{peer.driver} is neither a .py nor a .js: give a command that runs it")
+        raise PeerError(
+            f"{peer.driver} must be a .py or .js file; for others, pass a command that runs it"
+        )
     environment = {"PYTHONUNBUFFERED": "1"}
     python = sys.executable
     if home is not None:
         python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
-        environment["PYTHONPATH"] = ""  # what is installed there, and nothing of ours
+        environment["PYTHONPATH"] = ""  # import the installed packages only
     else:
-        ours = str(Path(str(resources.files("amqp10msg"))).parent)
-        before = os.environ.get("PYTHONPATH", "")
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (ours, before)))
+        package_parent = str(Path(str(resources.files("amqp10msg"))).parent)
+        inherited = os.environ.get("PYTHONPATH", "")
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package_parent, inherited)))
     return Launch(
-        (python, "-P", str(_drivers() / "lines.py"), driver, *peer.arguments), environment
+        (python, "-P", str(_drivers_folder() / "lines.py"), driver, *peer.arguments), environment
     )
 
 
-def _program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise PeerError(f"{name} is not on the PATH, and the driver needs it")
-    return found
+def _find_program(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise PeerError(f"the driver needs {name}, which is not on the PATH")
+    return path
 
 
 def environment_of(peer: Peer, folder: Path) -> Path:
-    """Return where the environment of a peer is kept in a folder."""
-    runs = sys.version if peer.language == "python" else ""
-    told = "\n".join((peer.language, runs, *peer.requires))
+    """Return the path of a peer's environment in `folder`."""
+    python_version = sys.version if peer.language == "python" else ""
+    inputs = "\n".join((peer.language, python_version, *peer.requires))
     name = re.sub(r"[^\w.-]+", "-", Path(peer.requires[0]).name)
-    return folder / f"{name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    return folder / f"{name}-{hashlib.sha256(inputs.encode()).hexdigest()[:8]}"
 
 
-def _environment(peer: Peer, folder: Path) -> Path:
-    """Make the folder of an environment with what a peer requires, unless it is there."""
+def _create_environment(peer: Peer, folder: Path) -> Path:
+    """Create the environment of a peer if it is missing, and return its path."""
     home = environment_of(peer, folder)
     stamp = home / ".complete"
     if stamp.exists():
@@ -217,28 +221,30 @@ def _environment(peer: Peer, folder: Path) -> Path:
     log = folder / f"{home.name}.log"
     if peer.language == "node":
         (home / "package.json").write_text('{"private": true}\n')
-        commands = [[_program("npm"), "install", "--no-audit", "--no-fund", *peer.requires]]
+        commands = [[_find_program("npm"), "install", "--no-audit", "--no-fund", *peer.requires]]
     else:
         python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
-        # Our own pip installs there, which is quicker than giving each environment one.
-        ours = importlib.util.find_spec("pip") is not None
-        pip = [sys.executable, "-m", "pip", "--python", python] if ours else [python, "-m", "pip"]
+        # Use the current pip if there is one: faster than installing pip into each environment.
+        has_pip = importlib.util.find_spec("pip") is not None
+        pip = (
+            [sys.executable, "-m", "pip", "--python", python] if has_pip else [python, "-m", "pip"]
+        )
         commands = [
-            [sys.executable, "-m", "venv", *(["--without-pip"] if ours else []), str(home)],
+            [sys.executable, "-m", "venv", *(["--without-pip"] if has_pip else []), str(home)],
             [*pip, "install", "--quiet", *peer.requires],
         ]
-    with log.open("wb") as out:
+    with log.open("wb") as log_file:
         for command in commands:
-            done = subprocess.run(  # noqa: S603 - pip and npm, of what the table names
+            process = subprocess.run(  # noqa: S603 - pip and npm, with packages of `PEERS`
                 command,
                 cwd=home,
                 stdin=subprocess.DEVNULL,
-                stdout=out,
+                stdout=log_file,
                 stderr=subprocess.STDOUT,
                 check=False,
                 env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
             )
-            if done.returncode:
+            if process.returncode:
                 raise PeerError(f"{' '.join(peer.requires)} cannot be installed: see {log}")
     stamp.touch()
     return home

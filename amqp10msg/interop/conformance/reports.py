@@ -1,4 +1,4 @@
-"""Results as text, Markdown, JUnit XML and the scoreboard; findings; differences of two runs.
+"""Report results as text, Markdown, JUnit XML and a web page; compare two runs.
 
 The scoreboard is one page with every peer and every case, bytes and verdicts side by side.
 """
@@ -45,20 +45,20 @@ _NOTE = "note"
 
 
 def summary(peers: Sequence[PeerResults]) -> str:
-    """Return a table of peers and facets: in how many cases each holds, of how many."""
+    """Return a table of peers and facets: cases in which the facet holds / cases judged."""
     columns = facets_of(peers)
     rows = [["peer", *columns, "died"]]
     for peer in peers:
         counted = peer.facets(columns).values()
-        facets = [f"{held}/{asked}" if asked else "-" for held, asked in counted]
+        facets = [f"{holding}/{judged}" if judged else "-" for holding, judged in counted]
         rows.append([printable(peer.name), *facets, str(peer.died)])
     return "".join(f"{line}\n" for line in table_lines(rows))
 
 
 def junit(peers: Iterable[PeerResults]) -> str:
-    """Return results as JUnit XML: a suite a peer, its cases by their clauses.
+    """Return results as JUnit XML: one suite per peer, with cases grouped by clause.
 
-    A case that died is an error, one that was skipped is skipped.
+    A case that ended the process is an error.
     """
     root = ET.Element("testsuites", name="amqp10msg conformance")
     for peer in peers:
@@ -66,28 +66,30 @@ def junit(peers: Iterable[PeerResults]) -> str:
         suite = ET.SubElement(
             root,
             "testsuite",
-            name=_writable(peer.name),
+            name=_escape_xml(peer.name),
             tests=str(len(peer.results)),
             failures=str(counts["fail"]),
             errors=str(sum(counts[name] for name in ("error", *DEATHS))),
             skipped=str(counts["skip"]),
         )
         for result in peer.results:
-            where = _writable(f"{peer.peer}.{chapter_of(result.clause)}")
-            case = ET.SubElement(suite, "testcase", classname=where, name=_writable(result.case))
-            kind = {"pass": None, "note": None, "skip": "skipped", "fail": "failure"}.get(
+            class_name = _escape_xml(f"{peer.peer}.{chapter_of(result.clause)}")
+            case = ET.SubElement(
+                suite, "testcase", classname=class_name, name=_escape_xml(result.case)
+            )
+            element = {"pass": None, "note": None, "skip": "skipped", "fail": "failure"}.get(
                 result.outcome, "error"
             )
-            if kind is not None:
-                reason = _writable(f"{result.clause}: {_told(result)}")
-                ET.SubElement(case, kind, type=result.outcome, message=reason)
+            if element is not None:
+                reason = _escape_xml(f"{result.clause}: {_describe_result(result)}")
+                ET.SubElement(case, element, type=result.outcome, message=reason)
     ET.indent(root)
     text = ET.tostring(root, "unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def _writable(text: str) -> str:
-    """Escape the characters of a text that XML cannot hold, or that a terminal acts on."""
+def _escape_xml(text: str) -> str:
+    """Escape characters that XML forbids or that control a terminal."""
     return "\n".join(map(printable, text.split("\n")))
 
 
@@ -96,12 +98,12 @@ class Change:
     """A case whose outcome has changed.
 
     Attributes:
-        peer: of which implementation.
-        case: its id.
-        before: the outcome then, or None where the case did not exist.
-        after: the outcome now, or None where the case does not exist any more.
-        lost: facets that held then, and do not hold now.
-        reason: of the outcome now.
+        peer: the name of the implementation.
+        case: the case's id.
+        before: the old outcome, or None for a new case.
+        after: the new outcome, or None for a removed case.
+        lost: facets that held before and do not hold now.
+        reason: the reason of the new outcome.
     """
 
     peer: str
@@ -113,42 +115,45 @@ class Change:
 
     @property
     def is_worse(self) -> bool:
-        """Whether something held before that does not now."""
+        """Whether the outcome got worse or a facet stopped holding."""
         if self.before is None or self.after is None:
             return False
-        return bool(self.lost) or _rank(self.after) > _rank(self.before)
+        return bool(self.lost) or _severity(self.after) > _severity(self.before)
 
 
-def _rank(outcome: str) -> int:
-    # A case that was skipped or has a note is no worse than one that passed. Which bound is met
-    # first, of time or of memory, is the machine's doing.
+def _severity(outcome: str) -> int:
+    # Pass, skip and note are equally good. Hang and memory are equally bad, because the machine's
+    # speed decides which limit a runaway process reaches first.
     last = OUTCOMES.index("note")
     return max(0, OUTCOMES.index("hang" if outcome == "memory" else outcome) - last)
 
 
 def difference(before: Sequence[PeerResults], after: Sequence[PeerResults]) -> list[Change]:
-    """Return the cases of the same peers whose outcomes differ, worse ones first."""
-    old = {peer.peer: {one.case: one for one in peer.results} for peer in before}
+    """Return the cases whose outcomes or facets differ between two runs, regressions first.
+
+    Peers that are missing in `before` are skipped.
+    """
+    old_results = {peer.peer: {result.case: result for result in peer.results} for peer in before}
     changes: list[Change] = []
     for peer in after:
-        if peer.peer not in old:
+        if peer.peer not in old_results:
             continue
-        then: Mapping[str, Result] = old[peer.peer]
-        now = {one.case: one for one in peer.results}
-        for case in {**then, **now}:
-            was, got = then.get(case), now.get(case)
+        old: Mapping[str, Result] = old_results[peer.peer]
+        new = {result.case: result for result in peer.results}
+        for case in {**old, **new}:
+            old_result, new_result = old.get(case), new.get(case)
             lost = tuple(
                 name
-                for name, held in (was.facets if was else {}).items()
-                if held and got is not None and not got.facets.get(name, True)
+                for name, holds in (old_result.facets if old_result else {}).items()
+                if holds and new_result is not None and not new_result.facets.get(name, True)
             )
             change = Change(
                 peer.peer,
                 case,
-                was.outcome if was else None,
-                got.outcome if got else None,
+                old_result.outcome if old_result else None,
+                new_result.outcome if new_result else None,
                 lost,
-                got.reason if got else "",
+                new_result.reason if new_result else "",
             )
             if change.before != change.after or lost:
                 changes.append(change)
@@ -157,14 +162,14 @@ def difference(before: Sequence[PeerResults], after: Sequence[PeerResults]) -> l
 
 @attrs.frozen
 class Finding:
-    """What an implementation does not do, with the smallest case that shows it.
+    """A fault of an implementation, with the smallest case that shows it.
 
     Attributes:
-        what: the outcome, such as ``crash``, or the facet that does not hold; of notes ``note``.
-        clause: that is broken; of a death or a note the one that the cases are about.
-        count: in how many cases this is found.
-        case: the smallest of them.
-        reason: what is wrong in that one.
+        what: the outcome, such as ``crash``, the facet that does not hold, or ``note``.
+        clause: the broken clause; for a crash, hang or note, the clause that the cases test.
+        count: the number of cases with this fault.
+        case: the smallest of these cases.
+        reason: a description of the fault in the smallest case.
     """
 
     what: str
@@ -175,86 +180,96 @@ class Finding:
 
 
 def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
-    """Return the findings about an implementation by the clauses that it breaks, notes last.
+    """Return the findings about an implementation: deaths of its process first, notes last.
 
-    Deaths of its process come first. What several cases show of one clause is one finding. A case
-    that is refused for the reason for which a value in it is refused alone counts for the clause of
-    that value's type.
+    Cases that break the same clause in the same way are one finding. If a case is refused for the
+    same reason as a single value that it contains, the clause of that value's type is reported.
 
     Args:
         peer: the results of the implementation.
-        cases: those that ran.
+        cases: the cases that ran.
     """
     expect(peer, PeerResults, "findings", "a PeerResults")
     by_id = {case.id: case for case in cases}
-    unread = _unread(peer, by_id)
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    refused_types = _refused_types(peer, by_id)
+    reasons_by_clause: dict[tuple[str, str], dict[str, str]] = {}
     for result in peer.results:
         if result.case not in by_id:
             continue
-        told: list[tuple[str, str, str]] = []
+        entries: list[tuple[str, str, str]] = []
         if result.outcome in (*DEATHS, "error"):
-            told = [(result.outcome, result.clause, result.reason)]
+            entries = [(result.outcome, result.clause, result.reason)]
         else:
-            for facet, clause, reason in _faults(result):
-                culprit = clause
+            for facet, clause, reason in _faults_of(result):
+                broken_clause = clause
                 if facet == "unchanged" and result.facets.get("kept") is False:
-                    continue  # what is another message is told already
+                    continue  # a changed message is reported as "kept"
                 if facet == "read":
-                    typed = _values(by_id[result.case])
-                    alike = (
-                        of
-                        for (name, why), of in unread.items()
-                        if why == reason and _holds(typed, name)
+                    typed = _encoded_values(by_id[result.case])
+                    type_clauses = (
+                        type_clause
+                        for (type_name, refusal), type_clause in refused_types.items()
+                        if refusal == reason and _contains_type(typed, type_name)
                     )
-                    culprit = next(alike, clause)
-                told.append((facet, culprit, reason))
-            told += [(_NOTE, clause, reason) for _, clause, reason in result.notes]
-        for kind, clause, reason in told:
-            found.setdefault((kind, clause), {}).setdefault(result.case, reason)
-    _gather(found, by_id)
-    made = []
-    for (kind, clause), reasons in found.items():
-        least = min(reasons, key=lambda name: (len(by_id[name].data), name))
-        made.append(Finding(kind, clause, len(reasons), by_id[least], reasons[least]))
+                    broken_clause = next(type_clauses, clause)
+                entries.append((facet, broken_clause, reason))
+            entries += [(_NOTE, clause, reason) for _, clause, reason in result.notes]
+        for kind, clause, reason in entries:
+            reasons_by_clause.setdefault((kind, clause), {}).setdefault(result.case, reason)
+    _merge_refusals(reasons_by_clause, by_id)
+    results = []
+    for (kind, clause), reasons in reasons_by_clause.items():
+        smallest = min(reasons, key=lambda case_id: (len(by_id[case_id].data), case_id))
+        results.append(Finding(kind, clause, len(reasons), by_id[smallest], reasons[smallest]))
     order = [*sorted(DEATHS), "error", *FACETS, *BROKER_FACETS, _NOTE]
-    return sorted(made, key=lambda one: (order.index(one.what), _numbers(one.clause)))
+    return sorted(
+        results, key=lambda finding: (order.index(finding.what), _clause_sort_key(finding.clause))
+    )
 
 
-def _faults(result: Result) -> Sequence[Sequence[str]]:
-    """Return the faults of a result; of one that has none written down, its facets tell them."""
+def _faults_of(result: Result) -> Sequence[Sequence[str]]:
+    """Return the faults of a result; without recorded faults, one per failed required facet."""
     if result.faults:
         return result.faults
-    wrong = [name for name, holds in result.facets.items() if not holds and name not in OPTIONAL]
-    return [(name, result.clause, result.reason) for name in wrong]
+    failed = [name for name, holds in result.facets.items() if not holds and name not in OPTIONAL]
+    return [(name, result.clause, result.reason) for name in failed]
 
 
-def _gather(found: dict[tuple[str, str], dict[str, str]], by_id: Mapping[str, Case]) -> None:
-    """Count what is refused for one reason, in cases with one type in common, for that type."""
-    alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for (kind, clause), reasons in found.items():
+def _merge_refusals(
+    reasons_by_clause: dict[tuple[str, str], dict[str, str]], by_id: Mapping[str, Case]
+) -> None:
+    """Merge cases that are refused for one reason and have one type in common: blame that type."""
+    by_reason: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for (kind, clause), reasons in reasons_by_clause.items():
         for name, reason in reasons.items():
             if reason.startswith(("refused: ", "not written: ")) and by_id[name].kind == "message":
-                alike.setdefault((kind, reason), []).append((clause, name))
-    for (kind, reason), places in alike.items():
-        if len({clause for clause, _ in places}) < 2:
+                by_reason.setdefault((kind, reason), []).append((clause, name))
+    for (kind, reason), entries in by_reason.items():
+        if len({clause for clause, _ in entries}) < 2:
             continue
         types = set.intersection(
-            *({of for of in TYPE_CLAUSES if _holds(by_id[name].typed, of)} for _, name in places)
+            *(
+                {
+                    type_name
+                    for type_name in TYPE_CLAUSES
+                    if _contains_type(by_id[name].typed, type_name)
+                }
+                for _, name in entries
+            )
         )
         if len(types) == 1:
             common = TYPE_CLAUSES[types.pop()]
-            for clause, name in places:
-                del found[kind, clause][name]
-                found.setdefault((kind, common), {})[name] = reason
-    for place in [place for place, reasons in found.items() if not reasons]:
-        del found[place]
+            for clause, name in entries:
+                del reasons_by_clause[kind, clause][name]
+                reasons_by_clause.setdefault((kind, common), {})[name] = reason
+    for key in [key for key, reasons in reasons_by_clause.items() if not reasons]:
+        del reasons_by_clause[key]
 
 
-def _unread(peer: PeerResults, by_id: Mapping[str, Case]) -> dict[tuple[str, str], str]:
-    """Return the clause of each type of which a value alone is refused, by the type and why.
+def _refused_types(peer: PeerResults, by_id: Mapping[str, Case]) -> dict[tuple[str, str], str]:
+    """Return {(type, refusal reason): clause} for the types whose single values are refused.
 
-    Of lists and maps, what is in them may be the cause.
+    Lists and maps are left out, because an item may be the cause.
     """
     clauses: dict[tuple[str, str], str] = {}
     for result in peer.results:
@@ -269,10 +284,10 @@ def _unread(peer: PeerResults, by_id: Mapping[str, Case]) -> dict[tuple[str, str
     return clauses
 
 
-def _values(case: Case) -> Any:
-    """Return typed JSON with the values of a case as they are encoded.
+def _encoded_values(case: Case) -> Any:
+    """Return the values of a case in typed JSON, as encoded.
 
-    What a composite says is the same without an empty array, but its bytes have one.
+    `Case.typed` of a composite omits empty arrays that its bytes contain.
     """
     if case.kind == "composite":
         with suppress(RefusedError):
@@ -280,18 +295,18 @@ def _values(case: Case) -> Any:
     return case.typed
 
 
-def _holds(typed: Any, name: str) -> bool:
-    """Whether there is a value of a type in typed JSON, an array of them among it."""
+def _contains_type(typed: Any, name: str) -> bool:
+    """Whether typed JSON contains a value, or an array of values, of the type `name`."""
     if not isinstance(typed, list):
         return False
     if typed and typed[0] == "array" and len(typed) > 1:
         codes = [f"{code:02x}" for code, row in FORMAT_CODES.items() if row.type == name]
         if typed[1] in codes:
             return True
-    return bool(typed and typed[0] == name) or any(_holds(item, name) for item in typed)
+    return bool(typed and typed[0] == name) or any(_contains_type(item, name) for item in typed)
 
 
-def _numbers(clause: str) -> list[tuple[int, str]]:
+def _clause_sort_key(clause: str) -> list[tuple[int, str]]:
     parts = re.split(r"(\d+)", clause)
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
@@ -302,64 +317,74 @@ def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
     rows = []
     for peer in peers:
         cells = [
-            f"{percent(held, asked)} % of {asked:,}" if asked else ""
-            for held, asked in peer.facets(columns).values()
+            f"{percent(holding, judged)} % of {judged:,}" if judged else ""
+            for holding, judged in peer.facets(columns).values()
         ]
         counts = peer.counts()
         rows.append(
-            [_cell(peer.name), *cells, str(peer.died), f"{counts['note']:,}", f"{counts['skip']:,}"]
+            [
+                _escape_cell(peer.name),
+                *cells,
+                str(peer.died),
+                f"{counts['note']:,}",
+                f"{counts['skip']:,}",
+            ]
         )
     head = ["implementation", *columns, "died", "note", "skipped"]
-    lines = [*_table(head, rows), *_verdicts(peers)]
+    lines = [*_markdown_table(head, rows), *_verdict_table(peers)]
     for peer in peers:
-        found = findings(peer, cases)
-        lines += ["", f"## {_cell(peer.name)}", ""]
-        if all(one.what == _NOTE for one in found):
-            lines.append("No case failed." + ("\n" if found else ""))
-        if not found:
+        peer_findings = findings(peer, cases)
+        lines += ["", f"## {_escape_cell(peer.name)}", ""]
+        if all(finding.what == _NOTE for finding in peer_findings):
+            lines.append("No case failed." + ("\n" if peer_findings else ""))
+        if not peer_findings:
             continue
         lines += [
             "| what | clause | cases | the smallest, and what was found |",
             "|---|---|--:|---|",
         ]
-        for one in found:
-            octets = shortened(one.case.data.hex(), 96)
-            shown = f"`{one.case.id}` `{octets}`: {_cell(one.reason)}"
-            lines.append(f"| {_cell(one.what)} | {one.clause} | {one.count:,} | {shown} |")
+        for finding in peer_findings:
+            hex_bytes = shortened(finding.case.data.hex(), 96)
+            example = f"`{finding.case.id}` `{hex_bytes}`: {_escape_cell(finding.reason)}"
+            lines.append(
+                f"| {_escape_cell(finding.what)} | {finding.clause} | {finding.count:,} "
+                f"| {example} |"
+            )
     if by_command():
-        lines += ["", _cell(line())]
+        lines += ["", _escape_cell(line())]
     return "\n".join(lines) + "\n"
 
 
-def _verdicts(peers: Sequence[PeerResults]) -> list[str]:
-    """Return a table of what became of messages at live brokers; nothing where there are none."""
-    counts = {peer.name: Counter(one.verdict for one in peer.results) for peer in peers}
-    counts = {name: found for name, found in counts.items() if found.keys() - {""}}
+def _verdict_table(peers: Sequence[PeerResults]) -> list[str]:
+    """Return a Markdown table of the verdicts of live brokers; empty without live brokers."""
+    counts = {peer.name: Counter(result.verdict for result in peer.results) for peer in peers}
+    counts = {name: counter for name, counter in counts.items() if counter.keys() - {""}}
     if not counts:
         return []
-    names = sorted({name for found in counts.values() for name in found if name})
+    names = sorted({name for counter in counts.values() for name in counter if name})
     rows = [
-        [_cell(peer), *(f"{found[name]:,}" for name in names)] for peer, found in counts.items()
+        [_escape_cell(peer), *(f"{counter[name]:,}" for name in names)]
+        for peer, counter in counts.items()
     ]
-    return ["", *_table(["broker", *map(_cell, names)], rows)]
+    return ["", *_markdown_table(["broker", *map(_escape_cell, names)], rows)]
 
 
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    """Write a table of names and figures in Markdown."""
+def _markdown_table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """Return the lines of a Markdown table whose first column is text, the others numbers."""
     ruler = ["---", *["--:"] * (len(head) - 1)]
     return [f"| {' | '.join(row)} |" for row in (head, ruler, *rows)]
 
 
-def _cell(text: str) -> str:
-    """Return text for a cell or a heading of Markdown: one line, without markup."""
+def _escape_cell(text: str) -> str:
+    """Escape text for a cell or heading of Markdown; shorten it to one line."""
     text = printable(shortened(text, 240).replace("\n", " "))
     return re.sub(r"([\\`*_{}\[\]<>|#$~])", r"\\\1", text)
 
 
 # The scoreboard.
 
-# Of one case: bytes that are annotated, fields of the tree, and characters of a value as JSON.
-_MAX_OCTETS = 4_096
+# Limits for one case: bytes shown, rows of the field tree, characters of a JSON value.
+_MAX_BYTES = 4_096
 _MAX_ROWS = 300
 _MAX_TEXT = 4_000
 
@@ -367,130 +392,133 @@ _MAX_TEXT = 4_000
 def scoreboard(
     peers: Sequence[PeerResults], cases: Iterable[Case], *, title: str = "Conformance to AMQP"
 ) -> str:
-    """Return the page.
+    """Return a web page with the results, as one self-contained HTML file.
 
-    It is one file that loads no other. The peers stand in a table; below it are all cases, with
-    filters, and each opens to its bytes, annotated, what is expected, and what each peer said:
-    ``#case=ID`` in the page's address leads to one.
+    The page has a table of peers and a list of all cases with filters. Each case shows its
+    annotated bytes, the expected value and the result of each peer. ``#case=ID`` in the page's
+    address links to a case.
 
     Args:
-        peers: what `run` returned.
-        cases: those that ran.
-        title: of the page.
+        peers: the results, as `run` returns them.
+        cases: the cases that ran.
+        title: the title of the page.
 
     Raises:
         ImportError: Jinja2 is not installed.
     """
     ran = {result.case for peer in peers for result in peer.results}
-    shown = [case for case in cases if case.id in ran]
+    shown_cases = [case for case in cases if case.id in ran]
     columns = facets_of(peers)
     data = {
         "peers": [{"peer": peer.peer, "name": peer.name} for peer in peers],
         "facets": tuple(columns),
         "outcomes": OUTCOMES,
-        "cases": [_case(case) for case in shown],
-        "results": [_results(peer, shown, tuple(columns)) for peer in peers],
+        "cases": [_case_data(case) for case in shown_cases],
+        "results": [_result_rows(peer, shown_cases, tuple(columns)) for peer in peers],
     }
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)
     return pages.render(
         "scoreboard.html",
         title=title,
-        made=line() if by_command() else None,  # the same results, the same page
+        made=line() if by_command() else None,  # from Python, equal results give equal pages
         script=True,
-        cases=len(shown),
-        clauses=len({case.clause for case in shown}),
+        cases=len(shown_cases),
+        clauses=len({case.clause for case in shown_cases}),
         facets=list(columns.items()),
-        peers=[_row(peer, columns) for peer in peers],
+        peers=[_peer_row(peer, columns) for peer in peers],
         data=base64.b64encode(packed).decode("ascii"),
     )
 
 
-def _row(peer: PeerResults, columns: Iterable[str]) -> dict[str, Any]:
-    """Return the line of the table about one peer."""
+def _peer_row(peer: PeerResults, columns: Iterable[str]) -> dict[str, Any]:
+    """Return the template data of one peer's row in the table."""
     cells = []
-    for name, (held, asked) in peer.facets(columns).items():
+    for name, (holding, judged) in peer.facets(columns).items():
         cells.append(
             {
                 "name": name,
-                "text": f"{percent(held, asked)} %" if asked else "",
-                "held": held,
-                "asked": asked,
-                "width": f"{100 * held / asked if asked else 0:.2f}",
+                "text": f"{percent(holding, judged)} %" if judged else "",
+                "held": holding,
+                "asked": judged,
+                "width": f"{100 * holding / judged if judged else 0:.2f}",
             }
         )
     skipped = sum(result.outcome == "skip" for result in peer.results)
     return {"name": peer.name, "cells": cells, "died": peer.died, "skipped": skipped}
 
 
-def _results(peer: PeerResults, cases: Sequence[Case], columns: Sequence[str]) -> list[Any]:
-    """Return the results in the order of the cases: outcome, facets as bits, and what was said."""
+def _result_rows(peer: PeerResults, cases: Sequence[Case], columns: Sequence[str]) -> list[Any]:
+    """Return one row per case for the page's script; facets are bit masks. None: no result."""
     by_id: Mapping[str, Result] = {result.case: result for result in peer.results}
-    found: list[Any] = []
+    rows: list[Any] = []
     for case in cases:
         result = by_id.get(case.id)
         if result is None:
-            found.append(None)
+            rows.append(None)
             continue
-        asked = held = 0
-        for place, name in enumerate(columns):
-            asked |= (name in result.facets) << place
-            held |= result.facets.get(name, False) << place
-        row = [OUTCOMES.index(result.outcome), asked, held, _told(result)[:600]]
-        said = _text(result.said)
-        wrote = (result.wrote or "")[:_MAX_TEXT]
-        found.append([*row, said, wrote] if said or wrote else row)
-    return found
+        judged = holding = 0
+        for bit, name in enumerate(columns):
+            judged |= (name in result.facets) << bit
+            holding |= result.facets.get(name, False) << bit
+        row = [OUTCOMES.index(result.outcome), judged, holding, _describe_result(result)[:600]]
+        output = _format_value(result.said)
+        encoded = (result.wrote or "")[:_MAX_TEXT]
+        rows.append([*row, output, encoded] if output or encoded else row)
+    return rows
 
 
-def _told(result: Result) -> str:
-    """Return the faults and notes, each with its clause."""
-    told = [f"{clause}: {reason}" for _, clause, reason in (*result.faults, *result.notes)]
-    return "; ".join(dict.fromkeys(told)) or result.reason
+def _describe_result(result: Result) -> str:
+    """Return the faults and notes with their clauses, or else the reason, as text."""
+    parts = [f"{clause}: {reason}" for _, clause, reason in (*result.faults, *result.notes)]
+    return "; ".join(dict.fromkeys(parts)) or result.reason
 
 
 def _expected(case: Case) -> Any:
     return case.answer if case.answer is not None else case.typed
 
 
-def _text(made: Any) -> str:
-    if made is None:
+def _format_value(value: Any) -> str:
+    if value is None:
         return ""
-    text = made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return shortened(text, _MAX_TEXT)
 
 
-def _case(case: Case) -> dict[str, Any]:
-    made: dict[str, Any] = {
+def _case_data(case: Case) -> dict[str, Any]:
+    fields: dict[str, Any] = {
         "id": case.id,
         "kind": case.kind,
         "clause": case.clause,
         "note": case.note,
         "preference": case.preference,
         "origin": case.origin,
-        "hex": case.data[:_MAX_OCTETS].hex(),
+        "hex": case.data[:_MAX_BYTES].hex(),
         "size": len(case.data),
-        "expected": _text(_expected(case)),
-        "rows": _tree(case),
+        "expected": _format_value(_expected(case)),
+        "rows": _tree_rows(case),
     }
     if case.error is not None:
-        made["error"] = [case.error.rule, case.error.offset]
+        fields["error"] = [case.error.rule, case.error.offset]
     if case.violations:
-        made["violations"] = [
+        fields["violations"] = [
             f"{rule} at {offset} ({level})" for rule, level, offset in case.violations
         ]
     if case.compact is not None and case.compact != case.data:
-        made["compact"] = case.compact.hex()[:_MAX_TEXT]
+        fields["compact"] = case.compact.hex()[:_MAX_TEXT]
     for name in ("limits", "given"):
         if getattr(case, name) is not None:
-            made[name] = json.dumps(dict(getattr(case, name)), ensure_ascii=False)
-    return {key: value for key, value in made.items() if value != ""}
+            fields[name] = json.dumps(dict(getattr(case, name)), ensure_ascii=False)
+    return {key: value for key, value in fields.items() if value != ""}
 
 
-def _tree(case: Case) -> list[list[Any]]:
-    """Return the lines of a case's tree: places, level, name, type, value, classes, problems."""
+def _tree_rows(case: Case) -> list[list[Any]]:
+    """Return the rows of a case's field tree for the page's script.
+
+    Each is (offset, end, level, name, type, value, CSS classes, problems).
+    """
     if case.kind in BASIC_KINDS or (case.given and "basic" in case.given):
-        return []  # these are not bytes of 1.0
-    (shown,) = annotated([parse_tree(case.data, limit=_MAX_ROWS)])
+        return []  # bytes of AMQP 0-9-1
+    (annotation,) = annotated([parse_tree(case.data, limit=_MAX_ROWS)])
     return [
         [
             row["offset"],
@@ -502,6 +530,6 @@ def _tree(case: Case) -> list[list[Any]]:
             f"{row['section']} {row['group']}",
             [problem.text for problem in row["problems"]],
         ]
-        for row in shown["rows"][:_MAX_ROWS]
-        if row["offset"] < _MAX_OCTETS
+        for row in annotation["rows"][:_MAX_ROWS]
+        if row["offset"] < _MAX_BYTES
     ]

@@ -1,4 +1,4 @@
-"""What a run found: one result a case, in sums and in files."""
+"""The results of a conformance run: one per case, with totals, stored as JSON."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from amqp10msg.atomic_files import write_whole
 from amqp10msg.interop.corpus import Case, CorpusError
 from amqp10msg.wire.errors import expect
 
-#: What is asked of an implementation, by the name of the column, and what it means.
+#: The aspects that are judged, by column name, with their meanings.
 FACETS = {
-    "read": "what must be read is read",
-    "kept": "its values are the expected ones",
-    "typed": "and so are their types",
-    "written": "what is written of it says the same values",
-    "identical": "and is the smallest encoding, byte for byte",
-    "refused": "what must be refused is refused",
-    "cause": "and for the right rule, at the right place",
-    "rules": "the rules that a message breaks are found, and no others, where they are broken",
-    "answered": "what becomes of a message or a delivery is decided as the specification says",
+    "read": "valid bytes are decoded",
+    "kept": "the decoded values are the expected ones",
+    "typed": "the decoded types are the expected ones, too",
+    "written": "the re-encoded bytes hold the same values",
+    "identical": "the re-encoded bytes are the smallest encoding, byte for byte",
+    "refused": "invalid bytes are refused",
+    "cause": "invalid bytes are refused for the right rule, at the right offset",
+    "rules": "exactly the rules that a message breaks are reported, at the right offsets",
+    "answered": "the fate of a message or a delivery is decided as the specification requires",
 }
-#: What is asked besides, of live brokers alone.
+#: Further facets, judged for live brokers only.
 BROKER_FACETS = {"unchanged": "a broker passes the bare message on byte for byte"}
-#: Facets that are not required: a longer encoding is as valid, types of one family may serve.
+#: Facets that are not required: longer encodings are valid, and an API may merge related types.
 OPTIONAL = frozenset(("typed", "identical"))
-#: Outcomes of cases in which no clause was broken.
+#: Outcomes of cases in which the implementation broke no clause.
 SOUND = frozenset(("pass", "skip", "note"))
-#: How a case ends, worst last: ``hang``, ``memory`` and ``crash`` end the process.
-#: ``note``: something is worth knowing, and no clause forbids it.
+#: Outcomes of a case, worst last. ``note``: a behaviour worth knowing that no clause forbids.
+#: ``hang``, ``memory`` and ``crash``: the process was killed for its time or memory, or crashed.
 OUTCOMES = ("pass", "skip", "note", "fail", "error", "hang", "memory", "crash")
+#: Outcomes of cases that ended the process.
 DEATHS = frozenset(("hang", "memory", "crash"))
 
 _FORMAT = "amqp10msg conformance 1"
@@ -43,23 +44,24 @@ _FORMAT = "amqp10msg conformance 1"
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """What became of one case.
+    """The result of one case.
 
     Attributes:
         case: the case's id.
-        digest: of the whole case, so that a result is not taken for one of another case.
-        kind: of the case.
-        clause: that the case is about.
+        digest: a hash of the whole case; a result is discarded if the case has changed since.
+        kind: the kind of the case.
+        clause: the clause that the case tests.
         outcome: one of `OUTCOMES`.
-        facets: of `FACETS` and `BROKER_FACETS`, those that were asked for, and whether they hold.
-        reason: what was wrong or noted, or why the case was skipped.
-        faults: for each facet that does not hold and is required, the facet, the clause that is
-            broken, and how; a facet may break several.
-        notes: likewise what no clause forbids, such as how bytes are read that break a rule.
-        said: what was decoded in typed JSON, where it is not what is expected, or the words of a
-            refusal.
-        wrote: what was encoded, in hex, where it is not what is expected.
-        verdict: for a broker, what became of the message: a key of
+        facets: whether each judged facet of `FACETS` and `BROKER_FACETS` holds.
+        reason: a description of the faults or notes, or why the case was skipped.
+        faults: (facet, broken clause, description) for each required facet that does not hold;
+            several entries if a facet breaks several clauses.
+        notes: like `faults`, for behaviour that no clause forbids, such as how invalid bytes are
+            decoded.
+        said: the decoded value in typed JSON if it differs from the expected one, or the error
+            text of a refusal.
+        wrote: the encoded bytes in hex if they differ from the expected ones.
+        verdict: for a broker, the fate of the message: a key of
             `amqp10msg.interop.conformance.brokers.VERDICTS`.
     """
 
@@ -78,7 +80,7 @@ class Result:
 
     @classmethod
     def of(cls, case: Case, outcome: str, **others: Any) -> Result:
-        """Return the result of a case; `others` are further attributes."""
+        """Create the result of a case; `others` are further attributes."""
         expect(case, Case, "the case of Result.of", "a Case")
         return cls(
             case=case.id,
@@ -91,58 +93,58 @@ class Result:
 
     def to_object(self) -> dict[str, Any]:
         """Return the result as a JSON object."""
-        made = attrs.asdict(self, recurse=False)
-        made["facets"] = dict(self.facets)
-        return {key: value for key, value in made.items() if value not in (None, "", ())}
+        fields = attrs.asdict(self, recurse=False)
+        fields["facets"] = dict(self.facets)
+        return {key: value for key, value in fields.items() if value not in (None, "", ())}
 
     @classmethod
-    def from_object(cls, made: Mapping[str, Any]) -> Result:
-        """Read what `to_object` returns.
+    def from_object(cls, fields: Mapping[str, Any]) -> Result:
+        """Create a result from the JSON object that `to_object` returns.
 
         Raises:
-            ValueError: it is not the object of a result.
+            ValueError: `fields` is not such an object.
         """
-        if not isinstance(made, dict):
-            kind = type(made).__name__
+        if not isinstance(fields, dict):
+            kind = type(fields).__name__
             raise ValueError(f"not a result of a case: {kind} instead of an object")  # noqa: TRY004  (documented)
-        wrong = _wrong_field(made)
-        if wrong:
-            raise ValueError(f"not a result of a case: {wrong} is missing or has a wrong value")
-        return cls(**made)
+        invalid = _invalid_field(fields)
+        if invalid:
+            raise ValueError(f"not a result of a case: {invalid} is missing or has a wrong value")
+        return cls(**fields)
 
 
-def _are_texts(value: Any) -> bool:
+def _are_text_lists(value: Any) -> bool:
     return isinstance(value, list) and all(
         isinstance(row, list) and all(isinstance(text, str) for text in row) for row in value
     )
 
 
-def _wrong_field(made: Mapping[str, Any]) -> str:
-    """Return the name of a field that a stored result must not have, or not with its value."""
+def _invalid_field(fields: Mapping[str, Any]) -> str:
+    """Return the name of a missing, unknown or invalid field of a stored result, or ""."""
     for field in attrs.fields(Result):
-        if field.name not in made:
+        if field.name not in fields:
             if field.default is attrs.NOTHING:
                 return field.name
             continue
-        value = made[field.name]
-        sound = (
+        value = fields[field.name]
+        is_valid = (
             value in OUTCOMES
             if field.name == "outcome"
-            else _are_texts(value)
+            else _are_text_lists(value)
             if field.name in {"faults", "notes"}
-            else isinstance(value, dict) and all(type(one) is bool for one in value.values())
+            else isinstance(value, dict) and all(type(flag) is bool for flag in value.values())
             if field.name == "facets"
             else field.name == "said" or isinstance(value, str)
         )
-        if not sound:
+        if not is_valid:
             return field.name
-    return next((name for name in made if name not in attrs.fields_dict(Result)), "")
+    return next((name for name in fields if name not in attrs.fields_dict(Result)), "")
 
 
-def _texts_in(value: Any, *names: str) -> list[str]:
-    """Return members of a JSON object that must be strings."""
+def _string_members(value: Any, *names: str) -> list[str]:
+    """Return these members of a JSON object; TypeError if one is not a string."""
     if not isinstance(value, dict):
-        raise TypeError(f"an object is needed, not {value!r:.40}")
+        raise TypeError(f"expected an object, got {value!r:.40}")
     texts = [value[name] for name in names]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"{' and '.join(names)} must be strings")
@@ -154,9 +156,9 @@ class PeerResults:
     """The results of one implementation.
 
     Attributes:
-        peer: how it is called on the command line.
-        name: what it calls itself, with its version.
-        results: in the order of the cases.
+        peer: the implementation's name on the command line.
+        name: the name and version that the implementation reports.
+        results: the results, in the order of the cases.
     """
 
     peer: str
@@ -178,39 +180,39 @@ class PeerResults:
 
     @property
     def died(self) -> int:
-        """In how many cases the process ended, hung or took too much memory."""
+        """The number of cases in which the process crashed, hung or used too much memory."""
         return sum(result.outcome in DEATHS for result in self.results)
 
     def counts(self) -> dict[str, int]:
-        """Return how many results have each outcome, also if that is none."""
-        found = Counter(result.outcome for result in self.results)
-        return {outcome: found[outcome] for outcome in OUTCOMES}
+        """Return the number of results with each outcome, including zeros."""
+        counter = Counter(result.outcome for result in self.results)
+        return {outcome: counter[outcome] for outcome in OUTCOMES}
 
     def facets(self, names: Iterable[str] = FACETS) -> dict[str, tuple[int, int]]:
-        """Return for each facet in how many cases it holds, and in how many it was asked for."""
-        held: Counter[str] = Counter()
-        asked: Counter[str] = Counter()
+        """Return {facet: (number of cases in which it holds, number in which it was judged)}."""
+        holding: Counter[str] = Counter()
+        judged: Counter[str] = Counter()
         for result in self.results:
-            held.update(name for name, holds in result.facets.items() if holds)
-            asked.update(result.facets.keys())
-        return {name: (held[name], asked[name]) for name in names}
+            holding.update(name for name, holds in result.facets.items() if holds)
+            judged.update(result.facets.keys())
+        return {name: (holding[name], judged[name]) for name in names}
 
 
 def facets_of(peers: Iterable[PeerResults]) -> dict[str, str]:
-    """Return the facets that a table of these has columns for, and what each means."""
-    asked = {name for peer in peers for result in peer.results for name in result.facets}
-    return FACETS | {name: text for name, text in BROKER_FACETS.items() if name in asked}
+    """Return the facets that a table of these peers has as columns, with their meanings."""
+    judged = {name for peer in peers for result in peer.results for name in result.facets}
+    return FACETS | {name: text for name, text in BROKER_FACETS.items() if name in judged}
 
 
-def percent(held: int, asked: int) -> str:
-    """Return a share in percent, such as ``99.9``; ``100`` is all of it, and no less."""
-    if held == asked:
+def percent(holding: int, judged: int) -> str:
+    """Return a share in percent, such as ``99.9``; rounding never makes it ``100``."""
+    if holding == judged:
         return "100"
-    return f"{min(100 * held / asked, 99.9):.1f}"
+    return f"{min(100 * holding / judged, 99.9):.1f}"
 
 
 def digest_of(case: Case) -> str:
-    """Return a digest of everything in a case."""
+    """Return a hash of all attributes of a case."""
     text = json.dumps(case.to_object(), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -221,12 +223,12 @@ def chapter_of(clause: str) -> str:
 
 
 def save(peers: Iterable[PeerResults], path: Path) -> None:
-    """Write results to a JSON file, whole or not at all.
+    """Write results to a JSON file atomically.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
-    made = {
+    content = {
         "format": _FORMAT,
         "peers": [
             {
@@ -239,27 +241,27 @@ def save(peers: Iterable[PeerResults], path: Path) -> None:
             for peer in peers
         ],
     }
-    text = json.dumps(made, ensure_ascii=False, indent=None, separators=(",", ":"))
+    text = json.dumps(content, ensure_ascii=False, indent=None, separators=(",", ":"))
     write_whole(path, text + "\n")
 
 
 def load(path: Path) -> list[PeerResults]:
-    """Read what `save` wrote.
+    """Read results that `save` wrote.
 
     Raises:
-        CorpusError: the file holds something else.
+        CorpusError: the file does not contain results.
         OSError: the file cannot be read.
     """
     path = Path(path)
     try:
-        made = json.loads(path.read_bytes())  # not `load_json`: values of cases have more levels
-        (said,) = _texts_in(made, "format")
-        if said != _FORMAT:
+        content = json.loads(path.read_bytes())  # not `load_json`: cases nest deeper than its limit
+        (file_format,) = _string_members(content, "format")
+        if file_format != _FORMAT:
             raise CorpusError(f"not of the format {_FORMAT!r}", str(path))
         return [
-            PeerResults(name, own_name, [Result.from_object(one) for one in peer["results"]])
-            for peer in made["peers"]
-            for name, own_name in [_texts_in(peer, "peer", "name")]
+            PeerResults(name, own_name, [Result.from_object(result) for result in peer["results"]])
+            for peer in content["peers"]
+            for name, own_name in [_string_members(peer, "peer", "name")]
         ]
     except CorpusError:
         raise

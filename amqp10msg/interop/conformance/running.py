@@ -1,4 +1,4 @@
-"""All cases and one implementation: workers, each with a process, and a journal to resume from."""
+"""Run all cases against an implementation, in parallel processes, with a journal for resuming."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from amqp10msg.interop.conformance.peers import Launch, Peer, PeerError, driver_
 from amqp10msg.interop.conformance.results import PeerResults, Result, digest_of
 from amqp10msg.interop.corpus import Case, Program
 
-# How long a program is asked that was ended since the run was interrupted, in s.
-_SOON = 0.01
+# Answer timeout in seconds for programs that are killed because the run was interrupted.
+_INTERRUPTED_TIMEOUT = 0.01
 
 
 def run(
@@ -40,37 +40,40 @@ def run(
     """Test one implementation with cases.
 
     Args:
-        peer: the implementation; its environment is made where it is missing.
-        cases: as `corpus.load` returns them.
-        jobs: how many processes of it to ask at the same time.
-        timeout: for one answer, in seconds; what takes longer is asked again before it is a hang.
-        memory: that a process may take, resident, in bytes.
-        environments: where environments are kept; the user's cache if None.
-        journal: a file to which each result is added at once; the results of the same cases that it
-            holds are taken from there, unless the implementation, its driver, a file of its
-            command, a bound or this library is another one.
+        peer: the implementation; its environment is created if it is missing.
+        cases: the cases, as `corpus.load` returns them.
+        jobs: number of processes that run cases in parallel.
+        timeout: for one answer, in seconds; a case that exceeds it is repeated before it counts as
+            a hang.
+        memory: resident memory that a process may use, in bytes.
+        environments: the folder for environments; the user's cache if None.
+        journal: a file to which each result is appended immediately. Results that it already
+            contains are reused, unless their case, the implementation, its driver, a file of its
+            command, `timeout`, `memory` or the version of this library has changed.
         on_result: called with each result, in any order, from one thread at a time.
 
     Raises:
         PeerError: the implementation cannot be installed or started.
         OSError: the journal cannot be read or written.
     """
-    listed = list(cases)
+    ordered_cases = list(cases)
     launch = prepare(peer, environments)
     first = _start(peer, launch, timeout, memory)
-    show = on_result or (lambda _: None)
-    done = _Journal(journal, _told(peer, first.name, timeout, memory))
-    with done:
-        todo = []
-        for case in listed:
-            known = done.results.get(digest_of(case))
-            if known is None:
-                todo.append(case)
+    report_result = on_result or (lambda _: None)
+    stored = _Journal(journal, _journal_header(peer, first.name, timeout, memory))
+    with stored:
+        pending = []
+        for case in ordered_cases:
+            known_result = stored.results.get(digest_of(case))
+            if known_result is None:
+                pending.append(case)
             else:
-                show(known)
-        programs = _programs(first, peer, launch, min(jobs, len(todo)), timeout, memory)
-        _judge_all(todo, programs, done, show)
-    return PeerResults(peer.name, first.name, [done.results[digest_of(case)] for case in listed])
+                report_result(known_result)
+        programs = _programs(first, peer, launch, min(jobs, len(pending)), timeout, memory)
+        _judge_all(pending, programs, stored, report_result)
+    return PeerResults(
+        peer.name, first.name, [stored.results[digest_of(case)] for case in ordered_cases]
+    )
 
 
 def _judge_all(
@@ -79,7 +82,7 @@ def _judge_all(
     journal: _Journal,
     on_result: Callable[[Result], None],
 ) -> None:
-    """Judge cases, as many at a time as there are programs, and end these."""
+    """Judge the cases in parallel, one per program at a time; close the programs at the end."""
     lock, stopped = threading.Lock(), threading.Event()
     idle: queue.SimpleQueue[Program] = queue.SimpleQueue()
     for program in programs:
@@ -101,40 +104,40 @@ def _judge_all(
         finally:
             idle.put(program)
 
-    # `Thread.join` takes a thread that it was interrupted in for one that has ended, until CPython
-    # 3.13: its program would be left running.
+    # Before CPython 3.13, an interrupted `Thread.join` marks the thread as ended. The stack closes
+    # all programs, which would be left running otherwise.
     with contextlib.ExitStack() as stack:
         for program in programs:
             stack.callback(program.close)
         pool = stack.enter_context(ThreadPoolExecutor(max(1, len(programs))))
         try:
-            for one in as_completed([pool.submit(ask, case) for case in cases]):
-                one.result()
+            for future in as_completed([pool.submit(ask, case) for case in cases]):
+                future.result()
         except BaseException:
-            stopped.set()  # what is asked now is not judged
+            stopped.set()  # discard the cases in progress
             pool.shutdown(wait=False, cancel_futures=True)
             for program in programs:
-                program.timeout = _SOON
+                program.timeout = _INTERRUPTED_TIMEOUT
                 program.close()
             raise
 
 
-def _told(peer: Peer, name: str, timeout: float, memory: int) -> dict[str, Any]:
-    """Return the first line of a journal: on this, results depend besides their cases."""
+def _journal_header(peer: Peer, name: str, timeout: float, memory: int) -> dict[str, Any]:
+    """Return the first line of a journal: a hash of all that affects results, except the cases."""
     words = (str(driver_of(peer)), *peer.command)
-    # A script among them is too long for Path.is_file, which says so.
+    # A word may be an inline script, for which Path.is_file raises "File name too long".
     files = [Path(word) for word in words if os.path.isfile(word)]  # noqa: PTH113
     digests = []
     for path in files:
-        with contextlib.suppress(OSError), path.open("rb") as file:  # one that may only be run
+        with contextlib.suppress(OSError), path.open("rb") as file:  # executable, but not readable
             digests.append(hashlib.file_digest(file, "sha256").hexdigest())
-    told = (__version__, attrs.astuple(peer), digests, timeout, memory)
-    return {"name": name, "of": hashlib.sha256(repr(told).encode()).hexdigest()}
+    inputs = (__version__, attrs.astuple(peer), digests, timeout, memory)
+    return {"name": name, "of": hashlib.sha256(repr(inputs).encode()).hexdigest()}
 
 
 def _start(peer: Peer, launch: Launch, timeout: float, memory: int) -> Program:
     try:
-        # The first start of an interpreter on a cold disk takes longer than any answer.
+        # Starting an interpreter from a cold disk is slower than any answer.
         program = Program(
             launch.command,
             timeout=max(timeout, 60.0),
@@ -151,7 +154,7 @@ def _start(peer: Peer, launch: Launch, timeout: float, memory: int) -> Program:
 def _programs(
     first: Program, peer: Peer, launch: Launch, count: int, timeout: float, memory: int
 ) -> list[Program]:
-    """Return this many running programs, the first one among them."""
+    """Return `count` running programs: `first` and new ones. Close `first` if `count` is 0."""
     if count <= 0:
         first.close()
         return []
@@ -165,11 +168,11 @@ def _programs(
 
 
 class _Journal:
-    """Results by the digests of their cases, and the file that they are added to."""
+    """Results by case digest, with an optional file to which each result is appended."""
 
-    def __init__(self, path: Path | None, told: dict[str, Any]) -> None:
+    def __init__(self, path: Path | None, header: dict[str, Any]) -> None:
         self.path = path
-        self.told = told
+        self.header = header
         self.results: dict[str, Result] = {}
         self._file: IO[str] | None = None
 
@@ -177,8 +180,8 @@ class _Journal:
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._read(self.path)
-            known = [self.told, *(one.to_object() for one in self.results.values())]
-            write_whole(self.path, "".join(json.dumps(made) + "\n" for made in known))
+            lines = [self.header, *(result.to_object() for result in self.results.values())]
+            write_whole(self.path, "".join(json.dumps(line) + "\n" for line in lines))
             self._file = self.path.open("a", encoding="utf-8")
         return self
 
@@ -187,28 +190,28 @@ class _Journal:
             self._file.close()
 
     def _read(self, path: Path) -> None:
-        """Read the results, unless they are of something else, up to a line that is damaged."""
+        """Read the results up to the first damaged line; none if the header differs from ours."""
         try:
             lines = path.read_bytes().split(b"\n")
         except FileNotFoundError:
             return
         for number, line in enumerate(lines):
             try:
-                made = json.loads(line)
+                content = json.loads(line)
                 if number:
-                    result = Result.from_object(made)
+                    result = Result.from_object(content)
                     self.results[result.digest] = result
-                elif made != self.told:
+                elif content != self.header:
                     return
             except (ValueError, RecursionError):
                 return
 
-    def _write(self, made: Any) -> None:
+    def _write(self, content: Any) -> None:
         if self._file is not None:
-            self._file.write(json.dumps(made) + "\n")
+            self._file.write(json.dumps(content) + "\n")
             self._file.flush()
 
     def add(self, result: Result) -> None:
-        """Keep a result, on the disk first."""
+        """Append a result to the file, then keep it in memory."""
         self._write(result.to_object())
         self.results[result.digest] = result

@@ -1,4 +1,4 @@
-"""Interop fixtures: bytes, what they decode to or why they are refused, and the clause for it.
+"""A corpus of test cases: bytes, the value or error they must decode to, and the clause.
 
     from amqp10msg.interop import corpus
 

@@ -1,4 +1,4 @@
-"""Whether what an implementation read is what a case expects: exactly, or the value alone."""
+"""Compare decoded with expected typed JSON: equal, equal except for types, or different."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Literal, TypeAlias
 from amqp10msg.notation import from_typed
 from amqp10msg.wire.primitives import FORMAT_CODES
 
-#: ``exact``: types and values. ``value``: the values, in other types of the same families. None:
-#: something else was read.
+#: ``exact``: types and values are equal. ``value``: the values are equal, but have different types
+#: of the same family. None: the values differ.
 Agreement: TypeAlias = Literal["exact", "value"] | None
 
-#: The types of AMQP 1.0, and letters of 0-9-1, that hold the same values. Adapters of
-#: implementations that do not keep a type name its family.
+#: Families of types that hold the same values: types of AMQP 1.0 and letters of 0-9-1. The adapter
+#: of an implementation that does not preserve types writes the family's name instead.
 FAMILIES: dict[str, frozenset[str]] = {
     "integer": frozenset(
         (
@@ -29,121 +29,131 @@ FAMILIES: dict[str, frozenset[str]] = {
     "sequence": frozenset(("list", "array", "A")),
     "decimal": frozenset(("decimal32", "decimal64", "decimal128")),
 }
-# An integer, or a number with a fraction of 0: an implementation cannot tell.
-_NUMERIC = '["numeric", '
+# Marks a number of an implementation in which integers and floats are one type.
+_NUMERIC_PREFIX = '["numeric", '
 
 
 def agreement(expected: Any, found: Any) -> Agreement:
-    """Compare typed JSON with what was read.
+    """Compare the typed JSON of a case with the result of an implementation.
 
-    An implementation that does not keep a type has the type's family in its place:
+    If an implementation does not preserve a type, the result names the type's family:
     ``["integer", 5]``, ``["number", 0.5]``, ``["octets", "78"]`` (hex of bytes or text),
-    ``["sequence", […]]``, ``["decimal", "1.50"]``; where all numbers are doubles to it, each is
-    ``["numeric", 5]``, also one with a fraction. An array may have the type instead of its
-    constructor.
+    ``["sequence", […]]`` or ``["decimal", "1.50"]``. If all its numbers are doubles, each is
+    ``["numeric", 5]``, with or without a fraction. An array may name the element type instead of
+    the constructor.
 
     Args:
         expected: typed JSON of the case.
         found: typed JSON of the implementation.
 
     Returns:
-        ``exact``, ``value`` where the values are right and types of one family differ, or None.
+        ``exact`` if types and values are equal, ``value`` if only types of one family differ, or
+        None if the values differ.
     """
-    if _canonical(_precise(expected, found)) == _canonical(_precise(found, found)):
+    if _canonical(_name_array_types(expected, found)) == _canonical(
+        _name_array_types(found, found)
+    ):
         return "exact"
     try:
-        one_kind = _NUMERIC in json.dumps(found)
-        same = _canonical(_loose(expected, one_kind)) == _canonical(_loose(found, one_kind))
+        merge_numbers = _NUMERIC_PREFIX in json.dumps(found)
+        is_equal = _canonical(_replace_by_families(expected, merge_numbers)) == _canonical(
+            _replace_by_families(found, merge_numbers)
+        )
     except (TypeError, ValueError, LookupError, struct.error):  # not typed JSON
         return None
-    return "value" if same else None
+    return "value" if is_equal else None
 
 
 def other_rules(expected: Iterable[Sequence[Any]], found: Iterable[Sequence[Any]]) -> str:
-    """Return in words where the violations that were found are not the expected ones, or "".
+    """Describe how the reported violations differ from the expected ones; "" if they are equal.
 
     Args:
         expected: `Case.violations`.
-        found: lists of a rule, its severity and, where the implementation says it, the offset.
+        found: lists of a rule, its severity and, if the implementation reports it, the offset.
     """
-    want = {(rule, severity): offset for rule, severity, offset in expected}
-    have: dict[tuple[str, str], int | None] = {}
-    for rule, severity, *place in found:
-        before = have.get((rule, severity))
-        (offset,) = place or (None,)
-        have[rule, severity] = offset if before is None or offset is None else min(before, offset)
-    reasons = [
-        f"{what} {', '.join(f'{rule} ({severity})' for rule, severity in sorted(apart))}"
-        for what, apart in (
-            ("does not report", want.keys() - have.keys()),
-            ("reports", have.keys() - want.keys()),
+    expected_offsets = {(rule, severity): offset for rule, severity, offset in expected}
+    reported_offsets: dict[tuple[str, str], int | None] = {}
+    for rule, severity, *optional_offset in found:
+        earlier_offset = reported_offsets.get((rule, severity))
+        (offset,) = optional_offset or (None,)
+        reported_offsets[rule, severity] = (
+            offset if earlier_offset is None or offset is None else min(earlier_offset, offset)
         )
-        if apart
+    reasons = [
+        f"{problem} {', '.join(f'{rule} ({severity})' for rule, severity in sorted(rules))}"
+        for problem, rules in (
+            ("does not report", expected_offsets.keys() - reported_offsets.keys()),
+            ("reports", reported_offsets.keys() - expected_offsets.keys()),
+        )
+        if rules
     ]
     reasons += [
-        f"reports {rule} at {have[rule, severity]}, not at {want[rule, severity]}"
-        for rule, severity in sorted(want.keys() & have.keys())
-        if have[rule, severity] not in (None, want[rule, severity])
+        f"reports {rule} at {reported_offsets[rule, severity]}, "
+        f"not at {expected_offsets[rule, severity]}"
+        for rule, severity in sorted(expected_offsets.keys() & reported_offsets.keys())
+        if reported_offsets[rule, severity] not in (None, expected_offsets[rule, severity])
     ]
     return "; ".join(reasons)
 
 
 def _canonical(typed: Any) -> str:
-    """Return typed JSON in a form in which 1, 1.0 and true differ."""
+    """Serialize typed JSON, so that 1, 1.0 and true are different."""
     return json.dumps(typed, sort_keys=True)
 
 
-def _precise(typed: Any, beside: Any) -> Any:
-    """Replace the constructor of an array by its type, where the other side names that."""
-    if not isinstance(typed, list) or not isinstance(beside, list):
+def _name_array_types(typed: Any, compared: Any) -> Any:
+    """Replace an array's constructor by its type if the value compared with names the type."""
+    if not isinstance(typed, list) or not isinstance(compared, list):
         return typed
     if (
         len(typed) >= 3
-        and len(beside) >= 3
-        and typed[0] == beside[0] == "array"
-        and beside[1] in _TYPE_NAMES
+        and len(compared) >= 3
+        and typed[0] == compared[0] == "array"
+        and compared[1] in _TYPE_NAMES
         and isinstance(typed[1], str)
-        and (row := _BY_HEX.get(typed[1])) is not None
+        and (type_name := _TYPES_BY_HEX.get(typed[1])) is not None
     ):
-        typed = [typed[0], row, *typed[2:]]
-    others = [*beside, *[None] * (len(typed) - len(beside))]
-    return [_precise(one, other) for one, other in zip(typed, others, strict=False)]
+        typed = [typed[0], type_name, *typed[2:]]
+    compared_items = [*compared, *[None] * (len(typed) - len(compared))]
+    return [
+        _name_array_types(item, compared_item)
+        for item, compared_item in zip(typed, compared_items, strict=False)
+    ]
 
 
-_BY_HEX = {f"{code:02x}": row.type for code, row in FORMAT_CODES.items()}
-_TYPE_NAMES = set(_BY_HEX.values())
+_TYPES_BY_HEX = {f"{code:02x}": type_name.type for code, type_name in FORMAT_CODES.items()}
+_TYPE_NAMES = set(_TYPES_BY_HEX.values())
 
 
-def _loose(typed: Any, one_kind: bool) -> Any:
-    """Return typed JSON with families in the place of types.
-
-    With `one_kind`, numbers are of one family, whether they have a fraction or not.
-    """
+def _replace_by_families(typed: Any, merge_numbers: bool) -> Any:
+    """Replace types by their families. With `merge_numbers`, integers and floats are one family."""
     if not isinstance(typed, list):
         return typed
     kind = typed[0] if typed and isinstance(typed[0], str) else ""
     if kind == "t" and isinstance(typed[-1], int):
-        return [kind, bool(typed[-1])]  # 0-9-1, 4.2.1: whatever is not 0 is true
+        return [kind, bool(typed[-1])]  # 0-9-1, 4.2.1: every byte except 0 means true
     family = _FAMILY_OF.get(kind) if len(typed) > 1 else None
     if family is None:
-        return [_loose(item, one_kind) for item in typed]
+        return [_replace_by_families(item, merge_numbers) for item in typed]
     if family == "sequence":
-        *_, items = typed[:_DESCRIPTORS_AT] if kind == "array" else typed[:2]
-        for descriptor in reversed(typed[_DESCRIPTORS_AT] if len(typed) > _DESCRIPTORS_AT else []):
+        *_, items = typed[:_DESCRIPTORS_INDEX] if kind == "array" else typed[:2]
+        for descriptor in reversed(
+            typed[_DESCRIPTORS_INDEX] if len(typed) > _DESCRIPTORS_INDEX else []
+        ):
             items = [["described", descriptor, item] for item in items]
-        return [family, [_loose(item, one_kind) for item in items]]
+        return [family, [_replace_by_families(item, merge_numbers) for item in items]]
     value = typed[1]
     if kind == "numeric" and isinstance(value, float):
-        family = "number"  # an integer is made of one without a fraction below
+        family = "number"  # converted to an integer below if it has no fraction
     if isinstance(value, list):  # a name, not a type
-        return [kind, _loose(value, one_kind)]
+        return [kind, _replace_by_families(value, merge_numbers)]
     if family == "number":
         if isinstance(value, str):
             bits = bytes.fromhex(value)
             (value,) = struct.unpack(">f" if len(bits) == 4 else ">d", bits)
-        if one_kind and math.isfinite(value) and value == int(value):
-            return _loose(["integer", int(value)], one_kind)
-        # What is not a number is none whatever its bits: those are of the type, not of the value.
+        if merge_numbers and math.isfinite(value) and value == int(value):
+            return _replace_by_families(["integer", int(value)], merge_numbers)
+        # All NaNs are equal here: their bits depend on the type.
         value = "nan" if math.isnan(value) else struct.pack(">d", value).hex()
     elif family == "octets" and kind in ("string", "symbol", "S"):
         value = value["hex"] if isinstance(value, dict) else value.encode().hex()
@@ -154,7 +164,7 @@ def _loose(typed: Any, one_kind: bool) -> Any:
     return [family, value]
 
 
-# Where an array in the typed notation has descriptors of its elements.
-_DESCRIPTORS_AT = 3
+# Index of the element descriptors in the typed JSON of an array.
+_DESCRIPTORS_INDEX = 3
 _FAMILY_OF = {kind: family for family, kinds in FAMILIES.items() for kind in (family, *kinds)}
 _FAMILY_OF["numeric"] = "integer"

@@ -1,4 +1,4 @@
-"""One case of the corpus, and files of cases: JSON lines, a CBOR sequence (RFC 8742), Parquet."""
+"""Cases of the corpus, and files of them: JSON lines, CBOR sequences (RFC 8742) and Parquet."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from amqp10msg.wire.errors import AmqpError, expect
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.limits import Limits
 
-#: The kinds whose bytes are of AMQP 0-9-1.
+#: The kinds of cases with AMQP 0-9-1 bytes.
 BASIC_KINDS = ("basic-properties", "field-table")
-#: The kinds of cases that ask for a decision.
+#: The kinds of cases whose result is a decision.
 QUESTIONS = ("filter", "resumption", "translation", "terminus")
-#: What the bytes are decoded as: a value, a message, or a composite such as an outcome; of AMQP
-#: 0-9-1, the properties of class basic, or a field table; or what a question is about.
+#: All kinds of cases. The bytes are an AMQP 1.0 value, message or composite (such as an outcome),
+#: properties of class basic or a field table of AMQP 0-9-1, or the subject of a question.
 KINDS = ("value", "message", "composite", *BASIC_KINDS, *QUESTIONS)
-#: Of a violation: errors break a MUST or MUST NOT, warnings a SHOULD or SHOULD NOT.
+#: Severities of a violation: errors break a MUST or MUST NOT, warnings a SHOULD or SHOULD NOT.
 SEVERITIES = ("error", "warning")
 
 _ID = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
-# Without that for files.
-_LIMITS = tuple(field.name for field in attrs.fields(Limits) if field.name != "expansion")
+# The names of the limits on decoding; `expansion` applies to compressed files.
+_LIMIT_NAMES = tuple(field.name for field in attrs.fields(Limits) if field.name != "expansion")
 _CLAUSE = re.compile(
     r"Part [1-5], \d+(?:\.\d+){1,3}"
     r"|0-9-1, \d+(?:\.\d+){1,4}"
@@ -60,11 +60,11 @@ class CorpusError(AmqpError, ValueError):
 
 @attrs.frozen
 class Fault:
-    """Why bytes are refused.
+    """The reason why bytes must be refused.
 
     Attributes:
-        rule: the rule's id, which is `DecodeError.rule`, such as ``truncated``.
-        offset: where the offending encoding begins, in bytes from the start of the data.
+        rule: the rule's id, such as ``truncated``; the same ids as in `DecodeError.rule`.
+        offset: start of the invalid encoding, in bytes from the start of the data.
     """
 
     rule: str
@@ -73,38 +73,42 @@ class Fault:
 
 @attrs.frozen(kw_only=True)
 class Case:
-    """Bytes, and what an implementation of AMQP 1.0 must make of them.
+    """Bytes, and the result that an implementation of AMQP must produce for them.
 
-    Three kinds of cases: with `typed` alone the bytes must decode to that; with `error` alone they
-    are not a valid encoding and must be refused; with both they can be decoded, and break a rule
-    for which a strict implementation refuses them. A case of one of `QUESTIONS` has `answer`
-    instead: what an implementation decides.
+    - With `typed` only, the bytes must decode to that value.
+    - With `error` only, the bytes are an invalid encoding and must be refused.
+    - With both, the bytes can be decoded, but break a rule, so that a strict implementation refuses
+      them.
+    - A case of one of `QUESTIONS` has `answer` instead: the implementation's decision.
 
     Attributes:
-        id: its name, unique in a corpus: lower case, with ``-``, ``.`` or ``_`` between words.
+        id: the case's name, unique in a corpus: lower case, with ``-``, ``.`` or ``_`` between
+            words.
         kind: one of `KINDS`.
         data: the bytes.
-        typed: what they decode to, in typed JSON (`amqp10msg.notation`): one value, or a message's
-            list of sections. Of a composite the value with the numeric descriptor, fields that
-            equal their default null, and without trailing nulls; of one that breaks its
-            declaration the value as it stands in the bytes.
-        compact: the smallest encoding of `typed`, or None where the case leaves that open, as those
-            of the corpus do that a strict implementation refuses.
-        error: why they are refused.
-        violations: the rules of Part 3 that a message breaks, as (rule, severity, offset of the
-            first place), sorted; empty for a sound message, None where the case does not say.
-        profile: the set of rules that `violations` is about.
-        limits: what decoding may cost, by the names of `Limits`, such as ``{"items": 3}``; None
-            for its defaults. An implementation without limits skips the case.
-        given: of a question, what it is about besides the bytes.
-        answer: of a question, what is decided.
-        clause: of the specification, such as ``Part 1, 1.6.5``; ``0-9-1, 4.2.5.5`` is
-            of that text, ``Translation, rabbitmq-4.0`` of a profile.
-        origin: who wrote the bytes.
-        licence: of the case, an SPDX identifier.
-        note: what the case is about, for people.
-        preference: why no clause requires what is expected; what is found instead is worth a note
-            and is not a fault. Empty where a clause requires it.
+        typed: the decoded value in typed JSON (`amqp10msg.notation`): one value, or a message's
+            list of sections. A composite has a numeric descriptor, null for fields with their
+            default value, and no trailing nulls; a composite that breaks its declaration is the
+            plain value, as encoded.
+        compact: the smallest encoding of `typed`, or None if the case does not specify it. Cases of
+            the corpus that a strict implementation refuses do not.
+        error: the reason why the bytes must be refused.
+        violations: the rules of Part 3 that a message breaks, as sorted tuples (rule, severity,
+            offset of the first violation). Empty for a valid message; None if the case does not
+            specify them.
+        profile: the set of rules for `violations`.
+        limits: limits on the cost of decoding, by the names of `Limits`, such as ``{"items": 3}``;
+            None for the defaults. Implementations without limits skip the case.
+        given: further input of a question, besides the bytes.
+        answer: the expected answer to a question.
+        clause: the tested clause of the specification: ``Part 1, 1.6.5`` for AMQP 1.0,
+            ``0-9-1, 4.2.5.5`` for AMQP 0-9-1, ``Translation, rabbitmq-4.0`` for a translation
+            profile.
+        origin: the author of the bytes: a person or a program.
+        licence: the SPDX identifier of the case's licence.
+        note: a description for people.
+        preference: why this result is expected although no clause requires it; a different result
+            is then a note, not a fault. Empty if a clause requires the result.
 
     Raises:
         CorpusError: the attributes contradict each other.
@@ -133,46 +137,47 @@ class Case:
             raise CorpusError(reason, self.id)
 
     def _contradictions(self) -> Iterator[str]:
-        places = [(rule, offset) for rule, _, offset in self.violations or ()]
-        places += [(self.error.rule, self.error.offset)] if self.error is not None else []
-        if not all(type(rule) is str and type(offset) is int for rule, offset in places):
-            yield "a rule is a str, and an offset an int"
+        locations = [(rule, offset) for rule, _, offset in self.violations or ()]
+        locations += [(self.error.rule, self.error.offset)] if self.error is not None else []
+        if not all(type(rule) is str and type(offset) is int for rule, offset in locations):
+            yield "rules must be str, and offsets int"
         if not _ID.fullmatch(self.id):
-            yield f"{self.id!r} is not an id: words of a-z and 0-9, dashes"
+            yield f"{self.id!r} is not an id: use words of a-z and 0-9 with -, . or _ between them"
         if self.kind not in KINDS:
-            yield f"kind is one of {', '.join(KINDS)}, not {self.kind!r}"
+            yield f"kind must be one of {', '.join(KINDS)}, not {self.kind!r}"
         if not _CLAUSE.fullmatch(self.clause):
             yield f"{self.clause!r} is not a clause such as 'Part 3, 3.2.4'"
         if not self.origin:
-            yield "origin must say who wrote the bytes"
+            yield "origin must name who wrote the bytes"
         if not self.licence:
             yield "licence must not be empty"
         if (self.answer is None) is (self.kind in QUESTIONS):
-            yield "an answer is what a question has, and nothing else"
+            yield f"an answer must be present for {', '.join(QUESTIONS)}, and absent otherwise"
         if self.kind in QUESTIONS and (self.typed is not None or self.error is not None):
-            yield "a question has an answer instead of typed and error"
+            yield f"{self.kind} cases must have an answer, and neither typed nor error"
         if self.kind not in QUESTIONS and self.typed is None and self.error is None:
-            yield "one of typed and error must say what is expected"
+            yield "typed, error or both are required: the expected result"
         if self.compact is not None and self.typed is None:
-            yield "compact is the encoding of typed, which is missing"
+            yield "compact requires typed, the value that it encodes"
         if self.violations is not None and self.kind != "message":
             yield "only a message can have violations"
         if any(severity not in SEVERITIES for _, severity, _ in self.violations or ()):
-            yield f"the severity of a violation is one of {', '.join(SEVERITIES)}"
+            yield f"the severity of a violation must be one of {', '.join(SEVERITIES)}"
         if any(not 0 <= offset <= len(self.data) for _, _, offset in self.violations or ()):
             yield "the offset of a violation is outside the data"
         if self.violations is not None and list(self.violations) != sorted(self.violations):
             yield "violations must be sorted"
-        if self.limits is not None and not _are_limits(self.limits):
-            yield f"limits are {', '.join(_LIMITS)}, as `Limits` takes them, not {self.limits!r}"
+        if self.limits is not None and not _is_valid_limits(self.limits):
+            names = ", ".join(_LIMIT_NAMES)
+            yield f"limits must be arguments of `Limits` ({names}), not {self.limits!r}"
         if self.error is not None and not 0 <= self.error.offset <= len(self.data):
             yield "the error's offset is outside the data"
 
     @property
     def is_open(self) -> bool:
-        """Whether no clause says what becomes of the bytes, as they break one or by preference.
+        """Whether no clause defines the result of decoding: invalid bytes, or `preference` is set.
 
-        What must be refused is not open, and neither is what a message breaks.
+        Cases whose bytes must be refused are not open. The violations of a message are never open.
         """
         if self.preference:
             return True
@@ -183,12 +188,12 @@ class Case:
         return self.typed is not None and (self.error is not None or broken)
 
     def to_object(self, *, binary: bool = False) -> dict[str, Any]:
-        """Return the case as a JSON object, or as a CBOR one with `binary`.
+        """Return the case as a JSON object, or with `binary` as a CBOR object.
 
-        They differ in `data` and `compact`: hex in JSON, bytes in CBOR. What is None, empty or the
-        default is left out.
+        `data` and `compact` are hex in JSON and bytes in CBOR. Attributes that are None or have
+        their default value are left out.
         """
-        made: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name in _TYPES:
             value = getattr(self, name)
             if value is None or value == _DEFAULTS.get(name):
@@ -198,53 +203,53 @@ class Case:
             elif isinstance(value, Fault):
                 value = attrs.asdict(value)
             elif name == "violations":
-                value = [list(one) for one in value]
+                value = [list(violation) for violation in value]
             elif isinstance(value, Mapping):
                 value = dict(value)
-            made[name] = value
-        return made
+            fields[name] = value
+        return fields
 
     @classmethod
     def from_object(cls, made: Any) -> Case:
-        """Read what `to_object` returns, of either kind.
+        """Create a case from a JSON or CBOR object that `to_object` returned.
 
         Raises:
             CorpusError: a key is missing, unknown, or of a wrong type.
         """
         if not isinstance(made, Mapping):
-            raise CorpusError(f"a case is an object, not {type(made).__name__}")
+            raise CorpusError(f"a case must be an object, not {type(made).__name__}")
         where = str(made.get("id", ""))
-        given = dict(made)
-        for key, wanted in _TYPES.items():
-            if key not in given:
+        fields = dict(made)
+        for key, types in _TYPES.items():
+            if key not in fields:
                 if key in _REQUIRED:
                     raise CorpusError(f"{key} is missing", where)
-            elif not isinstance(given[key], wanted):
-                names = " or ".join(kind.__name__ for kind in wanted)
-                raise CorpusError(f"{key} is {names}, not {type(given[key]).__name__}", where)
-        if unknown := given.keys() - _TYPES.keys():
-            raise CorpusError(f"a case has no attribute {', '.join(sorted(unknown))}", where)
+            elif not isinstance(fields[key], types):
+                names = " or ".join(kind.__name__ for kind in types)
+                raise CorpusError(f"{key} must be {names}, not {type(fields[key]).__name__}", where)
+        if unknown := fields.keys() - _TYPES.keys():
+            raise CorpusError(f"unknown attribute {', '.join(sorted(unknown))}", where)
         try:
             for key in ("data", "compact"):
-                if isinstance(given.get(key), str):
-                    given[key] = bytes.fromhex(given[key])
-            if "error" in given:
-                given["error"] = Fault(**given["error"])
-            if "violations" in given:
-                given["violations"] = tuple(
-                    (rule, level, offset) for rule, level, offset in given["violations"]
+                if isinstance(fields.get(key), str):
+                    fields[key] = bytes.fromhex(fields[key])
+            if "error" in fields:
+                fields["error"] = Fault(**fields["error"])
+            if "violations" in fields:
+                fields["violations"] = tuple(
+                    (rule, level, offset) for rule, level, offset in fields["violations"]
                 )
         except (TypeError, ValueError) as error:
             raise CorpusError(str(error), where) from None
-        return cls(**given)
+        return cls(**fields)
 
 
-def _are_limits(given: Mapping[str, int]) -> bool:
+def _is_valid_limits(limits: Mapping[str, int]) -> bool:
     try:
-        Limits(**given)
+        Limits(**limits)
     except (TypeError, ValueError):
         return False
-    return bool(given)
+    return bool(limits)
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -269,23 +274,23 @@ _DEFAULTS = {"profile": "oasis", "note": "", "preference": ""}
 _REQUIRED = {"id", "kind", "data", "clause", "origin", "licence"}
 
 
-# Files.
+# Reading and writing files.
 
-#: Suffixes of files that hold a CBOR sequence; every other file holds JSON lines.
-_CBOR = (".cbor", ".cborseq")
-_PARQUET = ".parquet"
-# The ids of the messages for demonstrations.
-_DEMO = (
-    # What a broker makes of one AMQP 0-9-1 message, version by version.
+#: Suffixes of files with a CBOR sequence. Files with other suffixes are JSON lines or Parquet.
+_CBOR_SUFFIXES = (".cbor", ".cborseq")
+_PARQUET_SUFFIX = ".parquet"
+# The ids of the cases that `demo_messages` returns.
+_DEMO_IDS = (
+    # One AMQP 0-9-1 message as translated by different broker versions.
     "rabbitmq-3.10.8-classic-from-091-all-but-user-id",
     "rabbitmq-4.0.5-quorum-from-091-all-but-user-id",
     "rabbitmq-4.3.6-stream-from-091-all-but-user-id",
     "rabbitmq-4.3.6-quorum-from-091-cc",
-    # Every section, with the three kinds of body.
+    # Messages with all sections, with each kind of body.
     "rabbitmq-4.3.6-quorum-relay-full-data",
     "rabbitmq-4.3.6-quorum-relay-full-seq",
     "proton-0.40.0-again-full-value",
-    # The type system at work.
+    # Messages with many types.
     "proton-0.40.0-built-all",
     "rhea-3.0.5-built-p-all",
     "proton-0.40.0-built-body-described",
@@ -302,12 +307,11 @@ def load(path: str | Path | None = None) -> list[Case]:
 
     Args:
         path: a file of JSON lines (``.jsonl``), a CBOR sequence (``.cborseq``, ``.cbor``) or
-            Parquet (``.parquet``), or a folder of files of the first two, which are read in the
+            Parquet (``.parquet``), or a folder of JSON lines and CBOR files, which are read in the
             order of their names. None for the corpus that comes with the library.
 
-    A later version of the corpus may have attributes and kinds of cases that this version of the
-    library does not know. Such attributes, and cases of such kinds, are skipped with a UserWarning
-    that names them. `Case.from_object` refuses them.
+    A later version of the corpus may contain unknown attributes and kinds of cases. They are
+    skipped with a UserWarning that names them; `Case.from_object` raises an error instead.
 
     Raises:
         CorpusError: a line or an item is not a case, an id is repeated, or a folder is empty.
@@ -320,41 +324,43 @@ def load(path: str | Path | None = None) -> list[Case]:
     files = [source]
     if source.is_dir():
         files = sorted(
-            (file for file in source.iterdir() if file.name.endswith((".jsonl", *_CBOR))),
+            (file for file in source.iterdir() if file.name.endswith((".jsonl", *_CBOR_SUFFIXES))),
             key=lambda file: file.name,
         )
         if not files:
-            raise CorpusError("the folder has no .jsonl and no .cborseq", str(source))
+            raise CorpusError("the folder contains no .jsonl, .cborseq or .cbor file", str(source))
     cases: dict[str, Case] = {}
     skipped: Counter[str] = Counter()
     for file in files:
-        read = _json_lines
-        if file.name.endswith((*_CBOR, _PARQUET)):
-            read = _cbor_items if file.name.endswith(_CBOR) else _parquet_rows
-        for place, item in read(file):
+        read_items = _json_lines
+        if file.name.endswith((*_CBOR_SUFFIXES, _PARQUET_SUFFIX)):
+            read_items = _cbor_items if file.name.endswith(_CBOR_SUFFIXES) else _parquet_rows
+        for location, item in read_items(file):
             try:
                 case = _known_case(item, skipped)
             except CorpusError as error:
-                raise CorpusError(str(error), place) from None
+                raise CorpusError(str(error), location) from None
             if case is None:
                 continue
             if case.id in cases:
-                raise CorpusError(f"{case.id} is repeated", place)
+                raise CorpusError(f"{case.id} is repeated", location)
             cases[case.id] = case
     if skipped:
-        listed = ", ".join(f"{name} ({count})" for name, count in sorted(skipped.items()))
+        summary = ", ".join(f"{name} ({count})" for name, count in sorted(skipped.items()))
         warnings.warn(
-            f"{source} has parts that this version of amqp10msg does not know, and skips: {listed}",
+            f"skipped parts of {source} that this version of amqp10msg does not support: {summary}",
             stacklevel=2,
         )
     return list(cases.values())
 
 
 def _known_case(item: Any, skipped: Counter[str]) -> Case | None:
-    """Return a case without unknown attributes, or None if its kind is unknown; count both.
+    """Return a case without its unknown attributes, or None if its kind is unknown.
+
+    Unknown attributes and kinds are counted in `skipped`.
 
     Raises:
-        CorpusError: the rest is not a case.
+        CorpusError: the item is not a case.
     """
     if not isinstance(item, Mapping):
         return Case.from_object(item)
@@ -368,7 +374,7 @@ def _known_case(item: Any, skipped: Counter[str]) -> Case | None:
 
 
 @cache
-def _by_id() -> dict[str, Case]:
+def _recorded_by_id() -> dict[str, Case]:
     with resources.as_file(
         resources.files("amqp10msg.interop.corpus") / "data" / "recorded.jsonl"
     ) as file:
@@ -376,26 +382,26 @@ def _by_id() -> dict[str, Case]:
 
 
 def demo_messages() -> list[Case]:
-    """Return a selection of the messages that were recorded from RabbitMQ, proton and rhea.
+    """Return some messages recorded from RabbitMQ, proton and rhea, for demonstrations.
 
-    The last three violate the specification: `Message.decode` takes them with ``strict=False``.
+    The last three violate the specification: `Message.decode` accepts them with ``strict=False``.
     """
-    return [_by_id()[name] for name in _DEMO]
+    return [_recorded_by_id()[name] for name in _DEMO_IDS]
 
 
 def dump(cases: Iterable[Case], path: str | Path) -> None:
-    """Write cases to a file: JSON lines, or a CBOR sequence or Parquet if its suffix says so.
+    """Write cases to a file. Its suffix selects CBOR or Parquet; the default is JSON lines.
 
     Raises:
         ImportError: cbor2 or pyarrow is needed and not installed.
         OSError: the file cannot be written.
     """
     path = Path(path)
-    if path.suffix == _PARQUET:
+    if path.suffix == _PARQUET_SUFFIX:
         _write_parquet(cases, path)
         return
-    if path.suffix in _CBOR:
-        cbor2 = of_extra("cbor2", "cbor", "a CBOR sequence needs cbor2", _OTHERWISE)
+    if path.suffix in _CBOR_SUFFIXES:
+        cbor2 = of_extra("cbor2", "cbor", "a CBOR sequence needs cbor2", _USE_JSON)
         octets = b"".join(cbor2.dumps(case.to_object(binary=True)) for case in cases)
     else:
         octets = "".join(
@@ -405,91 +411,94 @@ def dump(cases: Iterable[Case], path: str | Path) -> None:
 
 
 def _json_lines(file: Traversable) -> Iterator[tuple[str, Any]]:
-    # Not splitlines(): that splits at U+2028 and others too, which JSON leaves alone in strings.
+    # Not splitlines(): it also splits at characters that JSON strings may contain, such as U+2028.
     for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
         if not line.strip():
             continue
-        place = f"{file.name}, line {number}"
-        yield place, _parsed(line, place)
+        location = f"{file.name}, line {number}"
+        yield location, _parse_json(line, location)
 
 
-def _parsed(text: bytes | str, place: str) -> Any:
-    """Parse a JSON text; CorpusError, with `place`, if the text is not JSON."""
+def _parse_json(text: bytes | str, location: str) -> Any:
+    """Parse a JSON text; raise CorpusError, with `location`, if it is invalid."""
     try:
         return json.loads(text)
     except (TypeError, ValueError) as error:
-        raise CorpusError(f"not JSON: {error}", place) from None
+        raise CorpusError(f"not JSON: {error}", location) from None
     except RecursionError:
-        raise CorpusError("not JSON that can be read: nested too deeply", place) from None
+        raise CorpusError("the JSON is nested too deeply", location) from None
 
 
 def _cbor_items(file: Traversable) -> Iterator[tuple[str, Any]]:
-    cbor2 = of_extra("cbor2", "cbor", "a CBOR sequence needs cbor2", _OTHERWISE)
-    # cbor2 reads ahead, so the stream does not show whether items are left. A last item that cannot
-    # be a case does: in a truncated file it becomes part of the item before, or is never reached.
+    cbor2 = of_extra("cbor2", "cbor", "a CBOR sequence needs cbor2", _USE_JSON)
+    # cbor2 reads ahead, so the position in the stream does not show whether items remain. Append
+    # `undefined` as an end marker: if the file is truncated, the marker becomes part of the last
+    # item or is never reached.
     decoder = cbor2.CBORDecoder(io.BytesIO(file.read_bytes() + cbor2.dumps(cbor2.undefined)))
     number = 0
     while True:
         number += 1
-        place = f"{file.name}, item {number}"
+        location = f"{file.name}, item {number}"
         try:
             item = decoder.decode()
         except (cbor2.CBORDecodeError, EOFError) as error:
-            raise CorpusError(f"not CBOR, or truncated: {error}", place) from None
+            raise CorpusError(f"invalid or truncated CBOR: {error}", location) from None
         if item is cbor2.undefined:
             return
-        yield place, item
+        yield location, item
 
 
-_OTHERWISE = ", or use .jsonl"
-_ARROW = ("arrow", "Parquet needs pyarrow", _OTHERWISE)
-# Attributes that are JSON in a column of text, as they are of any form.
-_JSON = ("typed", "limits", "given", "answer")
+_USE_JSON = ", or use .jsonl"
+_ARROW_EXTRA = ("arrow", "Parquet needs pyarrow", _USE_JSON)
+# Attributes of any JSON type: JSON text in a Parquet column of strings.
+_JSON_ATTRIBUTES = ("typed", "limits", "given", "answer")
 
 
 def _write_parquet(cases: Iterable[Case], path: Path) -> None:
-    """Write cases as one table; the same cases give the same bytes with the same pyarrow."""
-    pa, pq = (of_extra(name, *_ARROW) for name in ("pyarrow", "pyarrow.parquet"))
-    text, octets, number = pa.string(), pa.binary(), pa.int32()
+    """Write cases as one table, reproducibly: equal cases give equal bytes per pyarrow version."""
+    pa, pq = (of_extra(name, *_ARROW_EXTRA) for name in ("pyarrow", "pyarrow.parquet"))
+    text, binary, number = pa.string(), pa.binary(), pa.int32()
     violation = pa.struct([("rule", text), ("severity", text), ("offset", number)])
     types = {
-        "data": octets,
-        "compact": octets,
+        "data": binary,
+        "compact": binary,
         "error": pa.struct([("rule", text), ("offset", number)]),
         "violations": pa.list_(violation),
     }
-    there = {*_REQUIRED, "profile"}
+    required = {*_REQUIRED, "profile"}
     schema = pa.schema(
-        [pa.field(name, types.get(name, text), nullable=name not in there) for name in _TYPES]
+        [pa.field(name, types.get(name, text), nullable=name not in required) for name in _TYPES]
     )
     rows = []
     for case in cases:
-        made = {"profile": case.profile, **case.to_object(binary=True)}
-        for name in made.keys() & {*_JSON}:
-            made[name] = json.dumps(made[name], ensure_ascii=False)
-        if "violations" in made:
-            made["violations"] = [
-                dict(zip(violation.names, one, strict=True)) for one in made["violations"]
+        row = {"profile": case.profile, **case.to_object(binary=True)}
+        for name in row.keys() & {*_JSON_ATTRIBUTES}:
+            row[name] = json.dumps(row[name], ensure_ascii=False)
+        if "violations" in row:
+            row["violations"] = [
+                dict(zip(violation.names, violation_row, strict=True))
+                for violation_row in row["violations"]
             ]
-        rows.append(made)
+        rows.append(row)
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, compression="zstd")
 
 
 def _parquet_rows(file: Traversable) -> Iterator[tuple[str, Any]]:
-    pq = of_extra("pyarrow.parquet", *_ARROW)
-    pa = of_extra("pyarrow", *_ARROW)
+    pq = of_extra("pyarrow.parquet", *_ARROW_EXTRA)
+    pa = of_extra("pyarrow", *_ARROW_EXTRA)
     with resources.as_file(file) as path:
         try:
             rows = pq.read_table(path).to_pylist()
         except pa.ArrowInvalid as error:
-            raise CorpusError(f"not Parquet: {error}", file.name) from None
+            raise CorpusError(f"invalid Parquet: {error}", file.name) from None
     for number, row in enumerate(rows, start=1):
-        place = f"{file.name}, row {number}"
-        made = {name: value for name, value in row.items() if value is not None}
-        for name in made.keys() & {*_JSON}:
-            made[name] = _parsed(made[name], place)
-        if isinstance(made.get("violations"), list):
-            made["violations"] = [
-                list(one.values()) if isinstance(one, dict) else one for one in made["violations"]
+        location = f"{file.name}, row {number}"
+        fields = {name: value for name, value in row.items() if value is not None}
+        for name in fields.keys() & {*_JSON_ATTRIBUTES}:
+            fields[name] = _parse_json(fields[name], location)
+        if isinstance(fields.get("violations"), list):
+            fields["violations"] = [
+                list(violation.values()) if isinstance(violation, dict) else violation
+                for violation in fields["violations"]
             ]
-        yield place, made
+        yield location, fields

@@ -1,30 +1,32 @@
-"""What a run asks of an implementation, and two of them in this process: this library, and proton.
+"""The interface of an implementation under test, and two implementations: this library and proton.
 
-What becomes of messages and deliveries is asked by these kinds of cases:
+Cases of the following kinds ask for a decision about a message or a delivery:
 
 - ``filter``: whether a message (`Case.data`) passes the filter ``given["filter"]``, a described
-  value in hex. The answer is true, false, ``{"refused": true}`` of a filter that
-  is wrong, or ``{"stopped": true}`` of one that cannot be evaluated.
-- ``resumption``: what the sender does with a delivery of which the ends state ``sender`` and
-  ``receiver``: a delivery state in hex, null, or ``"none"`` where an end does not have it. The
-  answer has the ``action``; where a transfer is sent, its ``state`` (hex, or section and offset),
-  ``settled``, ``resume`` and ``aborted``; and the ``start`` of the payload, likewise.
-- ``translation``: what a message becomes in the other protocol by the profile ``given["profile"]``:
-  from 1.0, ``basic`` (property flags and list) and ``body``; from 0-9-1 (flags and list in
-  ``given["basic"]``), ``message``. All in hex, or ``{"refused": true}``.
-- ``terminus``: which rules a source, a target, a coordinator or a declare breaks, where the
-  ``role`` of the end that sends it, the ``link_name``, the ``container_id``, the ``modes`` that its
-  node supports and the ``coordinator`` (hex) are as given. The answer has ``violations``: lists of
-  a rule, ``error`` or ``warning``, and the offset of the field.
+  value in hex. The answer is true, false, ``{"refused": true}`` for an invalid filter, or
+  ``{"stopped": true}`` for a filter whose evaluation fails.
+- ``resumption``: how the sender resumes a delivery, from the states of both ends in ``sender`` and
+  ``receiver``: a delivery state in hex, null, or ``"none"`` if the end does not have the delivery.
+  The answer contains the ``action``. If a transfer is sent, the answer also contains its ``state``
+  (hex, or section and offset), ``settled``, ``resume`` and ``aborted``. The ``start`` of the
+  payload has the same form as ``state``.
+- ``translation``: the message in the other protocol, translated by ``given["profile"]``. From 1.0
+  to 0-9-1, the answer has ``basic`` (property flags and list) and ``body``. From 0-9-1 (flags and
+  list in ``given["basic"]``) to 1.0, it has ``message``. All are in hex; ``{"refused": true}`` if
+  the message cannot be translated.
+- ``terminus``: the rules that a source, a target, a coordinator or a declare breaks. The input is
+  the ``role`` of the sending end, the ``link_name``, the ``container_id``, the ``modes`` that the
+  node supports, and the ``coordinator`` (hex). The answer has ``violations``: lists of a rule,
+  ``error`` or ``warning``, and the offset of the field.
 
-Messages of AMQP 0-9-1 are in typed JSON the properties of class basic, and field tables:
+In AMQP 0-9-1, typed JSON describes the properties of class basic, and field tables:
 
     ["properties", [["content-type", "text/plain"], ["headers", [["k", ["I", 5]]]]]]
     ["F", [["k", ["I", 5]], ["t", ["T", 1700000000]]]]
 
-A field is its letter and its value: numbers and text as such, ``f`` and ``d`` as the hex of their
-bits, ``x`` as hex, ``D`` as [scale, unscaled], ``F`` and ``A`` as what is in them, ``V`` alone.
-Text that is not UTF-8 is ``{"hex": …}``.
+A field is a list of its type letter and its value. Integers and text are plain JSON; ``f`` and
+``d`` are the hex of their bits, ``x`` is hex, ``D`` is [scale, unscaled], ``F`` and ``A`` are lists
+of their fields, and ``V`` has no value. Text that is not UTF-8 is ``{"hex": …}``.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ from amqp10msg.wire.errors import AmqpError, DecodeError, expect
 from amqp10msg.wire.kernel import COMPILED, decode_value, encode_value
 from amqp10msg.wire.limits import Limits
 
-#: What a value may break that is meant as a composite.
+#: The rules that apply to a value intended as a composite type.
 COMPOSITE_RULES = frozenset(
     (
         *("field-type", "mandatory-field-missing", "too-many-fields", "section-value-type"),
@@ -82,12 +84,13 @@ COMPOSITE_RULES = frozenset(
 
 
 class RefusedError(AmqpError):
-    """An implementation refuses the bytes of a case, as some cases expect.
+    """An implementation refuses the bytes of a case. Some cases expect this.
 
     Attributes:
-        reason: the implementation's own words.
-        rule: the id of the rule in this library, or None if the implementation has no such ids.
-        offset: where, in bytes, or None if the implementation does not say.
+        reason: the implementation's error message.
+        rule: this library's id of the broken rule, or None if the implementation has no such ids.
+        offset: the position of the fault in bytes, or None if the implementation does not report
+            it.
     """
 
     def __init__(self, reason: str, rule: str | None = None, offset: int | None = None) -> None:
@@ -102,18 +105,18 @@ class UnsupportedError(AmqpError):
 
 
 class Implementation(Protocol):
-    """What `run` asks of an implementation of AMQP 1.0.
+    """The interface that `run` requires of an implementation of AMQP 1.0.
 
-    Values are passed in typed JSON (`amqp10msg.notation`), so an adapter needs no class of this
-    library. Where an implementation does not keep the constructor of an array, the adapter names
-    the type in its place: ``["array", "uint", […]]``.
+    Values are passed in typed JSON (`amqp10msg.notation`), so that an adapter needs no class of
+    this library. If an implementation does not preserve the constructor of an array, the adapter
+    writes the element type instead: ``["array", "uint", […]]``.
 
-    Every method may raise `UnsupportedError`. Any other exception but `RefusedError` counts as an
-    error of the implementation.
+    Every method may raise `UnsupportedError`, which skips the step. Any other exception except
+    `RefusedError` is recorded as an error of the implementation.
 
-    One that decides what becomes of messages and deliveries, as the cases of `corpus.QUESTIONS`
-    ask, has a method ``answer(kind, data, given)``. One with limits has a method
-    ``limited(limits)``, which takes `Case.limits` and returns an implementation that keeps them.
+    Two methods are optional: ``answer(kind, data, given)`` answers the cases of
+    `corpus.QUESTIONS`, and ``limited(limits)`` returns an implementation that enforces
+    `Case.limits`.
 
     Attributes:
         name: the implementation and its version, for the report.
@@ -122,7 +125,7 @@ class Implementation(Protocol):
     name: str
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Decode bytes of this kind, as in `Case.kind`, to typed JSON.
+        """Decode bytes to typed JSON. `kind` is the kind of the case.
 
         Raises:
             RefusedError: the bytes are invalid.
@@ -130,13 +133,13 @@ class Implementation(Protocol):
         ...
 
     def encode(self, kind: str, typed: Any) -> bytes:
-        """Encode typed JSON, in the smallest encoding."""
+        """Return the smallest encoding of typed JSON."""
         ...
 
     def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:
-        """Return the rules that a message violates, in any order.
+        """Return the violations in a message, in any order.
 
-        Each is (rule, severity), or (rule, severity, offset) where the implementation says it.
+        Each is (rule, severity), or (rule, severity, offset) if the implementation reports offsets.
         """
         ...
 
@@ -156,7 +159,7 @@ class Amqp10msg:
         self.name = f"amqp10msg {__version__} ({kernel}, {'strict' if strict else 'lenient'})"
 
     def limited(self, limits: Mapping[str, int]) -> Amqp10msg:
-        """Return an implementation that decodes within these limits."""
+        """Return an implementation that decodes with these limits."""
         return Amqp10msg(strict=self.strict, limits=Limits(**limits))
 
     def decode(self, kind: str, data: bytes) -> Any:
@@ -167,18 +170,18 @@ class Amqp10msg:
                 message = Message.decode(data, strict=self.strict, limits=limits)
                 typed = to_typed(message)
                 if any(section[0] == "raw" for section in typed):
-                    Message.decode(data, limits=limits)  # says why this was kept and not read
+                    Message.decode(data, limits=limits)  # raises the reason why the section is raw
                 return typed
             if kind == "composite":
-                return self._composite(data)
+                return self._decode_composite(data)
             if kind in BASIC_KINDS:
                 return _decode_basic(kind, data, limits)
             return to_typed(decode_value(data, limits=limits))
         except DecodeError as error:
             raise RefusedError(str(error), error.rule, error.offset) from error
 
-    def _composite(self, data: bytes) -> Any:
-        """Return a composite; leniently, what breaks its declaration as the value that it is."""
+    def _decode_composite(self, data: bytes) -> Any:
+        """Decode a composite. If lenient, one that breaks its declaration becomes a plain value."""
         try:
             return to_typed(decode_composite(data, limits=self.limits))
         except DecodeError as error:
@@ -190,18 +193,21 @@ class Amqp10msg:
         """Encode typed JSON of this kind."""
         if kind in BASIC_KINDS:
             return _encode_basic(kind, typed)
-        made = from_typed(typed)
+        value = from_typed(typed)
         if kind == "message":
-            return bytes(made.encode())
-        return encode_value(from_described(made) if kind == "composite" else made)
+            return bytes(value.encode())
+        return encode_value(from_described(value) if kind == "composite" else value)
 
     def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:
-        """Return the rules that a message violates, with their severities and offsets."""
-        found = validate(data, cast("ProfileName", profile), limits=self.limits)
-        return sorted({(one.rule, one.severity, one.offset) for one in found}, key=str)
+        """Return the violations in a message as sorted tuples (rule, severity, offset)."""
+        violations = validate(data, cast("ProfileName", profile), limits=self.limits)
+        return sorted(
+            {(violation.rule, violation.severity, violation.offset) for violation in violations},
+            key=str,
+        )
 
     def answer(self, kind: str, data: bytes, given: Any) -> Any:
-        """Decide what becomes of a message or delivery; of a resumption, `data` is the payload.
+        """Answer a question about a message or a delivery, as the module's documentation describes.
 
         Raises:
             UnsupportedError: `kind` is not one of `QUESTIONS`.
@@ -209,15 +215,15 @@ class Amqp10msg:
         expect(kind, str, "the kind of answer", "a str")
         decide = _ANSWERS.get(kind)
         if decide is None:
-            raise UnsupportedError(f"there are no questions of the kind {kind!r:.80}")
+            raise UnsupportedError(f"unknown kind of question {kind!r:.80}")
         return decide(data, given)
 
 
 class Proton:
-    """python-qpid-proton: its codec (`proton.Data`), and `proton.Message` for what it refuses.
+    """python-qpid-proton: `proton.Data` decodes values, `proton.Message` checks messages.
 
-    It does not support composites, as proton has classes for outcomes and termini only in
-    connections, nor encoding, as proton chooses other forms than the smallest ones.
+    Composites are unsupported, because proton has outcomes and termini only in connections.
+    Encoding is unsupported, because proton does not choose the smallest encodings.
 
     Raises:
         ImportError: python-qpid-proton is not installed.
@@ -254,26 +260,30 @@ class Proton:
         raise UnsupportedError(f"proton cannot validate {len(data)} bytes by {profile}")
 
 
-# Questions.
+# Answers to questions.
 
 _TAG = b"tag"
-_ABSENT = "none"
+_NO_DELIVERY = "none"
 
 
-def _filter(data: bytes, given: Mapping[str, Any]) -> Any:
+def _answer_filter(data: bytes, given: Mapping[str, Any]) -> Any:
     try:
-        found = parse(bytes.fromhex(given["filter"]), dialect=given.get("dialect", "rabbitmq"))
-        return found.matches(Message.decode(data), now=given.get("now"), local=given.get("local"))
+        message_filter = parse(
+            bytes.fromhex(given["filter"]), dialect=given.get("dialect", "rabbitmq")
+        )
+        return message_filter.matches(
+            Message.decode(data), now=given.get("now"), local=given.get("local")
+        )
     except DecodeError:
         return {"refused": True}
     except EvaluationError:
         return {"stopped": True}
 
 
-def _resumption(data: bytes, given: Mapping[str, Any]) -> Any:
+def _answer_resumption(data: bytes, given: Mapping[str, Any]) -> Any:
     def states(end: str) -> dict[bytes, Any]:
         state = given.get(end)
-        if state == _ABSENT:
+        if state == _NO_DELIVERY:
             return {}
         return {_TAG: None if state is None else decode_value(bytes.fromhex(state))}
 
@@ -285,39 +295,43 @@ def _resumption(data: bytes, given: Mapping[str, Any]) -> Any:
         receiver_incomplete=given.get("receiver_incomplete", False),
     )
     step = plan[_TAG]
-    made: dict[str, Any] = {"action": str(step.action)}
+    answer: dict[str, Any] = {"action": str(step.action)}
     if step.sends:
-        made |= {
-            "state": _state(step.state),
+        answer |= {
+            "state": _state_to_json(step.state),
             "settled": step.settled,
             "resume": step.resume,
             "aborted": step.aborted,
         }
     if step.start is not None:
-        made["start"] = _state(step.start)
-    return made
+        answer["start"] = _state_to_json(step.start)
+    return answer
 
 
-def _state(state: DeliveryState | None) -> Any:
+def _state_to_json(state: DeliveryState | None) -> Any:
     if isinstance(state, Received):
         return [int(state.section_number), int(state.section_offset)]
     return None if state is None else encode(state).hex()
 
 
-def _terminus(data: bytes, given: Mapping[str, Any]) -> Any:
+def _answer_terminus(data: bytes, given: Mapping[str, Any]) -> Any:
     terminus = decode(data)
-    known = dict(given)
+    arguments = dict(given)
     if isinstance(terminus, Declare):
-        coordinator = decode(bytes.fromhex(known["coordinator"]))
-        found = check_declare(data, coordinator)
+        coordinator = decode(bytes.fromhex(arguments["coordinator"]))
+        violations = check_declare(data, coordinator)
     elif isinstance(terminus, Source):
-        found = check_source(data, **known)
+        violations = check_source(data, **arguments)
     else:
-        found = check_target(data, **known)
-    return {"violations": [[one.rule, one.severity, one.offset] for one in found]}
+        violations = check_target(data, **arguments)
+    return {
+        "violations": [
+            [violation.rule, violation.severity, violation.offset] for violation in violations
+        ]
+    }
 
 
-def _translation(data: bytes, given: Mapping[str, Any]) -> Any:
+def _answer_translation(data: bytes, given: Mapping[str, Any]) -> Any:
     profile = given["profile"]
     circumstances = Circumstances(stream_offset=given.get("offset"))
     if "basic" not in given:
@@ -333,63 +347,61 @@ def _translation(data: bytes, given: Mapping[str, Any]) -> Any:
             given.get("exchange", ""),
             given.get("routing_key", ""),
         )
-        made = to_amqp10(published, profile, circumstances=circumstances).message.encode()
+        encoded = to_amqp10(published, profile, circumstances=circumstances).message.encode()
     except DecodeError:
         return {"refused": True}
     except TranslationError as error:
         if error.delivered is None:
             return {"refused": True}
-        made = error.delivered
-    return {"message": made.hex()}
+        encoded = error.delivered
+    return {"message": encoded.hex()}
 
 
 _ANSWERS = {
-    "filter": _filter,
-    "resumption": _resumption,
-    "translation": _translation,
-    "terminus": _terminus,
+    "filter": _answer_filter,
+    "resumption": _answer_resumption,
+    "translation": _answer_translation,
+    "terminus": _answer_terminus,
 }
 
 
-# Kinds of AMQP 0-9-1.
+# Cases of AMQP 0-9-1.
 
 
 def _decode_basic(kind: str, data: bytes, limits: Limits | None = None) -> list[Any]:
-    """Decode bytes of one of these kinds to typed JSON."""
     if kind == "field-table":
-        return ["F", _table(decode_table(data, limits=limits))]
-    return _typed_properties(decode_properties(data, limits=limits))
+        return ["F", _table_to_json(decode_table(data, limits=limits))]
+    return _properties_to_json(decode_properties(data, limits=limits))
 
 
 def _encode_basic(kind: str, typed: Any) -> bytes:
-    """Encode typed JSON of one of these kinds."""
     if kind == "field-table":
-        return encode_table(_table_of(typed[1]))
-    return encode_properties(_properties_of(typed))
+        return encode_table(_table_from_json(typed[1]))
+    return encode_properties(_properties_from_json(typed))
 
 
-def _typed_properties(properties: BasicProperties) -> list[Any]:
-    """Return properties in typed JSON."""
-    found: list[Any] = []
+def _properties_to_json(properties: BasicProperties) -> list[Any]:
+    entries: list[Any] = []
     for row in PROPERTIES:
         value = getattr(properties, row.name)
         if value is not None:
-            shown = _table(value) if row.domain == "table" else _text(value)
-            found.append([row.wire_name, shown])
-    return ["properties", found]
+            typed = _table_to_json(value) if row.domain == "table" else _text_to_json(value)
+            entries.append([row.wire_name, typed])
+    return ["properties", entries]
 
 
-def _properties_of(typed: Any) -> BasicProperties:
-    """Return the properties of typed JSON."""
+def _properties_from_json(typed: Any) -> BasicProperties:
     names = {row.wire_name: row for row in PROPERTIES}
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in typed[1]:
         row = names[name]
-        given[row.name] = _table_of(value) if row.domain == "table" else _str(value)
-    return BasicProperties(**given)
+        values[row.name] = (
+            _table_from_json(value) if row.domain == "table" else _text_from_json(value)
+        )
+    return BasicProperties(**values)
 
 
-def _text(value: Any) -> Any:
+def _text_to_json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
@@ -399,23 +411,26 @@ def _text(value: Any) -> Any:
     return value
 
 
-def _str(value: Any) -> Any:
+def _text_from_json(value: Any) -> Any:
     if isinstance(value, dict):
         return bytes.fromhex(value["hex"]).decode("utf-8", "surrogateescape")
     return value
 
 
-def _table(table: Any) -> list[Any]:
-    return [[_text(name), _field(letter, value)] for name, letter, value in table.entries]
+def _table_to_json(table: Any) -> list[Any]:
+    return [
+        [_text_to_json(name), _field_to_json(letter, value)]
+        for name, letter, value in table.entries
+    ]
 
 
-def _field(letter: str, value: Any) -> list[Any]:
+def _field_to_json(letter: str, value: Any) -> list[Any]:
     if letter == "V":
         return [letter]
     if letter == "F":
-        return [letter, _table(value)]
+        return [letter, _table_to_json(value)]
     if letter == "A":
-        return [letter, [_field(*entry) for entry in value.entries]]
+        return [letter, [_field_to_json(*entry) for entry in value.entries]]
     if letter == "t":
         return [letter, value.octet if isinstance(value, OddTrue) else bool(value)]
     if letter in "fd":
@@ -424,18 +439,20 @@ def _field(letter: str, value: Any) -> list[Any]:
         return [letter, [value.scale, value.unscaled]]
     if isinstance(value, bytes):
         return [letter, value.hex()]
-    return [letter, _text(value) if isinstance(value, str) else int(value)]
+    return [letter, _text_to_json(value) if isinstance(value, str) else int(value)]
 
 
-def _table_of(entries: Any) -> FieldTable:
-    return FieldTable.of([(_str(name), field[0], _value(*field)) for name, field in entries])
+def _table_from_json(entries: Any) -> FieldTable:
+    return FieldTable.of(
+        [(_text_from_json(name), field[0], _value_from_json(*field)) for name, field in entries]
+    )
 
 
-def _value(letter: str, value: Any = None) -> Any:
+def _value_from_json(letter: str, value: Any = None) -> Any:
     if letter == "F":
-        return _table_of(value)
+        return _table_from_json(value)
     if letter == "A":
-        return FieldArray.of([(field[0], _value(*field)) for field in value])
+        return FieldArray.of([(field[0], _value_from_json(*field)) for field in value])
     if letter == "t":
         return value if isinstance(value, bool) else OddTrue(value)
     if letter in ("f", "d"):
@@ -444,4 +461,4 @@ def _value(letter: str, value: Any = None) -> Any:
         return ScaledDecimal(*value)
     if letter == "x":
         return bytes.fromhex(value)
-    return _str(value)
+    return _text_from_json(value)

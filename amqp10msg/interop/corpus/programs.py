@@ -1,4 +1,4 @@
-"""Implementations in programs of their own, which answer JSON lines and may die on a case."""
+"""Run an implementation as a separate program that reads and writes JSON lines and may crash."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from typing import Any, Literal, Self
 
 from amqp10msg.interop.corpus.implementations import RefusedError, UnsupportedError
 
-#: How often the memory of a program is looked at, in s, and how much of its last words is kept.
-_EVERY = 0.02
-_LAST_WORDS = 400
+#: Seconds between two checks of a program's memory.
+_MEMORY_CHECK_INTERVAL = 0.02
+#: Characters of a program's last error line that an error shows.
+_MAX_STDERR_CHARS = 400
 
 
 class DiedError(RuntimeError):
-    """A program did not survive a request, or was killed because it took too much.
+    """A program crashed on a request, or was killed because it exceeded its time or memory.
 
     Attributes:
-        how: ``crash`` (it ended by itself), ``hang`` (it took too long), ``memory`` (it took too
-            much of that).
+        how: ``crash`` (it ended by itself), ``hang`` (it did not answer in time) or ``memory`` (it
+            used too much memory).
     """
 
     def __init__(self, how: Literal["crash", "hang", "memory"], reason: str) -> None:
@@ -38,9 +39,9 @@ class DiedError(RuntimeError):
 
 
 class Program:
-    """A program that answers JSON lines, such as an implementation in another language.
+    """An implementation in a separate program, for example in another language.
 
-    It reads one request a line from its standard input and writes one answer a line::
+    The program reads one request per line from standard input and writes one answer per line::
 
         {"do": "name"}                                          {"name": "rhea 3.0.5"}
         {"do": "decode", "kind": "value", "data": "4301"}       {"refused": "why"}
@@ -50,22 +51,23 @@ class Program:
         {"do": "validate", "data": "…", "profile": "oasis"}     {"unsupported": "no rules"}
         {"do": "answer", "kind": "filter", "data": "…", "given": {…}}   {"answer": true}
 
-    A refusal may hold ``rule`` and ``offset``. ``decode`` may be asked with ``"limits": {…}``, and
-    answered with ``{"typed": null}`` by an implementation that reads, but cannot show what it read.
-    ``again`` is decoding, and encoding what was decoded. The answer to ``validate`` is
-    ``{"violations": [[rule, severity, offset], …]}``, the offset if the program knows it. A program
-    that ends, takes too long or takes too much memory is started again for the next request. As a
-    context manager, it ends the program.
+    A refusal may contain ``rule`` and ``offset``. A ``decode`` request may contain
+    ``"limits": {…}``; an implementation that can decode, but not show the value, answers
+    ``{"typed": null}``. ``again`` decodes the data and encodes the result. The answer to
+    ``validate`` is ``{"violations": [[rule, severity, offset], …]}``, in which the offset is
+    optional. If the program ends or is killed for its time or memory, the next request restarts it.
+    The context manager ends the program at exit.
 
     Args:
         command: the program and its arguments.
-        timeout: for one answer, in seconds.
-        memory: of the program, resident, in bytes; where there is no ``/proc`` there is no limit.
-        environment: variables of the program beside those of this process.
-        folder: where it runs; the current one if None.
+        timeout: time limit for one answer, in seconds.
+        memory: limit of the program's resident memory, in bytes. Ignored on systems without
+            ``/proc``.
+        environment: environment variables to add to this process's.
+        folder: the program's working directory; the current one if None.
 
     Attributes:
-        name: what the program calls itself.
+        name: the name that the program reports.
 
     Raises:
         OSError: the program cannot be started.
@@ -94,11 +96,11 @@ class Program:
             raise
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Ask the program to decode bytes of this kind; raise what `ask` raises."""
+        """Have the program decode bytes. Raises the exceptions of `ask`."""
         return self._answer("typed", {"do": "decode", "kind": kind, "data": data.hex()})
 
     def encode(self, kind: str, typed: Any) -> bytes:
-        """Ask the program to encode typed JSON of this kind; raise what `ask` raises."""
+        """Have the program encode typed JSON. Raises the exceptions of `ask`."""
         text = self._answer("data", {"do": "encode", "kind": kind, "typed": typed})
         try:
             return bytes.fromhex(text)
@@ -106,19 +108,19 @@ class Program:
             raise RuntimeError(f"the answer's data is not hex: {text!r:.200}") from None
 
     def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:
-        """Ask the program for the rules that a message violates; raise what `ask` raises."""
+        """Have the program validate a message. Raises the exceptions of `ask`."""
         request = {"do": "validate", "data": data.hex(), "profile": profile}
-        found: Any = self._answer("violations", request)
-        if not (isinstance(found, list) and all(isinstance(one, list) for one in found)):
-            raise RuntimeError(f"the answer's violations are not lists: {found!r:.200}")
-        violations: list[Sequence[Any]] = found
+        answer: Any = self._answer("violations", request)
+        if not (isinstance(answer, list) and all(isinstance(row, list) for row in answer)):
+            raise RuntimeError(f"the answer's violations are not lists: {answer!r:.200}")
+        violations: list[Sequence[Any]] = answer
         return violations
 
     def _answer(self, key: str, request: Mapping[str, Any]) -> Any:
         """Return the value of `key` in the answer to a request.
 
         Raises:
-            RuntimeError: the answer lacks the key. Otherwise what `ask` raises.
+            RuntimeError: the answer lacks the key. Also the exceptions of `ask`.
         """
         answer = self.ask(request)
         if key not in answer:
@@ -129,14 +131,14 @@ class Program:
         """Send a request and return the answer.
 
         Raises:
-            UnsupportedError: the program says that it has no such function.
-            RefusedError: it says that the bytes are not valid.
-            DiedError: it ended, took too long or took too much memory.
-            RuntimeError: it says that it failed, or its answer is not a JSON object.
+            UnsupportedError: the program reports that it lacks the function.
+            RefusedError: the program reports that the bytes are invalid.
+            DiedError: the program ended, or exceeded its time or memory.
+            RuntimeError: the program reports an error, or its answer is not a JSON object.
         """
         line = self._exchange(json.dumps(request).encode() + b"\n")
         try:
-            answer = json.loads(line)  # not `load_object`: values of cases have more levels
+            answer = json.loads(line)  # not `load_object`: cases nest deeper than its limit
         except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):
@@ -156,7 +158,7 @@ class Program:
         return answer
 
     def close(self) -> None:
-        """End the program; another request starts it again."""
+        """End the program. The next request restarts it."""
         process, self._process = self._process, None
         if process is not None:
             process.close()
@@ -178,60 +180,60 @@ class Program:
 
 
 class _Process:
-    """A running program, and a thread that reads its lines, so that reading can time out."""
+    """A running program. A thread reads its output lines, so that waiting for one can time out."""
 
     def __init__(self, program: Program) -> None:
         memory = program.memory
-        self.last_words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         try:
-            self.popen = subprocess.Popen(  # noqa: S603 - the user says which program
+            self.popen = subprocess.Popen(  # noqa: S603 - the user chooses the program
                 program.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self.last_words,
+                stderr=self.stderr,
                 env={**os.environ, **program.environment},
                 cwd=program.folder,
-                start_new_session=True,  # what it starts ends with it, and Ctrl-C is for us
+                start_new_session=True,  # kill its children with it, and keep Ctrl-C from it
             )
         except OSError:
-            self.last_words.close()
+            self.stderr.close()
             raise
         self.lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self.too_large = 0
-        threads = [threading.Thread(target=self._read, daemon=True)]
+        self.exceeded_memory = 0
+        threads = [threading.Thread(target=self._read_lines, daemon=True)]
         if memory is not None and sys.platform == "linux":
-            threads.append(threading.Thread(target=self._watch, args=(memory,), daemon=True))
+            threads.append(threading.Thread(target=self._watch_memory, args=(memory,), daemon=True))
         for thread in threads:
             thread.start()
         self.threads = threads
 
-    def _read(self) -> None:
+    def _read_lines(self) -> None:
         for line in self.popen.stdout or ():
             self.lines.put(line)
         self.lines.put(b"")
 
-    def _watch(self, memory: int) -> None:
-        """End the program once it takes more than it may."""
-        pages = memory // os.sysconf("SC_PAGE_SIZE")
-        place = Path(f"/proc/{self.popen.pid}/statm")
+    def _watch_memory(self, memory: int) -> None:
+        """Kill the program when it exceeds `memory` bytes."""
+        max_pages = memory // os.sysconf("SC_PAGE_SIZE")
+        statm = Path(f"/proc/{self.popen.pid}/statm")
         while self.popen.returncode is None:
             try:
-                resident = int(place.read_bytes().split()[1])
-            except (OSError, IndexError, ValueError):  # it ended
+                resident = int(statm.read_bytes().split()[1])
+            except (OSError, IndexError, ValueError):  # the program has ended
                 return
-            if resident > pages:
-                self.too_large = memory
+            if resident > max_pages:
+                self.exceeded_memory = memory
                 self._kill()
                 return
-            time.sleep(_EVERY)
+            time.sleep(_MEMORY_CHECK_INTERVAL)
 
     def exchange(self, request: bytes, timeout: float) -> bytes:
-        """Write a line and return the answer."""
+        """Write a request line and return the answer line."""
         if not self.lines.empty():
-            more = self.lines.get()
-            if more:  # it would be taken for the answer to this request, and so on
-                raise RuntimeError(f"a line that answers nothing came before: {more[:200]!r}")
-            self.lines.put(more)
+            unread = self.lines.get()
+            if unread:  # otherwise this and all later answers would be off by one
+                raise RuntimeError(f"the program wrote a line without a request: {unread[:200]!r}")
+            self.lines.put(unread)
         try:
             if self.popen.stdin:
                 self.popen.stdin.write(request)
@@ -244,34 +246,34 @@ class _Process:
         if line.endswith(b"\n"):
             return line
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.popen.wait(1)  # its output ends before it does
-        if self.too_large:
-            mib = self.too_large >> 20
-            raise DiedError("memory", f"the program took more than {mib:,} MiB and was ended")
-        raise DiedError("crash", f"the program ended without an answer{self._how()}")
+            self.popen.wait(1)  # output closes before the process ends
+        if self.exceeded_memory:
+            mib = self.exceeded_memory >> 20
+            raise DiedError("memory", f"the program used more than {mib:,} MiB and was killed")
+        raise DiedError("crash", f"the program ended without an answer{self._describe_exit()}")
 
-    def _how(self) -> str:
-        """Return how the program ended, and what it said last."""
+    def _describe_exit(self) -> str:
+        """Return the program's signal or exit status, and its last error line."""
         status = self.popen.returncode
-        how = ""
+        description = ""
         if status is not None and status < 0:
             try:
-                how = f": {signal.Signals(-status).name}"
+                description = f": {signal.Signals(-status).name}"
             except ValueError:
-                how = f": signal {-status}"
+                description = f": signal {-status}"
         elif status:
-            how = f", status {status}"
-        self.last_words.seek(0, os.SEEK_END)
-        self.last_words.seek(max(0, self.last_words.tell() - 4096))
-        lines = self.last_words.read().decode(errors="replace").strip().splitlines()
-        return f"{how}: {_error_in(lines)[-_LAST_WORDS:]}" if lines else how
+            description = f", status {status}"
+        self.stderr.seek(0, os.SEEK_END)
+        self.stderr.seek(max(0, self.stderr.tell() - 4096))
+        lines = self.stderr.read().decode(errors="replace").strip().splitlines()
+        return f"{description}: {_error_line(lines)[-_MAX_STDERR_CHARS:]}" if lines else description
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.popen.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End the program and what it started, its pipes and the threads."""
+        """Kill the program and its children, close its pipes and join the threads."""
         if self.popen.poll() is None:
             self._kill()
         self.popen.wait()
@@ -282,19 +284,19 @@ class _Process:
                 self.popen.stdin.close()
         if self.popen.stdout:
             self.popen.stdout.close()
-        self.last_words.close()
+        self.stderr.close()
 
 
-#: How the lines begin that say what ended a program: Python, JavaScript, Java, Go and Rust.
-_ERROR = re.compile(
+#: Matches the error line in the output of a crashed program: Python, JavaScript, Java, Go, Rust.
+_ERROR_LINE = re.compile(
     r"\s*(?:Uncaught |Exception in thread |Caused by: |panic: |fatal error: |thread '.*' panicked"
     r"|[\w.$]*(?:Error|Exception)\b)"
 )
 
 
-def _error_in(lines: Sequence[str]) -> str:
-    """Return the line of a program's last output that says what was wrong, or else the last one.
+def _error_line(lines: Sequence[str]) -> str:
+    """Return the last error line of a program's output, or else the last line.
 
-    Node writes its version after the error, and Java the places after the exception.
+    The error is not always last: Node adds its version, and Java the stack trace.
     """
-    return next((line.strip() for line in reversed(lines) if _ERROR.match(line)), lines[-1])
+    return next((line.strip() for line in reversed(lines) if _ERROR_LINE.match(line)), lines[-1])

@@ -21,6 +21,7 @@ from amqp10msg.wire.errors import wrong_type
 from amqp10msg.wire.reprs import shortened
 from amqp10msg.wire.text import printable
 
+#: The outcomes of a case.
 PASS, NOTE, FAIL, ERROR, SKIP = "pass", "note", "fail", "error", "skip"
 OUTCOMES = (PASS, NOTE, FAIL, ERROR, SKIP)
 
@@ -31,13 +32,13 @@ class Verdict:
 
     Attributes:
         case: the case's id.
-        kind: its kind.
-        clause: the clause of the specification that it is about.
-        outcome: ``pass``, ``note`` (something else than expected, which no clause forbids:
+        kind: the case's kind.
+        clause: the clause of the specification that the case tests.
+        outcome: ``pass``, ``note`` (not the expected result, but no clause requires it:
             `Case.is_open`), ``fail``, ``error`` (the implementation raised an exception) or
-            ``skip`` (it lacks the function).
-        reason: what was wrong, or why it was skipped; empty for ``pass``.
-        accepted: whether the bytes were decoded; None if that was not tried.
+            ``skip`` (the implementation lacks the function).
+        reason: why the case did not pass; empty for ``pass``.
+        accepted: whether the bytes were decoded; None if decoding was not tested.
     """
 
     case: str
@@ -53,8 +54,8 @@ class Report:
     """The results of a run.
 
     Attributes:
-        implementation: the name of what was tested.
-        verdicts: one a case, in the order of the cases.
+        implementation: the name of the tested implementation.
+        verdicts: one verdict per case, in the order of the cases.
     """
 
     implementation: str
@@ -74,8 +75,8 @@ class Report:
 
     def counts(self) -> dict[str, int]:
         """Return how many verdicts have each outcome, also if that is none."""
-        found = Counter(verdict.outcome for verdict in self.verdicts)
-        return {outcome: found[outcome] for outcome in OUTCOMES}
+        counter = Counter(verdict.outcome for verdict in self.verdicts)
+        return {outcome: counter[outcome] for outcome in OUTCOMES}
 
     def text(self) -> str:
         """Return the report as text: a table of counts, then each case that did not pass."""
@@ -90,12 +91,12 @@ class Report:
             for name, counts in [*sorted(groups.items()), ("all", total)]
         ]
         lines = [printable(self.implementation), "", *table_lines(rows)]
-        wrong = self.of(FAIL, ERROR)
-        if wrong:
+        not_passed = self.of(FAIL, ERROR)
+        if not_passed:
             lines.append("")
         lines += [
             printable(f"{verdict.outcome}: {verdict.case} ({verdict.clause}): {verdict.reason}")
-            for verdict in wrong
+            for verdict in not_passed
         ]
         return "\n".join(lines) + "\n"
 
@@ -109,12 +110,12 @@ class Report:
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align the cells of a table: names to the left, the figures after them to the right."""
+    """Align the cells of a table: the first column to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if index else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]
@@ -123,54 +124,59 @@ def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
 def run(cases: Iterable[Case], implementation: Implementation | None = None) -> Report:
     """Run every case against an implementation.
 
-    A case passes if the bytes decode to `Case.typed`, or are refused as `Case.error` says (by that
-    rule and at that offset, if the implementation reports them); if `Case.typed` is encoded as
-    `Case.compact`; and if the message violates the rules of `Case.violations`. What the
-    implementation does not support is left out, and a case of which nothing is left is skipped.
+    A case passes if all its expectations are met:
+
+    - The bytes decode to `Case.typed`, or are refused with the rule and offset of `Case.error` (if
+      the implementation reports them).
+    - `Case.typed` is encoded as `Case.compact`.
+    - The reported violations are `Case.violations`.
+    - The answer is `Case.answer`.
+
+    Unsupported steps are left out. A case without any supported step is skipped.
 
     Args:
-        cases: as `load` returns them.
-        implementation: this library, decoding strictly, if None.
+        cases: the cases, as `load` returns them.
+        implementation: the implementation; None for this library in strict mode.
     """
     if implementation is not None and not hasattr(implementation, "decode"):
         raise wrong_type("the implementation of run", "an Implementation", implementation)
     if implementation is None:
         implementation = Amqp10msg()
-    return Report(implementation.name, tuple(_try(case, implementation) for case in cases))
+    return Report(implementation.name, tuple(_judge_case(case, implementation) for case in cases))
 
 
-def _try(case: Case, implementation: Implementation) -> Verdict:
+def _judge_case(case: Case, implementation: Implementation) -> Verdict:
     if case.limits is not None:
         limited = getattr(implementation, "limited", None)
         if limited is None:
-            reason = "the case sets limits, and the implementation has none"
+            reason = "the case requires limits, which the implementation does not support"
             return Verdict(case.id, case.kind, case.clause, SKIP, reason, None)
         implementation = limited(case.limits)
     trial = _Trial(case, implementation)
-    missing = "the case has nothing to try"
+    skip_reason = "the case has no expectations"
     outcome = SKIP
     for step in (trial.decode, trial.encode, trial.validate, trial.answer):
         try:
-            wrong = step()
+            fault = step()
         except UnsupportedError as error:
-            missing = str(error) or f"{step.__name__} is not supported"
+            skip_reason = str(error) or f"{step.__name__} is not supported"
             continue
-        except Exception as error:  # noqa: BLE001 - whatever an implementation does is recorded
+        except Exception as error:  # noqa: BLE001 - record any exception of an implementation
             outcome = ERROR
-            wrong = f"{step.__name__} raised {type(error).__name__}: {error}"
+            fault = f"{step.__name__} raised {type(error).__name__}: {error}"
         else:
-            if wrong is None:
+            if fault is None:
                 continue
             is_noted = case.is_open and step in (trial.decode, trial.encode)
-            outcome = PASS if not wrong else NOTE if is_noted else FAIL
-        if wrong:
+            outcome = PASS if not fault else NOTE if is_noted else FAIL
+        if fault:
             break
-    reason = missing if outcome == SKIP else wrong or ""
+    reason = skip_reason if outcome == SKIP else fault or ""
     return Verdict(case.id, case.kind, case.clause, outcome, reason, trial.accepted)
 
 
 class _Trial:
-    """The steps of a case: each returns what is wrong, "" if nothing, None if not asked for."""
+    """The steps of a case. Each returns a fault, "" if it passed, or None if the case lacks it."""
 
     def __init__(self, case: Case, implementation: Implementation) -> None:
         self.case = case
@@ -185,15 +191,15 @@ class _Trial:
             typed = self.implementation.decode(case.kind, case.data)
         except RefusedError as refused:
             self.accepted = False
-            return self.refused(refused)
+            return self.check_refusal(refused)
         self.accepted = True
         if case.typed is None and case.error is not None:
-            return f"decoded to {_shown(typed)}, but must be refused: {case.error.rule}"
+            return f"decoded to {_format_value(typed)}, but must be refused: {case.error.rule}"
         if agreement(case.typed, typed) != "exact":
-            return f"decoded to {_shown(typed)}, not {_shown(case.typed)}"
+            return f"decoded to {_format_value(typed)}, not {_format_value(case.typed)}"
         return ""
 
-    def refused(self, refused: RefusedError) -> str:
+    def check_refusal(self, refused: RefusedError) -> str:
         fault = self.case.error
         if fault is None:
             return f"refused: {refused.reason}"
@@ -207,17 +213,17 @@ class _Trial:
         case = self.case
         if case.compact is None:
             return None
-        octets = self.implementation.encode(case.kind, case.typed)
-        if octets != case.compact:
-            return f"encoded as {octets.hex()}, not as {case.compact.hex()}"
+        encoded = self.implementation.encode(case.kind, case.typed)
+        if encoded != case.compact:
+            return f"encoded as {encoded.hex()}, not as {case.compact.hex()}"
         return ""
 
     def validate(self) -> str | None:
         case = self.case
         if case.violations is None:
             return None
-        found = self.implementation.validate(case.data, case.profile)
-        return other_rules(case.violations, found)
+        violations = self.implementation.validate(case.data, case.profile)
+        return other_rules(case.violations, violations)
 
     def answer(self) -> str | None:
         case = self.case
@@ -225,16 +231,16 @@ class _Trial:
             return None
         decide = getattr(self.implementation, "answer", None)
         if decide is None:
-            raise UnsupportedError(f"{self.implementation.name} does not decide")
-        found = decide(case.kind, case.data, case.given or {})
-        if _as_text(found) != _as_text(case.answer):
-            return f"answers {_shown(found)}, not {_shown(case.answer)}"
+            raise UnsupportedError(f"{self.implementation.name} does not answer questions")
+        answer = decide(case.kind, case.data, case.given or {})
+        if _sorted_json(answer) != _sorted_json(case.answer):
+            return f"answers {_format_value(answer)}, not {_format_value(case.answer)}"
         return ""
 
 
-def _as_text(made: Any) -> str:
-    return json.dumps(made, sort_keys=True)
+def _sorted_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
-def _shown(typed: Any) -> str:
+def _format_value(typed: Any) -> str:
     return shortened(json.dumps(typed, ensure_ascii=False), 200)

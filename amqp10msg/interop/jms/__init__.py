@@ -1,6 +1,6 @@
-"""JMS over AMQP: messages with the fields that JMS gives them, and message ids as JMS shows them.
+"""JMS over AMQP: convert messages to objects with the fields of JMS, and convert message ids.
 
-By the AMQP JMS Mapping, as Apache Qpid JMS and ActiveMQ Artemis follow it.
+Implements the AMQP JMS Mapping as Apache Qpid JMS and ActiveMQ Artemis do.
 """
 
 from amqp10msg.delivery.jms_ids import from_jms_id, to_jms_correlation_id, to_jms_message_id

@@ -1,8 +1,8 @@
-"""JMS messages as AMQP messages and back.
+"""Convert AMQP messages to JMS messages and back.
 
-By the AMQP JMS Mapping 1.0 (working draft 10 of OASIS) and Apache Qpid JMS, whose annotations it
-describes: ``x-opt-jms-msg-type``, ``x-opt-jms-dest`` and ``x-opt-jms-reply-to``. Message ids are
-shown as JMS shows them: reversible text forms of all four types of id.
+Implements the AMQP JMS Mapping 1.0 (working draft 10 of OASIS), which describes the annotations of
+Apache Qpid JMS: ``x-opt-jms-msg-type``, ``x-opt-jms-dest`` and ``x-opt-jms-reply-to``. Message ids
+have the text form of JMS, which is reversible for all four types of id.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from amqp10msg.wire.errors import ContentError, EncodeError, expect
 from amqp10msg.wire.primitives import AmqpMap, Byte, Char, Symbol
 from amqp10msg.wire.reprs import shown
 
-#: The types of JMS messages, in the order of their numbers in ``x-opt-jms-msg-type``, from 0 on.
+#: The types of JMS messages. The index is the type's number in ``x-opt-jms-msg-type``.
 MessageType: TypeAlias = Literal["message", "object", "map", "bytes", "stream", "text"]
-#: The kinds of destinations, in the order of their numbers in ``x-opt-jms-dest``, from 0 on.
+#: The kinds of destinations. The index is the kind's number in ``x-opt-jms-dest``.
 DestinationKind: TypeAlias = Literal["queue", "topic", "temporary-queue", "temporary-topic"]
 
 _TYPES = get_args(MessageType)
 _KINDS = get_args(DestinationKind)
-#: The annotation with the number of the type.
+#: The key of the annotation with the number of the message type.
 MESSAGE_TYPE = Symbol("x-opt-jms-msg-type")
-# The annotations of a destination: now, and as text in clients of before.
-_DESTINATION = (Symbol("x-opt-jms-dest"), Symbol("x-opt-to-type"))
-_REPLY_TO = (Symbol("x-opt-jms-reply-to"), Symbol("x-opt-reply-type"))
-#: The content-type of an object.
+# Keys of the annotations of a destination: current (a number), and of old clients (a text).
+_DESTINATION_KEYS = (Symbol("x-opt-jms-dest"), Symbol("x-opt-to-type"))
+_REPLY_TO_KEYS = (Symbol("x-opt-jms-reply-to"), Symbol("x-opt-reply-type"))
+#: The content-type of a serialized Java object.
 JAVA_OBJECT = "application/x-java-serialized-object"
-_OCTETS = "application/octet-stream"
+_DEFAULT_BYTES_TYPE = "application/octet-stream"
 
 
 @attrs.frozen
 class Destination:
-    """Where a JMS message goes, or the answer to it.
+    """The destination of a JMS message, or of the replies to it.
 
     Attributes:
         name: the address of the node.
@@ -62,13 +62,13 @@ class Destination:
 @shown
 @attrs.define(kw_only=True, repr=False)
 class JmsMessage:
-    """A message with the fields that JMS gives it.
+    """A message with the fields of JMS.
 
     Attributes:
-        type: which of the messages of JMS it is.
-        body: of a text a str; of bytes, bytes; of a map a dict; of a stream a list; of an object
-            the bytes of Java's serialization, which are never read here, or an AMQP value; of a
-            message None. The types of values are those of AMQP: an `Int` is Java's int.
+        type: the type of JMS message.
+        body: a str for ``text``, bytes for ``bytes``, a dict for ``map``, a list for ``stream``,
+            None for ``message``. For ``object``, the bytes of a Java serialization, which are
+            never parsed here, or an AMQP value. Values have AMQP types: an `Int` is Java's int.
         message_id: JMSMessageID, which begins with ``ID:``.
         correlation_id: JMSCorrelationID.
         destination: JMSDestination.
@@ -76,15 +76,15 @@ class JmsMessage:
         persistent: JMSDeliveryMode.
         priority: JMSPriority, 0 to 9.
         expiration: JMSExpiration in milliseconds since the Unix epoch; 0 for never.
-        timestamp: JMSTimestamp in milliseconds since the Unix epoch; 0 where there is none.
+        timestamp: JMSTimestamp in milliseconds since the Unix epoch; 0 if absent.
         jms_type: JMSType.
-        delivery_count: JMSXDeliveryCount, from 1 on; JMSRedelivered says whether it is more.
+        delivery_count: JMSXDeliveryCount, 1 or more; JMSRedelivered is true if it exceeds 1.
         user_id: JMSXUserID.
         group_id: JMSXGroupID.
         group_sequence: JMSXGroupSeq, Java's int.
         reply_to_group_id: JMS_AMQP_REPLY_TO_GROUP_ID.
-        content_type: of a text or of bytes, where it is not the usual one.
-        properties: the application's own, by name.
+        content_type: the content-type of ``text`` or ``bytes`` if it is not the default.
+        properties: the application's properties, by name.
     """
 
     type: MessageType = "message"
@@ -108,28 +108,28 @@ class JmsMessage:
 
 
 def message_type(message: Message) -> MessageType:
-    """Return which JMS message a message is, as Apache Qpid JMS decides.
+    """Return the JMS type of a message, by the rules of Apache Qpid JMS.
 
-    1. The annotation ``x-opt-jms-msg-type``, if it is set.
-    2. For a sender that annotates destinations, and thus knows JMS, but not types, as ActiveMQ does
-       with messages of its own protocol: the body alone.
-    3. For any other sender: the body and its content-type. A message with neither is a
+    1. The annotation ``x-opt-jms-msg-type`` decides if it is set.
+    2. If the sender annotates destinations, but not types, the body decides. ActiveMQ sends such
+       messages when it converts from its native protocol.
+    3. For other senders, the body and its content-type decide. A message with neither is a
        BytesMessage.
 
     Raises:
         ContentError: the annotation is not a number from 0 to 5, or the body is not of that type.
     """
     expect_message(message, "message_type")
-    made = Message(message.body).body  # sections, also if the caller assigned another value
-    body = made[0] if isinstance(made, list) else made
+    parts = Message(message.body).body  # sections, also if the caller assigned another value
+    body = parts[0] if isinstance(parts, list) else parts
     annotations: Mapping[Any, Any] = message.message_annotations or {}
     number = annotations.get(MESSAGE_TYPE)
     if number is not None:
-        return _marked_type(number, body)
+        return _annotated_type(number, body)
     value = body.value if isinstance(body, AmqpValue) else None
-    own = message.properties
-    content_type: Any = own.content_type if own is not None else None
-    if any(key in annotations for key in (_DESTINATION[0], _REPLY_TO[0])):
+    properties = message.properties
+    content_type: Any = properties.content_type if properties is not None else None
+    if any(key in annotations for key in (_DESTINATION_KEYS[0], _REPLY_TO_KEYS[0])):
         if body is None:
             return "message"
         if isinstance(value, (dict, AmqpMap)):
@@ -146,19 +146,19 @@ def message_type(message: Message) -> MessageType:
         return "object"
     if content_type == JAVA_OBJECT:
         return "object"
-    if content_type in (None, _OCTETS):
+    if content_type in (None, _DEFAULT_BYTES_TYPE):
         return "bytes"
     if isinstance(content_type, str) and TEXT_TYPES.fullmatch(content_type):
         return "text"
     return "message" if body is None else "bytes"
 
 
-def _marked_type(number: object, body: Any) -> MessageType:
-    """Return the type that the annotation names; raise ContentError if the body is another."""
+def _annotated_type(number: object, body: Any) -> MessageType:
+    """Return the type with this number; raise ContentError if the body does not match it."""
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(_TYPES):
         raise ContentError(
-            f"message-annotations['{MESSAGE_TYPE}'] is {number!r:.80}, and must be a byte from 0 "
-            f"to {len(_TYPES) - 1}: {', '.join(_TYPES)}"
+            f"message-annotations['{MESSAGE_TYPE}'] must be a byte from 0 to {len(_TYPES) - 1} "
+            f"({', '.join(_TYPES)}), not {number!r:.80}"
         )
     marked: MessageType = _TYPES[number]
     value = body.value if isinstance(body, AmqpValue) else None
@@ -171,82 +171,90 @@ def _marked_type(number: object, body: Any) -> MessageType:
         "text": body is None or isinstance(body, Data) or isinstance(value, (str, type(None))),
     }
     if not fits[marked]:
-        held = type(body).__name__ + (f" of {type(value).__name__}" if value is not None else "")
+        actual = type(body).__name__ + (f" of {type(value).__name__}" if value is not None else "")
         raise ContentError(
             f"message-annotations['{MESSAGE_TYPE}'] is {int(number)}, a {marked} message, but the "
-            f"body is {held}"
+            f"body is {actual}"
         )
     return marked
 
 
 def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
-    """Return a message as JMS shows it.
+    """Convert an AMQP message to a JMS message.
 
     Args:
-        message: the message, of whatever sender.
-        arrival: when it arrived, in milliseconds since the Unix epoch: a message with a ttl and no
-            absolute-expiry-time expires so much later. Without it, such a one has no expiration.
+        message: the message, from any sender.
+        arrival: the time of arrival in milliseconds since the Unix epoch. With it, the expiration
+            of a message with a ttl and no absolute-expiry-time is the arrival plus the ttl; without
+            it, such a message has no expiration.
 
     Raises:
-        ContentError: the annotation ``x-opt-jms-msg-type`` is invalid or the body is of another
-            type; the body is text by its type, but its bytes are not text or its content-encoding
-            cannot be undone; or the body is a map with keys that are not text.
-        EncodeError: a field of header or properties, or a key of the application properties, is of
-            another type than it must be, as a lenient decoding leaves it.
+        ContentError: the annotation ``x-opt-jms-msg-type`` is invalid or does not match the body;
+            the body of a text message is not valid text or its content-encoding cannot be decoded;
+            or the body is a map with keys that are not text.
+        EncodeError: a field of header or properties, or a key of the application properties, has a
+            wrong type, as lenient decoding allows.
     """
     expect_message(message, "to_jms")
     check_fields(message)
     header = message.header or Header()
-    own = message.properties or Properties()
+    properties = message.properties or Properties()
     annotations: Mapping[Any, Any] = message.message_annotations or MessageAnnotations()
     kind = message_type(message)
-    expiration = to_milliseconds(own.absolute_expiry_time) or 0
+    expiration = to_milliseconds(properties.absolute_expiry_time) or 0
     if not expiration and header.ttl is not None and arrival is not None:
         expiration = arrival + int(header.ttl)
-    sequence = own.group_sequence
+    sequence = properties.group_sequence
     return JmsMessage(
         type=kind,
-        body=_body_of(message, kind),
-        message_id=_id_of(own.message_id, to_jms_message_id, "message-id"),
-        correlation_id=_id_of(own.correlation_id, to_jms_correlation_id, "correlation-id"),
-        destination=_destination(own.to, annotations, _DESTINATION),
-        reply_to=_destination(own.reply_to, annotations, _REPLY_TO),
+        body=_jms_body(message, kind),
+        message_id=_id_to_text(properties.message_id, to_jms_message_id, "message-id"),
+        correlation_id=_id_to_text(
+            properties.correlation_id, to_jms_correlation_id, "correlation-id"
+        ),
+        destination=_destination(properties.to, annotations, _DESTINATION_KEYS),
+        reply_to=_destination(properties.reply_to, annotations, _REPLY_TO_KEYS),
         persistent=bool(header.durable),
         priority=min(int(header.priority), 9),
         expiration=int(expiration),
-        timestamp=int(to_milliseconds(own.creation_time) or 0),
-        jms_type=own.subject,
+        timestamp=int(to_milliseconds(properties.creation_time) or 0),
+        jms_type=properties.subject,
         delivery_count=int(header.delivery_count) + 1,
-        user_id=None if own.user_id is None else bytes(own.user_id).decode("utf-8", "replace"),
-        group_id=own.group_id,
+        user_id=None
+        if properties.user_id is None
+        else bytes(properties.user_id).decode("utf-8", "replace"),
+        group_id=properties.group_id,
         group_sequence=None if sequence is None else (int(sequence) + 2**31) % 2**32 - 2**31,
-        reply_to_group_id=own.reply_to_group_id,
+        reply_to_group_id=properties.reply_to_group_id,
         content_type=None
-        if own.content_type in (None, JAVA_OBJECT, _OCTETS)
-        else str(own.content_type),
+        if properties.content_type in (None, JAVA_OBJECT, _DEFAULT_BYTES_TYPE)
+        else str(properties.content_type),
         properties=dict(message.application_properties or {}),
     )
 
 
-def _id_of(value: Any, shown_as: Callable[[Any], str], name: str) -> str | None:
+def _id_to_text(value: Any, to_text: Callable[[Any], str], name: str) -> str | None:
     try:
-        return None if value is None else shown_as(value)
+        return None if value is None else to_text(value)
     except (TypeError, ValueError) as error:
         raise EncodeError(str(error), f"properties.{name}") from None
 
 
 def from_jms(jms: JmsMessage) -> Message:
-    """Return a JMS message as Apache Qpid JMS sends it.
+    """Convert a JMS message to an AMQP message, like Apache Qpid JMS.
 
     Raises:
-        EncodeError: the body is none of its type, or a map or stream holds what JMS has no type
-            for.
-        ValueError: an identifier names an encoding and does not keep to it.
+        EncodeError: the body does not match the type, or a map or stream contains a value of a type
+            that JMS lacks.
+        ValueError: an identifier names an encoding, but is not valid in it.
     """
     expect(jms, JmsMessage, "from_jms", "a JmsMessage")
-    body, content_type = _section_of(jms)
+    body, content_type = _body_section(jms)
     annotations: dict[Any, Any] = {}
-    for destination, (key, _) in ((jms.reply_to, _REPLY_TO), (jms.destination, _DESTINATION)):
+    for destination, (key, _) in (
+        (jms.reply_to, _REPLY_TO_KEYS),
+        (jms.destination, _DESTINATION_KEYS),
+    ):
         if destination is not None:
             annotations[key] = Byte(_KINDS.index(destination.kind))
     annotations[MESSAGE_TYPE] = Byte(_TYPES.index(jms.type))
@@ -287,7 +295,7 @@ def _destination(
     return Destination(name, _KINDS[_KINDS.index(kind) + 2 * ("temporary" in words)])
 
 
-def _body_of(message: Message, kind: MessageType) -> Any:
+def _jms_body(message: Message, kind: MessageType) -> Any:
     body = Message(message.body).body
     if kind == "message":
         return None
@@ -302,7 +310,7 @@ def _body_of(message: Message, kind: MessageType) -> Any:
             return body.value
         for key in body.value:
             if not isinstance(key, str):
-                raise ContentError(f"a map of JMS has keys that are text, not {key!r:.80}")
+                raise ContentError(f"the keys of a JMS map must be text, not {key!r:.80}")
         return dict(body.value)
     if kind in ("map", "stream"):
         return {} if kind == "map" else []
@@ -311,19 +319,19 @@ def _body_of(message: Message, kind: MessageType) -> Any:
     return message.content()
 
 
-def _section_of(jms: JmsMessage) -> tuple[Any, str | None]:
+def _body_section(jms: JmsMessage) -> tuple[Any, str | None]:
     body = jms.body
     if jms.type == "message":
-        return _checked(AmqpValue(None), body is None, "a message has no body"), None
+        return _require(AmqpValue(None), body is None, "the body of a message must be None"), None
     if jms.type == "text":
-        _checked(None, body is None or type(body) is str, "a text is a str")
+        _require(None, body is None or type(body) is str, "the body of a text must be a str")
         if jms.content_type is None or body is None:
             return AmqpValue(body), None
-        # Only data may have a content-type (Part 3, 3.2.4); its charset is UTF-8 from here on.
+        # Only data may have a content-type (Part 3, 3.2.4). Drop its charset, which is now UTF-8.
         return Data(body.encode("utf-8")), jms.content_type.partition(";")[0]
     if jms.type == "bytes":
-        _checked(None, isinstance(body, bytes), "bytes are bytes")
-        return Data(body), jms.content_type or _OCTETS
+        _require(None, isinstance(body, bytes), "the body of a bytes message must be bytes")
+        return Data(body), jms.content_type or _DEFAULT_BYTES_TYPE
     if jms.type == "object":
         if isinstance(body, bytes):
             return Data(body), JAVA_OBJECT
@@ -333,21 +341,23 @@ def _section_of(jms: JmsMessage) -> tuple[Any, str | None]:
         )
         return body if is_sections else AmqpValue(body), None
     if jms.type == "map":
-        _checked(None, isinstance(body, dict), "a map is a dict")
+        _require(None, isinstance(body, dict), "the body of a map must be a dict")
         for key, value in body.items():
-            _checked(None, isinstance(key, str) and key != "", "a key is a text that is not empty")
+            _require(
+                None, isinstance(key, str) and key != "", "the keys of a map must be non-empty str"
+            )
             _check_value(value, f"body[{key!r:.80}]")
         return AmqpValue(dict(body)), None
-    _checked(None, isinstance(body, list), "a stream is a list")
+    _require(None, isinstance(body, list), "the body of a stream must be a list")
     for index, value in enumerate(body):
         _check_value(value, f"body[{index}]")
     return AmqpSequence(list(body)), None
 
 
-def _checked(made: Any, is_right: bool, text: str) -> Any:
-    if not is_right:
+def _require(value: Any, is_valid: bool, text: str) -> Any:
+    if not is_valid:
         raise EncodeError(text, "body")
-    return made
+    return value
 
 
 def _check_value(value: Any, path: str) -> None:
@@ -355,4 +365,4 @@ def _check_value(value: Any, path: str) -> None:
         names = ", ".join(kind.__name__ for kind in JMS_TYPES)
         raise EncodeError(f"JMS has no type for {type(value).__name__}: use one of {names}", path)
     if type(value) is Char and ord(value) > 0xFFFF:
-        raise EncodeError("a char of JMS has 16 bits", path)
+        raise EncodeError("a JMS char must fit in 16 bits", path)

@@ -1,8 +1,9 @@
-"""Bodies of JMS map and stream messages as the clients of Apache Qpid for AMQP 0-x write them.
+"""Read and write JMS map and stream bodies in the format of Apache Qpid's clients for AMQP 0-x.
 
-Content types ``jms/map-message`` and ``jms/stream-message``: a stream is values one after the
-other, each after a byte for its type; a map has a count of 32 bits, and before each value its key,
-which ends in a zero byte, as texts do. A source is ``TypedBytesContentReader`` of Qpid Broker-J.
+The content types are ``jms/map-message`` and ``jms/stream-message``. A stream is a sequence of
+values, each preceded by a byte for its type. A map is a 32-bit count, followed by pairs of a key
+and a value. Keys and text values end with a zero byte. ``TypedBytesContentReader`` of Qpid Broker-J
+reads the same format.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ __all__ = [
     "write_stream",
 ]
 
-#: The types that JMS knows in maps and streams; char is one of 16 bits, and null is a value, too.
+#: The types of values in JMS maps and streams. A char has 16 bits. None is allowed, too.
 JMS_TYPES: tuple[type, ...] = (bool, Byte, bytes, Short, Char, Int, int, Float, float, str)
 
-#: The content-types of texts (AMQP JMS Mapping, 3.3.7).
+#: Matches the content-types of text messages (AMQP JMS Mapping, 3.3.7).
 TEXT_TYPES = re.compile(
     r"text/.*|application/(xml|xml-dtd|.*\+xml|json|.*\+json|javascript|ecmascript)", re.DOTALL
 )
@@ -35,8 +36,8 @@ TEXT_TYPES = re.compile(
 _COUNT = struct.Struct(">i")
 _UINT = struct.Struct(">I")
 _BYTES, _CHAR, _TEXT, _NULL = 3, 5, 10, 11
-# By code: what it is in Python, and how it is packed.
-_FIXED: dict[int, tuple[Any, struct.Struct]] = {
+# Types with a fixed size, by code: the conversion to Python and the format.
+_FIXED_SIZE: dict[int, tuple[Any, struct.Struct]] = {
     1: (bool, struct.Struct(">b")),
     2: (Byte, struct.Struct(">b")),
     4: (Short, struct.Struct(">h")),
@@ -45,7 +46,7 @@ _FIXED: dict[int, tuple[Any, struct.Struct]] = {
     8: (Float.from_bits, _UINT),
     9: (float, struct.Struct(">d")),
 }
-_CODES: dict[type, int] = {Float: 8, **{kind: c for c, (kind, _) in _FIXED.items() if c != 8}}
+_CODES: dict[type, int] = {Float: 8, **{kind: c for c, (kind, _) in _FIXED_SIZE.items() if c != 8}}
 
 
 class _Reader:
@@ -53,64 +54,66 @@ class _Reader:
 
     Attributes:
         octets: the body.
-        at: the offset of the next byte to read.
+        offset: the offset of the next byte to read.
     """
 
     def __init__(self, octets: bytes) -> None:
         self.octets = octets
-        self.at = 0
+        self.offset = 0
 
-    def take(self, size: int) -> bytes:
-        end = self.at + size
+    def read_bytes(self, size: int) -> bytes:
+        end = self.offset + size
         if size < 0 or end > len(self.octets):
             raise self.fault(f"{size} bytes expected")
-        self.at = end
+        self.offset = end
         return self.octets[end - size : end]
 
-    def fault(self, text: str, at: int | None = None) -> ContentError:
-        """Return an error with `text` and the offset `at`, by default that of the next byte."""
-        return ContentError(f"at byte {self.at if at is None else at} of the body: {text}")
+    def fault(self, text: str, offset: int | None = None) -> ContentError:
+        """Return an error with `text` and an offset, by default the offset of the next byte."""
+        return ContentError(
+            f"at byte {self.offset if offset is None else offset} of the body: {text}"
+        )
 
     def text(self) -> str:
-        end = self.octets.find(b"\0", self.at)
+        end = self.octets.find(b"\0", self.offset)
         if end < 0:
-            raise self.fault("a text without its end")
-        octets, self.at = self.octets[self.at : end], end + 1
+            raise self.fault("text without a terminating zero byte")
+        octets, self.offset = self.octets[self.offset : end], end + 1
         try:
             return octets.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ContentError(f"a text that ends at byte {end} of the body: {error}") from None
+            raise ContentError(f"invalid text before byte {end} of the body: {error}") from None
 
     def value(self) -> Any:
-        at = self.at
-        code = self.take(1)[0]
-        if code in _FIXED:
-            kind, packed = _FIXED[code]
-            return kind(packed.unpack(self.take(packed.size))[0])
+        start = self.offset
+        code = self.read_bytes(1)[0]
+        if code in _FIXED_SIZE:
+            kind, packed = _FIXED_SIZE[code]
+            return kind(packed.unpack(self.read_bytes(packed.size))[0])
         if code == _BYTES:
-            size = _COUNT.unpack(self.take(4))[0]
-            return None if size == -1 else self.take(size)
+            size = _COUNT.unpack(self.read_bytes(4))[0]
+            return None if size == -1 else self.read_bytes(size)
         if code == _CHAR:
-            number = int.from_bytes(self.take(2))
+            number = int.from_bytes(self.read_bytes(2))
             if 0xD800 <= number < 0xE000:
-                raise self.fault("a char that is half of a surrogate pair", at)
+                raise self.fault("char is half of a surrogate pair", start)
             return Char(chr(number))
         if code == _TEXT:
             return self.text()
         if code == _NULL:
             return None
-        raise self.fault(f"unknown type {code}", at)
+        raise self.fault(f"unknown type {code}", start)
 
 
 def read_stream(octets: bytes) -> list[Any]:
     """Read the values of a stream message.
 
     Raises:
-        ContentError: the bytes are not a valid stream message; the text has the offset.
+        ContentError: the bytes are not a valid stream message; the error contains the offset.
     """
     reader = _Reader(octets)
     values = []
-    while reader.at < len(octets):
+    while reader.offset < len(octets):
         values.append(reader.value())
     return values
 
@@ -119,56 +122,57 @@ def read_map(octets: bytes) -> dict[str, Any]:
     """Read the entries of a map message; an empty body is an empty map.
 
     Raises:
-        ContentError: the bytes are not a valid map message; the text has the offset.
+        ContentError: the bytes are not a valid map message; the error contains the offset.
     """
     if not octets:
         return {}
     reader = _Reader(octets)
-    count = _COUNT.unpack(reader.take(4))[0]
-    made: dict[str, Any] = {}
+    count = _COUNT.unpack(reader.read_bytes(4))[0]
+    entries: dict[str, Any] = {}
     for _ in range(count):
         key = reader.text()
-        made[key] = reader.value()
-    if reader.at < len(octets):
-        raise ContentError(f"{len(octets) - reader.at} trailing bytes after the map")
-    return made
+        entries[key] = reader.value()
+    if reader.offset < len(octets):
+        raise ContentError(f"{len(octets) - reader.offset} trailing bytes after the map")
+    return entries
 
 
 def write_stream(values: Iterable[Any]) -> bytes:
     """Write the values of a stream message.
 
     Raises:
-        ContentError: JMS has no such type, or a text has a zero byte.
+        ContentError: a value has a type that JMS lacks, or a text contains a zero byte.
     """
-    return b"".join(map(_written, values))
+    return b"".join(map(_encode_value, values))
 
 
 def write_map(entries: Mapping[Any, Any]) -> bytes:
     """Write the entries of a map message.
 
     Raises:
-        ContentError: as `write_stream`; a key is not text.
+        ContentError: a key is not text, a value has a type that JMS lacks, or a text contains a
+            zero byte.
     """
     parts = [_COUNT.pack(len(entries))]
     for key, value in entries.items():
         if type(key) is not str:
-            raise ContentError(f"a key is text, not {type(key).__name__}")
-        parts += (_terminated(key), _written(value))
+            raise ContentError(f"keys must be text, not {type(key).__name__}")
+        parts += (_encode_text(key), _encode_value(value))
     return b"".join(parts)
 
 
-def _terminated(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     if "\0" in text:
-        raise ContentError("a text of JMS ends at its first zero byte, and this one has one")
+        raise ContentError("text must not contain a zero byte, which ends it")
     return text.encode("utf-8") + b"\0"
 
 
-def _written(value: Any) -> bytes:
+def _encode_value(value: Any) -> bytes:
     kind = type(value)
     if value is None:
         return bytes([_NULL])
     if kind is str:
-        return bytes([_TEXT]) + _terminated(value)
+        return bytes([_TEXT]) + _encode_text(value)
     if kind is bytes:
         return b"".join((bytes([_BYTES]), _COUNT.pack(len(value)), value))
     if kind is Char and ord(value) < 0x10000:
@@ -177,5 +181,5 @@ def _written(value: Any) -> bytes:
         return b"\x08" + _UINT.pack(value.bits)
     if kind in _CODES and (kind is not int or -(2**63) <= value < 2**63):
         code = _CODES[kind]
-        return bytes([code]) + _FIXED[code][1].pack(value)
+        return bytes([code]) + _FIXED_SIZE[code][1].pack(value)
     raise ContentError(f"JMS has no type for {value!r:.80}")

@@ -1,9 +1,10 @@
-"""Conversions to and from proton.Message, and from the copy of proton in RabbitMQ's Python client.
+"""Convert to and from proton.Message, and from the copy of proton in RabbitMQ's Python client.
 
-Header and properties are passed as bytes, because proton's attributes blur them (seconds as floats,
-cut to milliseconds; absent and empty alike). Annotations, application properties and the body are
-passed as Python values, because proton's decoder drops nested described values and returns views of
-memory that it reuses. The result is then encoded, decoded and compared: nothing is lost silently.
+Header and properties are passed as bytes, because proton's attributes lose information: times are
+floats in seconds, truncated to milliseconds, and absent and empty values are equal. Annotations,
+application properties and the body are passed as Python values, because proton's decoder drops
+nested described values and returns views of memory that it reuses. The result is then encoded,
+decoded and compared: nothing is lost silently.
 """
 
 from __future__ import annotations
@@ -37,31 +38,31 @@ from amqp10msg.wire.primitives import (
     identical,
 )
 
-# Values, by their exact type: so proton chooses the encoding, too.
+# Conversions of values by exact type, which is also how proton chooses encodings.
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-# What is the same class here and there.
-_SAME: dict[type, Callable[[Any], Any]] = dict.fromkeys(
-    (type(None), bool, int, float, bytes, str, uuid.UUID), _same
+# Classes that this library and proton share.
+_SHARED_CLASSES: dict[type, Callable[[Any], Any]] = dict.fromkeys(
+    (type(None), bool, int, float, bytes, str, uuid.UUID), _identity
 )
-# By the class here, that of proton.
+# Our class -> proton's class.
 _CLASSES: dict[type, Any] = {
     cls: getattr(proton, {"int": "int32", "float": "float32"}.get(name, name))
     for name, cls in {**INTEGERS, "float": Float, "char": Char, "symbol": Symbol}.items()
 }
 _TO_PROTON: dict[type, Callable[[Any], Any]] = {
-    **_SAME,
+    **_SHARED_CLASSES,
     **_CLASSES,
     Decimal32: lambda value: proton.decimal32(value.bits),
     Decimal64: lambda value: proton.decimal64(value.bits),
     Decimal128: lambda value: proton.decimal128(value.bits.to_bytes(16, "big")),
 }
 _FROM_PROTON: dict[type, Callable[[Any], Any]] = {
-    **_SAME,
+    **_SHARED_CLASSES,
     **{theirs: ours for ours, theirs in _CLASSES.items()},
     # Views of memory that the proton.Message frees or overwrites: copy them while they are valid.
     bytearray: bytes,
@@ -79,7 +80,7 @@ _ARRAY_CODES = {name: code for code, name in _ARRAY_TYPES.items()}
 
 
 def _to_value(value: Any) -> Any:
-    """Return a value as proton takes it."""
+    """Convert a value to proton's classes."""
     convert = _TO_PROTON.get(type(value))
     if convert is not None:
         return convert(value)
@@ -100,22 +101,22 @@ def _to_value(value: Any) -> Any:
 
 
 def _to_key(key: Any) -> Any:
-    made = _to_value(key)
+    converted = _to_value(key)
     try:
-        hash(made)
+        hash(converted)
     except TypeError:
         raise EncodeError(
-            f"proton holds maps as dicts, and {key!r} cannot be the key of a dict"
+            f"proton stores maps as dicts, and {key!r} cannot be the key of a dict"
         ) from None
-    return made
+    return converted
 
 
 @cache
 def _proton_class(cls: Any) -> Any:
-    """Return proton's class for a class of a copy of proton; `cls` itself if it is no such copy.
+    """Return proton's class for a class of a bundled copy of proton; other classes unchanged.
 
-    RabbitMQ's client carries a copy as ``rabbitmq_amqp_python_client.qpid.proton``. Its classes
-    have the same names and structure, and are not those of the package proton.
+    RabbitMQ's client bundles a copy as ``rabbitmq_amqp_python_client.qpid.proton``. Its classes
+    have the same names and structure, but are distinct from those of the package proton.
     """
     if not cls.__module__.endswith(".proton._data"):
         return cls
@@ -124,9 +125,9 @@ def _proton_class(cls: Any) -> Any:
 
 
 def _from_value(value: Any) -> Any:
-    """Return a value of proton with its exact AMQP type, copied where proton reuses its memory."""
-    given: Any = type(value)
-    cls = _proton_class(given)
+    """Convert a value of proton to its exact AMQP type; copy views of memory that proton reuses."""
+    value_class: Any = type(value)
+    cls = _proton_class(value_class)
     convert = _FROM_PROTON.get(cls)
     if convert is not None:
         try:
@@ -137,13 +138,13 @@ def _from_value(value: Any) -> Any:
         return [_from_value(item) for item in value]
     if isinstance(value, dict):
         pairs = [(_from_value(key), _from_value(item)) for key, item in value.items()]
-        made = dict(pairs)
-        return made if len(made) == len(pairs) else AmqpMap(pairs)
+        result = dict(pairs)
+        return result if len(result) == len(pairs) else AmqpMap(pairs)
     if issubclass(cls, proton.Array):
         if value.type not in _ARRAY_TYPES:
             raise EncodeError(
                 f"{value!r} is an array without an AMQP type; for an array of described values, "
-                "pass proton.Array the descriptor and the type of the values that are described"
+                "pass proton.Array the descriptor and the type of the described values"
             )
         descriptor: Any = value.descriptor
         return Array(
@@ -160,7 +161,7 @@ def _from_value(value: Any) -> Any:
 
 
 def _is_undescribed(descriptor: Any) -> bool:
-    """Whether this is the constant UNDESCRIBED of proton, or of a copy of it."""
+    """Whether a descriptor is the constant UNDESCRIBED of proton or of a bundled copy."""
     return descriptor is proton.UNDESCRIBED or (
         type(descriptor).__name__ == "Constant"
         and getattr(descriptor, "name", None) == proton.UNDESCRIBED.name
@@ -168,8 +169,10 @@ def _is_undescribed(descriptor: Any) -> bool:
 
 
 def _from_property(value: Any) -> Any:
-    """Return a value of application properties, as `_from_value`."""
-    # Proton encodes subclasses of str as plain strings here.
+    """Convert a value of the application properties with `_from_value`.
+
+    Unknown subclasses of str become str, because proton encodes them as strings in this section.
+    """
     if isinstance(value, str) and _proton_class(type(value)) not in _FROM_PROTON:
         return str(value)
     return _from_value(value)
@@ -177,9 +180,9 @@ def _from_property(value: Any) -> Any:
 
 # Messages.
 
-# What proton reads by itself.
+# Codes of the sections that proton decodes itself: header and properties.
 _HEAD_CODES = frozenset(kind.code for kind in KINDS if kind.cls in (Header, Properties))
-# Attributes that proton passes through C strings; from 0.40 on, it keeps and sends all of the text.
+# Properties that proton passes as C strings. Since 0.40, it keeps and sends text after a NUL, too.
 _C_STRINGS = (
     "to",
     "subject",
@@ -191,41 +194,41 @@ _C_STRINGS = (
 )
 
 
-def _entries(name: str, mapping: Any, convert: Callable[[Any], Any]) -> Any:
-    """Convert a map section; an error names the entry."""
+def _convert_map_section(name: str, mapping: Any, convert: Callable[[Any], Any]) -> Any:
+    """Convert a map section; add the key of the entry to errors."""
     if mapping is None:
         return None
     if not isinstance(mapping, dict):
         raise EncodeError(f"must be a dict, not {type(mapping).__name__}", name)
-    made = {}
+    converted = {}
     for key, value in mapping.items():
         try:
-            made[convert(key)] = convert(value)
+            converted[convert(key)] = convert(value)
         except EncodeError as error:
             raise EncodeError(error.reason, f"{name}[{key!r}]") from None
-    return made
+    return converted
 
 
-# From proton.
+# From proton to this library.
 
 
 def from_proton(message: Any) -> Message:
     """Convert a proton.Message, every value with its exact AMQP type.
 
-    Also takes the ``Message`` of RabbitMQ's client (rabbitmq-amqp-python-client), such as
-    ``event.message`` of its consumers, which is a class of its own copy of proton.
+    The ``Message`` of RabbitMQ's client (rabbitmq-amqp-python-client) is accepted as well, for
+    example ``event.message`` of its consumers; it is a class of a bundled copy of proton.
 
-    Proton encodes a header and properties even if they are empty; here they are None then. A body
-    of bytes or a list becomes `Data` or `AmqpSequence` if `message.inferred` is true, as proton
-    sends it, else an `AmqpValue`. The message-format, which proton does not know, is 0.
+    Proton encodes even an empty header and empty properties; here they become None. A body of bytes
+    or a list becomes `Data` or `AmqpSequence` if `message.inferred` is true, as proton would send
+    it, otherwise an `AmqpValue`. The message-format is 0, because proton does not store it.
 
     Args:
-        message: unchanged afterwards; no other thread may use it meanwhile. What proton decoded
-            into it is copied.
+        message: the message. It is unchanged afterwards, but other threads must not use it during
+            the call. Decoded values are copied.
 
     Raises:
-        TypeError: `message` is neither of these.
-        EncodeError: a value has no AMQP encoding; the error names the place.
+        TypeError: `message` is not one of these messages.
+        EncodeError: a value has no AMQP encoding; the error contains its path.
         DecodeError: proton decoded a header or properties that violate the specification, such as
             a subject that is not UTF-8, and keeps them.
     """
@@ -243,57 +246,65 @@ def from_proton(message: Any) -> Message:
             body = AmqpSequence(body)
         else:
             body = AmqpValue(body)
-    made = Message(
+    result = Message(
         body,
-        delivery_annotations=_entries("delivery-annotations", message.instructions, _from_value),
-        message_annotations=_entries("message-annotations", message.annotations, _from_value),
-        application_properties=_entries(
-            "application-properties", getattr(message, _properties_of(message)), _from_property
+        delivery_annotations=_convert_map_section(
+            "delivery-annotations", message.instructions, _from_value
+        ),
+        message_annotations=_convert_map_section(
+            "message-annotations", message.annotations, _from_value
+        ),
+        application_properties=_convert_map_section(
+            "application-properties",
+            getattr(message, _properties_attribute(message)),
+            _from_property,
         ),
     )
     head = Message.decode(_encoded_head(message))
     if head.header != Header():
-        made.header = head.header
+        result.header = head.header
     if head.properties != Properties():
-        made.properties = head.properties
-    return made
+        result.properties = head.properties
+    return result
 
 
-def _properties_of(message: Any) -> str:
-    """Return the name of the attribute with the application properties."""
+def _properties_attribute(message: Any) -> str:
+    """Return the attribute name of the application properties."""
     is_rabbitmq = hasattr(message, "application_properties")
     return "application_properties" if is_rabbitmq else "properties"
 
 
 def _encoded_head(message: Any) -> bytes:
-    """Let proton encode header and properties alone.
+    """Have proton encode header and properties only, by removing the other sections meanwhile.
 
-    What it decoded is in the buffers that encoding fills: encoding all of a message whose
-    properties or body were changed since would overwrite what is still to be read.
+    Encoding the whole message would be unsafe: its buffers contain the decoded values, so encoding
+    changed properties or a changed body could overwrite values that are not yet copied.
     """
     names = ["instruction_dict", "annotation_dict"]
     if not hasattr(message, "instruction_dict"):  # of RabbitMQ's client
         names = ["instructions", "annotations"]
-    held = {name: getattr(message, name) for name in (*names, _properties_of(message), "body")}
+    saved = {
+        name: getattr(message, name) for name in (*names, _properties_attribute(message), "body")
+    }
     try:
-        for name in held:
+        for name in saved:
             setattr(message, name, None)
         return bytes(message.encode())
     finally:
-        for name, value in held.items():
+        for name, value in saved.items():
             setattr(message, name, value)
 
 
-# To proton.
+# From this library to proton.
 
 
 @attrs.frozen
 class Loss:
-    """One thing that a proton.Message cannot hold.
+    """A value that a proton.Message cannot hold.
 
     Attributes:
-        path: the place, such as ``header.ttl`` or ``footer``.
-        text: what becomes of it.
+        path: the path of the value, such as ``header.ttl`` or ``footer``.
+        text: a description of the change.
     """
 
     path: str
@@ -301,102 +312,110 @@ class Loss:
 
 
 def to_proton(message: Message, *, lossy: bool = False) -> proton.Message:
-    """Convert to a proton.Message, every value with its AMQP type.
+    """Convert a message to a proton.Message, every value with its AMQP type.
 
-    It is not a loss if an empty header or properties, or a field with its default value, become
-    explicit or absent, and proton chooses the encodings. A body of `Data` or `AmqpSequence` makes
-    `inferred` true.
+    Proton chooses the encodings. It may omit or add an empty header, empty properties and fields
+    with default values; this is not a loss. `inferred` is true for `Data` and `AmqpSequence`.
 
     Args:
-        message: is not changed.
-        lossy: convert even if there are `losses`.
+        message: the message; it is not modified.
+        lossy: convert the message even if there are `losses`.
 
     Raises:
         EncodeError: there are losses, and `lossy` is false; or the message violates the
             specification; or proton cannot express it at all: a map key that Python cannot hash,
             an array with several descriptors, or more values than fit its buffers.
     """
-    usual = _usual(message)
-    if usual is not None:
-        return usual
-    made, lost = _convert(message)
-    if lost and not lossy:
-        more = f" and {len(lost) - 1} more, see losses()" if len(lost) > 1 else ""
-        raise EncodeError(f"{lost[0].text}{more}; lossy=True converts anyway", lost[0].path)
-    return made
+    preserved = _convert_fast(message)
+    if preserved is not None:
+        return preserved
+    result, found_losses = _convert_and_compare(message)
+    if found_losses and not lossy:
+        others = f" and {len(found_losses) - 1} more, see losses()" if len(found_losses) > 1 else ""
+        raise EncodeError(
+            f"{found_losses[0].text}{others}; lossy=True converts anyway", found_losses[0].path
+        )
+    return result
 
 
 def losses(message: Message) -> tuple[Loss, ...]:
     """Return the losses of `to_proton` for a message.
 
     Raises:
-        EncodeError: proton cannot express the message even with losses, as `to_proton` says.
+        EncodeError: proton cannot express the message even with losses; see `to_proton`.
     """
-    return () if _usual(message) is not None else tuple(_convert(message)[1])
+    return () if _convert_fast(message) is not None else tuple(_convert_and_compare(message)[1])
 
 
-# What every proton.Message holds as it is, alone and in maps and lists: NaN is the exception.
-_SIMPLE = frozenset((*_SAME, *_CLASSES))
-_BODIES = frozenset((Data, AmqpSequence, AmqpValue))
-_KEYS: tuple[set[type], ...] = (set(), {str}, {Symbol})
-_TEXTS = {str, Symbol}
-_TIMES = (type(None), int, Timestamp)
-_MOST = 1_000
+# Classes whose values proton preserves, alone and in maps and lists, except for NaN.
+_SIMPLE_CLASSES = frozenset((*_SHARED_CLASSES, *_CLASSES))
+_BODY_CLASSES = frozenset((Data, AmqpSequence, AmqpValue))
+_FAST_KEY_TYPES: tuple[set[type], ...] = (set(), {str}, {Symbol})
+_ANNOTATION_KEY_TYPES = {str, Symbol}
+_FAST_TIME_TYPES = (type(None), int, Timestamp)
+_MAX_FAST_VALUES = 1_000
 
 
-def _usual(message: Message) -> proton.Message | None:
-    """Convert a message that proton holds whole, as its table says; None where that is not certain.
+def _convert_fast(message: Message) -> proton.Message | None:
+    """Convert a message that proton certainly preserves; return None if that is uncertain.
 
-    What is certain needs no look at what proton makes of it, which costs three times as much.
+    This is the fast path: it skips the comparison with proton's encoding, which costs three times
+    as much.
     """
     if message.message_format or message.footer is not None or message._lenient:
         return None
     try:
         octets = message.encode()
-        said = message if octets == message._wire else Message.decode(octets)
+        decoded = message if octets == message._wire else Message.decode(octets)
     except (DecodeError, EncodeError):
         return None
-    body: Any = said.body
+    body: Any = decoded.body
     if not (
-        (said.header is None or said.header.ttl != 0)
-        and _is_usual_properties(said.properties)
-        and (body is None or type(body) in _BODIES)
+        (decoded.header is None or decoded.header.ttl != 0)
+        and _has_simple_properties(decoded.properties)
+        and (body is None or type(body) in _BODY_CLASSES)
     ):
         return None
-    content = _content(body)
+    content = _body_content(body)
     is_usual = body is None
     if type(content) is list:
         is_usual = _are_simple(content)
     elif type(content) is dict:
-        is_usual = set(map(type, content)) in _KEYS and _are_simple(content.values())
+        is_usual = set(map(type, content)) in _FAST_KEY_TYPES and _are_simple(content.values())
     elif content is not None:
         is_usual = _are_simple((content,))
-    maps = (said.delivery_annotations, said.message_annotations, said.application_properties)
+    maps = (
+        decoded.delivery_annotations,
+        decoded.message_annotations,
+        decoded.application_properties,
+    )
     for entries in maps:
         if entries is not None and is_usual:
-            # Keys of several types may be equal in proton's dict.
+            # Keys of different types may be equal in proton's dict.
             keys = set(map(type, entries))
-            is_usual = keys <= _TEXTS if entries is not maps[2] else keys <= {str}
+            is_usual = keys <= _ANNOTATION_KEY_TYPES if entries is not maps[2] else keys <= {str}
             is_usual = is_usual and _are_simple(entries.values())
     if not is_usual:
         return None
-    made: Any = proton.Message()
+    proton_message: Any = proton.Message()
     head = b"".join(
         octets[start:end]
         for code, start, _, end in parts_of(octets, lenient=False)
         if code in _HEAD_CODES
     )
     if head:
-        made.decode(head)
-    made.inferred = isinstance(body, (Data, AmqpSequence))
-    made.body = _to_value(content)
-    made.instructions, made.annotations = (_simple(entries, proton.symbol) for entries in maps[:2])
-    made.properties = _simple(maps[2], str)
-    return made  # type: ignore[no-any-return]  # the other package has no types
+        proton_message.decode(head)
+    proton_message.inferred = isinstance(body, (Data, AmqpSequence))
+    proton_message.body = _to_value(content)
+    proton_message.instructions, proton_message.annotations = (
+        _convert_simple_map(entries, proton.symbol) for entries in maps[:2]
+    )
+    proton_message.properties = _convert_simple_map(maps[2], str)
+    return proton_message  # type: ignore[no-any-return]  # the other package has no types
 
 
-def _simple(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] | None:
-    """Convert a map of simple values, without a call for those that stay as they are."""
+def _convert_simple_map(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] | None:
+    """Convert a map of simple values; fast, because unchanged values need no call."""
     if entries is None:
         return None
     find = _CLASSES.get
@@ -409,54 +428,64 @@ def _simple(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] 
 
 
 def _are_simple(values: Collection[Any]) -> bool:
-    """Return whether proton holds values as they are."""
+    """Whether proton preserves these values: simple types, not too many, no NaN."""
     kinds = set(map(type, values))
-    if not kinds <= _SIMPLE or len(values) > _MOST:
+    if not kinds <= _SIMPLE_CLASSES or len(values) > _MAX_FAST_VALUES:
         return False
     return kinds.isdisjoint((float, Float)) or all(value == value for value in values)  # noqa: PLR0124  (NaN)
 
 
-def _is_usual_properties(given: Properties | None) -> bool:
-    # Proton holds 0 for what is absent, and a group has always a sequence.
-    return given is None or (
+def _has_simple_properties(properties: Properties | None) -> bool:
+    # Proton does not distinguish 0 from absent times, nor a group without a sequence number.
+    return properties is None or (
         all(
-            type(time) in _TIMES and time != 0
-            for time in (given.creation_time, given.absolute_expiry_time)
+            type(time) in _FAST_TIME_TYPES and time != 0
+            for time in (properties.creation_time, properties.absolute_expiry_time)
         )
-        and (given.group_id is None) is (given.group_sequence is None)
-        and not any("\0" in (getattr(given, name) or "") for name in _C_STRINGS)
+        and (properties.group_id is None) is (properties.group_sequence is None)
+        and not any("\0" in (getattr(properties, name) or "") for name in _C_STRINGS)
     )
 
 
-def _convert(message: Message) -> tuple[proton.Message, list[Loss]]:
-    lost = []
+def _convert_and_compare(message: Message) -> tuple[proton.Message, list[Loss]]:
+    found_losses = []
     body = Message(message.body).body
     if isinstance(body, list) and len(body) > 1:
-        lost.append(Loss("body", f"the {len(body)} sections of the body are joined into one"))
-        body = _joined(body)
-    said = _exact(message, body)
-    lost += _left_out(message, said)
-    head = Message(header=said.header, properties=said.properties).encode()
-    made: Any = proton.Message()
+        found_losses.append(
+            Loss("body", f"the {len(body)} sections of the body are joined into one")
+        )
+        body = _join_sections(body)
+    expected = _supported_part(message, body)
+    found_losses += _unsupported_parts(message, expected)
+    head = Message(header=expected.header, properties=expected.properties).encode()
+    proton_message: Any = proton.Message()
     try:
         if head:
-            made.decode(head)
-        made.inferred = isinstance(said.body, (Data, AmqpSequence))
-        made.body = _body_value(said.body)
-        made.instructions = _entries("delivery-annotations", said.delivery_annotations, _to_value)
-        made.annotations = _entries("message-annotations", said.message_annotations, _to_value)
-        made.properties = _entries("application-properties", said.application_properties, _to_value)
-        back = Message.decode(bytes(made.encode()), strict=False, limits=UNLIMITED)
+            proton_message.decode(head)
+        proton_message.inferred = isinstance(expected.body, (Data, AmqpSequence))
+        proton_message.body = _body_value(expected.body)
+        proton_message.instructions = _convert_map_section(
+            "delivery-annotations", expected.delivery_annotations, _to_value
+        )
+        proton_message.annotations = _convert_map_section(
+            "message-annotations", expected.message_annotations, _to_value
+        )
+        proton_message.properties = _convert_map_section(
+            "application-properties", expected.application_properties, _to_value
+        )
+        encoded = Message.decode(bytes(proton_message.encode()), strict=False, limits=UNLIMITED)
     except (proton.ProtonException, DecodeError, RecursionError) as error:
         raise EncodeError(
-            f"proton cannot encode this message: {error} (it takes 65,535 values a section at most)"
+            f"proton cannot encode this message: {error} (its limit is 65,535 values per section)"
         ) from error
-    known = {loss.path for loss in lost}
-    return made, lost + [loss for loss in _differences(said, back) if loss.path not in known]
+    reported_paths = {loss.path for loss in found_losses}
+    return proton_message, found_losses + [
+        loss for loss in _differences(expected, encoded) if loss.path not in reported_paths
+    ]
 
 
-def _left_out(message: Message, said: Message) -> Iterator[Loss]:
-    """Yield what has no place in a proton.Message."""
+def _unsupported_parts(message: Message, expected: Message) -> Iterator[Loss]:
+    """Yield the losses of values that a proton.Message has no attribute for."""
     if message.message_format:
         yield Loss("message-format", f"proton sends 0 instead of {message.message_format:#x}")
     if message.footer is not None:
@@ -466,14 +495,14 @@ def _left_out(message: Message, said: Message) -> Iterator[Loss]:
             yield Loss(name, "a section that is unknown, repeated or unreadable is left out")
     for violation in message.violations:
         if violation.rule == "too-many-fields":
-            yield Loss(violation.path, "the fields after those that are defined are left out")
+            yield Loss(violation.path, "the fields after the defined ones are left out")
     for name in _C_STRINGS:
-        if "\0" in (getattr(said.properties, name, None) or ""):
+        if "\0" in (getattr(expected.properties, name, None) or ""):
             path = f"properties.{name.replace('_', '-')}"
             yield Loss(path, "proton's attribute shows the text up to the first NUL")
 
 
-def _joined(body: list[Any]) -> Any:
+def _join_sections(body: list[Any]) -> Any:
     if all(isinstance(part, Data) for part in body):
         return Data(b"".join(as_bytes(part.data, "Data") for part in body))
     if all(isinstance(part, AmqpSequence) for part in body):
@@ -481,19 +510,19 @@ def _joined(body: list[Any]) -> Any:
     return body
 
 
-def _or_none(section: Any) -> Any:
+def _none_if_pairs(section: Any) -> Any:
     return None if isinstance(section, AmqpMap) else section
 
 
-def _exact(message: Message, body: Any) -> Message:
-    """Return the part of a message that proton can hold, all values in their exact types."""
+def _supported_part(message: Message, body: Any) -> Message:
+    """Return a copy with the sections that proton supports, and with exact AMQP types."""
     fresh = Message(
         body,
         header=message.header,
-        delivery_annotations=_or_none(message.delivery_annotations),
-        message_annotations=_or_none(message.message_annotations),
+        delivery_annotations=_none_if_pairs(message.delivery_annotations),
+        message_annotations=_none_if_pairs(message.message_annotations),
         properties=message.properties,
-        application_properties=_or_none(message.application_properties),
+        application_properties=_none_if_pairs(message.application_properties),
     )
     try:
         return Message.decode(fresh.encode(), limits=UNLIMITED)
@@ -503,12 +532,12 @@ def _exact(message: Message, body: Any) -> Message:
 
 def _body_value(body: Any) -> Any:
     try:
-        return _to_value(_content(body))
+        return _to_value(_body_content(body))
     except EncodeError as error:
         raise EncodeError(error.reason, "body") from None
 
 
-def _content(body: Any) -> Any:
+def _body_content(body: Any) -> Any:
     if isinstance(body, Data):
         return body.data
     if isinstance(body, AmqpSequence):
@@ -516,24 +545,26 @@ def _content(body: Any) -> Any:
     return body.value if isinstance(body, AmqpValue) else None
 
 
-def _differences(said: Message, back: Message) -> Iterator[Loss]:
-    """Yield the differences between a message and what proton made of it."""
+def _differences(expected: Message, actual: Message) -> Iterator[Loss]:
+    """Yield the differences between a message and the message that proton encoded."""
     for kind in KINDS[:5]:
-        ours, theirs = getattr(said, kind.attribute), getattr(back, kind.attribute)
+        ours, theirs = getattr(expected, kind.attribute), getattr(actual, kind.attribute)
         if kind.source == "list":
             ours, theirs = ours or kind.cls(), theirs or kind.cls()
             for field in rows(kind.cls):
-                mine, other = getattr(ours, field.name), getattr(theirs, field.name)
-                if not identical(mine, other):
-                    yield Loss(f"{kind.name}.{field.wire_name}", f"{mine!r} becomes {other!r}")
+                our_value, their_value = getattr(ours, field.name), getattr(theirs, field.name)
+                if not identical(our_value, their_value):
+                    yield Loss(
+                        f"{kind.name}.{field.wire_name}", f"{our_value!r} becomes {their_value!r}"
+                    )
             continue
         for key, value in (ours or {}).items():
-            other = (theirs or {}).get(key)
-            if not identical(value, other):
-                yield Loss(f"{kind.name}[{key!r}]", f"{value!r} becomes {other!r}")
-    if said.body is not None and back.body is None:
+            their_value = (theirs or {}).get(key)
+            if not identical(value, their_value):
+                yield Loss(f"{kind.name}[{key!r}]", f"{value!r} becomes {their_value!r}")
+    if expected.body is not None and actual.body is None:
         yield Loss("body", "a null value becomes no body at all")
-    elif type(said.body) is not type(back.body) or not identical(
-        _content(said.body), _content(back.body)
+    elif type(expected.body) is not type(actual.body) or not identical(
+        _body_content(expected.body), _body_content(actual.body)
     ):
-        yield Loss("body", f"{said.body!r:.200} becomes {back.body!r:.200}")
+        yield Loss("body", f"{expected.body!r:.200} becomes {actual.body!r:.200}")

@@ -1,4 +1,4 @@
-"""Exact bytes through the links of proton, and handlers whose messages are decoded here."""
+"""Send and receive exact bytes on proton's links; handlers that decode with this library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amqp10msg.wire.limits import Limits
 
 _log = logging.getLogger("amqp10msg.interop.proton")
 
-# Any, so that the types check the same with proton and, where it cannot be installed, without.
+# Any, so that type checking gives the same results with and without proton installed.
 _IncomingMessageHandler: Any = proton.handlers.IncomingMessageHandler
 _MessagingHandler: Any = proton.handlers.MessagingHandler
 
@@ -30,16 +30,17 @@ def send(
 ) -> proton.Delivery:
     """Send a message through a proton sender, byte for byte as it encodes.
 
-    Like proton's own ``send`` this only queues the message; without credit it waits on the link.
+    Like proton's ``send``, this only queues the message; without credit it stays on the link.
 
     Args:
         sender: an open proton.Sender.
         message: a message, or its bytes.
-        tag: the delivery-tag, at most 32 bytes, unique on the link; counted up if None.
-        settled: send it settled, without an outcome, as a link that sends settled always does.
+        tag: the delivery-tag, at most 32 bytes, unique on the link; None for the next number.
+        settled: send the delivery settled, without an outcome. Always so on a link that was opened
+            to send settled.
 
     Returns:
-        The delivery, to follow its outcome.
+        The delivery, which will show the outcome.
 
     Raises:
         EncodeError: the message cannot be encoded, is longer than the peer's max-message-size, or
@@ -50,17 +51,17 @@ def send(
     if isinstance(message, Message):
         if message.message_format:
             raise EncodeError(
-                f"proton sends 0 instead of {message.message_format:#x}; if the receiver knows "
-                "the message-format otherwise, send message.encode()",
+                f"proton sends 0 instead of {message.message_format:#x}; if the receiver does not "
+                "need the message-format, send message.encode()",
                 "message-format",
             )
         octets = message.encode()
     else:
         octets = as_bytes(message, "sending", "a Message or the bytes of one")
     link: Any = sender
-    longest = link.remote_max_message_size
-    if longest and len(octets) > longest:
-        raise EncodeError(f"{len(octets)} bytes exceed the peer's max-message-size of {longest}")
+    max_size = link.remote_max_message_size
+    if max_size and len(octets) > max_size:
+        raise EncodeError(f"{len(octets)} bytes exceed the peer's max-message-size of {max_size}")
     if link.current is not None:
         raise ValueError("another delivery on this link is not complete: advance() the link first")
     if settled and link.snd_settle_mode == proton.Link.SND_UNSETTLED:
@@ -77,7 +78,7 @@ def send(
 class _Sendable:
     message: Message | bytes
 
-    # What the publisher of RabbitMQ's client looks at: it sends bodies of data alone.
+    # Checked by the publisher of RabbitMQ's client, which sends data bodies only.
     body: ClassVar[bytes] = b""
     inferred: ClassVar[bool] = True
 
@@ -93,55 +94,55 @@ class _Sendable:
 
 
 def sendable(message: Message | bytes) -> Any:
-    """Return an object that proton's own send methods take, to send the exact bytes of a message.
+    """Wrap a message for proton's own send methods, which then send its exact bytes.
 
         blocking_sender.send(sendable(message), timeout=5)
         publisher.publish(sendable(message))  # of RabbitMQ's client
 
     RabbitMQ's client refuses some messages before it sends them; this object passes its checks with
-    any body. Like the client's own messages it needs a `to` if the publisher has no address, and
-    must have none if the publisher has one.
+    any body. As with the client's own messages, `to` is required if the publisher has no address,
+    and forbidden if it has one.
 
     Args:
-        message: a message, or its bytes. What `send` raises, proton's method then raises.
+        message: a message, or its bytes. Proton's send method raises the exceptions of `send`.
     """
     return _Sendable(message)
 
 
-# An attribute of proton's delivery: it lives as long as the delivery in proton does.
-_TAKEN = "amqp10msg_taken"
+# Name of the attribute for the bytes received so far, stored in proton's delivery.
+_RECEIVED_ATTRIBUTE = "amqp10msg_taken"
 
 
 def receive_octets(delivery: proton.Delivery) -> bytes | None:
     """Return the exact bytes of a delivery once it is complete; None until then.
 
-    What has arrived of an incomplete delivery is taken off the link and kept, so that a message may
-    be larger than the session's window: call this again at the next delivery event. For an aborted
-    delivery it always returns None. The delivery is not settled.
+    If the delivery is incomplete, the bytes received so far are read from the link and kept, so
+    that a message may be larger than the session's window. Call this function again at the next
+    delivery event. It returns None for an aborted delivery. The delivery is not settled.
 
     Args:
-        delivery: of a receiver, as in ``on_delivery``.
+        delivery: a delivery of a receiver, as in ``on_delivery``.
     """
     if delivery.aborted:
-        if hasattr(delivery, _TAKEN):
-            delattr(delivery, _TAKEN)
+        if hasattr(delivery, _RECEIVED_ATTRIBUTE):
+            delattr(delivery, _RECEIVED_ATTRIBUTE)
         return None
     if not delivery.readable:
         return None
     link: Any = delivery.link
-    taken: bytearray | None = getattr(delivery, _TAKEN, None)
+    received: bytearray | None = getattr(delivery, _RECEIVED_ATTRIBUTE, None)
     octets = link.recv(delivery.pending) or b""
     if delivery.partial:
-        if taken is None:
-            setattr(delivery, _TAKEN, bytearray(octets))
+        if received is None:
+            setattr(delivery, _RECEIVED_ATTRIBUTE, bytearray(octets))
         else:
-            taken += octets
+            received += octets
         return None
     link.advance()
-    if taken is None:
+    if received is None:
         return bytes(octets)
-    delattr(delivery, _TAKEN)
-    return bytes(taken + octets)
+    delattr(delivery, _RECEIVED_ATTRIBUTE)
+    return bytes(received + octets)
 
 
 def receive(
@@ -153,13 +154,14 @@ def receive(
 ) -> Message | None:
     """Return the message of a complete delivery, decoded by this library and not by proton.
 
-    It keeps its exact bytes: ``encode()`` returns what arrived. The delivery is not settled.
+    The message keeps its exact bytes: ``encode()`` returns the received bytes. The delivery is not
+    settled.
 
     Args:
-        delivery: of a receiver, as in ``on_delivery``.
+        delivery: a delivery of a receiver, as in ``on_delivery``.
         strict: as in `Message.decode`.
         limits: as in `Message.decode`.
-        message_format: of the transfer, if it is known otherwise: proton does not report it.
+        message_format: the transfer's message-format, which proton does not report.
 
     Returns:
         None if the delivery is not complete, as in `receive_octets`.
@@ -174,7 +176,7 @@ def receive(
 
 
 class _Incoming(_IncomingMessageHandler):  # type: ignore[misc]  # proton's handler, see above
-    """Proton's handler of deliveries, but this library takes the bytes and decodes them."""
+    """Proton's handler of incoming deliveries, with decoding by this library."""
 
     def __init__(self, replaced: Any, strict: bool, limits: Limits | None) -> None:
         super().__init__(replaced.auto_accept, replaced.delegate)
@@ -217,18 +219,18 @@ class _Incoming(_IncomingMessageHandler):  # type: ignore[misc]  # proton's hand
 
 
 class MessagingHandler(_MessagingHandler):  # type: ignore[misc]  # proton's handler, see above
-    """Proton's MessagingHandler whose messages are decoded here: only the import changes.
+    """A drop-in replacement for proton's MessagingHandler that decodes with this library.
 
-    In ``on_message``, ``event.message`` is a `Message` of this library with its exact bytes. For
-    another handler of proton, name this class before it:
+    In ``on_message``, ``event.message`` is a `Message` of this library with its exact bytes. To use
+    it with another handler of proton, list this class first:
     ``class Client(MessagingHandler, TransactionalClientHandler)``.
 
     Args:
-        args: as of proton's MessagingHandler: prefetch, auto_accept, auto_settle,
+        args: arguments of proton's MessagingHandler: prefetch, auto_accept, auto_settle,
             peer_close_is_error.
         strict: as in `Message.decode`.
         limits: as in `Message.decode`.
-        kwargs: the same as args, by name.
+        kwargs: the same arguments by name.
     """
 
     def __init__(
@@ -238,7 +240,7 @@ class MessagingHandler(_MessagingHandler):  # type: ignore[misc]  # proton's han
         install(self, strict=strict, limits=limits)
 
     def on_decode_error(self, event: Any, error: DecodeError) -> None:
-        """Called instead of ``on_message`` when a delivery does not decode.
+        """Called instead of ``on_message`` when a delivery cannot be decoded.
 
         This logs a warning and rejects the delivery with the error's condition. An override that
         returns accepts it, like ``on_message``; the bytes are in ``error.data``.
@@ -256,24 +258,24 @@ def install(
     strict: bool = True,
     limits: Limits | None = None,
 ) -> None:
-    """Make an existing handler decode with this library, as `MessagingHandler` does.
+    """Make an existing handler decode with this library, like `MessagingHandler`.
 
-    For the handler inside proton's blocking receiver:
+    For example, for the handler inside proton's blocking receiver:
 
         receiver = connection.create_receiver("queue")
         install(receiver.fetcher)
         message = receiver.receive()
 
     Args:
-        handler: a MessagingHandler of proton. What does not decode goes to its method
-            ``on_decode_error(event, error)``; without one, the delivery is rejected and the
-            DecodeError raised by the container, or by the blocking ``receive``.
+        handler: a MessagingHandler of proton. If a delivery cannot be decoded, its method
+            ``on_decode_error(event, error)`` is called. Without this method, the delivery is
+            rejected, and the container or the blocking ``receive`` raises the DecodeError.
         strict: as in `Message.decode`.
         limits: as in `Message.decode`.
 
     Raises:
-        ValueError: the handler does not handle incoming messages, or is None, like the fetcher of
-            a blocking receiver with a handler of its own.
+        ValueError: the handler does not handle incoming messages. Or it is None, like the fetcher
+            of a blocking receiver that was created with a handler.
     """
     children: Any = handler.handlers if handler is not None else []
     for index, child in enumerate(children):

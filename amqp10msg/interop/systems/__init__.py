@@ -1,4 +1,4 @@
-"""The systems beside AMQP that put their own meaning into messages: a module for each.
+"""Conversions for systems that define their own conventions on top of AMQP messages.
 
 - `amqp10msg.interop.systems.adapters`: aio-pika, FastStream and kombu
 - `amqp10msg.interop.systems.azure`: Azure Service Bus and Event Hubs

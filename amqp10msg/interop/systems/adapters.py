@@ -1,8 +1,8 @@
 """Messages of aio-pika, FastStream and kombu as messages of AMQP 0-9-1, and back.
 
-A `BasicMessage` goes on from there: `translate.to_amqp10` makes a message of 1.0 of it. The body
-keeps its exact bytes; values of headers get the type that the library writes for them, since
-none of these says which type it read.
+`translate.to_amqp10` converts the resulting `BasicMessage` to AMQP 1.0. The body keeps its exact
+bytes. Header values get the field types that the library would write, because these libraries do
+not expose the types that they read.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from amqp10msg.wire.errors import as_bytes, expect
 
 __all__ = ["from_aio_pika", "from_kombu", "to_aio_pika", "to_kombu"]
 
-# The properties that aio-pika takes in its constructor and kombu in publish, by their own names.
-_NAMES = (
+# Properties that are arguments of aio-pika's constructor and of kombu's publish.
+_PROPERTY_NAMES = (
     *("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id"),
     *("reply_to", "expiration", "message_id", "timestamp", "type", "user_id", "app_id"),
 )
@@ -28,11 +28,11 @@ _NAMES = (
 def from_aio_pika(message: Any) -> BasicMessage:
     """Convert an ``aio_pika.Message``, received or not, or a ``RabbitMessage`` of FastStream.
 
-    aio-pika has no delivery-mode or priority that is absent: they are 1 and 0.
+    aio-pika cannot represent an absent delivery-mode or priority: they become 1 and 0.
 
     Raises:
-        TypeError: `message` is of another class, or a header has a value of a type that no field
-            has.
+        TypeError: `message` is of another class, or a header value has a type that AMQP 0-9-1
+            lacks.
         ValueError: an integer in the headers needs more than 64 bits.
     """
     message = getattr(message, "raw_message", message)
@@ -40,7 +40,7 @@ def from_aio_pika(message: Any) -> BasicMessage:
         raise TypeError(f"not a message of aio-pika or FastStream: {type(message).__name__}")
     properties = from_pamqp(message.properties)
     if isinstance(message.expiration, (int, float)):
-        # It was read as seconds, of which aio-pika cuts what it takes for a part of a millisecond.
+        # aio-pika converts to seconds as a float; rounding restores the exact milliseconds.
         properties.expiration = str(round(message.expiration * 1000))
     return BasicMessage(
         properties,
@@ -54,39 +54,40 @@ def from_aio_pika(message: Any) -> BasicMessage:
 def to_aio_pika(basic: BasicMessage) -> Any:
     """Return an ``aio_pika.Message`` to publish, also with FastStream.
 
-    `basic.adapters.lost_in_pamqp` names what it cannot hold. An expiration is a number of
-    milliseconds, and what is absent of delivery-mode and priority becomes 1 and 0.
+    `basic.adapters.lost_in_pamqp` lists the values that it cannot hold. The expiration must be a
+    number of milliseconds. An absent delivery-mode becomes 1, an absent priority 0.
 
     Raises:
-        ValueError: the expiration is not a number, or the timestamp outside the years of datetime.
+        ValueError: the expiration is not a number, or the timestamp exceeds the range of datetime.
         ImportError: aio-pika is not installed.
     """
     expect(basic, BasicMessage, "to_aio_pika", "a BasicMessage")
     properties = to_pamqp(basic.properties)
-    given = {name: getattr(properties, name) for name in _NAMES if name != "type"}
-    given["type"] = properties.message_type
-    if given["expiration"] is not None:
-        given["expiration"] = _seconds(given["expiration"])
-    return _module("aio_pika").Message(basic.body, headers=properties.headers, **given)
+    arguments = {name: getattr(properties, name) for name in _PROPERTY_NAMES if name != "type"}
+    arguments["type"] = properties.message_type
+    if arguments["expiration"] is not None:
+        arguments["expiration"] = _seconds(arguments["expiration"])
+    return _import_module("aio_pika").Message(basic.body, headers=properties.headers, **arguments)
 
 
 def from_kombu(message: Any) -> BasicMessage:
-    """Convert a ``kombu.Message``, as a consumer gets it.
+    """Convert a ``kombu.Message`` that a consumer received.
 
-    A body that kombu decompressed, by its header ``compression``, is what it became.
+    If kombu decompressed the body because of the header ``compression``, the result has the
+    decompressed body.
 
     Raises:
-        TypeError: `message` is not one of kombu, or a header has a value of a type that no field
-            has.
+        TypeError: `message` is not a kombu message, or a header value has a type that AMQP 0-9-1
+            lacks.
         ValueError: an integer in the headers needs more than 64 bits.
     """
     if not hasattr(message, "delivery_info") or not hasattr(message, "properties"):
         raise TypeError(f"not a message of kombu: {type(message).__name__}")
-    given = {name: message.properties.get(name) for name in _NAMES}
-    given["content_type"] = message.content_type
-    given["content_encoding"] = message.content_encoding
+    values = {name: message.properties.get(name) for name in _PROPERTY_NAMES}
+    values["content_type"] = message.content_type
+    values["content_encoding"] = message.content_encoding
     # py-amqp writes the same types of fields as pika does.
-    properties = from_pika(SimpleNamespace(**given, headers=message.headers or None))
+    properties = from_pika(SimpleNamespace(**values, headers=message.headers or None))
     body = message.body
     delivery = message.delivery_info
     return BasicMessage(
@@ -103,10 +104,10 @@ def from_kombu(message: Any) -> BasicMessage:
 def to_kombu(basic: BasicMessage) -> dict[str, Any]:
     """Return the arguments of ``kombu.Producer.publish`` that send this message.
 
-    `basic.adapters.lost_in_pika` names what its headers cannot hold, but kombu does write
-    floating-point numbers; it writes a long that fits 32 bits as an int, and bytes as text. It
-    writes a content-type and a content-encoding always: ``application/data`` and ``binary`` where
-    there are none.
+    `basic.adapters.lost_in_pika` lists the values that its headers cannot hold, except that kombu
+    can write floating-point numbers. kombu writes a long that fits 32 bits as an int, and bytes as
+    text. It always writes a content-type and a content-encoding: by default ``application/data``
+    and ``binary``.
 
     Raises:
         ValueError: the expiration is not a number.
@@ -114,22 +115,22 @@ def to_kombu(basic: BasicMessage) -> dict[str, Any]:
     """
     expect(basic, BasicMessage, "to_kombu", "a BasicMessage")
     properties = to_pika(basic.properties)
-    given = {name: getattr(properties, name) for name in _NAMES}
-    given["content_type"] = given["content_type"] or "application/data"
-    given["content_encoding"] = given["content_encoding"] or "binary"
-    if given["expiration"] is not None:
-        given["expiration"] = _seconds(given["expiration"])  # publish takes seconds
+    arguments = {name: getattr(properties, name) for name in _PROPERTY_NAMES}
+    arguments["content_type"] = arguments["content_type"] or "application/data"
+    arguments["content_encoding"] = arguments["content_encoding"] or "binary"
+    if arguments["expiration"] is not None:
+        arguments["expiration"] = _seconds(arguments["expiration"])  # publish takes seconds
     return {
         "body": basic.body,
         "exchange": basic.exchange,
         "routing_key": basic.routing_key,
         "headers": properties.headers or {},
-        **{name: value for name, value in given.items() if value is not None},
+        **{name: value for name, value in arguments.items() if value is not None},
     }
 
 
 def _seconds(expiration: str) -> float:
-    """Return milliseconds as seconds, which both libraries multiply by 1000 and cut."""
+    """Convert milliseconds to seconds, so that ``int(seconds * 1000)`` restores the number."""
     try:
         number = int(expiration)
     except ValueError:
@@ -140,8 +141,9 @@ def _seconds(expiration: str) -> float:
     return seconds if int(seconds * 1000) == number else math.nextafter(seconds, math.inf)
 
 
-def _module(name: str) -> Any:
+def _import_module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f"this needs {name.replace('_', '-')}: pip install it") from error
+        package = name.replace("_", "-")
+        raise ImportError(f"{package} is not installed: pip install {package}") from error

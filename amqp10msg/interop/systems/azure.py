@@ -1,8 +1,7 @@
-"""Messages of Azure Service Bus and Event Hubs: annotations, and the objects of their clients.
+"""Messages of Azure Service Bus and Event Hubs: their annotations and their client objects.
 
-The names are those of Azure's AMQP protocol guide and of its clients; the batch envelope of both
-services is `amqp10msg.message.batch`. Needs ``amqp10msg[azure]`` for the objects of the
-clients alone.
+The names follow Azure's AMQP protocol guide and clients. For the batch envelope of both services,
+see `amqp10msg.message.batch`. Only the client objects need ``amqp10msg[azure]``.
 """
 
 from __future__ import annotations
@@ -49,24 +48,24 @@ __all__ = [
     "with_partition_key",
 ]
 
-#: The service whose client an object is of.
+#: The service whose client library is used.
 Service: TypeAlias = Literal["servicebus", "eventhub"]
 
-#: The hint of the TypeError for callers who pass an encoded message.
+#: The values of ``x-opt-message-state``, by number.
 _STATES = ("active", "deferred", "scheduled")
 
 
 @attrs.frozen(kw_only=True)
 class BrokerFields:
-    """What Azure says of a message; None for what it does not say.
+    """The fields that Azure sets in a message; None if absent.
 
-    Moments are in milliseconds since the Unix epoch.
+    Times are in milliseconds since the Unix epoch.
 
     Attributes:
         sequence_number: ``x-opt-sequence-number``, unique in the queue or partition.
         enqueued_sequence_number: ``x-opt-enqueue-sequence-number``, before forwarding.
         enqueued_time: ``x-opt-enqueued-time``.
-        offset: ``x-opt-offset``, the place in the partition of an event hub.
+        offset: ``x-opt-offset``, the position in the partition of an event hub.
         locked_until: ``x-opt-locked-until``.
         lock_token: ``x-opt-lock-token``, in the delivery-annotations.
         scheduled_enqueue_time: ``x-opt-scheduled-enqueue-time``.
@@ -78,9 +77,9 @@ class BrokerFields:
         dead_letter_source: ``x-opt-deadletter-source``.
         dead_letter_reason: the application property DeadLetterReason.
         dead_letter_error_description: the application property DeadLetterErrorDescription.
-        session_id: the group-id of the properties.
-        delivery_count: of the header, from 0 on.
-        expires_at: the enqueued time and the ttl of the header.
+        session_id: the properties' group-id.
+        delivery_count: the header's delivery-count; 0 at the first delivery.
+        expires_at: the enqueued time plus the header's ttl.
     """
 
     sequence_number: int | None = None
@@ -103,7 +102,7 @@ class BrokerFields:
     expires_at: int | None = None
 
 
-# The fields that are annotations or application properties: the key, and the type of the value.
+# (attribute of `BrokerFields`, key, type) of the annotations, and of the application properties.
 _ANNOTATIONS: tuple[tuple[str, str, type], ...] = (
     ("sequence_number", "x-opt-sequence-number", int),
     ("enqueued_sequence_number", "x-opt-enqueue-sequence-number", int),
@@ -126,10 +125,10 @@ _PROPERTIES: tuple[tuple[str, str, type], ...] = (
 _DATETIME_OFFSET = Symbol("com.microsoft:datetime-offset")
 
 
-def _value_of(value: Any, kind: type) -> Any:
-    """Return an annotation as `kind`, in each form that the services and clients write.
+def _convert_annotation(value: Any, kind: type) -> Any:
+    """Convert an annotation to `kind`, from any form that the services and clients write.
 
-    None if the value is of another type: text of a `kind` int, for example.
+    Return None if it cannot be converted: for example, text if `kind` is int.
     """
     if kind is int:
         if isinstance(value, Described) and value.descriptor == _DATETIME_OFFSET:
@@ -137,9 +136,11 @@ def _value_of(value: Any, kind: type) -> Any:
         if isinstance(value, datetime.datetime) and value.tzinfo is not None:
             return int(Timestamp.from_datetime(value))
     elif kind is str:
-        if _is_number(value):  # an offset or a partition key as a number
+        if _is_number(value):  # an offset or a partition key
             return str(int(value))
-        if isinstance(value, (bytes, bytearray, memoryview)):  # text of the older Python clients
+        if isinstance(
+            value, (bytes, bytearray, memoryview)
+        ):  # older Python clients write text as binary
             try:
                 return bytes(value).decode()
             except UnicodeDecodeError:
@@ -150,35 +151,35 @@ def _value_of(value: Any, kind: type) -> Any:
 
 
 def broker_fields(message: Message) -> BrokerFields:
-    """Return the fields that Azure sets.
+    """Return the fields that Azure sets in a message.
 
-    Moments may be timestamps or ``com.microsoft:datetime-offset``; numbers in the place of text,
-    such as an offset or a partition key, are read as text. A value of another type is None here:
-    the annotations have it. The sequence number of a geo-replicated event hub is text, and None.
+    Times may be timestamps or ``com.microsoft:datetime-offset``. An offset or a partition key that
+    is a number is converted to text. A value of another type becomes None; read it from the
+    annotations. This includes the sequence number of a geo-replicated event hub, which is text.
     """
     expect_message(message, "broker_fields")
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for section, rows in (
         (message.message_annotations, _ANNOTATIONS),
         (message.application_properties, _PROPERTIES),
         (message.delivery_annotations, (("lock_token", "x-opt-lock-token", uuid.UUID),)),
     ):
         for name, key, kind in rows:
-            value = _value_of(entry_of(section, key), kind)
+            value = _convert_annotation(entry_of(section, key), kind)
             if value is not None:
-                found[name] = value
+                values[name] = value
     state = message.message_annotation("x-opt-message-state")
     if _is_number(state) and 0 <= state < len(_STATES):
-        found["state"] = _STATES[state]
+        values["state"] = _STATES[state]
     if message.properties is not None and isinstance(message.properties.group_id, str):
-        found["session_id"] = message.properties.group_id
+        values["session_id"] = message.properties.group_id
     if message.header is not None:
         count, ttl = message.header.delivery_count, message.header.ttl
         if _is_number(count):
-            found["delivery_count"] = int(count)
-        if ttl is not None and _is_number(ttl) and "enqueued_time" in found:
-            found["expires_at"] = found["enqueued_time"] + int(ttl)
-    return BrokerFields(**found)
+            values["delivery_count"] = int(count)
+        if ttl is not None and _is_number(ttl) and "enqueued_time" in values:
+            values["expires_at"] = values["enqueued_time"] + int(ttl)
+    return BrokerFields(**values)
 
 
 def _is_number(value: Any) -> bool:
@@ -186,11 +187,11 @@ def _is_number(value: Any) -> bool:
 
 
 def scheduled(message: Message, moment: int | datetime.datetime) -> Message:
-    """Return a copy that Service Bus delivers from a moment on.
+    """Return a copy of a message that Service Bus delivers at the given time or later.
 
     Args:
         message: the message.
-        moment: in milliseconds since the Unix epoch, or an aware datetime.
+        moment: the time in milliseconds since the Unix epoch, or an aware datetime.
 
     Raises:
         ValueError: the datetime has no time zone.
@@ -198,153 +199,174 @@ def scheduled(message: Message, moment: int | datetime.datetime) -> Message:
     expect_message(message, "scheduled")
     if isinstance(moment, datetime.datetime):
         moment = Timestamp.from_datetime(moment)
-    return _annotated(message, {"x-opt-scheduled-enqueue-time": Timestamp(moment)})
+    return _with_annotations(message, {"x-opt-scheduled-enqueue-time": Timestamp(moment)})
 
 
 def with_partition_key(message: Message, key: str, *, via: str | None = None) -> Message:
-    """Return a copy with the key that chooses the partition.
+    """Return a copy of a message with a partition key.
 
     Args:
         message: the message.
-        key: at most 128 characters.
-        via: the key of the queue that it is sent by, in a transaction of Service Bus.
+        key: the partition key, at most 128 characters.
+        via: the partition key of the transfer queue, in a transaction of Service Bus.
 
     Raises:
         ValueError: a key is too long.
     """
     expect_message(message, "with_partition_key")
     keys = {"x-opt-partition-key": key, "x-opt-via-partition-key": via}
-    given = {name: value for name, value in keys.items() if value is not None}
-    for name, value in given.items():
+    annotations = {name: value for name, value in keys.items() if value is not None}
+    for name, value in annotations.items():
         if len(value) > 128:
             raise ValueError(f"{name}: at most 128 characters, not {len(value)}")
-    return _annotated(message, given)
+    return _with_annotations(message, annotations)
 
 
-def _annotated(message: Message, new: Mapping[str, Any]) -> Message:
+def _with_annotations(message: Message, added: Mapping[str, Any]) -> Message:
     copy = message.evolve()
-    made = merged(message.message_annotations, {Symbol(key): value for key, value in new.items()})
-    copy.message_annotations = made if isinstance(made, AmqpMap) else MessageAnnotations(made)  # type: ignore[assignment]  # lenient messages hold one
+    entries = {Symbol(key): value for key, value in added.items()}
+    annotations: Any = merged(message.message_annotations, entries)
+    if not isinstance(annotations, AmqpMap):  # lenient messages have an AmqpMap
+        annotations = MessageAnnotations(annotations)
+    copy.message_annotations = annotations
     return copy
 
 
-# The objects of the clients.
+# Client objects.
 
 
 def to_received(message: Message) -> Any:
-    """Return a ``ServiceBusReceivedMessage`` of these bytes, as if it had been received.
+    """Return a ``ServiceBusReceivedMessage`` as if the client had received the message.
 
     Raises:
-        ValueError: the client cannot read it, such as symbols as descriptors of sections.
+        ValueError: the client cannot read the message, for example one with symbolic descriptors of
+            sections.
         ImportError: azure-servicebus 7.15 or later is not installed.
     """
     expect_message(message, "to_received")
-    return _read_by(_client("servicebus").ServiceBusReceivedMessage, message)
+    return _to_client_object(_import_client("servicebus").ServiceBusReceivedMessage, message)
 
 
 def to_event_data(message: Message) -> Any:
-    """Return an ``EventData`` of these bytes, as if it had been received.
+    """Return an ``EventData`` as if the client had received the message.
 
     Raises:
-        ValueError: the client cannot read it, such as symbols as descriptors of sections.
+        ValueError: the client cannot read the message, for example one with symbolic descriptors of
+            sections.
         ImportError: azure-eventhub is not installed.
     """
     expect_message(message, "to_event_data")
-    return _read_by(_client("eventhub").EventData, message)
+    return _to_client_object(_import_client("eventhub").EventData, message)
 
 
-# Annotations that the clients take for timestamps in milliseconds.
-_MOMENTS = ("x-opt-enqueued-time", "x-opt-locked-until", "x-opt-scheduled-enqueue-time")
+# Annotations that the clients read as timestamps in milliseconds.
+_TIMESTAMP_ANNOTATIONS = (
+    "x-opt-enqueued-time",
+    "x-opt-locked-until",
+    "x-opt-scheduled-enqueue-time",
+)
 
 
-def _read_by(kind: Any, message: Message) -> Any:
-    forms: dict[str, Any] = {}  # of annotations, as the client reads them
-    for key in _MOMENTS:
+def _to_client_object(kind: Any, message: Message) -> Any:
+    converted: dict[str, Any] = {}  # annotations, converted to forms that the client can read
+    for key in _TIMESTAMP_ANNOTATIONS:
         value = entry_of(message.message_annotations, key)
-        moment = _value_of(value, int) if isinstance(value, Described) else None
-        if moment is not None:
-            forms[key] = Timestamp(moment)
+        time = _convert_annotation(value, int) if isinstance(value, Described) else None
+        if time is not None:
+            converted[key] = Timestamp(time)
     offset = entry_of(message.message_annotations, "x-opt-offset")
-    if _is_number(offset):  # EventData reads text alone
-        forms["x-opt-offset"] = str(int(offset))
-    octets = (_annotated(message, forms) if forms else message).encode()
+    if _is_number(offset):  # EventData requires text
+        converted["x-opt-offset"] = str(int(offset))
+    octets = (_with_annotations(message, converted) if converted else message).encode()
     try:
         return kind.from_bytes(octets)
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        raise ValueError(f"the client of Azure cannot read this message: {said:.200}") from error
+        cause = f"{type(error).__name__}: {error}"
+        raise ValueError(f"the client of Azure cannot read this message: {cause:.200}") from error
 
 
-# AMQP types whose values the clients would write as another one; see `to_annotated`.
-_TYPES: dict[type, str] = {
+# Classes whose values the clients write with a wrong AMQP type, unless they get the type's name.
+_TYPE_NAMES: dict[type, str] = {
     kind: TYPES[kind].upper() for kind in (*INTEGERS.values(), int, Float, Symbol, bytes)
 }
 
 
 def to_annotated(message: Message, service: Service = "servicebus") -> Any:
-    """Return an ``AmqpAnnotatedMessage`` to send: what its client writes is the same message.
+    """Return an ``AmqpAnnotatedMessage`` that an Azure client sends as the same message.
 
-    Values carry their AMQP types, since the client would write every int as one of 32 bits. The
-    clients write no delivery-annotations, fill in the fields of header and properties, and set
-    creation-time and absolute-expiry-time themselves where there is a ttl. Bodies of data are the
-    safest: of a body that is one value, the clients write few types as they are.
+    Values carry their AMQP types, because the client would write every int with 32 bits. The
+    clients drop delivery-annotations, fill in fields of header and properties, and, if the message
+    has a ttl, set creation-time and absolute-expiry-time. `Data` bodies are the safest: the clients
+    preserve few types of an `AmqpValue` body.
 
     Args:
         message: the message.
-        service: whose client sends it.
+        service: the service whose client sends the message.
 
     Raises:
-        ValueError: it holds a value that the clients cannot write, such as a char or an array, or
-            as a lenient decoding leaves it.
+        ValueError: the message contains a value that the clients cannot write, such as a char, an
+            array or an invalid value kept by lenient decoding.
         ImportError: the client is not installed.
     """
     expect_message(message, "to_annotated")
-    module = importlib.import_module(f"{_client(service).__name__}.amqp")
+    module = importlib.import_module(f"{_import_client(service).__name__}.amqp")
     check_fields(message)
     body = Message(message.body).body
     parts: list[Any] = body if isinstance(body, list) else [] if body is None else [body]
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if len({type(part) for part in parts}) > 1 or (
         len(parts) > 1 and isinstance(parts[0], AmqpValue)
     ):
-        raise ValueError("the clients of Azure cannot write a body of several kinds, or values")
+        raise ValueError(
+            "the clients of Azure cannot write a body with several kinds of sections or several "
+            "amqp-value sections"
+        )
     if not parts or isinstance(parts[0], AmqpValue):
-        given["value_body"] = _value_body(parts[0].value) if parts else None
+        arguments["value_body"] = _value_body(parts[0].value) if parts else None
     elif isinstance(parts[0], Data):
-        given["data_body"] = [as_bytes(part.data, "Data") for part in parts]
+        arguments["data_body"] = [as_bytes(part.data, "Data") for part in parts]
     else:
-        given["sequence_body"] = [[_typed(item) for item in part.values] for part in parts]
+        arguments["sequence_body"] = [
+            [_to_typed_form(item) for item in part.values] for part in parts
+        ]
     if message.header is not None:
         header = attrs.asdict(message.header, recurse=False)
-        given["header"] = module.AmqpMessageHeader(time_to_live=header.pop("ttl"), **header)
+        arguments["header"] = module.AmqpMessageHeader(time_to_live=header.pop("ttl"), **header)
     if message.properties is not None:
         properties = attrs.asdict(message.properties, recurse=False)
-        given["properties"] = module.AmqpMessageProperties(**properties)
+        arguments["properties"] = module.AmqpMessageProperties(**properties)
     for name, section in (
         ("application_properties", message.application_properties),
         ("annotations", message.message_annotations),
         ("footer", message.footer),
     ):
         if section is not None:
-            given[name] = {_plain_key(key): _typed(value) for key, value in section.items()}
-    return module.AmqpAnnotatedMessage(**given)
+            arguments[name] = {
+                _plain_key(key): _to_typed_form(value) for key, value in section.items()
+            }
+    return module.AmqpAnnotatedMessage(**arguments)
 
 
 def _plain_key(key: Any) -> Any:
     return int(key) if isinstance(key, int) else str(key)
 
 
-def _typed(value: Any) -> Any:
-    """Return a value as the clients write it with its type: a dict of TYPE and VALUE."""
+def _to_typed_form(value: Any) -> Any:
+    """Return a value in the typed form of the clients: a dict of TYPE and VALUE."""
     kind = type(value)
-    if kind in _TYPES:
+    if kind in _TYPE_NAMES:
         plain = {str: str, bytes: bytes, float: float}
-        as_is: Any = next((to for base, to in plain.items() if isinstance(value, base)), int)
-        return {"TYPE": _TYPES[kind], "VALUE": as_is(value)}
+        to_plain: Any = next(
+            (convert for base, convert in plain.items() if isinstance(value, base)), int
+        )
+        return {"TYPE": _TYPE_NAMES[kind], "VALUE": to_plain(value)}
     if isinstance(value, list):
-        return [_typed(item) for item in value]
+        return [_to_typed_form(item) for item in value]
     if isinstance(value, dict):
-        return {"TYPE": "MAP", "VALUE": [(_typed(k), _typed(v)) for k, v in value.items()]}
+        return {
+            "TYPE": "MAP",
+            "VALUE": [(_to_typed_form(k), _to_typed_form(v)) for k, v in value.items()],
+        }
     is_plain = isinstance(value, (bool, float, str, bytes, uuid.UUID)) and kind is not Char
     if value is None or is_plain:
         return value
@@ -352,31 +374,29 @@ def _typed(value: Any) -> Any:
 
 
 def _value_body(value: Any) -> Any:
-    """Return a value as the clients write it where it is a whole body: they take no types there."""
+    """Return the value of an amqp-value body, for which the clients support no typed form."""
     if value and type(value) in {str, bytes, bool, float, uuid.UUID}:
         return value
     if value and isinstance(value, list):
-        return _typed(value)
+        return _to_typed_form(value)
     if value and type(value) is Int:
         return int(value)
     if value and isinstance(value, dict) and all(type(key) is str for key in value):
-        return {key: _typed(item) for key, item in value.items()}
-    raise ValueError(
-        f"the clients of Azure cannot write a body that is {value!r:.80}: make it Data"
-    )
+        return {key: _to_typed_form(item) for key, item in value.items()}
+    raise ValueError(f"the clients of Azure cannot write the body {value!r:.80}: use Data instead")
 
 
 def from_client(given: Any) -> Message:
-    """Return the message that an object of Azure's clients stands for.
+    """Convert a message object of Azure's clients to a `Message`.
 
     Args:
-        given: an ``AmqpAnnotatedMessage``, or what holds one: a ``ServiceBusMessage``, received or
-            not, or an ``EventData``. Of what was received, the clients keep neither the types of
-            numbers nor the difference of string, symbol and binary: bytes that are UTF-8 become
-            text; `lost_in_client` lists what that costs a message.
+        given: an ``AmqpAnnotatedMessage`` or an object with one: a ``ServiceBusMessage``, received
+            or not, or an ``EventData``. In received messages, the clients lose the types of
+            numbers, and do not distinguish string, symbol and binary: bytes that are valid UTF-8
+            become text. `lost_in_client` lists the changes to a message.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: `given` is not such an object.
         ValueError: annotations, application properties or a footer are not a mapping.
     """
     annotated = getattr(given, "raw_amqp_message", given)
@@ -384,27 +404,29 @@ def from_client(given: Any) -> Message:
         raise TypeError(f"not a message of Azure's clients: {type(given).__name__}")
     header, properties = annotated.header, annotated.properties
     for name in ("delivery_annotations", "annotations", "application_properties", "footer"):
-        held = getattr(annotated, name)
-        if held and not isinstance(held, Mapping):
-            raise ValueError(f"{name} is {type(held).__name__}, and must be a mapping")
+        section = getattr(annotated, name)
+        if section and not isinstance(section, Mapping):
+            raise ValueError(f"{name} must be a mapping, not {type(section).__name__}")
     keys = {*(annotated.annotations or ()), *(annotated.application_properties or ())}
     is_received = any(isinstance(key, bytes) for key in keys)
     message = Message(
-        _body(annotated.body_type.value, annotated.body, is_received),
-        delivery_annotations=_section(annotated.delivery_annotations, Symbol),
-        message_annotations=_section(annotated.annotations, Symbol),
-        application_properties=_section(annotated.application_properties, str),
-        footer=_section(annotated.footer, Symbol),
+        _to_body(annotated.body_type.value, annotated.body, is_received),
+        delivery_annotations=_to_section(annotated.delivery_annotations, Symbol),
+        message_annotations=_to_section(annotated.annotations, Symbol),
+        application_properties=_to_section(annotated.application_properties, str),
+        footer=_to_section(annotated.footer, Symbol),
     )
     if header is not None:
-        held = {**dict(header.items()), "ttl": header.time_to_live}
-        held = {name: held[name] for name in attrs.fields_dict(Header) if held[name] is not None}
-        message.header = Header(**held) if held else None
+        values = {**dict(header.items()), "ttl": header.time_to_live}
+        values = {
+            name: values[name] for name in attrs.fields_dict(Header) if values[name] is not None
+        }
+        message.header = Header(**values) if values else None
     if properties is not None:
         fields = {name: value for name, value in properties.items() if value is not None}
         for name, value in fields.items():
             if isinstance(value, bytes) and name != "user_id":
-                fields[name] = _text(value)
+                fields[name] = _decode_utf8(value)
         if isinstance(fields.get("user_id"), str):
             fields["user_id"] = fields["user_id"].encode()
         message.properties = Properties(**fields) if fields else None
@@ -412,69 +434,71 @@ def from_client(given: Any) -> Message:
 
 
 def lost_in_client(message: Message, service: Service = "servicebus") -> list[str]:
-    """List what a client's object of this message does not give back; empty where it gives all.
+    """List the values of a message that are lost or changed when Azure's client receives it.
 
-    The client reads the message, `from_client` makes a message of its object, and both are
-    compared, value by value with their types.
+    The client decodes the message, `from_client` converts its object back, and the two messages are
+    compared value by value, including types. An empty list means that nothing is lost.
 
     Args:
         message: the message, as the service would deliver it.
-        service: whose client receives it.
+        service: the service whose client receives the message.
 
     Raises:
-        ValueError: the client cannot read it.
+        ValueError: the client cannot read the message.
         ImportError: the client is not installed.
     """
     expect_message(message, "lost_in_client")
-    read = to_received if service == "servicebus" else to_event_data
-    before, after = _contents(message), _contents(from_client(read(message)))
+    to_client = to_received if service == "servicebus" else to_event_data
+    original, received = _values_by_path(message), _values_by_path(from_client(to_client(message)))
     return [
-        f"{path}: {_shown(before.get(path))} becomes {_shown(after.get(path))}"
-        for path in dict.fromkeys((*before, *after))
-        if before.get(path) != after.get(path)
+        f"{path}: {_format_value(original.get(path))} becomes {_format_value(received.get(path))}"
+        for path in dict.fromkeys((*original, *received))
+        if original.get(path) != received.get(path)
     ]
 
 
-_BODIES = {"data", "amqp-sequence", "amqp-value"}
-# Of the maps of a message.
-_KEYS = {"symbol", "string", "ulong"}
+_BODY_SECTIONS = {"data", "amqp-sequence", "amqp-value"}
+# Types of map keys that are shown without their type.
+_PLAIN_KEY_TYPES = {"symbol", "string", "ulong"}
 
 
-def _add(found: dict[str, Any], path: str, value: Any) -> None:
-    """Add a value under its path, or under another one where that stands twice."""
-    while path in found:
+def _add_value(values: dict[str, Any], path: str, value: Any) -> None:
+    """Add a value under its path, made unique by a suffix if the path is already present."""
+    while path in values:
         path += ", again"
-    found[path] = value
+    values[path] = value
 
 
-def _contents(message: Message) -> dict[str, Any]:
-    """Return the values of a message in typed JSON, each under its path."""
-    found: dict[str, Any] = {}
+def _values_by_path(message: Message) -> dict[str, Any]:
+    """Return {path: value in typed JSON} for the values of a message."""
+    values: dict[str, Any] = {}
     names = {"header": attrs.fields(Header), "properties": attrs.fields(Properties)}
     for section, content in to_typed(message):
-        # Where a section is not what it should be, it is one value, or bytes.
+        # A section with invalid content is a single value or bytes.
         is_odd = isinstance(content, str) or (content and isinstance(content[0], str))
-        if section in _BODIES:
-            found.setdefault("body", []).append([section, content])
+        if section in _BODY_SECTIONS:
+            values.setdefault("body", []).append([section, content])
         elif is_odd or not content:
-            _add(found, section, content or "an empty section")
+            _add_value(values, section, content or "an empty section")
         elif section in names:
-            held = zip(names[section], content, strict=False)
-            given = {f.name.replace("_", "-"): value for f, value in held if value != ["null"]}
-            for name, value in given.items():
-                _add(found, f"{section}.{name}", value)
-            if not given:
-                _add(found, section, "an empty section")
+            pairs = zip(names[section], content, strict=False)
+            fields_present = {
+                f.name.replace("_", "-"): value for f, value in pairs if value != ["null"]
+            }
+            for name, value in fields_present.items():
+                _add_value(values, f"{section}.{name}", value)
+            if not fields_present:
+                _add_value(values, section, "an empty section")
         else:
             for key, value in content:
-                name = repr(key[1]) if key[0] in _KEYS else _shown(key)
-                _add(found, f"{section}[{name}]", value)
+                name = repr(key[1]) if key[0] in _PLAIN_KEY_TYPES else _format_value(key)
+                _add_value(values, f"{section}[{name}]", value)
     if message.message_format:
-        found["message-format"] = ["uint", message.message_format]
-    return found
+        values["message-format"] = ["uint", message.message_format]
+    return values
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or "nothing"
     if value[0] in ("float", "double"):
@@ -485,71 +509,74 @@ def _shown(value: Any) -> str:
     return f"{json.dumps(value, ensure_ascii=False):.60}"
 
 
-def _section(given: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] | None:
-    if not given:
+def _to_section(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] | None:
+    if not entries:
         return None
-    made: dict[Any, Any] = {}
-    for key, value in given.items():
+    section: dict[Any, Any] = {}
+    for key, value in entries.items():
         is_received = isinstance(key, bytes)
-        name = _text(key) if is_received else key
+        name = _decode_utf8(key) if is_received else key
         if isinstance(name, str):
             name = key_type(name)
         elif _is_number(name):
             name = ULong(name)
-        made[name] = _untyped(value, is_received)
-    return made
+        section[name] = _from_client_value(value, is_received)
+    return section
 
 
-def _untyped(value: Any, is_received: bool) -> Any:
+def _from_client_value(value: Any, is_received: bool) -> Any:
     if isinstance(value, bytes):
-        return _text(value) if is_received else value
+        return _decode_utf8(value) if is_received else value
     if type(value) is int and not is_received and -(2**31) <= value < 2**31:
-        return Int(value)  # as the clients write it
+        return Int(value)  # the clients write int as AMQP int
     if isinstance(value, datetime.datetime):
         return Timestamp.from_datetime(value)
     if isinstance(value, dict):
         if value.keys() == {"TYPE", "VALUE"}:
-            return _from_typed(value["TYPE"], value["VALUE"])
-        return {_untyped(k, is_received): _untyped(v, is_received) for k, v in value.items()}
+            return _from_typed_form(value["TYPE"], value["VALUE"])
+        return {
+            _from_client_value(k, is_received): _from_client_value(v, is_received)
+            for k, v in value.items()
+        }
     if isinstance(value, (list, tuple)):
-        return [_untyped(item, is_received) for item in value]
+        return [_from_client_value(item, is_received) for item in value]
     return value
 
 
-_CLASSES = {str(name): kind for kind, name in _TYPES.items()}
+_CLASSES_BY_TYPE = {str(name): kind for kind, name in _TYPE_NAMES.items()}
 
 
-def _from_typed(name: Any, value: Any) -> Any:
+def _from_typed_form(name: Any, value: Any) -> Any:
     name = getattr(name, "value", name)
     if name == "MAP":
         pairs = value.items() if isinstance(value, dict) else value
-        return {_untyped(k, False): _untyped(v, False) for k, v in pairs}
-    kind = _CLASSES.get(str(name))
-    return _untyped(value, False) if kind is None else kind(value)
+        return {_from_client_value(k, False): _from_client_value(v, False) for k, v in pairs}
+    kind = _CLASSES_BY_TYPE.get(str(name))
+    return _from_client_value(value, False) if kind is None else kind(value)
 
 
-def _text(octets: bytes) -> Any:
+def _decode_utf8(octets: bytes) -> Any:
     try:
         return octets.decode("utf-8")
     except UnicodeDecodeError:
         return octets
 
 
-def _body(kind: str, body: Any, is_received: bool) -> Any:
+def _to_body(kind: str, body: Any, is_received: bool) -> Any:
     if kind == "data":
-        return [Data(_octets(part)) for part in body]
+        return [Data(_to_bytes(part)) for part in body]
     if kind == "sequence":
         sections: Iterable[Any] = body
-        return [AmqpSequence(_untyped(part, is_received)) for part in sections]
-    return AmqpValue(_untyped(body, is_received))
+        return [AmqpSequence(_from_client_value(part, is_received)) for part in sections]
+    return AmqpValue(_from_client_value(body, is_received))
 
 
-def _octets(part: Any) -> Any:
-    # Of another type, as the clients read what is not a message of 1.0, it cannot be encoded.
+def _to_bytes(part: Any) -> Any:
+    # Leave other types, which the clients produce for invalid messages: encoding will refuse them.
     if isinstance(part, str):
         return part.encode()
     return bytes(part) if isinstance(part, (bytearray, memoryview)) else part
 
 
-def _client(service: Service) -> Any:
-    return of_extra(f"azure.{service}", "azure", f"this needs azure-{service}")
+def _import_client(service: Service) -> Any:
+    return of_extra(f"azure.{service}", "azure", f"Azure client objects need azure-{service}")

@@ -1,6 +1,6 @@
-"""CloudEvents 1.0 in AMQP messages, both ways: binary and structured content mode.
+"""Convert CloudEvents 1.0 to AMQP messages and back, in binary and structured content mode.
 
-By the AMQP Protocol Binding for CloudEvents 1.0.3 (of CNCF); clauses are those of that document.
+Implements the AMQP Protocol Binding for CloudEvents 1.0.3 (CNCF), whose clauses are cited here.
 Events are objects of the package cloudevents, 2.0 or later. Needs ``amqp10msg[cloudevents]``.
 """
 
@@ -28,13 +28,13 @@ __all__ = ["ContentMode", "from_message", "mode_of", "to_message"]
 
 ContentMode: TypeAlias = Literal["binary", "structured"]
 
-_EVENT = "application/cloudevents"
-_JSON_EVENT = "application/cloudevents+json"
+_EVENT_TYPE = "application/cloudevents"
+_JSON_EVENT_TYPE = "application/cloudevents+json"
 _PREFIXES = ("cloudEvents_", "cloudEvents:")
 _REQUIRED = ("id", "source", "specversion", "type")
 _NAME = re.compile(r"[a-z0-9]+")
-_JSON = re.compile(r"[a-z]+/([^;\s]+\+)?json\s*(;.*)?", re.IGNORECASE | re.DOTALL)
-_TEXT = re.compile(r"text/[^;\s]+\s*(;\s*charset=\"?utf-8\"?)?\s*", re.IGNORECASE)
+_JSON_TYPE = re.compile(r"[a-z]+/([^;\s]+\+)?json\s*(;.*)?", re.IGNORECASE | re.DOTALL)
+_TEXT_TYPE = re.compile(r"text/[^;\s]+\s*(;\s*charset=\"?utf-8\"?)?\s*", re.IGNORECASE)
 
 
 def to_message(
@@ -44,51 +44,51 @@ def to_message(
     separator: Literal["_", ":"] = "_",
     event_format: Format | None = None,
 ) -> Message:
-    """Put an event into a message.
+    """Convert an event to a message.
 
     Args:
-        event: the event, of any version that the package knows.
-        mode: ``binary``, attributes as application properties and the data as the body (3.1), or
-            ``structured``, all of it in the body (3.2).
-        separator: what follows ``cloudEvents`` in the names of application properties (3.1.3.1):
-            JMS selectors need ``_``, receivers of before 1.0.3 may need ``:``.
-        event_format: for structured mode; that of JSON where None.
+        event: the event, of any version that the package cloudevents supports.
+        mode: ``binary``: attributes become application properties, and the data becomes the body
+            (3.1); or ``structured``: the body contains the whole event (3.2).
+        separator: the character after ``cloudEvents`` in the names of application properties
+            (3.1.3.1). JMS selectors need ``_``; receivers older than version 1.0.3 may need ``:``.
+        event_format: the event format of structured mode; None for JSON.
 
     Returns:
-        A message that `validate` finds nothing wrong with. Attributes have native AMQP types; a
-        moment that is not a whole number of milliseconds is text, so that none of it is lost.
+        A valid message. Attributes have native AMQP types, except that a time with a fraction of a
+        millisecond is text, so that nothing is lost.
 
     Raises:
-        EncodeError: an attribute is not of the types of CloudEvents, or the data of none that its
-            content mode can hold.
-        ValueError: there is no such mode or separator.
+        EncodeError: an attribute has a type that CloudEvents lacks, or the content mode cannot hold
+            data of this type.
+        ValueError: the mode or the separator is invalid.
         ImportError: the package cloudevents is not installed.
         TypeError: `event` is not an event.
     """
     if separator not in ("_", ":"):
-        raise ValueError(f"the separator is '_' or ':', not {separator!r}")
+        raise ValueError(f"the separator must be '_' or ':', not {separator!r}")
     if not hasattr(event, "get_attributes"):
         raise wrong_type("to_message", "an event of the package cloudevents", event)
     attributes = event.get_attributes()
     if mode == "structured":
         for name, value in attributes.items():
             if not isinstance(value, datetime.datetime):
-                _native(name, value)
+                _to_native(name, value)
         event_format = event_format or _json_format()
         kind = f"{event_format.get_content_type()}; charset=utf-8"
         try:
             body = event_format.write(event)
         except TypeError as error:
-            raise EncodeError(f"the event format cannot write it: {error}", "data") from None
+            raise EncodeError(f"the event format cannot write the data: {error}", "data") from None
         return Message(Data(body), properties=Properties(content_type=kind))
     if mode != "binary":
-        raise ValueError(f"the content mode is binary or structured, not {mode!r}")
-    data, content_type = _octets(event.get_data(), attributes.get("datacontenttype"))
+        raise ValueError(f"the content mode must be binary or structured, not {mode!r}")
+    data, content_type = _encode_data(event.get_data(), attributes.get("datacontenttype"))
     return Message(
         Data(data),
         properties=None if content_type is None else Properties(content_type=content_type),
         application_properties={
-            f"cloudEvents{separator}{name}": _native(name, value)
+            f"cloudEvents{separator}{name}": _to_native(name, value)
             for name, value in attributes.items()
             if name != "datacontenttype" and value is not None
         },
@@ -96,16 +96,16 @@ def to_message(
 
 
 def mode_of(message: Message) -> ContentMode | None:
-    """Return the content mode of the event in a message; None where there seems to be none.
+    """Return the content mode of the event in a message, or None if it contains no event.
 
-    The content-type decides for structured mode; a message is taken for an event in binary mode
-    where it has all attributes that an event must have (3).
+    The content-type identifies structured mode. A message with all required attributes of an event
+    is in binary mode (3).
     """
     expect_message(message, "mode_of")
-    if _content_type(message).lower().startswith(_EVENT):
+    if _content_type(message).lower().startswith(_EVENT_TYPE):
         return "structured"
-    found = {name for name, _ in _attributes(message)}
-    return "binary" if found.issuperset(_REQUIRED) else None
+    names = {name for name, _ in _attributes(message)}
+    return "binary" if names.issuperset(_REQUIRED) else None
 
 
 def from_message(
@@ -116,18 +116,18 @@ def from_message(
 ) -> BaseCloudEvent:
     """Read the event in a message.
 
-    Attributes may have native types or be text (3.1.3.2), and names either separator. Of a
-    content-type of JSON the data is what the JSON says, of ``text/…`` a str, otherwise bytes.
+    Attributes may have native types or be text (3.1.3.2), and their names either separator. With a
+    JSON content-type, the data is the parsed JSON; with ``text/…``, a str; otherwise bytes.
 
     Args:
         message: the message.
-        factory: the class of the event; that of the event's specversion where None.
-        event_format: for structured mode; that of JSON where None.
+        factory: the class of the event; None for the class of the event's specversion.
+        event_format: the event format of structured mode; None for JSON.
 
     Raises:
         ContentError: in structured mode, the body is not an event in its event format.
-        ValueError: there is no event in the message, or it cannot be read, or its event format is
-            another one.
+        ValueError: the message contains no event, the event cannot be read, or it is in another
+            event format.
         cloudevents.core.exceptions.CloudEventValidationError: the attributes break the rules of
             CloudEvents.
         ImportError: the package cloudevents is not installed.
@@ -136,23 +136,26 @@ def from_message(
     mode = mode_of(message)
     if mode is None:
         raise ValueError(
-            "there is no event in the message: neither is its content-type "
-            f"{_EVENT}…, nor has it all of the application properties "
+            f"the message contains no event: its content-type is not {_EVENT_TYPE}…, and it lacks "
+            "some of the application properties "
             f"{', '.join(f'cloudEvents_{name}' for name in _REQUIRED)}"
         )
     if mode == "structured":
         event_format = event_format or _json_format()
-        given, known = _content_type(message), event_format.get_content_type()
-        if given.partition(";")[0].strip().lower() != known:
-            raise ValueError(f"the event is in the format {given!r}: pass another event_format")
+        message_format, expected_format = _content_type(message), event_format.get_content_type()
+        if message_format.partition(";")[0].strip().lower() != expected_format:
+            raise ValueError(
+                f"the event is in the format {message_format!r}: pass another event_format"
+            )
         octets = message.content()
         try:
-            with _readable():
+            with _convert_errors():
                 return event_format.read(factory, octets)
         except ValueError as error:
-            why = _fault(octets) if known == _JSON_EVENT else ""
+            fault = _describe_fault(octets) if expected_format == _JSON_EVENT_TYPE else ""
+            fault = fault or f"the body is invalid: {error}"
             raise ContentError(
-                f"the body is said to be an event, {given}, and {why or f'is none: {error}'}"
+                f"the content-type {message_format!r} declares an event, but {fault}"
             ) from None
     check_fields(message)
     attributes = dict(_attributes(message))
@@ -164,15 +167,15 @@ def from_message(
         attributes["datacontenttype"] = content_type
     if factory is None:
         version = str(attributes["specversion"])
-        with _readable():
-            factory = kernel("bindings.common").get_event_factory_for_version(version)
-    with _readable():
-        return factory(attributes, _data(data, content_type))
+        with _convert_errors():
+            factory = import_core("bindings.common").get_event_factory_for_version(version)
+    with _convert_errors():
+        return factory(attributes, _decode_data(data, content_type))
 
 
 @contextlib.contextmanager
-def _readable() -> Iterator[None]:
-    """Make ValueErrors of what the package cloudevents raises where something is not an event."""
+def _convert_errors() -> Iterator[None]:
+    """Convert the exceptions of the package cloudevents for an invalid event to ValueErrors."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, RecursionError, OverflowError) as error:
@@ -181,37 +184,38 @@ def _readable() -> Iterator[None]:
         ) from None
 
 
-def _fault(octets: bytes) -> str:
-    """Say what keeps a body from being an event in JSON; nothing where that is not known."""
+def _describe_fault(octets: bytes) -> str:
+    """Describe why a body is not a JSON event; "" if the reason is unknown."""
     try:
-        made = json.loads(octets.decode("utf-8"))
+        event = json.loads(octets.decode("utf-8"))
     except UnicodeDecodeError as error:
-        return f"is not UTF-8 at byte {error.start}; Message.content() returns its bytes"
+        return f"the body is not UTF-8 at byte {error.start}; Message.content() returns its bytes"
     except RecursionError:
-        return "its JSON is nested too deep"
+        return "the body's JSON is nested too deeply"
     except ValueError as error:
-        return f"is not JSON: {error}; Message.content() returns its bytes"
-    if not isinstance(made, dict):
+        return f"the body is not JSON: {error}; Message.content() returns its bytes"
+    if not isinstance(event, dict):
         return (
-            f"is {_kind(made)} in JSON, where an event is an object with {', '.join(_REQUIRED)}; "
-            "Message.json() returns the value"
+            f"the body must be a JSON object with {', '.join(_REQUIRED)}, not "
+            f"{_describe_json_type(event)}; Message.json() returns the value"
         )
     for name in ("specversion", "time", "data_base64"):
-        if not isinstance(made.get(name, ""), str):
-            return f"its {name} is {_kind(made[name])} in JSON, and must be a string"
+        if not isinstance(event.get(name, ""), str):
+            actual = _describe_json_type(event[name])
+            return f"the event's {name} must be a JSON string, not {actual}"
     try:
-        datetime.datetime.fromisoformat(made.get("time", "2018-04-05"))
+        datetime.datetime.fromisoformat(event.get("time", "2018-04-05"))
     except ValueError:
-        return f"its time is {made['time']!r:.80}, and must be like 2018-04-05T17:31:00Z"
+        return f"the event's time must be like 2018-04-05T17:31:00Z, not {event['time']!r:.80}"
     return ""
 
 
-def _kind(value: Any) -> str:
-    """Name a value of JSON."""
+def _describe_json_type(value: Any) -> str:
+    """Describe the type of a JSON value, or the value if it is null, true or false."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
-    known: dict[type, str] = {str: "a string", list: "an array", dict: "an object"}
-    return known.get(type(value), "a number")
+    names: dict[type, str] = {str: "a string", list: "an array", dict: "an object"}
+    return names.get(type(value), "a number")
 
 
 def _content_type(message: Message) -> str:
@@ -225,16 +229,16 @@ def _attributes(message: Message) -> Iterator[tuple[str, Any]]:
                 yield key[len(prefix) :], plain(value)
 
 
-def _native(name: str, value: Any) -> Any:
-    """Return the value of an attribute as its AMQP type (3.1.3.2)."""
+def _to_native(name: str, value: Any) -> Any:
+    """Convert the value of an attribute to its native AMQP type (3.1.3.2)."""
     path = f"attributes[{name!r}]"
     if not _NAME.fullmatch(name):
-        raise EncodeError("a name consists of lower-case letters and digits of ASCII", path)
+        raise EncodeError("names must consist of lower-case ASCII letters and digits", path)
     if isinstance(value, (str, bytes, bool)):
         return value
     if isinstance(value, int):
         if not -(2**31) <= value < 2**31:
-            raise EncodeError(f"an Integer has 32 bits, and {value} does not fit", path)
+            raise EncodeError(f"an Integer must fit in 32 bits, got {value}", path)
         return int(value)
     if isinstance(value, datetime.datetime):
         if value.tzinfo is None:
@@ -243,13 +247,13 @@ def _native(name: str, value: Any) -> Any:
             return value.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
         return Timestamp.from_datetime(value)
     raise EncodeError(
-        "an attribute is a Boolean, Integer, String, Binary or Timestamp, not "
+        "an attribute must be a Boolean, Integer, String, Binary or Timestamp, not "
         f"{type(value).__name__}",
         path,
     )
 
 
-def _octets(data: Any, content_type: str | None) -> tuple[bytes, str | None]:
+def _encode_data(data: Any, content_type: str | None) -> tuple[bytes, str | None]:
     if data is None:
         return b"", content_type
     if isinstance(data, (bytes, bytearray, memoryview)):
@@ -259,38 +263,38 @@ def _octets(data: Any, content_type: str | None) -> tuple[bytes, str | None]:
             return data.encode("utf-8"), content_type
         except UnicodeEncodeError as error:
             raise EncodeError(f"text must be Unicode: {error}", "data") from None
-    # Data that is said to be of no type is JSON: CloudEvents JSON Event Format, 3.1.
+    # Without a content-type, data is JSON: CloudEvents JSON Event Format, 3.1.
     content_type = content_type or "application/json"
-    if _JSON.fullmatch(content_type) is None:
+    if _JSON_TYPE.fullmatch(content_type) is None:
         raise EncodeError(
             f"data of {content_type} must be bytes or str, not {type(data).__name__}", "data"
         )
     try:
         return json.dumps(data, ensure_ascii=False, allow_nan=False).encode("utf-8"), content_type
     except (TypeError, ValueError, RecursionError) as error:
-        raise EncodeError(f"JSON cannot hold it: {error}", "data") from None
+        raise EncodeError(f"JSON cannot represent the data: {error}", "data") from None
 
 
-def _data(octets: bytes, content_type: str) -> Any:
+def _decode_data(octets: bytes, content_type: str) -> Any:
     if not octets and not content_type:
         return None
     try:
-        if _JSON.fullmatch(content_type):
-            made = json.loads(octets)
-            # A str is JSON that is written already: see to_message.
-            return octets.decode("utf-8") if isinstance(made, str) else made
-        if _TEXT.fullmatch(content_type):
+        if _JSON_TYPE.fullmatch(content_type):
+            value = json.loads(octets)
+            # Return a JSON string as JSON text, because `to_message` takes a str as encoded JSON.
+            return octets.decode("utf-8") if isinstance(value, str) else value
+        if _TEXT_TYPE.fullmatch(content_type):
             return octets.decode("utf-8")
     except (ValueError, RecursionError):
-        pass  # not what the content-type says: as it is
+        pass  # does not match the content-type: return the bytes
     return octets
 
 
 def _json_format() -> Format:
-    made: Format = kernel("formats.json").JSONFormat()
-    return made
+    json_format: Format = import_core("formats.json").JSONFormat()
+    return json_format
 
 
-def kernel(module: str) -> Any:
-    what = "events need the package cloudevents 2"
-    return of_extra(f"cloudevents.core.{module}", "cloudevents", what)
+def import_core(module: str) -> Any:
+    reason = "events need the package cloudevents 2"
+    return of_extra(f"cloudevents.core.{module}", "cloudevents", reason)

@@ -1,9 +1,8 @@
-"""The trace context of W3C in messages, and OpenTelemetry's propagators on them.
+"""Read and write the W3C trace context of messages, also with OpenTelemetry's propagators.
 
-By W3C Trace Context, its binary format, and its draft for AMQP: the fields ``traceparent`` and
-``tracestate`` stand in the application properties, where the sender puts them, or in the
-message-annotations, where an intermediary puts them, as it may not change a bare message. Readers
-prefer those in the message-annotations.
+Implements W3C Trace Context, its binary format, and its draft for AMQP. The sender stores the
+fields ``traceparent`` and ``tracestate`` in the application properties. An intermediary must not
+change the bare message, so it stores them in the message-annotations, which readers prefer.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ if TYPE_CHECKING:
 
 __all__ = ["FIELDS", "Place", "TraceParent", "extract", "fields", "inject", "with_fields"]
 
-#: The section that fields go to; the second is an intermediary's.
+#: The section in which fields are stored: the sender's or an intermediary's.
 Place: TypeAlias = Literal["application-properties", "message-annotations"]
 
-#: The fields of W3C Trace Context and of W3C Baggage, which are looked for.
+#: The fields of W3C Trace Context and W3C Baggage.
 FIELDS = ("traceparent", "tracestate", "baggage")
 
-#: The version, and each field after its number.
-_BINARY = struct.Struct("BB16sB8sBB")
-_TEXT = re.compile(
+#: The binary format: the version, then each field preceded by its number.
+_BINARY_FORM = struct.Struct("BB16sB8sBB")
+_TEXT_FORM = re.compile(
     r"(?P<version>[0-9a-f]{2})-(?P<trace>[0-9a-f]{32})-(?P<parent>[0-9a-f]{16})"
     r"-(?P<flags>[0-9a-f]{2})(?P<more>-.*)?",
     re.DOTALL,
@@ -46,20 +45,20 @@ _TEXT = re.compile(
 def _not_zero(_: Any, attribute: Any, value: bytes) -> None:
     size = 16 if attribute.name == "trace_id" else 8
     if len(value) != size or not any(value):
-        raise ValueError(f"{attribute.name} is {size} bytes that are not all zero, not {value!r}")
+        raise ValueError(f"{attribute.name} must be {size} bytes, not all zero; got {value!r}")
 
 
 @attrs.frozen
 class TraceParent:
-    """The field traceparent: which trace a message belongs to, and which span sent it.
+    """The field traceparent: the trace of a message, and the span that sent the message.
 
     Attributes:
         trace_id: 16 bytes, not all zero.
         parent_id: 8 bytes, not all zero.
-        flags: 0 to 255; bit 0 says that the trace is recorded.
+        flags: 0 to 255; bit 0 means that the trace is recorded.
 
     Raises:
-        ValueError: one of them is something else.
+        ValueError: an attribute is invalid.
     """
 
     trace_id: bytes = attrs.field(validator=_not_zero)
@@ -70,35 +69,35 @@ class TraceParent:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read the form of HTTP headers, ``00-<trace-id>-<parent-id>-<flags>``.
+        """Parse the text form of HTTP headers, ``00-<trace-id>-<parent-id>-<flags>``.
 
-        What later versions add after the flags is passed over, as W3C asks for.
+        Additional content of later versions after the flags is ignored, as W3C requires.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the text is not a valid traceparent.
         """
-        found = _TEXT.fullmatch(text)
+        match = _TEXT_FORM.fullmatch(text)
         if (
-            found is None
-            or found["version"] == "ff"
-            or (found["version"] == "00" and found["more"])
+            match is None
+            or match["version"] == "ff"
+            or (match["version"] == "00" and match["more"])
         ):
             raise ValueError(f"not a traceparent: {text!r:.80}")
-        trace, parent = bytes.fromhex(found["trace"]), bytes.fromhex(found["parent"])
-        return cls(trace, parent, int(found["flags"], 16))
+        trace, parent = bytes.fromhex(match["trace"]), bytes.fromhex(match["parent"])
+        return cls(trace, parent, int(match["flags"], 16))
 
     @classmethod
     def from_bytes(cls, octets: bytes) -> Self:
-        """Read the binary form of version 0; what follows its 29 bytes is padding.
+        """Parse the binary form of version 0. Bytes after the first 29 are ignored as padding.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the bytes are not a valid binary traceparent.
         """
-        if len(octets) >= _BINARY.size:
-            version, first, trace, second, parent, third, flags = _BINARY.unpack_from(octets)
+        if len(octets) >= _BINARY_FORM.size:
+            version, first, trace, second, parent, third, flags = _BINARY_FORM.unpack_from(octets)
             if (version, first, second, third) == (0, 0, 1, 2):
                 return cls(trace, parent, flags)
-        raise ValueError(f"not a binary traceparent: {octets[: _BINARY.size]!r}")
+        raise ValueError(f"not a binary traceparent: {octets[: _BINARY_FORM.size]!r}")
 
     def __str__(self) -> str:
         return f"00-{self.trace_id.hex()}-{self.parent_id.hex()}-{self.flags:02x}"
@@ -109,11 +108,11 @@ class TraceParent:
 
 
 def fields(message: Message) -> dict[str, str]:
-    """Return the fields of a message as text, by name; see `FIELDS`.
+    """Return the trace fields of a message as {name: text}; see `FIELDS`.
 
-    Those in the message-annotations come before those in the application properties: a tracestate
-    is taken from the section that has the traceparent. A field of another type is left out, as a
-    trace must not stop a message.
+    Fields in the message-annotations take precedence over application properties. The tracestate
+    comes from the section that contains the traceparent. Fields with invalid types are left out,
+    because an invalid trace must not make a message unusable.
     """
     expect_message(message, "fields")
     sections: list[Mapping[Any, Any]] = [
@@ -121,12 +120,16 @@ def fields(message: Message) -> dict[str, str]:
         for section in (message.message_annotations, message.application_properties)
         if section
     ]
-    parent = next((s for s in sections if _text(entry_of(s, "traceparent")) is not None), {})
-    found = {name: _text(entry_of(parent, name)) for name in ("traceparent", "tracestate")}
-    found["baggage"] = next(
-        (t for s in sections if (t := _text(entry_of(s, "baggage"))) is not None), None
+    parent_section = next(
+        (s for s in sections if _field_text(entry_of(s, "traceparent")) is not None), {}
     )
-    return {name: text for name, text in found.items() if text is not None}
+    texts = {
+        name: _field_text(entry_of(parent_section, name)) for name in ("traceparent", "tracestate")
+    }
+    texts["baggage"] = next(
+        (t for s in sections if (t := _field_text(entry_of(s, "baggage"))) is not None), None
+    )
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def with_fields(
@@ -136,18 +139,19 @@ def with_fields(
     *,
     binary: bool = False,
 ) -> Message:
-    """Return a copy of a message with these fields instead of those that the section has.
+    """Return a copy of a message whose trace fields in one section are replaced.
 
     Args:
         message: the message.
-        fields: their texts by name, as in HTTP headers; all of `FIELDS` that are not named go.
-        place: where they go. An intermediary that gives ``message-annotations`` leaves the bytes
-            of the bare message as they are.
-        binary: write traceparent in its binary form, as the draft for AMQP says; as text it is
-            what most instrumentations of clients write and read. Readers here take both.
+        fields: the new texts by name, as in HTTP headers. Other fields of `FIELDS` are removed from
+            the section.
+        place: the section. With ``message-annotations``, for intermediaries, the bytes of the bare
+            message do not change.
+        binary: write traceparent in its binary form, as the draft for AMQP specifies. Most
+            instrumentations of clients read and write text. This module reads both.
 
     Raises:
-        ValueError: there is no such place, or traceparent is to be binary and is not valid.
+        ValueError: `place` is invalid, or `binary` is true and traceparent is invalid.
     """
     expect_message(message, "with_fields")
     expect(place, str, "the place of with_fields", "a str")
@@ -157,20 +161,22 @@ def with_fields(
     new: dict[str, Any] = dict(fields)
     if binary and "traceparent" in fields:
         new["traceparent"] = bytes(TraceParent.from_text(fields["traceparent"]))
-    held: Mapping[Any, Any] = getattr(message, attribute) or {}
-    kept = [pair for pair in held.items() if not (isinstance(pair[0], str) and pair[0] in FIELDS)]
-    if isinstance(held, AmqpMap):  # a lenient message's, whose keys no dict holds
+    section: Mapping[Any, Any] = getattr(message, attribute) or {}
+    other_entries = [
+        pair for pair in section.items() if not (isinstance(pair[0], str) and pair[0] in FIELDS)
+    ]
+    if isinstance(section, AmqpMap):  # from lenient decoding: a dict cannot hold its keys
         key_type = str if place == "application-properties" else Symbol
-        made = merged(AmqpMap(kept), new, key_type)
+        result = merged(AmqpMap(other_entries), new, key_type)
     else:
-        made = merged(dict(kept), new)
-    if made == held:
+        result = merged(dict(other_entries), new)
+    if result == section:
         return message
-    is_map = isinstance(made, AmqpMap)
-    changes: Any = {attribute: None if is_map else made or None}
+    is_map = isinstance(result, AmqpMap)
+    changes: Any = {attribute: None if is_map else result or None}
     copy = message.evolve(**changes)
     if is_map:
-        setattr(copy, attribute, made or None)
+        setattr(copy, attribute, result or None)
     return copy
 
 
@@ -182,12 +188,12 @@ def inject(
     place: Place = "application-properties",
     binary: bool = False,
 ) -> Message:
-    """Return a copy of a message that carries OpenTelemetry's context.
+    """Return a copy of a message with the trace fields of an OpenTelemetry context.
 
     Args:
         message: the message.
-        context: what to carry; the current context where None.
-        propagator: what writes the fields; OpenTelemetry's global one where None.
+        context: the context to store; None for the current context.
+        propagator: writes the fields; None for OpenTelemetry's global propagator.
         place: see `with_fields`.
         binary: see `with_fields`.
 
@@ -197,52 +203,52 @@ def inject(
     expect_message(message, "inject")
     _expect_context(context)
     carrier: dict[str, str] = {}
-    _propagator(propagator).inject(carrier, context)
+    _resolve_propagator(propagator).inject(carrier, context)
     return with_fields(message, carrier, place, binary=binary)
 
 
 def extract(
     message: Message, context: Context | None = None, *, propagator: TextMapPropagator | None = None
 ) -> Context:
-    """Return OpenTelemetry's context with what a message carries.
+    """Return an OpenTelemetry context extended by the trace fields of a message.
 
     Args:
-        message: the message; without fields, the context stays as it is.
-        context: what to add it to; the current context where None.
-        propagator: what reads the fields; OpenTelemetry's global one where None.
+        message: the message; without trace fields, the context is returned unchanged.
+        context: the context to extend; None for the current context.
+        propagator: reads the fields; None for OpenTelemetry's global propagator.
 
     Raises:
         ImportError: opentelemetry-api is not installed: ``amqp10msg[tracing]``.
     """
     expect_message(message, "extract")
     _expect_context(context)
-    used = _propagator(propagator)
+    reader = _resolve_propagator(propagator)
     carrier = fields(message)
-    # Propagators of other formats have fields of their own, such as those of B3 and Jaeger.
+    # Also pass the fields of other formats, such as B3 and Jaeger, if the propagator reads them.
     for section in (message.application_properties, message.message_annotations):
-        for name in used.fields - {*FIELDS}:
-            text = _text(entry_of(section, name))
+        for name in reader.fields - {*FIELDS}:
+            text = _field_text(entry_of(section, name))
             if text is not None:
                 carrier[name] = text
-    return used.extract(carrier, context)
+    return reader.extract(carrier, context)
 
 
 def _expect_context(context: object) -> None:
     expect(context, (Mapping, NoneType), "the context", "an OpenTelemetry Context or None")
 
 
-def _propagator(given: TextMapPropagator | None) -> TextMapPropagator:
-    if given is not None:
-        if not hasattr(given, "extract"):
-            raise wrong_type("the propagator", "a TextMapPropagator", given)
-        return given
+def _resolve_propagator(propagator: TextMapPropagator | None) -> TextMapPropagator:
+    if propagator is not None:
+        if not hasattr(propagator, "extract"):
+            raise wrong_type("the propagator", "a TextMapPropagator", propagator)
+        return propagator
     module = of_extra("opentelemetry.propagate", "tracing", "contexts need opentelemetry-api")
-    found: TextMapPropagator = module.get_global_textmap()
-    return found
+    global_propagator: TextMapPropagator = module.get_global_textmap()
+    return global_propagator
 
 
-def _text(value: Any) -> str | None:
-    """Return a field as the text that it is in HTTP headers; None where it is not a field."""
+def _field_text(value: Any) -> str | None:
+    """Convert a field to its text in HTTP headers, or None if its type or bytes are invalid."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -251,7 +257,7 @@ def _text(value: Any) -> str | None:
             return str(TraceParent.from_bytes(octets))
         except ValueError:
             pass
-        try:  # clients without types of their own write text as binary
+        try:  # clients without an AMQP string type write text as binary
             return octets.decode("ascii")
         except UnicodeDecodeError:
             pass

@@ -1,6 +1,6 @@
-"""Drivers: each lets the corpus be tried on one implementation, in a process without this library.
+"""Drivers: each connects the corpus to one implementation, in a process without this library.
 
-``lines.py`` and ``lines.js`` speak the line protocol of `amqp10msg.interop.corpus.Program` for a
-driver in their language: a file with a class ``Driver``. ``template.py`` is where to begin a new
-one.
+A driver is a Python or JavaScript file that wraps the implementation. ``lines.py`` and ``lines.js``
+load a driver of their language and implement the protocol of `amqp10msg.interop.corpus.Program`.
+``template.py`` and ``template.js`` are starting points for new drivers.
 """

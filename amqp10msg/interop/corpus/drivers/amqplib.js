@@ -15,19 +15,19 @@ const NAMES = [
   ["app-id", "appId"], ["cluster-id", "clusterId"],
 ];
 
-// The bits of a double, which JSON cannot always show.
+// The bits of a double in hex: JSON cannot represent every double.
 function bits(value) {
   const buffer = Buffer.alloc(8);
   buffer.writeDoubleBE(value);
   return buffer.toString("hex");
 }
 
-// A field: its letter, or a family of letters where amqplib keeps none, and the value.
+// A table field in typed JSON: its letter, or a family of letters if unknown, and the value.
 function field(value) {
   if (value === null) return ["V"];
   if (typeof value === "boolean") return ["t", value];
   if (typeof value === "string") return ["S", value];
-  // All numbers are doubles: one without a fraction may have been either.
+  // All numbers are doubles: a number without a fraction may have been an integer or a double.
   if (typeof value === "number") {
     return Number.isInteger(value) ? ["numeric", BigInt(value)] : ["number", bits(value)];
   }
@@ -42,7 +42,7 @@ const table = (values) => Object.entries(values).map(([key, value]) => [key, fie
 
 function decoded(kind, data) {
   if (kind === "basic-properties") return decode(BasicProperties, data);
-  if (kind !== "field-table") throw new Unsupported(`amqplib has no ${kind}: it speaks AMQP 0-9-1`);
+  if (kind !== "field-table") throw new Unsupported(`amqplib has no ${kind}: it supports AMQP 0-9-1 only`);
   const end = 4 + data.readUInt32BE(0);
   if (end !== data.length) throw new RangeError("the table does not fill the bytes");
   return decodeFields(data.subarray(4, end));
@@ -50,7 +50,7 @@ function decoded(kind, data) {
 
 module.exports = () => ({
   name: `amqplib ${version("amqplib")}`,
-  refusals: [Error], // it has none of its own for bytes
+  refusals: [Error], // amqplib has no error class for invalid bytes
 
   decode(kind, data) {
     const made = decoded(kind, data);
@@ -61,15 +61,15 @@ module.exports = () => ({
     return ["properties", found.map(([wire, name]) => [wire, typed(name, made[name])])];
   },
 
-  // Decodes, and encodes what was decoded.
+  // Decodes bytes and encodes the result.
   again(kind, data) {
     const made = decoded(kind, data);
     if (kind === "field-table") {
       const room = Buffer.alloc(4 * data.length + 1024);
       return room.subarray(0, encodeTable(room, made, 0));
     }
-    // A frame: 7 bytes of its own, class, weight and the size of the body before the flags, and its
-    // end behind them.
+    // Cut the properties out of a frame: before the flags are 7 bytes of frame header, the class, the
+    // weight and the size of the body; after them is the frame-end byte.
     const frame = encodeProperties(BasicProperties, 0, 0, made);
     return frame.subarray(7 + 12, frame.length - 1);
   },

@@ -1,7 +1,7 @@
 """azure-servicebus: ``_pyamqp``, the AMQP 1.0 codec in Python of Azure's clients.
 
-It decodes to plain Python values, so integers of all widths are int, and binary, string and symbol
-are bytes; it has no exceptions of its own for what it refuses.
+It decodes to plain Python values: integers of all widths become int, and binary, string and symbol
+become bytes. It has no exception classes for invalid input.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OUTCOMES = {name: code for code, name in _decode._COMPOSITES.items()}
 
 
 class Driver:
-    """The functions that its connections call."""
+    """Calls the codec functions that the client's connections use."""
 
     refusals = (ValueError, LookupError, TypeError, struct.error, AttributeError)
 
@@ -27,65 +27,67 @@ class Driver:
         self.name = f"azure-servicebus {metadata.version('azure-servicebus')} (_pyamqp)"
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Decode bytes of this kind, types as far as they are kept."""
+        """Decode bytes to typed JSON, with type families if the codec loses the type."""
         if kind == "message":
             return _sections(_decode.decode_payload(memoryview(data)))
         if kind not in ("value", "composite"):
-            raise NotImplementedError(f"{kind} is not of AMQP 1.0, or not decided by a codec")
+            raise NotImplementedError(f"this codec does not support cases of the kind {kind}")
         return _typed(self._value(data))
 
     def encode(self, kind: str, typed: Any) -> bytes:
         """Encode typed JSON."""
         if kind not in ("value", "composite"):
-            raise NotImplementedError(f"{kind}: its encoder takes messages that it decoded")
+            raise NotImplementedError(
+                f"cannot encode {kind}: the encoder accepts only decoded messages"
+            )
         out = bytearray()
-        _encode.encode_value(out, _wrapped(typed))
+        _encode.encode_value(out, _to_encodable(typed))
         return bytes(out)
 
     def again(self, kind: str, data: bytes) -> bytes:
-        """Decode, and encode what was decoded."""
+        """Decode a message and encode the result."""
         if kind != "message":
-            raise NotImplementedError(f"no {kind} outside of connections")
+            raise NotImplementedError(f"the codec handles {kind} only within connections")
         out = bytearray()
         _encode.encode_payload(out, _decode.decode_payload(memoryview(data)))
         return bytes(out)
 
     def _value(self, data: bytes) -> Any:
         buffer = memoryview(data)
-        rest, value = _decode._DECODE_BY_CONSTRUCTOR[buffer[0]](buffer[1:])
-        if len(rest):
-            raise ValueError(f"{len(rest)} trailing bytes after the value")
+        trailing, value = _decode._DECODE_BY_CONSTRUCTOR[buffer[0]](buffer[1:])
+        if len(trailing):
+            raise ValueError(f"{len(trailing)} trailing bytes after the value")
         return value
 
 
 def _sections(message: Any) -> list[Any]:
     """Return the sections of a decoded message, in the order of the specification."""
-    made: list[Any] = []
+    sections: list[Any] = []
     for name, content in message._asdict().items():
         section = {"value": "amqp-value", "sequence": "amqp-sequence"}.get(name, name)
         section = section.replace("_", "-")
         if content is None:
             continue
         if name == "data":
-            made += [[section, bytes(one).hex()] for one in content]
+            sections += [[section, bytes(part).hex()] for part in content]
         elif name == "sequence":
-            made += [[section, [_typed(item) for item in one]] for one in content]
+            sections += [[section, [_typed(item) for item in part]] for part in content]
         elif name in ("header", "properties"):
             fields = [_typed(field) for field in content]
             while fields and fields[-1] == ["null"]:
                 fields.pop()
-            made.append([section, fields])
+            sections.append([section, fields])
         elif name == "value":
-            made.append([section, _typed(content)])
+            sections.append([section, _typed(content)])
         else:
-            made.append([section, _typed(content)[1]])
-    return made
+            sections.append([section, _typed(content)[1]])
+    return sections
 
 
 def _typed(value: Any) -> list[Any]:
-    """Return typed JSON, with families of types where the type is not kept."""
+    """Return a Python value as typed JSON, with type families if the type is not preserved."""
     if isinstance(value, dict) and len(value) == 1:
-        # An outcome is its name and its fields; keys that were decoded are bytes, and no str.
+        # An outcome is {name: fields} with a str as name; decoded map keys are bytes.
         ((name, fields),) = value.items()
         if name in _OUTCOMES:
             return ["described", ["integer", _OUTCOMES[name]], _plain(fields)]
@@ -114,25 +116,25 @@ def _plain(value: Any) -> list[Any]:
         return ["sequence", [_typed(item) for item in value]]
     if isinstance(value, dict):
         return ["map", [[_typed(key), _typed(item)] for key, item in value.items()]]
-    raise NotImplementedError(f"{type(value).__name__} is not known to this driver")
+    raise NotImplementedError(f"this driver does not support {type(value).__name__}")
 
 
-def _wrapped(typed: Any) -> dict[str, Any]:
-    """Return a value as its encoder takes it: with its type."""
-    kind, *rest = typed
+def _to_encodable(typed: Any) -> dict[str, Any]:
+    """Return typed JSON as the encoder requires it: a dict of type and value."""
+    kind, *content = typed
     if not hasattr(AMQPTypes, kind):
-        raise NotImplementedError(f"it has no {kind}")
-    value: Any = rest[0] if rest else None
+        raise NotImplementedError(f"the codec has no type {kind}")
+    value: Any = content[0] if content else None
     if kind == "list":
-        value = [_wrapped(item) for item in value]
+        value = [_to_encodable(item) for item in value]
     elif kind == "map":
-        value = [(_wrapped(key), _wrapped(item)) for key, item in value]
+        value = [(_to_encodable(key), _to_encodable(item)) for key, item in value]
     elif kind == "described":
-        value = (_wrapped(rest[0]), _wrapped(rest[1]))
+        value = (_to_encodable(content[0]), _to_encodable(content[1]))
     elif kind == "array":
-        if len(rest) > 2:
+        if len(content) > 2:
             raise NotImplementedError("arrays of described values are not written by this driver")
-        value = [_wrapped(item) for item in rest[1]]
+        value = [_to_encodable(item) for item in content[1]]
     elif kind in ("float", "double"):
         value = struct.unpack(">f" if kind == "float" else ">d", bytes.fromhex(value))[0]
     elif kind == "binary":

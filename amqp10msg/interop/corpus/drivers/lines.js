@@ -1,11 +1,12 @@
-// Answers JSON lines for a driver in JavaScript, as lines.py does for one in Python.
+// Answers requests in JSON lines with a driver in JavaScript; lines.py does the same in Python.
 //
 //     node lines.js DRIVER.js [ARGUMENT ...]
 //
-// DRIVER.js exports a function that makes an object of the arguments: its name, any of decode, encode,
-// again, validate and answer, and refusals, the classes of errors by which the implementation refuses
-// bytes. An error of a class that is called Unsupported says that there is no such function. Any other
-// is an error of the implementation. Packages are looked for in the folder in which node was started.
+// DRIVER.js exports a function that takes the arguments and returns an object with a name, any of
+// the methods decode, encode, again, validate and answer, and refusals: the classes of errors with
+// which the implementation refuses bytes. A method throws an error of a class named Unsupported for
+// unsupported requests. Any other error is reported as an error of the implementation. Packages are
+// searched for in the folder in which node was started.
 
 "use strict";
 
@@ -15,47 +16,47 @@ const readline = require("readline");
 
 class Unsupported extends Error {}
 
-// Where an installed package is: a file of it can be required even where it does not export that.
+// Returns the path of an installed package, to require files that it does not export.
 function folder(name) {
-  const places = [path.resolve("node_modules"), ...(process.env.NODE_PATH || "").split(path.delimiter)];
-  const found = places.filter(Boolean).map((place) => path.join(place, name)).find(fs.existsSync);
+  const folders = [path.resolve("node_modules"), ...(process.env.NODE_PATH || "").split(path.delimiter)];
+  const found = folders.filter(Boolean).map((parent) => path.join(parent, name)).find(fs.existsSync);
   if (!found) throw new Error(`${name} is not installed: npm install ${name}`);
   return found;
 }
 
-// The version of an installed package.
+// Returns the version of an installed package.
 const version = (name) => JSON.parse(fs.readFileSync(path.join(folder(name), "package.json"))).version;
 
-function answer(driver, asked) {
-  const kind = asked.do;
+function answer(driver, request) {
+  const kind = request.do;
   if (kind === "name") return { name: driver.name };
   if (!driver[kind]) return { unsupported: `${driver.name} does not ${kind}` };
-  if (asked.limits) return { unsupported: "the case sets limits, and the implementation has none" };
-  const data = asked.data === undefined ? undefined : Buffer.from(asked.data, "hex");
+  if (request.limits) return { unsupported: "the case requires limits, which the implementation does not support" };
+  const data = request.data === undefined ? undefined : Buffer.from(request.data, "hex");
   try {
-    const made = driver[kind](asked.kind, kind === "encode" ? asked.typed : data, asked.given);
+    const result = driver[kind](request.kind, kind === "encode" ? request.typed : data, request.given);
     const key = { decode: "typed", validate: "violations", answer: "answer" }[kind] || "data";
-    return { [key]: key === "data" ? Buffer.from(made).toString("hex") : made };
+    return { [key]: key === "data" ? Buffer.from(result).toString("hex") : result };
   } catch (error) {
-    const says = `${error && error.name}: ${error && error.message}`.slice(0, 500);
-    // By its name: a driver elsewhere has a class of its own.
+    const reason = `${error && error.name}: ${error && error.message}`.slice(0, 500);
+    // Compare names, because a driver may define its own class.
     if (error && error.constructor.name === "Unsupported") return { unsupported: error.message };
-    if (!(driver.refusals || []).some((one) => error instanceof one)) return { error: says };
-    const where = ["rule", "offset"].filter((key) => error[key] !== undefined);
-    return { refused: says, ...Object.fromEntries(where.map((key) => [key, error[key]])) };
+    if (!(driver.refusals || []).some((type) => error instanceof type)) return { error: reason };
+    const details = ["rule", "offset"].filter((key) => error[key] !== undefined);
+    return { refused: reason, ...Object.fromEntries(details.map((key) => [key, error[key]])) };
   }
 }
 
-// JSON has integers of any size, and JSON.stringify has not.
-function json(made) {
-  const text = JSON.stringify(made, (_, item) => (typeof item === "bigint" ? `\0${item}` : item));
+// Serializes integers of any size, which JSON.stringify cannot.
+function json(value) {
+  const text = JSON.stringify(value, (_, item) => (typeof item === "bigint" ? `\0${item}` : item));
   return text.replace(/"\\u0000(-?\d+)"/g, "$1");
 }
 
 module.exports = { Unsupported, folder, version };
 
 if (require.main === module) {
-  // What an implementation prints is not an answer.
+  // Redirect stdout to stderr: output that an implementation prints is not an answer.
   const write = process.stdout.write.bind(process.stdout);
   process.stdout.write = process.stderr.write.bind(process.stderr);
   const [file, ...settings] = process.argv.slice(2);

@@ -1,11 +1,15 @@
-"""Answer JSON lines for a driver, in any environment: nothing but the standard library is needed.
+"""Answer requests in JSON lines with a driver. Needs the standard library only.
 
     python -P lines.py DRIVER.py [ARGUMENT …]
 
-DRIVER.py has a class ``Driver``, made of the arguments, with ``name``; any of the methods
-``decode(kind, data)``, ``encode(kind, typed)``, ``again(kind, data)``, ``validate(data, profile)``
-and ``answer(kind, data, given)``; and ``refusals``, the exceptions by which the implementation
-refuses bytes. NotImplementedError says that something is not supported. Any other exception is an
+DRIVER.py defines a class ``Driver``, which is called with the arguments. It has:
+
+- the attribute ``name``,
+- any of the methods ``decode(kind, data)``, ``encode(kind, typed)``, ``again(kind, data)``,
+  ``validate(data, profile)`` and ``answer(kind, data, given)``,
+- the attribute ``refusals``: the exceptions with which the implementation refuses bytes.
+
+A method raises NotImplementedError for unsupported requests. Any other exception is reported as an
 error of the implementation.
 """
 
@@ -18,44 +22,49 @@ import sys
 from typing import Any
 
 
-def answer(driver: Any, asked: dict[str, Any]) -> dict[str, Any]:
+def answer(driver: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Return the answer to a request."""
-    do = asked.pop("do")
-    if do == "name":
+    action = request.pop("do")
+    if action == "name":
         return {"name": driver.name}
-    method = getattr(driver, do, None)
+    method = getattr(driver, action, None)
     if method is None:
-        return {"unsupported": f"{driver.name} does not {do}"}
-    limits = asked.pop("limits", None)
+        return {"unsupported": f"{driver.name} does not {action}"}
+    limits = request.pop("limits", None)
     if limits is not None:
         if not hasattr(driver, "limited"):
-            return {"unsupported": "the case sets limits, and the implementation has none"}
-        method = getattr(driver.limited(limits), do)
-    if "data" in asked:
-        asked["data"] = bytes.fromhex(asked["data"])
+            return {
+                "unsupported": "the case requires limits, which the implementation does not support"
+            }
+        method = getattr(driver.limited(limits), action)
+    if "data" in request:
+        request["data"] = bytes.fromhex(request["data"])
     try:
-        made = method(**asked)
+        result = method(**request)
     except NotImplementedError as error:
         return {"unsupported": str(error)}
     except driver.refusals as error:
-        said = f"{type(error).__name__}: {error}"
-        where = {key: getattr(error, key, None) for key in ("rule", "offset")}
-        return {"refused": said[:500], **{key: at for key, at in where.items() if at is not None}}
-    except Exception as error:  # noqa: BLE001 - whatever an implementation does is recorded
+        reason = f"{type(error).__name__}: {error}"
+        details = {key: getattr(error, key, None) for key in ("rule", "offset")}
+        return {
+            "refused": reason[:500],
+            **{key: detail for key, detail in details.items() if detail is not None},
+        }
+    except Exception as error:  # noqa: BLE001 - report any exception of an implementation
         return {"error": f"{type(error).__name__}: {error}"[:500]}
-    key = {"decode": "typed", "validate": "violations", "answer": "answer"}.get(do, "data")
-    return {key: bytes(made).hex() if key == "data" else made}
+    key = {"decode": "typed", "validate": "violations", "answer": "answer"}.get(action, "data")
+    return {key: bytes(result).hex() if key == "data" else result}
 
 
 def main(path: str, *arguments: str) -> None:
-    """Answer until standard input ends."""
+    """Answer the requests on standard input until it ends."""
     specification = importlib.util.spec_from_file_location("driver", path)
     if specification is None or specification.loader is None:
         raise SystemExit(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     driver = module.Driver(*arguments)
-    # What an implementation prints is not an answer.
+    # Redirect stdout to stderr: output that an implementation prints is not an answer.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:

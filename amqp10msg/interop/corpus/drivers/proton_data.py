@@ -9,33 +9,33 @@ from typing import Any
 
 
 class Driver:
-    """The codec, or the class for messages.
+    """Decodes and encodes with `proton.Data`, or messages with `proton.Message`.
 
     Args:
         what: ``data`` or ``message``.
-        module: where the classes are.
-        distribution: whose version the name has.
+        module: the module that contains proton's classes.
+        distribution: the package whose version is reported in `name`.
     """
 
     def __init__(
         self, what: str = "data", module: str = "proton", distribution: str = "python-qpid-proton"
     ) -> None:
         self._proton = importlib.import_module(module)
-        self._message = what == "message"
+        self._is_message_driver = what == "message"
         version = importlib.import_module("importlib.metadata").version(distribution)
-        self.name = f"{distribution} {version}{' (Message)' if self._message else ''}"
-        # Values of no such type are noticed when they become Python's: chars, for example.
+        self.name = f"{distribution} {version}{' (Message)' if self._is_message_driver else ''}"
+        # Invalid values, such as chars, raise when they are converted to Python values.
         self.refusals = (
             *(self._proton.ProtonException, _RefusedError, ValueError, TypeError, OverflowError),
         )
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Decode bytes of this kind to typed JSON; `Message` does not show all that it reads.
+        """Decode bytes to typed JSON. Composites are returned as described lists.
 
-        Outcomes and termini are described lists to the codec.
+        `Message` does not expose all decoded values: with it, messages are decoded to None.
         """
         if kind == "message":
-            if self._message:
+            if self._is_message_driver:
                 self.check(data)
                 return None
             return self._sections(data)
@@ -46,12 +46,12 @@ class Driver:
         return typed
 
     def check(self, data: bytes) -> None:
-        """Decode a message by the class for messages."""
+        """Decode a message with `Message`; raise if it is refused."""
         self._proton.Message().decode(data)
 
     def again(self, kind: str, data: bytes) -> Any:
-        """Decode, and encode what was decoded."""
-        if kind == "message" and self._message:
+        """Decode bytes and encode the result."""
+        if kind == "message" and self._is_message_driver:
             message = self._proton.Message()
             message.decode(data)
             return message.encode()
@@ -61,8 +61,8 @@ class Driver:
         return holder.encode()
 
     def _must_be_value(self, kind: str) -> None:
-        if self._message or kind not in ("value", "composite"):
-            raise NotImplementedError(f"no {kind} outside of connections")
+        if self._is_message_driver or kind not in ("value", "composite"):
+            raise NotImplementedError(f"proton handles {kind} only within connections")
 
     def _value(self, octets: bytes) -> tuple[Any, int]:
         data = self._proton.Data()
@@ -98,14 +98,14 @@ class Driver:
             return [name, self._children(data)]
         if name == "map":
             children = self._children(data)
-            # Proton reads a key without a value; it stands alone here.
+            # Proton accepts a key without a value: a list of one item here.
             return [name, [children[i : i + 2] for i in range(0, len(children), 2)]]
         if name == "array":
             _, described, element = data.get_array()
             children = self._children(data)
             descriptors = [[children.pop(0)]] if described else []
-            of = data.type_names[element]
-            return [name, NAMES.get(of, of), children, *descriptors]
+            element_type = data.type_names[element]
+            return [name, NAMES.get(element_type, element_type), children, *descriptors]
         return _plain(name, data.get_object())
 
     def _children(self, data: Any) -> list[Any]:
@@ -118,11 +118,11 @@ class Driver:
 
 
 class _RefusedError(Exception):
-    """What this driver sees, and the codec leaves to its caller."""
+    """Bytes are invalid in a way that the codec leaves to its caller to detect."""
 
 
 NAMES = {"bool": "boolean"}
-# Part 3, 3.2: the name of a section, and the type of its content.
+# Part 3, 3.2: (name, type of the content) of the sections, by numeric and symbolic descriptor.
 SECTIONS: dict[int | str, tuple[str, str]] = {
     key: (name, source)
     for code, (name, source, symbol) in enumerate(
@@ -141,7 +141,7 @@ SECTIONS: dict[int | str, tuple[str, str]] = {
     )
     for key in (code, symbol)
 }
-_PLAIN: dict[str, Callable[[Any], Any]] = {
+_TO_JSON: dict[str, Callable[[Any], Any]] = {
     "boolean": bool,
     "float": lambda value: struct.pack(">f", value).hex(),
     "double": lambda value: struct.pack(">d", value).hex(),
@@ -157,4 +157,4 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
 
 
 def _plain(name: str, value: Any) -> list[Any]:
-    return [name] if name == "null" else [name, _PLAIN.get(name, int)(value)]
+    return [name] if name == "null" else [name, _TO_JSON.get(name, int)(value)]

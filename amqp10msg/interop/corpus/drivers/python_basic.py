@@ -18,11 +18,11 @@ PROPERTIES = (
 
 
 class Driver:
-    """The codec of a library, which has no exceptions of its own for bytes that are cut short.
+    """Decodes and encodes with a library, which raises built-in exceptions for truncated bytes.
 
     Args:
         library: ``pika`` or ``pamqp``.
-        through: a library that hands out the classes of pamqp, such as ``aiormq``.
+        through: a library that re-exports the classes of pamqp, such as ``aiormq``.
     """
 
     def __init__(self, library: str, through: str = "") -> None:
@@ -36,28 +36,28 @@ class Driver:
         )
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Decode properties or a table; types as far as they are kept."""
-        made = self._decoded(kind, data)
+        """Decode properties or a table to typed JSON, with type families if types are lost."""
+        decoded = self._decoded(kind, data)
         if kind == "basic-properties":
-            return ["properties", properties(made, self._codec.names, self._codec.absent)]
-        return ["F", table(made)]
+            return ["properties", properties(decoded, self._codec.names, self._codec.absent)]
+        return ["F", table(decoded)]
 
     def again(self, kind: str, data: bytes) -> Any:
-        """Decode, and encode what was decoded."""
-        made = self._decoded(kind, data)
+        """Decode bytes and encode the result."""
+        decoded = self._decoded(kind, data)
         if kind == "basic-properties":
-            return self._codec.encode_properties(made)
-        return self._codec.encode_table(made)
+            return self._codec.encode_properties(decoded)
+        return self._codec.encode_table(decoded)
 
     def _decoded(self, kind: str, data: bytes) -> Any:
         if kind == "basic-properties":
             return self._codec.decode_properties(data)
         if kind != "field-table":
-            raise NotImplementedError(f"{self._codec.name} speaks AMQP 0-9-1, and has no {kind}")
-        made, used = self._codec.decode_table(data)
+            raise NotImplementedError(f"{self._codec.name} supports AMQP 0-9-1 only, not {kind}")
+        decoded, used = self._codec.decode_table(data)
         if used != len(data):
             raise ValueError(f"{len(data) - used} trailing bytes after the table")
-        return made
+        return decoded
 
 
 class _Pika:
@@ -73,53 +73,53 @@ class _Pika:
     def decode_properties(self, data: bytes) -> Any:
         return self._class().decode(data)
 
-    def encode_properties(self, made: Any) -> bytes:
-        return b"".join(made.encode())
+    def encode_properties(self, decoded: Any) -> bytes:
+        return b"".join(decoded.encode())
 
     def decode_table(self, data: bytes) -> tuple[Any, int]:
-        made, used = self._data.decode_table(data, 0)
-        return made, used
+        decoded, used = self._data.decode_table(data, 0)
+        return decoded, used
 
-    def encode_table(self, made: Any) -> bytes:
+    def encode_table(self, decoded: Any) -> bytes:
         pieces: list[bytes] = []
-        self._data.encode_table(pieces, made)
+        self._data.encode_table(pieces, decoded)
         return b"".join(pieces)
 
 
 class _Pamqp:
     name = "pamqp"
     names: ClassVar[dict[str, str]] = {"type": "message_type"}
-    # Its default, which an empty one cannot be told from.
+    # The default, which is indistinguishable from an empty cluster-id.
     absent: ClassVar[dict[str, Any]] = {"cluster_id": ""}
 
     def __init__(self, through: str) -> None:
         self._decode = importlib.import_module("pamqp.decode")
         self._encode = importlib.import_module("pamqp.encode")
         self._header = importlib.import_module("pamqp.header").ContentHeader
-        given = importlib.import_module(through).spec if through else None
-        commands = given or importlib.import_module("pamqp.commands")
+        reexported = importlib.import_module(through).spec if through else None
+        commands = reexported or importlib.import_module("pamqp.commands")
         self._class = commands.Basic.Properties
         self.errors = (importlib.import_module("pamqp.exceptions").PAMQPException, OSError)
 
     def decode_properties(self, data: bytes) -> Any:
         used, flags = self._header._get_flags(data)
-        made = self._class()
-        made.unmarshal(flags, data[used:])
-        return made
+        decoded = self._class()
+        decoded.unmarshal(flags, data[used:])
+        return decoded
 
-    def encode_properties(self, made: Any) -> Any:
-        return made.marshal()
+    def encode_properties(self, decoded: Any) -> Any:
+        return decoded.marshal()
 
     def decode_table(self, data: bytes) -> tuple[Any, int]:
-        used, made = self._decode.field_table(data)
-        return made, used
+        used, decoded = self._decode.field_table(data)
+        return decoded, used
 
-    def encode_table(self, made: Any) -> Any:
-        return self._encode.field_table(made)
+    def encode_table(self, decoded: Any) -> Any:
+        return self._encode.field_table(decoded)
 
 
 def field(value: Any) -> list[Any]:
-    """Return a field of a table: its letter, or a family of letters, and the value."""
+    """Return a table field in typed JSON: a letter or a family of letters, and the value."""
     if value is None:
         return ["V"]
     if isinstance(value, bool):
@@ -142,26 +142,26 @@ def field(value: Any) -> list[Any]:
         return ["F", table(value)]
     if isinstance(value, (list, tuple)):
         return ["A", [field(item) for item in value]]
-    raise NotImplementedError(f"{type(value).__name__} is not known to this driver")
+    raise NotImplementedError(f"this driver does not support {type(value).__name__}")
 
 
 def table(values: dict[Any, Any]) -> list[Any]:
-    """Return the fields of a table, in order."""
+    """Return the fields of a table in typed JSON, in order."""
     return [[key, field(value)] for key, value in values.items()]
 
 
-def seconds(moment: datetime.datetime) -> int:
-    """Return seconds since the epoch of a moment, which is UTC where it says nothing."""
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return int(moment.timestamp())
+def seconds(time: datetime.datetime) -> int:
+    """Return seconds since the epoch; a datetime without a time zone is taken as UTC."""
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=datetime.UTC)
+    return int(time.timestamp())
 
 
-def properties(made: Any, names: dict[str, str], absent: dict[str, Any]) -> list[Any]:
-    """Return the properties that are there, with the specification's names."""
-    found: list[Any] = []
+def properties(decoded: Any, names: dict[str, str], absent: dict[str, Any]) -> list[Any]:
+    """Return the present properties in typed JSON, with the specification's names."""
+    entries: list[Any] = []
     for name in PROPERTIES:
-        value = getattr(made, names.get(name, name))
+        value = getattr(decoded, names.get(name, name))
         if value is None or value == absent.get(name):
             continue
         if name == "headers":
@@ -170,5 +170,5 @@ def properties(made: Any, names: dict[str, str], absent: dict[str, Any]) -> list
             value = seconds(value)
         elif isinstance(value, bytes):
             value = {"hex": value.hex()}
-        found.append([name.replace("_", "-"), value])
-    return found
+        entries.append([name.replace("_", "-"), value])
+    return entries

@@ -50,7 +50,7 @@ function scalar(name, value) {
   }
 }
 
-// Typed JSON of what rhea read; rhea hangs a descriptor on the value that it describes.
+// Returns a value of rhea in typed JSON. rhea stores a descriptor in the value that it describes.
 function typed(read) {
   const { descriptor, type, value } = read;
   if (descriptor !== undefined) {
@@ -73,7 +73,7 @@ function typed(read) {
   return [name, scalar(name, value)];
 }
 
-// Reader.read keeps one descriptor of several; the constructor has them all.
+// Reads a value with all its descriptors: Reader.read keeps only one of several.
 function readTyped(reader) {
   const { typecode, descriptor, descriptors } = reader.read_constructor();
   if (!TYPES[typecode]) throw new Error(`unknown typecode 0x${typecode.toString(16)}`);
@@ -103,23 +103,23 @@ function message(data) {
   return sections;
 }
 
-// Outcomes and termini are described lists to its reader and writer.
+// Kinds of cases that Reader and Writer support; composites are described lists to them.
 const VALUES = ["value", "composite"];
 
 module.exports = () => ({
   name: `rhea ${version("rhea")}`,
-  refusals: [Error], // it has none of its own for bytes
+  refusals: [Error], // rhea has no error class for invalid bytes
 
   decode(kind, data) {
     if (kind === "message") return message(data);
     if (VALUES.includes(kind)) return value(data);
-    throw new Unsupported(`${kind} is not tried on rhea`);
+    throw new Unsupported(`${kind} is not supported by this driver`);
   },
 
-  // Decodes, and encodes what was decoded.
+  // Decodes bytes and encodes the result.
   again(kind, data) {
     if (kind === "message") return rhea.message.encode(rhea.message.decode(data));
-    if (!VALUES.includes(kind)) throw new Unsupported(`${kind} is not tried on rhea`);
+    if (!VALUES.includes(kind)) throw new Unsupported(`${kind} is not supported by this driver`);
     const writer = new Writer();
     writer.write(new Reader(data).read());
     return writer.toBuffer();

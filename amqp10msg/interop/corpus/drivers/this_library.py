@@ -1,4 +1,4 @@
-"""This library, in a process of its own like all others."""
+"""This library, tested in a separate process like any other implementation."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from amqp10msg.interop import corpus
 
 
 class Driver(corpus.Amqp10msg):
-    """The functions of this library that the corpus asks for."""
+    """Decodes, encodes, validates and answers with this library."""
 
     refusals = (corpus.RefusedError,)
