@@ -1,7 +1,7 @@
-"""What the pages of a Parquet file say that they make: `Pages`.
+"""Compute the decompressed sizes of row groups in a Parquet file from its page headers: `Pages`.
 
-The footer of a file says how large its row groups are once they are decompressed, but nothing holds
-it to that: a page is made as large as its own header says. So these are read, and added up, before
+The footer contains the decompressed sizes of the row groups, but pyarrow does not enforce them: it
+allocates what each page header requires. So the sizes in the page headers are added up before
 pyarrow reads a row group. Footer and headers are structs of Thrift's compact protocol.
 """
 
@@ -13,25 +13,25 @@ from typing import IO, Any
 import attrs
 
 _MAGIC = b"PAR1"
-# Numbers of the fields of FileMetaData, RowGroup, ColumnChunk, ColumnMetaData and PageHeader.
+# Field ids in FileMetaData, RowGroup and ColumnChunk; in ColumnMetaData; in PageHeader.
 _ROW_GROUPS, _COLUMNS, _METADATA = 4, 1, 3
-_COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
-_PAGE_MADE, _PAGE_SIZE = 2, 3
-# Of a data page of either version: where its header has it, and there its encoding.
+_TOTAL_COMPRESSED_SIZE, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
+_UNCOMPRESSED_SIZE, _COMPRESSED_SIZE = 2, 3
+# (field id of the data page header in PageHeader, field id of the encoding in it) of versions 1, 2.
 _ENCODINGS = ((5, 2), (8, 4))
 _DELTA_BYTE_ARRAY = 7
-# A header has a few bytes, and may have statistics of two values.
-_HEADER = 1 << 10
-_LONGEST_HEADER = 16 << 20
-_DEEPEST = 32
+# Bytes to read first for a header: usually a few, but statistics may contain two long values.
+_HEADER_READ_SIZE = 1 << 10
+_MAX_HEADER_SIZE = 16 << 20
+_MAX_DEPTH = 32
 
 
-class _CutError(Exception):
-    """The bytes end within a value."""
+class _TruncatedError(Exception):
+    """The bytes end in the middle of a value."""
 
 
-class _Compact:
-    """A cursor over values of Thrift's compact protocol."""
+class _ThriftReader:
+    """Parses values of Thrift's compact protocol."""
 
     def __init__(self, data: bytes, pos: int = 0) -> None:
         self.data = data
@@ -39,7 +39,7 @@ class _Compact:
 
     def _octet(self) -> int:
         if self.pos >= len(self.data):
-            raise _CutError
+            raise _TruncatedError
         self.pos += 1
         return self.data[self.pos - 1]
 
@@ -52,22 +52,22 @@ class _Compact:
                 return value
             shift += 7
             if shift > 63:
-                raise ValueError("a number of more than 64 bits")
+                raise ValueError("an integer exceeds 64 bits")
 
     def _integer(self) -> int:
         value = self._varint()
         return (value >> 1) ^ -(value & 1)
 
     def struct(self, level: int = 0) -> dict[int, Any]:
-        """Read a struct; return the values of its fields by their numbers."""
-        if level > _DEEPEST:
-            raise ValueError("structs are nested too deep")
-        found: dict[int, Any] = {}
+        """Parse a struct. Returns {field id: value}."""
+        if level > _MAX_DEPTH:
+            raise ValueError("structs are nested too deeply")
+        fields: dict[int, Any] = {}
         number = 0
         while head := self._octet():
             number = number + (head >> 4) if head >> 4 else self._integer()
-            found[number] = self._value(head & 15, level, in_struct=True)
-        return found
+            fields[number] = self._value(head & 15, level, in_struct=True)
+        return fields
 
     def _value(self, kind: int, level: int, *, in_struct: bool = False) -> Any:
         if kind in (1, 2):
@@ -77,15 +77,15 @@ class _Compact:
         if kind in (4, 5, 6):
             return self._integer()
         if kind in (7, 8):
-            return self._skipped(8 if kind == 7 else self._varint())
+            return self._skip(8 if kind == 7 else self._varint())
         if kind in (9, 10):
             head = self._octet()
             count = head >> 4 if head >> 4 != 15 else self._varint()
-            self._check(count)
+            self._check_count(count)
             return [self._value(head & 15, level + 1) for _ in range(count)]
         if kind == 11:
             count = self._varint()
-            self._check(count)
+            self._check_count(count)
             kinds = self._octet() if count else 0
             for _ in range(count):
                 self._value(kinds >> 4, level + 1)
@@ -93,27 +93,27 @@ class _Compact:
             return None
         if kind == 12:
             return self.struct(level + 1)
-        raise ValueError(f"{kind} stands for no type of Thrift")
+        raise ValueError(f"unknown Thrift type {kind}")
 
-    def _skipped(self, size: int) -> None:
+    def _skip(self, size: int) -> None:
         self.pos += size
         if self.pos > len(self.data):
-            raise _CutError
+            raise _TruncatedError
 
-    def _check(self, count: int) -> None:
-        # No element takes less than a byte.
+    def _check_count(self, count: int) -> None:
+        # Every element needs at least one byte.
         if count > len(self.data) - self.pos:
-            raise _CutError
+            raise _TruncatedError
 
 
 @attrs.frozen
-class Made:
-    """What pages make.
+class PageSizes:
+    """The decompressed sizes of some pages.
 
     Attributes:
-        octets: of them all, decompressed.
-        longest: of the largest one whose values share what they begin with, 0 where there is none:
-            each value may be as long.
+        octets: the sum for all pages, in bytes.
+        longest: the size of the largest page with delta-encoded byte arrays, or 0. Their values
+            share prefixes, so that each value may be as long as the page.
     """
 
     octets: int
@@ -121,10 +121,10 @@ class Made:
 
 
 class Pages:
-    """The pages of a Parquet file, by their headers, maybe of the columns with these numbers.
+    """Reads the page headers of a Parquet file, of all columns or of those with the given indexes.
 
     Raises:
-        ValueError: the footer cannot be read.
+        ValueError: the footer cannot be parsed.
     """
 
     def __init__(self, stream: IO[bytes], columns: Sequence[int] | None = None) -> None:
@@ -132,90 +132,90 @@ class Pages:
         tail = _read(stream, max(end - 8, 0), 8)
         size = int.from_bytes(tail[:4], "little")
         if tail[4:] != _MAGIC or size > end - 8:
-            raise ValueError("there is no footer")
+            raise ValueError("the footer is missing")
         try:
-            footer = _Compact(_read(stream, end - 8 - size, size)).struct()
+            footer = _ThriftReader(_read(stream, end - 8 - size, size)).struct()
             self._groups = [
                 [
-                    _struct(column, _METADATA)
+                    _struct_field(column, _METADATA)
                     for number, column in enumerate(group[_COLUMNS])
                     if columns is None or number in columns
                 ]
                 for group in footer[_ROW_GROUPS]
             ]
-        except (_CutError, KeyError, TypeError, AttributeError, IndexError):
+        except (_TruncatedError, KeyError, TypeError, AttributeError, IndexError):
             raise ValueError("the footer is damaged") from None
 
     def spans(self, group: int) -> list[tuple[int, int]]:
-        """Return where the columns of a row group begin and end, as far as the footer says it."""
-        found = self._groups[group] if group < len(self._groups) else ()
-        return [span for column in found if 0 <= (span := _span(column))[0] <= span[1]]
+        """Return (start, end) of the columns of a row group, without those with invalid offsets."""
+        columns = self._groups[group] if group < len(self._groups) else ()
+        return [span for column in columns if 0 <= (span := _span(column))[0] <= span[1]]
 
-    def made(self, stream: IO[bytes], group: int, most: int) -> Made:
-        """Add up what the pages of a row group make, up to `most` bytes or a page more.
+    def measure(self, stream: IO[bytes], group: int, max_bytes: int) -> PageSizes:
+        """Add up the page sizes of a row group. Stops after the page that exceeds `max_bytes`.
 
         Raises:
-            ValueError: a header cannot be read.
+            ValueError: a page header cannot be parsed.
         """
-        made = longest = 0
+        total = longest = 0
         for column in self._groups[group] if group < len(self._groups) else ():
-            for header in _headers(stream, column):
-                size = header[_PAGE_MADE]
-                made += size
-                for place, encoding in _ENCODINGS:
-                    if _number(_struct(header, place), encoding) == _DELTA_BYTE_ARRAY:
+            for header in _page_headers(stream, column):
+                size = header[_UNCOMPRESSED_SIZE]
+                total += size
+                for page_field, encoding in _ENCODINGS:
+                    if _int_field(_struct_field(header, page_field), encoding) == _DELTA_BYTE_ARRAY:
                         longest = max(longest, size)
-                if made > most:
-                    return Made(made, longest)
-        return Made(made, longest)
+                if total > max_bytes:
+                    return PageSizes(total, longest)
+        return PageSizes(total, longest)
 
 
-def _struct(found: dict[int, Any], number: int) -> dict[int, Any]:
-    """Return a field that is a struct; an empty one where it is none."""
-    value = found.get(number)
+def _struct_field(fields: dict[int, Any], number: int) -> dict[int, Any]:
+    """Return a field that must be a struct, or {} if it is not."""
+    value = fields.get(number)
     return value if isinstance(value, dict) else {}
 
 
-def _number(found: dict[int, Any], number: int) -> int:
-    """Return a field that is a number; -1 where it is none."""
-    value = found.get(number)
+def _int_field(fields: dict[int, Any], number: int) -> int:
+    """Return a field that must be an integer, or -1 if it is not."""
+    value = fields.get(number)
     return value if isinstance(value, int) else -1
 
 
-def _read(stream: IO[bytes], at: int, size: int) -> bytes:
-    stream.seek(at)
+def _read(stream: IO[bytes], offset: int, size: int) -> bytes:
+    stream.seek(offset)
     return stream.read(size)
 
 
-def _headers(stream: IO[bytes], column: dict[int, Any]) -> Iterator[dict[int, Any]]:
-    """Yield the headers of the pages of a column."""
+def _page_headers(stream: IO[bytes], column: dict[int, Any]) -> Iterator[dict[int, Any]]:
+    """Yield the page headers of a column."""
     begin, end = _span(column)
     if not 0 <= begin <= end:
-        raise ValueError("the place of a column is damaged")
+        raise ValueError("the offset of a column is invalid")
     while begin < end:
-        header, size = _header(stream, begin, min(end - begin, _HEADER))
-        if min(_number(header, _PAGE_SIZE), _number(header, _PAGE_MADE)) < 0:
-            raise ValueError("the header of a page has no size")
+        header, size = _read_header(stream, begin, min(end - begin, _HEADER_READ_SIZE))
+        if min(_int_field(header, _COMPRESSED_SIZE), _int_field(header, _UNCOMPRESSED_SIZE)) < 0:
+            raise ValueError("a page header has no size")
         yield header
-        begin += size + header[_PAGE_SIZE]
+        begin += size + header[_COMPRESSED_SIZE]
 
 
 def _span(column: dict[int, Any]) -> tuple[int, int]:
-    """Return where a column begins and ends; with a negative number where that is damaged."""
-    begin, dictionary = _number(column, _DATA_PAGE), _number(column, _DICTIONARY_PAGE)
+    """Return (start, end) of a column; a number is negative if its metadata is invalid."""
+    begin, dictionary = _int_field(column, _DATA_PAGE), _int_field(column, _DICTIONARY_PAGE)
     if 0 < dictionary < begin:
         begin = dictionary
-    return begin, begin + _number(column, _COMPRESSED)
+    return begin, begin + _int_field(column, _TOTAL_COMPRESSED_SIZE)
 
 
-def _header(stream: IO[bytes], at: int, size: int) -> tuple[dict[int, Any], int]:
-    """Return the header of a page at a place, of about this size, and how many bytes it takes."""
+def _read_header(stream: IO[bytes], offset: int, size: int) -> tuple[dict[int, Any], int]:
+    """Parse the page header at an offset. Returns (fields, size). `size`: bytes to read first."""
     while True:
-        data = _read(stream, at, size)
-        reader = _Compact(data)
+        data = _read(stream, offset, size)
+        reader = _ThriftReader(data)
         try:
             return reader.struct(), reader.pos
-        except _CutError:
-            if len(data) < size or size >= _LONGEST_HEADER:
-                raise ValueError("the header of a page is damaged") from None
-        size = max(size * 16, _HEADER)
+        except _TruncatedError:
+            if len(data) < size or size >= _MAX_HEADER_SIZE:
+                raise ValueError("a page header is damaged") from None
+        size = max(size * 16, _HEADER_READ_SIZE)

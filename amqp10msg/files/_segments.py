@@ -1,4 +1,4 @@
-"""Packets of pcap and pcapng files, TCP segments in them, and the bytes of a direction in order.
+"""Read packets from pcap and pcapng files, and reassemble the TCP stream of each direction.
 
 https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/ and …/draft-ietf-opsawg-pcapng/
 """
@@ -16,27 +16,27 @@ import attrs
 from amqp10msg.files._record import Record
 from amqp10msg.files.recognition import PCAP, PCAPNG
 
-# Types of blocks in pcapng, and options of an interface.
+# Block types of pcapng, and option codes of its interface blocks.
 _INTERFACE, _SIMPLE_PACKET, _ENHANCED_PACKET = 1, 3, 6
 _END_OF_OPTIONS, _TIME_RESOLUTION = 0, 9
-#: Types of link layers that are read: Ethernet, loopback, the interface "any" of Linux, bare IP.
+#: Supported link-layer types: Ethernet, loopback, the interface "any" of Linux, raw IP.
 LINKS = frozenset((0, 1, 12, 14, 101, 108, 113, 228, 229, 276))
-# A packet is at most 256 kB in any capture; what says more is damaged.
+# Bytes of a packet above which a capture counts as damaged; real packets have up to 256 kB.
 _MAX_PACKET = 1 << 24
-# The end of the year 9999, the last that a datetime can say, in microseconds since the Unix epoch.
+# The largest time of a datetime (end of the year 9999), in microseconds since the Unix epoch.
 _LAST_TIME = 253_402_300_799_999_999
 
 
 @attrs.frozen
 class Packet:
-    """One packet as it was captured.
+    """One captured packet.
 
     Attributes:
-        offset: where its header begins in the file, in bytes.
-        time: when it was captured, in microseconds since the Unix epoch; None where unknown,
-            and where that is after the year 9999.
-        link: the type of the link layer, such as 1 for Ethernet.
-        data: its bytes, which may be cut off.
+        offset: the offset of its header in the file, in bytes.
+        time: the time of capture in microseconds since the Unix epoch; None if unknown or after
+            the year 9999.
+        link: the link-layer type, such as 1 for Ethernet.
+        data: its bytes, possibly truncated.
     """
 
     offset: int
@@ -46,7 +46,7 @@ class Packet:
 
 
 def read_packets(stream: IO[bytes]) -> Iterator[Packet | Record]:
-    """Yield the packets of a file, and a record with a fault for what is damaged."""
+    """Yield the packets of a file, and a record with a fault for each damage."""
     head = stream.read(4)
     if head == PCAPNG:
         yield from _pcapng(stream)
@@ -57,12 +57,12 @@ def read_packets(stream: IO[bytes]) -> Iterator[Packet | Record]:
 
 
 def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record]:
-    """Read a pcap file after its magic number; `ticks` of its clock are a microsecond."""
-    rest = stream.read(20)
-    if len(rest) < 20:
-        yield Record(0, rest, "the header of the capture is cut off", ends=True)
+    """Read a pcap file after its magic number. `ticks`: clock ticks per microsecond."""
+    file_header = stream.read(20)
+    if len(file_header) < 20:
+        yield Record(0, file_header, "the header of the capture is cut off", ends=True)
         return
-    link = struct.unpack_from(f"{order}I", rest, 16)[0] & 0x0FFFFFFF
+    link = struct.unpack_from(f"{order}I", file_header, 16)[0] & 0x0FFFFFFF
     header = struct.Struct(f"{order}IIII")
     offset = 24
     while head := stream.read(16):
@@ -72,7 +72,9 @@ def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record
             )
             return
         seconds, fraction, size, original = header.unpack(head)
-        if size > _MAX_PACKET or not (size or original):  # the latter: zeros after a crash
+        if size > _MAX_PACKET or not (
+            size or original
+        ):  # both 0: the file was filled with zeros after a crash
             fault = f"a packet of {size} bytes: the capture is damaged"
             yield Record(offset, head, fault, ends=True)
             return
@@ -87,47 +89,49 @@ def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record
 def _pcapng(stream: IO[bytes]) -> Iterator[Packet | Record]:
     offset, order = 0, "<"
     head = PCAPNG + stream.read(4)
-    # Of each interface of a section: the link type and the ticks of its clock in a second.
+    # (link-layer type, clock ticks per second) of each interface of the section.
     interfaces: list[tuple[int, int]] = []
     while head:
         if len(head) < 8:
             yield Record(offset, head, "the capture is cut off in the header of a block", ends=True)
             return
-        begin = b""
+        byte_order_mark = b""
         if head[:4] == PCAPNG:
-            begin = stream.read(4)
-            order = ">" if begin == b"\x1a\x2b\x3c\x4d" else "<"
+            byte_order_mark = stream.read(4)
+            order = ">" if byte_order_mark == b"\x1a\x2b\x3c\x4d" else "<"
             interfaces = []
         kind, size = struct.unpack(f"{order}II", head)
         if size < 12 or size % 4 or size > _MAX_PACKET:
             fault = f"a block of {size} bytes: the capture is damaged"
             yield Record(offset, head, fault, ends=True)
             return
-        body = begin + stream.read(size - 8 - len(begin))
+        body = byte_order_mark + stream.read(size - 8 - len(byte_order_mark))
         if len(body) < size - 8:
             yield Record(offset, body, "the capture is cut off in a block", ends=True)
             return
-        packet = _block(offset, order, kind, body[:-4], interfaces)
+        packet = _read_block(offset, order, kind, body[:-4], interfaces)
         if packet is not None:
             yield packet
         offset += size
         head = stream.read(8)
 
 
-def _block(
+def _read_block(
     offset: int, order: str, kind: int, body: bytes, interfaces: list[tuple[int, int]]
 ) -> Packet | Record | None:
-    """Read one block: None where it holds no packet."""
+    """Read one block. Returns None if it contains no packet."""
     if kind == _INTERFACE and len(body) >= 8:
-        interfaces.append((struct.unpack_from(f"{order}H", body)[0], _ticks(order, body)))
+        interfaces.append(
+            (struct.unpack_from(f"{order}H", body)[0], _ticks_per_second(order, body))
+        )
     elif kind == _ENHANCED_PACKET and len(body) >= 20:
         number, high, low, size = struct.unpack_from(f"{order}IIII", body)
         if number >= len(interfaces) or size > len(body) - 20:
             return Record(offset, body, "a packet of an unknown interface, or cut off in its block")
         link, ticks = interfaces[number]
         time = (high << 32 | low) * 1_000_000 // ticks
-        known = time if time <= _LAST_TIME else None
-        return Packet(offset, known, link, body[20 : 20 + size])
+        valid_time = time if time <= _LAST_TIME else None
+        return Packet(offset, valid_time, link, body[20 : 20 + size])
     elif kind == _SIMPLE_PACKET and len(body) >= 4:
         size = min(struct.unpack_from(f"{order}I", body)[0], len(body) - 4)
         if not interfaces:
@@ -136,33 +140,34 @@ def _block(
     return None
 
 
-def _ticks(order: str, body: bytes) -> int:
-    """Find the option if_tsresol of an interface: ticks a second, 10^6 where it is not there."""
-    at = 8
-    while at + 4 <= len(body):
-        code, size = struct.unpack_from(f"{order}HH", body, at)
+def _ticks_per_second(order: str, body: bytes) -> int:
+    """Return the clock ticks per second: the option if_tsresol of an interface, or 10^6."""
+    offset = 8
+    while offset + 4 <= len(body):
+        code, size = struct.unpack_from(f"{order}HH", body, offset)
         if code == _END_OF_OPTIONS:
             break
-        if code == _TIME_RESOLUTION and size >= 1 and at + 4 < len(body):
-            value = body[at + 4]
+        if code == _TIME_RESOLUTION and size >= 1 and offset + 4 < len(body):
+            value = body[offset + 4]
             return 1 << (value & 0x7F) if value & 0x80 else 10 ** min(value, 18)
-        at += 4 + size + -size % 4
+        offset += 4 + size + -size % 4
     return 1_000_000
 
 
-# Bytes and segments that are held while something before them is missing: of one direction of
-# a connection, and of all together.
-_MAX_HELD = 8 << 20
-_MAX_SEGMENTS = 8_192
-_MAX_ALL_HELD = 64 << 20
-_MAX_ALL_SEGMENTS = 65_536
-# The protocol number of TCP, and headers of IPv6 that another one follows.
+# Limits of the bytes and segments that wait for missing bytes: per direction of a connection, and
+# for all connections.
+_MAX_FLOW_BYTES = 8 << 20
+_MAX_FLOW_SEGMENTS = 8_192
+_MAX_TOTAL_BYTES = 64 << 20
+_MAX_TOTAL_SEGMENTS = 65_536
+# The IP protocol number of TCP.
 _TCP = 6
-# Of its header: ports, sequence number, the length of the header in its upper bits, and flags.
+# TCP header: ports, sequence number, header length (upper 4 bits, in words), and flags.
 _TCP_HEAD = struct.Struct(">2s2sI4xBB6x")
+# IPv6 extension headers to skip: hop-by-hop options, routing, destination options.
 _IPV6_EXTENSIONS = {0, 43, 60}
-_HALF = 1 << 31
-_MASK = (1 << 32) - 1
+_HALF_SEQUENCE = 1 << 31
+_SEQUENCE_MASK = (1 << 32) - 1
 
 
 @attrs.frozen
@@ -170,12 +175,12 @@ class Segment:
     """One TCP segment.
 
     Attributes:
-        sender: address and port, as bytes.
-        receiver: the same of the other end.
+        sender: address and port of the sender, as bytes.
+        receiver: address and port of the receiver, as bytes.
         sequence: the sequence number of its first byte.
         data: its bytes.
-        syn: it opens the connection.
-        reset: it breaks the connection off.
+        syn: whether it opens the connection.
+        reset: whether it aborts the connection.
     """
 
     sender: bytes
@@ -187,21 +192,21 @@ class Segment:
 
     @property
     def connection(self) -> str:
-        return f"{_shown(self.sender)} > {_shown(self.receiver)}"
+        return f"{_format_endpoint(self.sender)} > {_format_endpoint(self.receiver)}"
 
 
-def _shown(end: bytes) -> str:
-    address = ipaddress.ip_address(end[:-2])
-    port = int.from_bytes(end[-2:], "big")
+def _format_endpoint(endpoint: bytes) -> str:
+    address = ipaddress.ip_address(endpoint[:-2])
+    port = int.from_bytes(endpoint[-2:], "big")
     return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
 
 
 def segment_of(packet: Packet) -> Segment | None:
-    """Return the TCP segment of a packet; None where it has none, or a part of a fragmented one."""
-    found = _network(packet)
-    if found is None:
+    """Return the TCP segment of a packet; None if it has none or the IP packet is fragmented."""
+    network = _parse_network_layer(packet)
+    if network is None:
         return None
-    sender, receiver, data = found
+    sender, receiver, data = network
     if len(data) < _TCP_HEAD.size:
         return None
     source, target, number, words, flags = _TCP_HEAD.unpack_from(data)
@@ -218,134 +223,138 @@ def segment_of(packet: Packet) -> Segment | None:
     )
 
 
-def _network(packet: Packet) -> tuple[bytes, bytes, bytes] | None:
-    """Find sender, receiver and the TCP header after the layers below it."""
-    data, at = packet.data, 0
+def _parse_network_layer(packet: Packet) -> tuple[bytes, bytes, bytes] | None:
+    """Parse the layers below TCP. Returns (sender address, receiver address, TCP segment)."""
+    data, offset = packet.data, 0
     match packet.link:
         case 1:  # Ethernet
-            at = 12
-            while data[at : at + 2] in {b"\x81\x00", b"\x88\xa8", b"\x91\x00"}:
-                at += 4
-            at += 2
+            offset = 12
+            while data[offset : offset + 2] in {b"\x81\x00", b"\x88\xa8", b"\x91\x00"}:
+                offset += 4
+            offset += 2
         case 0 | 108:  # loopback of BSD
-            at = 4
+            offset = 4
         case 113:  # Linux, the interface "any"
-            at = 16
+            offset = 16
         case 276:
-            at = 20
-        case 12 | 14 | 101 | 228 | 229:  # IP as it is
-            at = 0
+            offset = 20
+        case 12 | 14 | 101 | 228 | 229:  # raw IP
+            offset = 0
         case _:
             return None
-    if at >= len(data):
+    if offset >= len(data):
         return None
-    version = data[at] >> 4
-    if version == 4 and len(data) >= at + 20:
-        size = (data[at] & 0x0F) * 4
-        total = int.from_bytes(data[at + 2 : at + 4], "big")
-        fragment = int.from_bytes(data[at + 6 : at + 8], "big") & 0x3FFF
-        if data[at + 9] != _TCP or fragment or size < 20:
+    version = data[offset] >> 4
+    if version == 4 and len(data) >= offset + 20:
+        size = (data[offset] & 0x0F) * 4
+        total = int.from_bytes(data[offset + 2 : offset + 4], "big")
+        fragment = int.from_bytes(data[offset + 6 : offset + 8], "big") & 0x3FFF
+        if data[offset + 9] != _TCP or fragment or size < 20:
             return None
-        # A total of 0 is what offloading to the interface leaves.
-        end = at + total if total else len(data)
-        return data[at + 12 : at + 16], data[at + 16 : at + 20], data[at + size : end]
-    if version == 6 and len(data) >= at + 40:
-        total = int.from_bytes(data[at + 4 : at + 6], "big")
-        end = at + 40 + total if total else len(data)
-        kind, begin = data[at + 6], at + 40
+        # The total length is 0 if segmentation is offloaded to the interface.
+        end = offset + total if total else len(data)
+        return (
+            data[offset + 12 : offset + 16],
+            data[offset + 16 : offset + 20],
+            data[offset + size : end],
+        )
+    if version == 6 and len(data) >= offset + 40:
+        total = int.from_bytes(data[offset + 4 : offset + 6], "big")
+        end = offset + 40 + total if total else len(data)
+        kind, begin = data[offset + 6], offset + 40
         while kind in _IPV6_EXTENSIONS and begin + 2 <= len(data):
             kind, begin = data[begin], begin + 8 * (data[begin + 1] + 1)
         if kind == _TCP:
-            return data[at + 8 : at + 24], data[at + 24 : at + 40], data[begin:end]
+            return data[offset + 8 : offset + 24], data[offset + 24 : offset + 40], data[begin:end]
     return None
 
 
 @attrs.define
-class Held:
-    """What all flows of a capture hold together while something before it is missing."""
+class BufferCounter:
+    """Counts the segments and bytes that all flows of a capture buffer while bytes are missing."""
 
     segments: int = 0
     octets: int = 0
 
 
 class Flow:
-    """One direction of a connection: puts its bytes in order and leaves out what comes twice.
+    """Reassembles one direction of a connection: orders the bytes and drops retransmissions.
 
-    Places in it are sequence numbers that do not start again at 2^32.
+    Positions are sequence numbers, extended so that they do not wrap at 2^32.
 
     Args:
-        together: what all flows hold, this one included.
+        together: the counter shared by all flows of the capture.
     """
 
-    def __init__(self, together: Held) -> None:
+    def __init__(self, together: BufferCounter) -> None:
         self._together = together
         self._next: int | None = None
-        self._held: dict[int, bytes] = {}
-        self._places: list[int] = []  # a heap of the keys of what is held
+        self._buffered: dict[int, bytes] = {}
+        self._positions: list[int] = []  # a heap of the keys of `_buffered`
         self._octets = 0
 
     def feed(self, segment: Segment) -> Iterator[tuple[str, bytes]]:
-        """Yield what is next in order, each with what is wrong before it; empty if nothing."""
+        """Yield (description of the gap before the bytes or "", next bytes in order)."""
         sequence = segment.sequence
         if segment.syn:
-            sequence = self._next = (sequence + 1) & _MASK
+            sequence = self._next = (sequence + 1) & _SEQUENCE_MASK
         data = segment.data
         if not data:
             return
         if self._next is None:
             self._next = sequence
-        ahead = (sequence - self._next + _HALF & _MASK) - _HALF
-        if ahead == 0 and not self._held:
+        ahead = (sequence - self._next + _HALF_SEQUENCE & _SEQUENCE_MASK) - _HALF_SEQUENCE
+        if ahead == 0 and not self._buffered:
             self._next += len(data)
             yield "", data
             return
         if ahead + len(data) <= 0:
-            return  # all of it was there before
-        self._hold(self._next + ahead, data)
-        yield from self._in_order()
-        while (bound := self._exceeded()) is not None:
-            yield from self._skip(f"were given up, as more than {bound} waited after them")
+            return  # a retransmission
+        self._buffer(self._next + ahead, data)
+        yield from self._take_contiguous()
+        while (bound := self._exceeded_limit()) is not None:
+            yield from self._skip_gap(f"were given up, as more than {bound} waited after them")
 
     def finish(self) -> Iterator[tuple[str, bytes]]:
-        """Yield what is held, with what is missing before it."""
-        while self._held:
-            yield from self._skip("are missing in the capture")
+        """Yield the buffered bytes like `feed`, with the gaps before them."""
+        while self._buffered:
+            yield from self._skip_gap("are missing in the capture")
 
-    def _hold(self, place: int, data: bytes) -> None:
-        before = self._held.get(place)
-        if before is None:
-            heapq.heappush(self._places, place)
+    def _buffer(self, position: int, data: bytes) -> None:
+        earlier = self._buffered.get(position)
+        if earlier is None:
+            heapq.heappush(self._positions, position)
             self._together.segments += 1
-        elif len(data) <= len(before):
+        elif len(data) <= len(earlier):
             return
-        more = len(data) - len(before or b"")
-        self._held[place] = data
-        self._octets += more
-        self._together.octets += more
+        added = len(data) - len(earlier or b"")
+        self._buffered[position] = data
+        self._octets += added
+        self._together.octets += added
 
-    def _exceeded(self) -> str | None:
-        """Name the bound that what is held exceeds; None where nothing here can be given up."""
-        if not self._held:
+    def _exceeded_limit(self) -> str | None:
+        """Return the exceeded limit as text, or None. Always None if this flow buffers nothing."""
+        if not self._buffered:
             return None
-        if self._octets > _MAX_HELD:
-            return f"{_MAX_HELD:,} bytes"
-        if len(self._held) > _MAX_SEGMENTS:
-            return f"{_MAX_SEGMENTS:,} segments"
-        if self._together.octets > _MAX_ALL_HELD:
-            return f"{_MAX_ALL_HELD:,} bytes of all connections"
-        if self._together.segments > _MAX_ALL_SEGMENTS:
-            return f"{_MAX_ALL_SEGMENTS:,} segments of all connections"
+        if self._octets > _MAX_FLOW_BYTES:
+            return f"{_MAX_FLOW_BYTES:,} bytes"
+        if len(self._buffered) > _MAX_FLOW_SEGMENTS:
+            return f"{_MAX_FLOW_SEGMENTS:,} segments"
+        if self._together.octets > _MAX_TOTAL_BYTES:
+            return f"{_MAX_TOTAL_BYTES:,} bytes of all connections"
+        if self._together.segments > _MAX_TOTAL_SEGMENTS:
+            return f"{_MAX_TOTAL_SEGMENTS:,} segments of all connections"
         return None
 
-    def _in_order(self) -> Iterator[tuple[str, bytes]]:
-        while self._places:
-            assert self._next is not None  # noqa: S101  (it is set before anything is held)
-            first = self._places[0]
+    def _take_contiguous(self) -> Iterator[tuple[str, bytes]]:
+        while self._positions:
+            assert self._next is not None  # noqa: S101  (set before data is buffered)
+            first = self._positions[0]
             ahead = first - self._next
             if ahead > 0:
                 return
-            heapq.heappop(self._places)
-            data = self._held.pop(first)
+            heapq.heappop(self._positions)
+            data = self._buffered.pop(first)
             self._octets -= len(data)
             self._together.octets -= len(data)
             self._together.segments -= 1
@@ -353,11 +362,11 @@ class Flow:
                 self._next = first + len(data)
                 yield "", data[-ahead:] if ahead else data
 
-    def _skip(self, what: str) -> Iterator[tuple[str, bytes]]:
-        assert self._next is not None  # noqa: S101  (it is set before anything is held)
-        missing = self._places[0] - self._next
-        self._next = self._places[0]
-        why = f"{missing:,} bytes {what}"
-        for _, data in self._in_order():
-            yield why, data
-            why = ""
+    def _skip_gap(self, reason: str) -> Iterator[tuple[str, bytes]]:
+        assert self._next is not None  # noqa: S101  (set before data is buffered)
+        missing = self._positions[0] - self._next
+        self._next = self._positions[0]
+        description = f"{missing:,} bytes {reason}"
+        for _, data in self._take_contiguous():
+            yield description, data
+            description = ""

@@ -1,6 +1,6 @@
-"""Frames of AMQP from the bytes of a connection, and messages from frames.
+"""Parse the frames of one direction of a connection, and assemble messages from them.
 
-AMQP 1.0: Part 2, 2.3 (frames) and 2.7.5 (transfers, of which `more` says that another follows).
+AMQP 1.0: Part 2, 2.3 (frames) and 2.7.5 (transfers, whose `more` means that another follows).
 AMQP 0-9-1: 2.3.5 (frames) and 4.2.6 (content: a method, a header, and bodies).
 """
 
@@ -32,7 +32,7 @@ from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import decode_value, skip_value
 from amqp10msg.wire.primitives import Described
 
-# AMQP 1.0: type of frame, and the performatives that are looked at (Part 2, 2.3 and 2.7).
+# AMQP 1.0: frame type, and codes of the performatives that are read (Part 2, 2.3 and 2.7).
 _AMQP_FRAME = 0
 _ATTACH, _TRANSFER, _DETACH, _END, _CLOSE = 0x12, 0x14, 0x16, 0x17, 0x18
 _CODES: dict[Any, int] = {
@@ -42,29 +42,34 @@ _CODES: dict[Any, int] = {
     "amqp:end:list": _END,
     "amqp:close:list": _CLOSE,
 }
-# Their fields that messages are put together by, and the places of these.
-_UINTS: dict[Any, tuple[tuple[str, int], ...]] = {
+# (name, index) of the uint fields that identify a message.
+_ID_FIELDS: dict[Any, tuple[tuple[str, int], ...]] = {
     _ATTACH: (("handle", 1),),
     _TRANSFER: (("handle", 0), ("delivery-id", 1)),
     _DETACH: (("handle", 0),),
 }
-_LARGEST_UINT = 0xFFFFFFFF
-# The longest of them, attach, has 14 fields.
-_MOST_FIELDS = 14
-# The places of fields of attach and of transfer.
+_MAX_UINT = 0xFFFFFFFF
+# The number of fields of attach, the longest performative.
+_MAX_FIELDS = 14
+# Indexes of fields: source and target of attach; more and aborted of transfer.
 _SOURCE, _TARGET = 5, 6
 _MORE, _ABORTED = 5, 9
-# Methods that content follows: class basic and the number of each, and where their texts begin.
+# Methods with content: class basic, the method ids, and the offsets of their short strings.
 _BASIC = 60
 _PUBLISH, _RETURN, _DELIVER, _GET_OK = 40, 50, 60, 71
-_TEXTS_AT = {_PUBLISH: 6, _RETURN: 6, _DELIVER: 4, _GET_OK: 13}
-_OLD_VERSIONS = {b"\x00\x00\x09\x01", b"\x00\x00\x09\x00", b"\x01\x01\x00\x09", b"\x01\x01\x08\x00"}
+_STRINGS_OFFSET = {_PUBLISH: 6, _RETURN: 6, _DELIVER: 4, _GET_OK: 13}
+_BASIC_VERSIONS = {
+    b"\x00\x00\x09\x01",
+    b"\x00\x00\x09\x00",
+    b"\x01\x01\x00\x09",
+    b"\x01\x01\x08\x00",
+}
 _UNKNOWN, _FOREIGN = "unknown", "foreign"
 
 
 @attrs.define
 class _Partial:
-    """A message of which more is to come."""
+    """An incomplete message."""
 
     octets: bytearray = attrs.Factory(bytearray)
     delivery_id: Any = None
@@ -83,8 +88,8 @@ class _Partial:
 class Frames:
     """One direction of a connection: bytes in, messages out.
 
-    After missing bytes, or bytes that are not a frame, it searches for the next frame. What was
-    skipped until then is a record with a fault, as soon as it is known that this is AMQP.
+    After missing or invalid bytes, it searches for the next frame. The skipped bytes become a
+    record with a fault, once the connection has been recognised as AMQP.
     """
 
     def __init__(self, connection: str, max_size: int) -> None:
@@ -92,57 +97,57 @@ class Frames:
         self._max_size = max_size
         self._buffer = bytearray()
         self._protocol = _UNKNOWN
-        self._searching = False  # for the next frame: the buffer begins somewhere within one
-        self._skipped = 0  # bytes, since the search began
-        # By protocol, where in the buffer the search goes on, so that no byte is searched twice.
+        self._searching = False  # whether to search for the next frame
+        self._skipped = 0  # bytes skipped since the search began
+        # {protocol: offset in the buffer at which the search continues}: search no byte twice.
         self._searched: dict[str, int] = {}
-        self._is_reported = False  # a record says already that something is missing here
-        self._missing: list[str] = []  # what is missing, and not reported: is this AMQP at all?
+        self._is_reported = False  # whether a record already reports this gap
+        self._missing: list[str] = []  # gaps to report once this is known to be AMQP
         self._had_gap = False
         self._parts: dict[tuple[int, Any], _Partial] = {}
-        # The deliveries that a gap cut, by channel and handle: more of them may follow.
+        # {(channel, handle): delivery-id} of deliveries cut by a gap, which may continue.
         self._cut: dict[tuple[int, Any], Any] = {}
         self._addresses: dict[tuple[int, Any], str | None] = {}
 
     def feed(self, octets: bytes, packet: Packet) -> Iterator[Record]:
-        """Read the next bytes; yield the messages that they complete."""
+        """Read the next bytes and yield the messages that they complete."""
         if self._protocol == _FOREIGN:
             return
         self._buffer += octets
-        yield from self._read(packet)
+        yield from self._read_frames(packet)
 
     def gap(self, why: str, packet: Packet) -> Iterator[Record]:
-        """Drop the messages that missing bytes belonged to; `why` says how many are missing."""
+        """Handle missing bytes (described by `why`): end incomplete messages, and resynchronise."""
         if self._protocol == _FOREIGN:
             return
-        yield from self._read(packet, is_all=True)
+        yield from self._read_frames(packet, is_all=True)
         if self._searching:
             self._skip(len(self._buffer))
             yield from self._report_skipped(packet)
-        self._search()
-        self._buffer.clear()  # the beginning of a frame that is not all there
+        self._start_search()
+        self._buffer.clear()  # the beginning of an incomplete frame
         if self._protocol == _UNKNOWN:
             self._missing.append(why)
         elif not self._parts:
             yield self._fault(why, packet, skips=True)
         self._cut |= {key: partial.delivery_id for key, partial in self._parts.items()}
-        yield from self._give_up(why, packet, skips=True)
+        yield from self._give_up_all(why, packet, skips=True)
 
     def finish(self, why: str, packet: Packet) -> Iterator[Record]:
-        """Yield what is not complete where no more is read."""
+        """Yield the incomplete messages at the end of the data; `why` describes the end."""
         if self._protocol == _FOREIGN:
             return
-        yield from self._read(packet, is_all=True)
+        yield from self._read_frames(packet, is_all=True)
         if self._searching:
             self._skip(len(self._buffer))
             yield from self._report_skipped(packet)
         elif self._buffer and not self._parts and self._protocol != _UNKNOWN:
             yield self._fault(f"{why}: {len(self._buffer):,} bytes of a frame are there", packet)
         self._buffer.clear()
-        yield from self._give_up(why, packet)
+        yield from self._give_up_all(why, packet)
 
-    def _search(self, *, is_reported: bool = False) -> None:
-        """Search for the next frame from now on, beginning with what is in the buffer."""
+    def _start_search(self, *, is_reported: bool = False) -> None:
+        """Start a search for the next frame at the beginning of the buffer."""
         self._searching = self._had_gap = True
         self._skipped = 0
         self._searched.clear()
@@ -151,31 +156,33 @@ class Frames:
     def _skip(self, count: int) -> None:
         del self._buffer[:count]
         self._skipped += count
-        self._searched = {name: max(at - count, 0) for name, at in self._searched.items()}
+        self._searched = {name: max(offset - count, 0) for name, offset in self._searched.items()}
 
     def _find(self, *, is_all: bool) -> bool:
-        """Skip what is before the next frame; return whether it begins the buffer now."""
+        """Skip to the next frame. Returns whether the buffer now begins with a frame."""
         protocols = [self._protocol] if self._protocol in {ONE, OLD} else [ONE, OLD]
-        found: list[tuple[int, bool, str]] = []
+        candidates: list[tuple[int, bool, str]] = []
         for protocol in protocols:
             begin = self._searched.get(protocol, 0)
-            place = find_frame(self._buffer, protocol, begin, is_all=is_all)
-            if place is None:
+            candidate = find_frame(self._buffer, protocol, begin, is_all=is_all)
+            if candidate is None:
                 self._searched[protocol] = max(begin, len(self._buffer) - LOOK_BEHIND)
             else:
-                self._searched[protocol] = place[0]
-                found.append((*place, protocol))
-        if not found:
+                self._searched[protocol] = candidate[0]
+                candidates.append((*candidate, protocol))
+        if not candidates:
             self._skip(max(len(self._buffer) - LOOK_BEHIND, 0))
             return False
-        at, is_certain, protocol = min(found, key=lambda place: (not place[1], place[0]))
-        self._skip(at)
+        offset, is_certain, protocol = min(
+            candidates, key=lambda candidate: (not candidate[1], candidate[0])
+        )
+        self._skip(offset)
         if is_certain:
             self._protocol, self._searching = protocol, False
         return is_certain
 
     def _report_skipped(self, packet: Packet) -> Iterator[Record]:
-        """Yield a record of what is missing or was skipped and is not reported yet."""
+        """Yield records for the unreported gaps and skipped bytes."""
         if self._protocol not in {ONE, OLD}:
             return
         for why in self._missing:
@@ -187,13 +194,13 @@ class Frames:
             if not self._is_reported:
                 yield self._fault(fault, packet, skips=True)
 
-    def _give_up(self, why: str, packet: Packet, *, skips: bool = False) -> Iterator[Record]:
+    def _give_up_all(self, why: str, packet: Packet, *, skips: bool = False) -> Iterator[Record]:
         while self._parts:
-            record = self._end(next(iter(self._parts)), packet, why)
+            record = self._finish_message(next(iter(self._parts)), packet, why)
             yield attrs.evolve(record, skips=skips)
 
-    def _end(self, key: tuple[int, Any], packet: Packet, fault: str) -> Record:
-        """Return the record of a message of which no more comes."""
+    def _finish_message(self, key: tuple[int, Any], packet: Packet, fault: str) -> Record:
+        """Remove a message and return its record, with `fault` if it is incomplete."""
         partial = self._parts.pop(key)
         old = self._protocol == OLD
         octets = bytes(partial.octets)
@@ -222,34 +229,34 @@ class Frames:
             packet.offset, octets, fault, protocol, packet.time, self._connection, skips=skips
         )
 
-    def _read(self, packet: Packet, *, is_all: bool = False) -> Iterator[Record]:
-        """Read the frames in the buffer; `is_all` if no byte follows them directly."""
+    def _read_frames(self, packet: Packet, *, is_all: bool = False) -> Iterator[Record]:
+        """Read the frames in the buffer. `is_all`: no bytes follow directly after the buffer."""
         while self._buffer:
-            done: Any
+            has_progress: Any
             if self._searching:
-                done = self._find(is_all=is_all)
-                if done:
+                has_progress = self._find(is_all=is_all)
+                if has_progress:
                     yield from self._report_skipped(packet)
             elif self._protocol == _UNKNOWN or self._buffer[:1] == b"A":
-                done = yield from self._begin(packet)
+                has_progress = yield from self._read_protocol_header(packet)
             elif self._protocol == ONE:
-                done = yield from self._frame(packet)
+                has_progress = yield from self._read_frame(packet)
             else:
-                done = yield from self._old_frame(packet)
-            if not done:
+                has_progress = yield from self._read_basic_frame(packet)
+            if not has_progress:
                 return
 
-    def _begin(self, packet: Packet) -> Iterator[Record] | Any:
-        """Read a protocol header, or guess without one; return whether to go on."""
+    def _read_protocol_header(self, packet: Packet) -> Iterator[Record] | Any:
+        """Read a protocol header, or guess the protocol. Returns whether to continue reading."""
         buffer = self._buffer
         if buffer.startswith(b"AMQP"[: len(buffer)]):
             if len(buffer) < 8:
                 return False
             version = bytes(buffer[4:8])
-            yield from self._give_up("another protocol header follows", packet)
+            yield from self._give_up_all("another protocol header follows", packet)
             if version[1:] == b"\x01\x00\x00":
                 self._protocol = ONE
-            elif version in _OLD_VERSIONS:
+            elif version in _BASIC_VERSIONS:
                 self._protocol = OLD
             else:
                 self._protocol = _FOREIGN
@@ -258,40 +265,40 @@ class Frames:
             del buffer[:8]
             return True
         if self._protocol != _UNKNOWN:
-            return self._lose()
+            return self._resynchronise()
         if buffer[:2] == b"\x16\x03":
             self._protocol = _FOREIGN
             yield self._fault("the connection is encrypted with TLS: decrypt it first", packet)
             return False
         for protocol in (ONE, OLD):
-            if _begins_frame(bytes(buffer[:_LOOK]), protocol):
+            if _begins_frame(bytes(buffer[:_PROBE_BYTES]), protocol):
                 self._protocol = protocol
                 return True
-        # Either something else, or the middle of a frame where the capture began.
-        self._search()
+        # Another protocol, or the capture began in the middle of a frame.
+        self._start_search()
         return True
 
-    def _lose(self, *, is_reported: bool = False) -> bool:
+    def _resynchronise(self, *, is_reported: bool = False) -> bool:
         """Search for the next frame after the first byte of the buffer."""
-        self._search(is_reported=is_reported)
+        self._start_search(is_reported=is_reported)
         self._skip(1)
         return True
 
-    def _out_of_step(self, packet: Packet) -> Iterator[Record] | Any:
+    def _handle_invalid_frame(self, packet: Packet) -> Iterator[Record] | Any:
         is_reported = bool(self._parts)
-        yield from self._give_up("what follows is not a frame", packet, skips=True)
-        return self._lose(is_reported=is_reported)
+        yield from self._give_up_all("what follows is not a frame", packet, skips=True)
+        return self._resynchronise(is_reported=is_reported)
 
     # AMQP 1.0.
 
-    def _frame(self, packet: Packet) -> Iterator[Record] | Any:
+    def _read_frame(self, packet: Packet) -> Iterator[Record] | Any:
         buffer = self._buffer
         if len(buffer) < FRAME_HEAD.size:
             return False
         size, words, kind, channel = FRAME_HEAD.unpack_from(buffer)
         start = 4 * words
         if not FRAME_HEAD.size <= start <= size <= MAX_FRAME:
-            return (yield from self._out_of_step(packet))
+            return (yield from self._handle_invalid_frame(packet))
         if len(buffer) < size:
             return False
         frame = bytes(buffer[start:size])
@@ -304,42 +311,44 @@ class Frames:
                 yield self._fault(f"a frame that cannot be read: {error}", packet, frame)
                 return True
             if isinstance(performative, Described) and isinstance(performative.value, list):
-                wrong = _wrong(performative)
-                if wrong:
-                    yield self._fault(f"a frame that cannot be read: {wrong}", packet, frame)
+                problem = _describe_invalid(performative)
+                if problem:
+                    yield self._fault(f"a frame that cannot be read: {problem}", packet, frame)
                 else:
-                    yield from self._performative(performative, channel, frame[end:], packet)
+                    yield from self._handle_performative(performative, channel, frame[end:], packet)
         return True
 
-    def _performative(
+    def _handle_performative(
         self, performative: Described, channel: int, payload: bytes, packet: Packet
     ) -> Iterator[Record]:
         code = _CODES.get(performative.descriptor, performative.descriptor)
-        fields = [*performative.value, *[None] * _MOST_FIELDS][:_MOST_FIELDS]
+        fields = [*performative.value, *[None] * _MAX_FIELDS][:_MAX_FIELDS]
         key = (channel, fields[0])
         if code == _TRANSFER:
-            yield from self._transfer(key, fields, payload, packet)
+            yield from self._handle_transfer(key, fields, payload, packet)
         elif code == _ATTACH:
             key = (channel, fields[1])
             self._addresses[key] = _address(fields[_TARGET]) or _address(fields[_SOURCE])
         elif code == _DETACH:
             self._addresses.pop(key, None)
             if key in self._parts:
-                yield self._end(key, packet, "the link was detached before the message ended")
+                yield self._finish_message(
+                    key, packet, "the link was detached before the message ended"
+                )
         elif code in {_END, _CLOSE}:
-            yield from self._give_up("the session ended before the message did", packet)
+            yield from self._give_up_all("the session ended before the message did", packet)
 
-    def _transfer(
+    def _handle_transfer(
         self, key: tuple[int, Any], fields: list[Any], payload: bytes, packet: Packet
     ) -> Iterator[Record]:
         delivery_id, tag, message_format = fields[1:4]
         more, aborted = fields[_MORE] is True, fields[_ABORTED] is True
         partial = self._parts.get(key)
         if partial is not None and delivery_id not in {None, partial.delivery_id}:
-            yield self._end(key, packet, "the rest of the message is missing")
+            yield self._finish_message(key, packet, "the rest of the message is missing")
             partial = None
         if partial is None:
-            # After a gap this may be more of a delivery that was cut, whatever it repeats.
+            # After a gap, this may continue a delivery that was cut.
             is_more = self._had_gap and (tag is None or self._cut.get(key) == delivery_id)
             self._cut.pop(key, None)
             partial = _Partial(
@@ -352,52 +361,54 @@ class Frames:
         self._parts[key] = partial
         partial.octets += payload
         if aborted:
-            yield self._end(key, packet, "the sender aborted the delivery")
+            yield self._finish_message(key, packet, "the sender aborted the delivery")
         elif len(partial.octets) > self._max_size:
-            yield self._end(key, packet, too_large(self._max_size))
+            yield self._finish_message(key, packet, too_large(self._max_size))
         elif not more:
             why = "the beginning of the message is missing" if partial.headless else ""
-            yield self._end(key, packet, why)
+            yield self._finish_message(key, packet, why)
 
     # AMQP 0-9-1.
 
-    def _old_frame(self, packet: Packet) -> Iterator[Record] | Any:
+    def _read_basic_frame(self, packet: Packet) -> Iterator[Record] | Any:
         buffer = self._buffer
         if len(buffer) < 7:
             return False
         size = int.from_bytes(buffer[3:7], "big")
         if buffer[0] not in OLD_FRAMES or size > MAX_FRAME:
-            return (yield from self._out_of_step(packet))
+            return (yield from self._handle_invalid_frame(packet))
         if len(buffer) < size + 8:
             return False
         kind, channel = buffer[0], int.from_bytes(buffer[1:3], "big")
         payload = bytes(buffer[7 : 7 + size])
         if buffer[7 + size] != FRAME_END:
-            return (yield from self._out_of_step(packet))
+            return (yield from self._handle_invalid_frame(packet))
         del buffer[: size + 8]
         key = (channel, None)
         partial = self._parts.get(key)
         if kind == METHOD:
             if partial is not None:
-                yield self._end(key, packet, "the rest of the message is missing")
-            made = _content_method(payload)
-            if made is not None:
-                self._parts[key] = made
+                yield self._finish_message(key, packet, "the rest of the message is missing")
+            message = _content_method(payload)
+            if message is not None:
+                self._parts[key] = message
         elif kind == HEADER:
             if partial is None or partial.header is not None:
                 partial = _Partial(headless=True)  # its method was not captured
             partial.header = payload
             partial.size = int.from_bytes(payload[4:12], "big")
             self._parts[key] = partial
-            yield from self._content(key, partial, packet)
+            yield from self._finish_content(key, partial, packet)
         elif kind == BODY and partial is not None and partial.header is not None:
             partial.octets += payload
-            yield from self._content(key, partial, packet)
+            yield from self._finish_content(key, partial, packet)
         elif kind == BODY:
             yield self._fault("a body whose content header is missing", packet, payload)
         return True
 
-    def _content(self, key: tuple[int, Any], partial: _Partial, packet: Packet) -> Iterator[Record]:
+    def _finish_content(
+        self, key: tuple[int, Any], partial: _Partial, packet: Packet
+    ) -> Iterator[Record]:
         size = len(partial.octets)
         if size < partial.size and size <= self._max_size:
             return
@@ -408,15 +419,15 @@ class Frames:
             why = f"a body of {size:,} bytes, and its header says {partial.size:,}"
         elif size > self._max_size:
             why = too_large(self._max_size)
-        yield self._end(key, packet, why)
+        yield self._finish_message(key, packet, why)
 
 
-# As much of a frame as `_begins_frame` looks at, where the frame is longer.
-_LOOK = 1 << 20
+# Bytes of the buffer that `_begins_frame` examines.
+_PROBE_BYTES = 1 << 20
 
 
 def _begins_frame(octets: bytes, protocol: str) -> bool:
-    """Return whether a frame begins here, strictly: what else begins so is unlikely."""
+    """Whether a frame begins here, by strict rules: other data rarely matches."""
     if protocol == ONE:
         if len(octets) < FRAME_HEAD.size:
             return False
@@ -424,7 +435,7 @@ def _begins_frame(octets: bytes, protocol: str) -> bool:
         start = 4 * words
         if kind > SASL_FRAME or not FRAME_HEAD.size <= start <= size <= MAX_FRAME:
             return False
-        # A performative is described by a small number, by a large one, or by a symbol.
+        # The descriptor of a performative is a smallulong, a ulong or a symbol.
         body = octets[start : start + 3]
         return size == start or (
             body[:1] == b"\0" and body[1:2] in {b"\x53", b"\x80", b"\xa3"} and len(body) == 3
@@ -438,25 +449,25 @@ def _begins_frame(octets: bytes, protocol: str) -> bool:
     )
 
 
-def _wrong(performative: Described) -> str:
-    """Say what is wrong with what a performative is known by; empty if nothing."""
+def _describe_invalid(performative: Described) -> str:
+    """Describe the invalid descriptor or identifying field of a performative; "" if valid."""
     descriptor = performative.descriptor
     if isinstance(descriptor, bool) or not isinstance(descriptor, (int, str)):
         return f"its descriptor is of the type {type(descriptor).__name__}"
     fields = performative.value
-    for name, place in _UINTS.get(_CODES.get(descriptor, descriptor), ()):
-        if place < len(fields) and not (fields[place] is None or _is_uint(fields[place])):
-            return f"its {name} is not a uint, but {fields[place]!r:.80}"
+    for name, index in _ID_FIELDS.get(_CODES.get(descriptor, descriptor), ()):
+        if index < len(fields) and not (fields[index] is None or _is_uint(fields[index])):
+            return f"its {name} is not a uint, but {fields[index]!r:.80}"
     return ""
 
 
 def _is_uint(value: Any) -> bool:
-    """Whether a value is a number that a uint holds, of whatever type."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_UINT
+    """Whether a value is an integer in the range of uint, of any type."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_UINT
 
 
 def _address(terminus: Any) -> str | None:
-    """Return the address of a source or target; None where it has none that is text."""
+    """Return the address of a source or target, or None if it is absent or not text."""
     if not isinstance(terminus, Described) or not isinstance(terminus.value, list):
         return None
     address = terminus.value[0] if terminus.value else None
@@ -464,24 +475,26 @@ def _address(terminus: Any) -> str | None:
 
 
 def _content_method(payload: bytes) -> _Partial | None:
-    """Read a method that content follows; None for all others."""
+    """Return the message that a 0-9-1 method begins, or None for methods without content."""
     method = int.from_bytes(payload[2:4], "big")
-    if int.from_bytes(payload[:2], "big") != _BASIC or method not in _TEXTS_AT:
+    if int.from_bytes(payload[:2], "big") != _BASIC or method not in _STRINGS_OFFSET:
         return None
-    at = _TEXTS_AT[method]
+    offset = _STRINGS_OFFSET[method]
     texts = []
     redelivered = None
     try:
-        if method in {_RETURN, _DELIVER}:  # the text of a reply, the tag of a consumer
-            at += 1 + payload[at]
+        if method in {_RETURN, _DELIVER}:  # skip the reply text or the consumer tag
+            offset += 1 + payload[offset]
         if method == _DELIVER:
-            at += 9
+            offset += 9
         if method in {_DELIVER, _GET_OK}:
-            redelivered = bool(payload[at - 1] & 1)
+            redelivered = bool(payload[offset - 1] & 1)
         for _ in range(2):
-            size = payload[at]
-            texts.append(payload[at + 1 : at + 1 + size].decode("utf-8", "backslashreplace"))
-            at += 1 + size
+            size = payload[offset]
+            texts.append(
+                payload[offset + 1 : offset + 1 + size].decode("utf-8", "backslashreplace")
+            )
+            offset += 1 + size
     except IndexError:
         return _Partial(headless=True)
     return _Partial(exchange=texts[0], routing_key=texts[1], redelivered=redelivered)

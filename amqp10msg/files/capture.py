@@ -1,4 +1,4 @@
-"""Messages from what was captured of a network: pcap and pcapng files, loose packets and frames."""
+"""Read messages from network captures: pcap and pcapng files, single packets and frames."""
 
 from __future__ import annotations
 
@@ -11,14 +11,22 @@ import attrs
 from amqp10msg.files._forms import MAX_SIZE
 from amqp10msg.files._record import Record
 from amqp10msg.files._resync import FRAME_END, FRAME_HEAD, OLD_FRAMES
-from amqp10msg.files._segments import LINKS, Flow, Held, Packet, Segment, read_packets, segment_of
+from amqp10msg.files._segments import (
+    LINKS,
+    BufferCounter,
+    Flow,
+    Packet,
+    Segment,
+    read_packets,
+    segment_of,
+)
 from amqp10msg.files._transfers import Frames
 
-#: Default of `max_flows`: a packet of each keeps a few kilobytes in memory.
+#: Default of `max_flows`. A flow needs a few kilobytes of memory even after a single packet.
 _MAX_FLOWS = 65_536
-# Types of link layers: Ethernet, IP as it is, and the interface "any" of Linux.
-_LINKS = (1, 101, 113, 276)
-_CUT = "this is not all of the message: more packets or frames belong to it"
+# Link-layer types to try for a single packet: Ethernet, raw IP, the interface "any" of Linux.
+_SINGLE_PACKET_LINKS = (1, 101, 113, 276)
+_INCOMPLETE = "this is not all of the message: more packets or frames belong to it"
 
 
 def read_capture(
@@ -33,9 +41,9 @@ def read_capture(
             Beyond it, the flow without data for the longest time is given up, with a fault.
     """
     flows: dict[tuple[bytes, bytes], tuple[Flow, Frames]] = {}
-    together = Held()
+    counter = BufferCounter()
     last = Packet(0, 0, 0, b"")
-    unknown: Counter[int] = Counter()  # packets by the type of their link layer
+    unknown: Counter[int] = Counter()  # number of packets by unsupported link-layer type
     for packet in read_packets(stream):
         if isinstance(packet, Record):
             yield packet
@@ -47,14 +55,14 @@ def read_capture(
             continue
         key = (segment.sender, segment.receiver)
         if segment.syn and key in flows:
-            yield from _finish(*flows.pop(key), packet)  # the ports are used again
-        # The longest silent first, since what is used moves to the end.
-        pair = flows.pop(key, None) or (Flow(together), Frames(segment.connection, max_size))
+            yield from _finish(*flows.pop(key), packet)  # a new connection with the same ports
+        # Reinsert the flow at the end, so that the least recently used flow is first.
+        pair = flows.pop(key, None) or (Flow(counter), Frames(segment.connection, max_size))
         flows[key] = pair
         if len(flows) > max_flows:
             oldest = flows.pop(next(iter(flows)))
             yield from _finish(*oldest, packet, f"given up: more than {max_flows:,} connections")
-        yield from _pass_on(pair[0].feed(segment), pair[1], packet)
+        yield from _feed_frames(pair[0].feed(segment), pair[1], packet)
         if segment.reset:
             for direction in (key, key[::-1]):
                 if direction in flows:
@@ -67,12 +75,12 @@ def read_capture(
             yield Record(last.offset, fault=fault, time=last.time, skips=True)
 
 
-def _pass_on(
-    found: Iterator[tuple[str, bytes]], frames: Frames, packet: Packet
+def _feed_frames(
+    chunks: Iterator[tuple[str, bytes]], frames: Frames, packet: Packet
 ) -> Iterator[Record]:
-    for why, octets in found:
-        if why:
-            yield from frames.gap(why, packet)
+    for gap, octets in chunks:
+        if gap:
+            yield from frames.gap(gap, packet)
         yield from frames.feed(octets, packet)
 
 
@@ -82,35 +90,35 @@ def _finish(
     packet: Packet,
     why: str = "the capture ends before the message does",
 ) -> Iterator[Record]:
-    yield from _pass_on(flow.finish(), frames, packet)
+    yield from _feed_frames(flow.finish(), frames, packet)
     yield from frames.finish(why, packet)
 
 
-# A packet or frames by themselves, as they are copied out of Wireshark.
+# A single packet or frames, for example copied from Wireshark.
 
 
 def loose(data: bytes, *, max_size: int = MAX_SIZE) -> list[Record] | None:
     """Return the messages in one packet of a network, or in frames of AMQP 1.0 or 0-9-1.
 
-    The bytes are all of the packet, or frames from the first byte to the last; None where they are
-    neither. Where there are no messages, one record has a fault.
+    Returns None if the bytes are neither a complete packet nor complete frames. If they contain no
+    message, the result is one record with a fault.
     """
     if _are_frames(data):
-        what, connection, octets = "these are frames", "", data
-    elif (segment := _segment(data)) is not None:
-        what, connection, octets = "this is a packet", segment.connection, segment.data
+        kind, connection, octets = "these are frames", "", data
+    elif (segment := _segment_of_packet(data)) is not None:
+        kind, connection, octets = "this is a packet", segment.connection, segment.data
     else:
         return None
     frames = Frames(connection, max_size)
     whole = Packet(0, None, 0, data)
-    found = [*frames.feed(octets, whole), *frames.finish(_CUT, whole)]
-    found = found or [Record(0, fault=f"{what} without a whole message of AMQP")]
-    return [attrs.evolve(one, connection=connection or None) for one in found]
+    records = [*frames.feed(octets, whole), *frames.finish(_INCOMPLETE, whole)]
+    records = records or [Record(0, fault=f"{kind} without a whole message of AMQP")]
+    return [attrs.evolve(record, connection=connection or None) for record in records]
 
 
-def _segment(data: bytes) -> Segment | None:
-    """Return the TCP segment of a packet that is all there; None if this is none."""
-    for link in _LINKS:
+def _segment_of_packet(data: bytes) -> Segment | None:
+    """Return the TCP segment of a complete packet, or None if the bytes are not a packet."""
+    for link in _SINGLE_PACKET_LINKS:
         segment = segment_of(Packet(0, None, link, data))
         if segment is not None and data.endswith(segment.data):
             return segment
@@ -118,18 +126,18 @@ def _segment(data: bytes) -> Segment | None:
 
 
 def _are_frames(data: bytes) -> bool:
-    """Return whether bytes are frames of AMQP 1.0 (Part 2, 2.3) or 0-9-1 (2.3.5), all of them."""
-    at = 0
-    while len(data) - at >= FRAME_HEAD.size:
-        size, words, kind, _ = FRAME_HEAD.unpack_from(data, at)
+    """Whether the bytes are complete frames of AMQP 1.0 (Part 2, 2.3) or 0-9-1 (2.3.5)."""
+    offset = 0
+    while len(data) - offset >= FRAME_HEAD.size:
+        size, words, kind, _ = FRAME_HEAD.unpack_from(data, offset)
         if not FRAME_HEAD.size <= 4 * words <= size or kind > 1:
             break
-        at += size
-    if at and at == len(data):
+        offset += size
+    if offset and offset == len(data):
         return True
-    at = 0
-    while len(data) - at - 8 >= 0 and data[at] in OLD_FRAMES:
-        at += int.from_bytes(data[at + 3 : at + 7], "big") + 8
-        if at > len(data) or data[at - 1] != FRAME_END:
+    offset = 0
+    while len(data) - offset - 8 >= 0 and data[offset] in OLD_FRAMES:
+        offset += int.from_bytes(data[offset + 3 : offset + 7], "big") + 8
+        if offset > len(data) or data[offset - 1] != FRAME_END:
             break
-    return bool(at) and at == len(data)
+    return bool(offset) and offset == len(data)

@@ -1,4 +1,4 @@
-"""Messages from Parquet: tables with a column of encoded messages, and what jobs write."""
+"""Read messages from Parquet: tables with a column of encoded messages, or the output of jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import attrs
 
-from amqp10msg.files._pages import Made, Pages
+from amqp10msg.files._pages import Pages, PageSizes
 from amqp10msg.files._record import Record
 from amqp10msg.files.containers import RAISE_EXPANSION, too_large
 from amqp10msg.files.fetching import Fetched
@@ -20,111 +20,115 @@ from amqp10msg.wire.limits import Limits
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Columns that hold an encoded message; the first that is there is read.
+#: Names of columns with encoded messages, in order of preference.
 COLUMNS = ("wire", "raw")
-# Those of AMQP 0-9-1, and what else a record has a place for.
-_BASIC = "content_header"
-_OTHERS = (
+# The column of AMQP 0-9-1 content headers, and the columns that are attributes of `Record`.
+_HEADER_COLUMN = "content_header"
+_RECORD_COLUMNS = (
     *("protocol", "connection", "address", "delivery_tag", "message_format"),
-    *(_BASIC, "payload", "exchange", "routing_key", "redelivered"),
+    *(_HEADER_COLUMN, "payload", "exchange", "routing_key", "redelivered"),
 )
-_FAULTS = ("fault", "error_code", "error_text", "source", "offset")
-_TEXTS = (
+_FAULT_COLUMNS = ("fault", "error_code", "error_text", "source", "offset")
+_TEXT_COLUMNS = (
     *("protocol", "connection", "address", "exchange", "routing_key"),
     *("fault", "error_code", "error_text", "source"),
 )
 _PROTOCOLS = ("1.0", "0-9-1")
-# The code under which a quarantine has what could not be read (`amqp10msg.jobs`).
-_UNREADABLE = {"unreadable-input", "damaged-file"}
-# Of what is not text.
-_TYPES: dict[str, type] = {
+# Error codes of quarantined messages that could not be read (`amqp10msg.jobs`).
+_UNREADABLE_CODES = {"unreadable-input", "damaged-file"}
+# Types of the columns that are not text.
+_COLUMN_TYPES: dict[str, type] = {
     "delivery_tag": bytes,
     "message_format": int,
-    _BASIC: bytes,
+    _HEADER_COLUMN: bytes,
     "payload": bytes,
     "redelivered": bool,
 }
-# What is read at once, whichever comes first.
+# Limits of one batch: rows and bytes.
 _BATCH_ROWS = 256
 _BATCH_OCTETS = 4 << 20
-#: Bytes of a column that pyarrow reads at a time, and not those of its row group.
-AT_A_TIME = 256 << 10
-# What a row group may make, however small its file is.
-_ROOM = 256 << 20
-# Rows that a file may have, and bytes that they may make, however small it is.
-_ROWS = 1 << 20
-_CONTENT = 16 << 30
+#: Bytes that pyarrow reads at a time from a column, instead of the whole row group.
+BUFFER_SIZE = 256 << 10
+# Decompressed bytes always allowed for a row group, however small the file is.
+_MIN_GROUP_BYTES = 256 << 20
+# Rows, and decompressed bytes, always allowed for a file, however small the file is.
+_MIN_ROWS = 1 << 20
+_MIN_FILE_BYTES = 16 << 30
 
 
 def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Record]:
-    """Read a table row by row; rows without a message are left out.
+    """Read a table row by row. Rows without a message are skipped.
 
-    A row group that makes more than the limit `expansion` says is a record with a fault, and the
-    others are read.
+    A row group whose decompressed size exceeds the limit `expansion` becomes a record with a fault;
+    the other row groups are read.
 
     Raises:
-        ValueError: this is not Parquet, or has no column for messages.
+        ValueError: the file is not Parquet, or has no column with messages.
         ImportError: pyarrow is not installed.
     """
     pq = of_extra("pyarrow.parquet", "arrow", "Parquet needs pyarrow")
     import pyarrow as pa  # noqa: PLC0415  (an extra)
 
     if not stream.seekable():
-        raise ValueError("Parquet can be read from a file alone, not from a pipe or gzip")
+        raise ValueError("Parquet can be read only from a file, not from a pipe or gzip")
     number = 0
     try:
-        with pq.ParquetFile(stream, buffer_size=AT_A_TIME, pre_buffer=False) as file:
+        with pq.ParquetFile(stream, buffer_size=BUFFER_SIZE, pre_buffer=False) as file:
             names = file.schema_arrow.names
             column = next((name for name in COLUMNS if name in names), None)
-            if column is None and _BASIC not in names:
+            if column is None and _HEADER_COLUMN not in names:
                 raise ValueError(
-                    f"there is no column {' or '.join(COLUMNS)} of encoded messages: "
-                    f"there are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+                    f"no column {' or '.join(COLUMNS)} with encoded messages found; "
+                    f"the columns are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
                 )
-            wanted = [name for name in (column or "", *_OTHERS, *_FAULTS) if name in names]
-            bounded = Bounded(stream, file, stream.seek(0, io.SEEK_END), limits, wanted)
+            columns = [
+                name for name in (column or "", *_RECORD_COLUMNS, *_FAULT_COLUMNS) if name in names
+            ]
+            bounded = Bounded(stream, file, stream.seek(0, io.SEEK_END), limits, columns)
             if fault := bounded.refused():
                 raise ValueError(fault)
             for group in range(file.metadata.num_row_groups):
-                behind = number + file.metadata.row_group(group).num_rows
+                next_group_start = number + file.metadata.row_group(group).num_rows
                 fault = bounded.refused(group)
                 try:
                     for batch in (
                         () if fault else bounded.batches(group, _BATCH_ROWS, _BATCH_OCTETS)
                     ):
-                        for row in _octets(batch).to_pylist():
+                        for row in _text_to_bytes(batch).to_pylist():
                             record = _record(number, row, column, max_size)
                             number += 1
                             if record is not None:
                                 yield record
                 except (pa.ArrowException, OSError) as error:
-                    if getattr(error, "errno", None) is not None:  # the system's own
+                    if (
+                        getattr(error, "errno", None) is not None
+                    ):  # an error of the operating system
                         raise
                     fault = f"row group {group} cannot be read: {str(error).strip()}"
                 if fault:
-                    rest = f"its rows from {number:,} to {behind - 1:,} are left out"
-                    yield Record(number, fault=f"{fault}; {rest}")
-                number = behind
+                    skipped = f"its rows from {number:,} to {next_group_start - 1:,} are skipped"
+                    yield Record(number, fault=f"{fault}; {skipped}")
+                number = next_group_start
     except ExpansionError as error:
-        yield Record(number, fault=f"{error}; what follows is not read", ends=True)
+        yield Record(number, fault=f"{error}; the remaining rows are not read", ends=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if getattr(error, "errno", None) is not None:  # the system's own
+        if getattr(error, "errno", None) is not None:  # an error of the operating system
             raise
-        raise ValueError(f"this is not Parquet, or damaged: {str(error).strip()}") from None
+        raise ValueError(f"not a Parquet file, or damaged: {str(error).strip()}") from None
 
 
 @attrs.define
 class Bounded:
-    """A Parquet file that costs no more than `Limits` say.
+    """A Parquet file that is read within the limit `Limits.expansion`.
 
     Attributes:
-        source: what `pyarrow.parquet.ParquetFile` opens.
-        file: that, opened.
-        octets: how large the file is.
-        limits: of them, `expansion`.
-        names: the columns that are read; all where None.
-        stop: row groups from this one on are not read; None for the end of the file.
-        room: bytes that rows may still make.
+        source: the argument of `pyarrow.parquet.ParquetFile`.
+        file: the open `ParquetFile`.
+        octets: size of the file in bytes.
+        limits: the limits; only `expansion` is used.
+        names: the columns to read; None for all.
+        stop: the index of the first row group that is not read; None to read to the end.
+        room: decompressed bytes that the remaining rows may have.
     """
 
     source: Any
@@ -136,61 +140,63 @@ class Bounded:
     room: int = attrs.field(init=False)
     _rows: int = attrs.field(init=False)
     _pages: Pages | None = attrs.field(init=False, default=None)
-    _made: dict[int, Made] = attrs.field(init=False, factory=dict)
+    _sizes: dict[int, PageSizes] = attrs.field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self.room = self._most(_CONTENT)
+        self.room = self._allowance(_MIN_FILE_BYTES)
         metadata = self.file.metadata
         self._rows = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
         if self.stop is None:
             self.stop = metadata.num_row_groups
 
-    def _most(self, least: int) -> int:
-        return max(least, self.limits.expansion * self.octets)
+    def _allowance(self, always_allowed: int) -> int:
+        return max(always_allowed, self.limits.expansion * self.octets)
 
     def refused(self, group: int | None = None) -> str:
-        """Return why a row group, or where None the file, is not read; empty where it is.
+        """Return why a row group (None: the file) must not be read, or "" if it may be read.
 
-        One is not that makes more than 256 MiB, as its pages say, or a file that has more than a
-        million rows, and more than the limit says of the bytes that there are.
+        A row group is refused if its pages decompress to more than 256 MiB and more than
+        `expansion` times the file size. A file is refused if it has more than a million rows and
+        more than `expansion` rows per byte.
         """
-        # Rows that are null, or equal, take no byte each.
-        if self._rows > self._most(_ROWS):
-            return self._too_much(f"the file has {self._rows:,} rows", "the bytes")
+        # Count rows, too: null or repeated values need no bytes in the file.
+        if self._rows > self._allowance(_MIN_ROWS):
+            return self._exceeds_limit(f"the file has {self._rows:,} rows", "the size")
         if group is None:
             return ""
-        # No more of the metadata is looked at: where that of a column is damaged, pyarrow 26 ends
-        # the process.
-        most = self._most(_ROOM)
-        made = self.file.metadata.row_group(group).total_byte_size
-        if made <= most:
+        # Do not read the metadata of columns: if it is damaged, pyarrow 26 crashes the process.
+        max_bytes = self._allowance(_MIN_GROUP_BYTES)
+        size = self.file.metadata.row_group(group).total_byte_size
+        if size <= max_bytes:
             try:
-                self._made[group] = self._walked(group, most)
+                self._sizes[group] = self._page_sizes(group, max_bytes)
             except ValueError as error:
                 return f"damaged, or not Parquet: row group {group} cannot be read: {error}"
-            made = self._made[group].octets
-        if made > most:
-            return self._too_much(f"row group {group} makes {made:,} bytes", "those")
+            size = self._sizes[group].octets
+        if size > max_bytes:
+            return self._exceeds_limit(
+                f"row group {group} has {size:,} bytes decompressed", "the size"
+            )
         return ""
 
-    def _walked(self, group: int, most: int) -> Made:
-        """Add up what the pages of a row group make by their headers, whatever the footer says."""
+    def _page_sizes(self, group: int, max_bytes: int) -> PageSizes:
+        """Add up the decompressed page sizes of a row group, from page headers, not the footer."""
         if not self.file.metadata.row_group(group).num_rows:
-            return Made(0, 0)  # pyarrow reads no page of it, and there need not be any
+            return PageSizes(0, 0)  # pyarrow reads no page of an empty row group
         with ExitStack() as stack:
             stream = self.source
             if not hasattr(stream, "read"):
                 stream = stack.enter_context(Path(stream).open("rb"))
             if self._pages is None:
-                self._pages = Pages(stream, self._columns())
+                self._pages = Pages(stream, self._column_indexes())
             if isinstance(stream, Fetched):
-                # The pages, the longest values and the rows are read of what is fetched once.
-                read = range(group, min(group + 2, self.stop or 0))
-                stream.expect(*map(self._pages.spans, read))
-            return self._pages.made(stream, group, most)
+                # Fetch the columns once for the page headers, the longest values and the rows.
+                groups = range(group, min(group + 2, self.stop or 0))
+                stream.expect(*map(self._pages.spans, groups))
+            return self._pages.measure(stream, group, max_bytes)
 
-    def _columns(self) -> list[int] | None:
-        """Return which columns of the file are read, by their number; None for all."""
+    def _column_indexes(self) -> list[int] | None:
+        """Return the indexes of the columns to read; None for all."""
         if self.names is None:
             return None
         schema = self.file.metadata.schema
@@ -201,42 +207,46 @@ class Bounded:
             if any(path == name or path.startswith(f"{name}.") for name in self.names)
         ]
 
-    def _too_much(self, said: str, of_what: str) -> str:
+    def _exceeds_limit(self, problem: str, quantity: str) -> str:
         return (
-            f"{said}, more than {self.limits.expansion} times {of_what} of the file, "
+            f"{problem}, more than {self.limits.expansion} times {quantity} of the file, "
             f"{self.octets:,}: {RAISE_EXPANSION}"
         )
 
-    def batches(self, group: int, most: int, octets: int) -> Iterator[pa.RecordBatch]:
-        """Read a row group that is not refused, without views and dictionaries of bytes.
+    def batches(self, group: int, max_rows: int, octets: int) -> Iterator[pa.RecordBatch]:
+        """Read a row group that is not `refused`, without views and dictionaries of bytes.
 
-        A batch has `most` rows or `octets` bytes at most, but a row at least.
+        A batch has up to `max_rows` rows and about `octets` bytes, and at least one row.
 
         Raises:
-            ExpansionError: the rows would make more than 16 GiB, and more than the limit says.
+            ExpansionError: the rows exceed 16 GiB and the limit `expansion`.
         """
-        size = self._rows_of_batch(group, most, octets)
+        size = self._rows_per_batch(group, max_rows, octets)
         for batch in self.file.iter_batches(
             size, row_groups=[group], columns=self.names, use_threads=False
         ):
-            plain = plainly(batch)
-            self.room -= plain.nbytes
+            converted = plain_batch(batch)
+            self.room -= converted.nbytes
             if self.room < 0:
-                said = f"the rows make more than {self._most(_CONTENT):,} bytes"
-                raise ExpansionError(self._too_much(said, "those"))
-            yield plain
+                allowed = self._allowance(_MIN_FILE_BYTES)
+                problem = f"the rows have more than {allowed:,} bytes decompressed"
+                raise ExpansionError(self._exceeds_limit(problem, "the size"))
+            yield converted
 
-    def _rows_of_batch(self, group: int, most: int, octets: int) -> int:
-        """Return how many rows to read at once, so that those of large values are fewer.
+    def _rows_per_batch(self, group: int, max_rows: int, octets: int) -> int:
+        """Return the number of rows per batch, fewer if values are large.
 
-        Values that are equal stand in the file once, in the dictionary of their column, and in a
-        batch as often as there are rows: its longest value says what a row may take.
+        The mean row size is not enough: a repeated value is stored once in the file, in the
+        dictionary of its column, but once per row in a batch. So the longest value is used, too.
         """
         import pyarrow.parquet as pq  # noqa: PLC0415  (an extra)
 
-        found = self.file.metadata.row_group(group)
-        row = max(found.total_byte_size // (found.num_rows or 1), self._made[group].longest)
-        # Nested values are left to the mean: a row of them may hold any number.
+        group_metadata = self.file.metadata.row_group(group)
+        row_size = max(
+            group_metadata.total_byte_size // (group_metadata.num_rows or 1),
+            self._sizes[group].longest,
+        )
+        # For nested columns, use the mean only: the number of values per row is unknown.
         texts = [
             field.name
             for field in self.file.schema_arrow
@@ -245,12 +255,12 @@ class Bounded:
             and "." not in field.name
         ]
         if texts:
-            # The footer is not read again.
+            # Pass the metadata, so that the footer is not read again.
             with pq.ParquetFile(
                 self.source,
                 metadata=self.file.metadata,
                 read_dictionary=texts,
-                buffer_size=AT_A_TIME,
+                buffer_size=BUFFER_SIZE,
                 pre_buffer=False,
             ) as probe:
                 first = next(
@@ -258,61 +268,65 @@ class Bounded:
                     None,
                 )
                 if first is not None:
-                    row = max(row, sum(_longest(column) for column in first.columns))
-        fitting: int = octets // max(row, 1)
-        return max(1, min(most, fitting))
+                    row_size = max(
+                        row_size, sum(_longest_value(column) for column in first.columns)
+                    )
+        fitting: int = octets // max(row_size, 1)
+        return max(1, min(max_rows, fitting))
 
 
 class ExpansionError(ValueError):
-    """A Parquet file makes more of its bytes than it may."""
+    """A Parquet file decompresses to more bytes than allowed."""
 
 
-def plainly(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch without views, and without dictionaries of bytes, as jobs need it."""
+def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Convert the views and the dictionaries of bytes in a batch to plain columns."""
     import pyarrow as pa  # noqa: PLC0415  (an extra)
 
-    for place, field in enumerate(batch.schema):
+    for index, field in enumerate(batch.schema):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if kind != field.type and (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
-            column = batch.column(place).dictionary_decode()
+            column = batch.column(index).dictionary_decode()
         elif kind == pa.binary_view() or kind == pa.string_view():
-            column = batch.column(place).cast(
+            column = batch.column(index).cast(
                 pa.binary() if kind == pa.binary_view() else pa.string()
             )
         else:
             continue
-        batch = batch.set_column(place, field.with_type(column.type), column)
+        batch = batch.set_column(index, field.with_type(column.type), column)
     return batch
 
 
-def _octets(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with texts as bytes: one that is not UTF-8 would cost all of its rows."""
+def _text_to_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Convert text columns to bytes, because invalid UTF-8 in one row would fail the batch."""
     import pyarrow as pa  # noqa: PLC0415  (an extra)
 
-    for place, field in enumerate(batch.schema):
+    for index, field in enumerate(batch.schema):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if field.name in _TEXTS and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            column = batch.column(place)
+        if field.name in _TEXT_COLUMNS and (
+            pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        ):
+            column = batch.column(index)
             column = column.dictionary_decode() if kind != field.type else column
-            wanted = pa.binary() if pa.types.is_string(kind) else pa.large_binary()
-            batch = batch.set_column(place, field.with_type(wanted), column.cast(wanted))
+            bytes_type = pa.binary() if pa.types.is_string(kind) else pa.large_binary()
+            batch = batch.set_column(index, field.with_type(bytes_type), column.cast(bytes_type))
     return batch
 
 
 def _is_text(kind: Any) -> bool:
-    """Return whether a column is of bytes or text, which may stand in a dictionary."""
+    """Whether a column contains bytes or text, which Parquet may store in a dictionary."""
     import pyarrow as pa  # noqa: PLC0415  (an extra)
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    found: bool = kind in {
+    is_text: bool = kind in {
         *(pa.binary(), pa.large_binary(), pa.binary_view()),
         *(pa.string(), pa.large_string(), pa.string_view()),
     }
-    return found
+    return is_text
 
 
-def _longest(column: Any) -> int:
-    """Return the length of the longest value that the dictionary of a column has."""
+def _longest_value(column: Any) -> int:
+    """Return the length of the longest value in a dictionary column; 0 for other columns."""
     import pyarrow as pa  # noqa: PLC0415  (an extra)
     import pyarrow.compute as pc  # noqa: PLC0415  (an extra)
 
@@ -323,30 +337,30 @@ def _longest(column: Any) -> int:
 
 def _record(number: int, row: dict[str, Any], column: str | None, max_size: int) -> Record | None:
     wire = row.get(column) if column else None
-    for name in _TEXTS:
+    for name in _TEXT_COLUMNS:
         if isinstance(row.get(name), bytes):
             row[name] = row[name].decode("utf-8", "backslashreplace")
     fault = row.get("fault") or (
-        row.get("error_text") if row.get("error_code") in _UNREADABLE else None
+        row.get("error_text") if row.get("error_code") in _UNREADABLE_CODES else None
     )
-    if wire is None and row.get(_BASIC) is None and not fault:
+    if wire is None and row.get(_HEADER_COLUMN) is None and not fault:
         return None
-    for name in (column or "", _BASIC, "payload"):
+    for name in (column or "", _HEADER_COLUMN, "payload"):
         value = row.get(name, b"")
         if not isinstance(value, (bytes, type(None))):
-            raise ValueError(f"the column {name} has no bytes in it")  # noqa: TRY004  (the file's)
+            raise ValueError(f"the column {name} must contain bytes")  # noqa: TRY004  (an error in the file)
         if len(value or b"") > max_size:
             return Record(number, (value or b"")[:1024], too_large(max_size))
-    known = {name: row[name] for name in _OTHERS if row.get(name) is not None}
-    for place, value in known.items():
-        if not isinstance(value, _TYPES.get(place, str)):
-            return Record(number, wire, f"the column {place} has {value!r:.80} in it")
-    if known.get("protocol", _PROTOCOLS[0]) not in _PROTOCOLS:
-        return Record(number, wire, f"the protocol {known['protocol']!r:.80} is not known")
-    if not 0 <= known.get("message_format", 0) < 1 << 32:
-        return Record(number, wire, f"{known['message_format']} is not a message format")
-    if wire is None and "protocol" not in known:
-        known["protocol"] = "0-9-1"
+    fields = {name: row[name] for name in _RECORD_COLUMNS if row.get(name) is not None}
+    for column_name, value in fields.items():
+        if not isinstance(value, _COLUMN_TYPES.get(column_name, str)):
+            return Record(number, wire, f"the column {column_name} contains {value!r:.80}")
+    if fields.get("protocol", _PROTOCOLS[0]) not in _PROTOCOLS:
+        return Record(number, wire, f"unknown protocol {fields['protocol']!r:.80}")
+    if not 0 <= fields.get("message_format", 0) < 1 << 32:
+        return Record(number, wire, f"{fields['message_format']} is not a message format")
+    if wire is None and "protocol" not in fields:
+        fields["protocol"] = "0-9-1"
     source, offset = row.get("source"), row.get("offset")
     origin = None if source is None else f"{source}@{offset or 0}"
-    return Record(number, wire, fault or "", origin=origin, **known)
+    return Record(number, wire, fault or "", origin=origin, **fields)

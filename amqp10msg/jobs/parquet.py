@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from amqp10msg.files import Range, stores
-from amqp10msg.files.tables import AT_A_TIME, Bounded, ExpansionError, plainly
+from amqp10msg.files.tables import BUFFER_SIZE, Bounded, ExpansionError, plain_batch
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.reprs import readable
 
@@ -75,7 +75,7 @@ def _opened(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
         source = Path(path) if by_name else stack.enter_context(stores.opened_in_places(path))
         with (
             _as_unread_error(),
-            pq.ParquetFile(source, buffer_size=AT_A_TIME, pre_buffer=False) as file,
+            pq.ParquetFile(source, buffer_size=BUFFER_SIZE, pre_buffer=False) as file,
         ):
             yield source, file
 
@@ -161,7 +161,7 @@ def _reject_duplicate_names(path: str, names: Sequence[str]) -> None:
 def _readable_schema(schema: pa.Schema) -> pa.Schema:
     """Return the types in which `Bounded` yields the columns of a file, without metadata."""
     arrays = [pa.nulls(0, field.type) for field in schema]
-    converted = plainly(pa.RecordBatch.from_arrays(arrays, schema=schema)).schema
+    converted = plain_batch(pa.RecordBatch.from_arrays(arrays, schema=schema)).schema
     return pa.schema([field.remove_metadata().with_nullable(True) for field in converted])
 
 

@@ -93,7 +93,7 @@ def _fields() -> SearchStrategy[tuple[str, Any]]:
 
 
 def field_tables() -> SearchStrategy[FieldTable]:
-    """Field tables of the dialect ``rabbitmq``: every letter, any names, some of them twice.
+    """Field tables of the dialect ``rabbitmq``: every letter, any names, with repetitions.
 
     Example:
         >>> from hypothesis import given

@@ -1,8 +1,8 @@
 """Every legal encoding of a value, section or message.
 
-This writer shares nothing with the kernel's: it implements Part 1, 1.6 again, with a choice
-wherever the specification leaves one. The first choice is always the canonical one, so that
-hypothesis shrinks towards the bytes that the library itself writes.
+This encoder is independent of the kernel's encoder: it implements Part 1, 1.6 again, with a choice
+wherever the specification allows several encodings. The first choice is always the canonical one,
+so that hypothesis shrinks towards the bytes that the library writes.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _INTEGERS = {
     "long": (0x81, 8, True, 0x55, 0),
     "timestamp": (0x83, 8, True, 0, 0),
 }
-_VARIABLE = {"binary": 0xA0, "string": 0xA1, "symbol": 0xA3}
-_SIZED = {"list": 0xC0, "map": 0xC1, "array": 0xE0}
+_VARIABLE_CODES = {"binary": 0xA0, "string": 0xA1, "symbol": 0xA3}
+_COMPOUND_CODES = {"list": 0xC0, "map": 0xC1, "array": 0xE0}
 _CLASSES = {kind.cls: kind for kind in KINDS}
 
 
@@ -69,12 +69,12 @@ def forms_of(value: Any) -> list[tuple[int, bytes]]:
         if zero and value == 0:
             forms.insert(0, (zero, b""))
         return forms
-    if name in _VARIABLE:
+    if name in _VARIABLE_CODES:
         octets = value if isinstance(value, bytes) else value.encode("utf-8")
-        long = (_VARIABLE[name] + 0x10, len(octets).to_bytes(4, "big") + octets)
+        long = (_VARIABLE_CODES[name] + 0x10, len(octets).to_bytes(4, "big") + octets)
         if len(octets) > 255:
             return [long]
-        return [(_VARIABLE[name], bytes([len(octets)]) + octets), long]
+        return [(_VARIABLE_CODES[name], bytes([len(octets)]) + octets), long]
     fixed = {"double": 0x82, "char": 0x73, "uuid": 0x98}
     fixed |= {"float": 0x72, "decimal32": 0x74, "decimal64": 0x84, "decimal128": 0x94}
     content = ord(value).to_bytes(4, "big") if name == "char" else bits_of(value)
@@ -92,7 +92,7 @@ def _sized(code: int, count: int, content: bytes) -> list[tuple[int, bytes]]:
 
 
 def constructors_for(type_name: str, values: Iterable[Any]) -> list[int]:
-    """Return the format codes that an array of these values of one type can have.
+    """Return the format codes with which an array of values of one type can be encoded.
 
     Example:
         >>> from amqp10msg import UInt
@@ -101,15 +101,15 @@ def constructors_for(type_name: str, values: Iterable[Any]) -> list[int]:
 
     Args:
         type_name: the AMQP type of the values.
-        values: the values, in the Python types that carry it.
+        values: the values, in the Python classes of the AMQP type.
     """
     fitting = {code for code, row in FORMAT_CODES.items() if row.type == type_name}
     for value in values:
-        if type_name in _SIZED:
+        if type_name in _COMPOUND_CODES:
             first = encode_value(value)[0]
-            allowed = {_SIZED[type_name] + 0x10}
+            allowed = {_COMPOUND_CODES[type_name] + 0x10}
             if not first & 0x10:
-                allowed |= {_SIZED[type_name], first}
+                allowed |= {_COMPOUND_CODES[type_name], first}
         else:
             allowed = {code for code, _ in forms_of(value)}
         fitting &= allowed
@@ -120,20 +120,20 @@ _SEED = st.binary(min_size=16, max_size=16)
 
 
 class Speller:
-    """Encodes values, with the choices that hypothesis draws."""
+    """Encodes values; hypothesis draws the choice between alternative encodings."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
         self.seed = 0
-        self.bound = 1  # of the seed: how many choices are left in it
+        self.bound = 1  # upper bound of the seed: the choices that it can still provide
 
     def choose(self, options: Sequence[T]) -> T:
-        """Return one of the options."""
+        """Return one option, chosen by hypothesis."""
         count = len(options)
         if count == 1:
             return options[0]
         if self.bound < count << 16:
-            # Many choices from one draw: a draw a choice would make messages ten times as slow.
+            # Use one draw for many choices: one draw per choice would be ten times slower.
             self.seed, self.bound = int.from_bytes(self.draw(_SEED), "big"), 1 << 128
         self.seed, index = divmod(self.seed, count)
         self.bound //= count
@@ -149,7 +149,7 @@ class Speller:
         return bytes([code]) + octets
 
     def forms(self, value: Any) -> list[tuple[int, bytes]]:
-        """Return the forms of a value that is not described, its content encoded once."""
+        """Return the forms of a value without a descriptor. Its items are encoded only once."""
         if isinstance(value, (list, tuple)):
             return _sized(0xC0, len(value), b"".join(map(self.value, value)))
         if isinstance(value, (dict, AmqpMap)):
@@ -159,7 +159,7 @@ class Speller:
         if isinstance(value, Array):
             return self.array(value)
         if type(value) not in TYPES:
-            # datetime, Decimal, subclasses: the kernel says which AMQP value they are.
+            # Convert datetime, Decimal and subclasses to AMQP values with the kernel.
             value = decode_value(encode_value(value))
         return forms_of(value)
 
@@ -171,9 +171,9 @@ class Speller:
     def array(self, array: Array, *, any_constructor: bool = False) -> list[tuple[int, bytes]]:
         """Return the forms of an array.
 
-        An array without a constructor has the one that `encode_value` chooses: a decoded array
-        keeps its constructor, and two messages are equal only if those are. If `any_constructor`
-        is true, each constructor that fits may be chosen instead.
+        An array without a constructor gets the constructor that `encode_value` would choose,
+        because a decoded array keeps its constructor and compares it. If `any_constructor` is true,
+        any fitting constructor may be chosen.
         """
         values = [_typed(array.type, value) for value in array.values]
         fitting = constructors_for(array.type, values)
@@ -192,12 +192,14 @@ class Speller:
     def element(self, code: int, value: Any) -> bytes:
         """Encode one element for a shared constructor."""
         if FORMAT_CODES[code].category not in {"compound", "array"} and code != 0x45:
-            return next(octets for have, octets in forms_of(value) if have == code)
-        found = [octets for have, octets in self.forms(value) if have == code]
-        if not found:
-            # Its content, in wide forms, outgrew the constructor: now in the smallest form.
-            found = [octets for have, octets in Canonical().forms(value) if have == code]
-        return found[0]
+            return next(octets for form_code, octets in forms_of(value) if form_code == code)
+        matching = [octets for form_code, octets in self.forms(value) if form_code == code]
+        if not matching:
+            # The content in wide forms is too large for the constructor: use the smallest forms.
+            matching = [
+                octets for form_code, octets in Canonical().forms(value) if form_code == code
+            ]
+        return matching[0]
 
     # Composites, sections, messages.
 
@@ -225,17 +227,17 @@ class Speller:
         return head + self.value(pairs)
 
     def fields(self, rows: Sequence[Field], value: Any) -> bytes:
-        """Encode the list of a composite: defaults as null or in full, trailing nulls or none."""
-        spelled = [self.field(row, getattr(value, row.name)) for row in rows]
-        least = len(spelled)
-        while least and spelled[least - 1] == b"\x40":
-            least -= 1
-        count = self.choose(range(least, len(spelled) + 1))
-        code, octets = self.choose(_sized(0xC0, count, b"".join(spelled[:count])))
+        """Encode a composite's list: defaults null or explicit, with or without trailing nulls."""
+        encoded_fields = [self.field(row, getattr(value, row.name)) for row in rows]
+        min_count = len(encoded_fields)
+        while min_count and encoded_fields[min_count - 1] == b"\x40":
+            min_count -= 1
+        count = self.choose(range(min_count, len(encoded_fields) + 1))
+        code, octets = self.choose(_sized(0xC0, count, b"".join(encoded_fields[:count])))
         return bytes([code]) + octets
 
     def field(self, row: Field, value: Any) -> bytes:
-        """Encode one field: null, the default and, if multiple, an empty array are the same."""
+        """Encode one field. Null, the default and an empty array (if multiple) are equivalent."""
         if value is None or (value == row.default and not row.mandatory):
             absent = [b"\x40"]
             if row.multiple:
@@ -256,7 +258,7 @@ class Speller:
 
 
 class Canonical(Speller):
-    """Chooses the smallest form everywhere."""
+    """Always chooses the smallest form."""
 
     def __init__(self) -> None:
         pass
@@ -270,7 +272,7 @@ def _annotation_key(key: Any) -> Any:
 
 
 def _typed(type_name: str, value: Any) -> Any:
-    """Convert a plain Python value to this type, where it is not of it already."""
+    """Convert a plain Python value to an AMQP type; values of the type are returned unchanged."""
     if isinstance(value, Enum):
         value = value.value
     if TYPES.get(type(value)) == type_name or type_name in {"*", "list", "map", "array"}:
@@ -290,12 +292,14 @@ def _field_value(row: Field, value: Any) -> Any:
 def encodings(value: Any) -> SearchStrategy[bytes]:
     """Every legal encoding of a value, composite, section or message, the smallest first.
 
-    Wide forms and small ones, booleans with and without a byte, descriptors as ulong of either
-    width or as symbol, list0, list8 and list32, defaults as null or in full, trailing nulls. All
-    encodings decode to an equal value or message. An `Array` keeps its constructor; one without a
-    constructor has, inside of a message or another value, the constructor that `encode_value`
-    chooses. Only an array that is itself the `value` has every constructor that fits: the decoded
-    arrays are equal, but each keeps its own constructor when it is encoded again.
+    The encodings vary in wide and small forms, booleans with and without a byte, descriptors (ulong
+    of either width, or symbol), list0, list8 and list32, defaults (null or explicit) and trailing
+    nulls. All encodings decode to an equal value or message.
+
+    An `Array` with a constructor keeps it. An array without a constructor, inside a message or
+    another value, gets the constructor that `encode_value` chooses. If `value` itself is an array
+    without a constructor, every fitting constructor is used: the decoded arrays are equal, but each
+    keeps its constructor when it is encoded again.
 
     Example:
         >>> from hypothesis import given
@@ -306,20 +310,20 @@ def encodings(value: Any) -> SearchStrategy[bytes]:
         >>> test_a_peer_may_spell_it_any_way()
 
     Args:
-        value: what `encode_value` takes, or a `Message`.
+        value: a value that `encode_value` accepts, or a `Message`.
 
     Raises:
-        EncodeError: the value has no encoding at all.
+        EncodeError: the value cannot be encoded.
     """
     if isinstance(value, Message):
         value.encode()
     else:
         encode_value(value)
-    return _spelled(value)
+    return _drawn_encoding(value)
 
 
 @st.composite
-def _spelled(draw: st.DrawFn, value: Any) -> bytes:
+def _drawn_encoding(draw: st.DrawFn, value: Any) -> bytes:
     speller = Speller(draw)
     if isinstance(value, Message):
         return speller.message(value)

@@ -16,7 +16,7 @@ from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import decode_value, skip_value
 from amqp10msg.wire.primitives import FORMAT_CODES
 
-# Invalid values whose sizes and counts are as they should be, where those are not the fault.
+# Invalid values. Sizes and counts are correct unless they are the fault.
 _BROKEN_VALUES: dict[str, bytes] = {
     "unknown-constructor": b"\x3f",
     "reserved-constructor": b"\x57\x00",

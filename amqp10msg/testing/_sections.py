@@ -44,7 +44,7 @@ def annotation_maps(items: SearchStrategy[Any] | None = None) -> SearchStrategy[
         >>> test_they_arrive()
 
     Args:
-        items: the values; any value where None.
+        items: the values; None for any value.
     """
     keys = st.one_of(
         st.sampled_from(["x-opt-to", "x-opt-enqueued-time", "x-basic-key"]).map(Symbol),
@@ -70,7 +70,7 @@ def application_property_maps(
         >>> test_they_arrive()
 
     Args:
-        items: the values; simple values where None.
+        items: the values; None for simple values.
     """
     keys = st.sampled_from(["tenant", "x-retries", "größe"]) | st.text(max_size=20)
     return st.dictionaries(keys, SIMPLE if items is None else items, max_size=6)
@@ -308,7 +308,7 @@ def _section(found: SectionKind) -> SearchStrategy[Any]:
 
 
 def _made_valid(message: Message) -> Message:
-    """Remove what is invalid only together with what another section holds."""
+    """Remove values that are valid alone, but not together with another section."""
     properties = message.properties
     if properties is not None and properties.content_encoding is not None:
         body = message.body[0] if isinstance(message.body, list) else message.body
@@ -351,6 +351,6 @@ def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message
         sometimes.pop(name, None)
         always[name] = st.none() if strategy is None else strategy
     drawn = built(Message, always, sometimes)
-    if "properties" not in attributes:  # what the user's own strategies draw is left as it is
+    if "properties" not in attributes:  # values drawn from the user's strategies are not changed
         drawn = drawn.map(_made_valid)
     return named(f"messages({', '.join(f'{name}=…' for name in attributes)})", drawn)

@@ -1,4 +1,4 @@
-"""Strategies for the values of Part 1, in the form in which they are decoded."""
+"""Strategies for AMQP values (Part 1), in the Python classes that decoding returns."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from amqp10msg.wire.primitives import (
 
 #: The types of Part 1 by name, ``described`` included.
 TYPES: tuple[str, ...] = (*dict.fromkeys(row.type for row in FORMAT_CODES.values()), "described")
-#: The types that are not a list, map or array and have no descriptor (Part 3, 3.2.5).
+#: All types except list, map, array and described values (Part 3, 3.2.5).
 SIMPLE_TYPES: tuple[str, ...] = tuple(
     name for name in TYPES if name not in {"list", "map", "array", "described"}
 )
 
-_SHORT = 8  # elements of a compound; what nests multiplies
+_MAX_ITEMS = 8  # maximum items of a compound; small, because nesting multiplies the size
 
 
-class Shown:
+class NamedStrategy:
     """A strategy with a short name."""
 
     def __init__(self, name: str, strategy: SearchStrategy[Any]) -> None:
@@ -49,17 +49,17 @@ class Shown:
 
 
 @st.composite
-def _drawn_from(draw: st.DrawFn, shown: Shown) -> Any:
+def _drawn_from(draw: st.DrawFn, shown: NamedStrategy) -> Any:
     return draw(shown.strategy)
 
 
 def named(name: str, strategy: SearchStrategy[Any]) -> SearchStrategy[Any]:
-    """Give a strategy this short name as its repr, instead of pages of what it draws from."""
-    return _drawn_from(Shown(name, strategy))
+    """Wrap a strategy so that its repr is `name`, instead of pages of nested strategies."""
+    return _drawn_from(NamedStrategy(name, strategy))
 
 
 def _integers(low: int, high: int) -> SearchStrategy[int]:
-    """Integers; the bounds, and those of the one-byte forms, more often than others."""
+    """Integers; frequently the bounds of the range and of the one-byte encodings."""
     edges = {0, 1, 127, 128, 255, 256, -1, -128, -129, low, high}
     fitting = sorted((edge for edge in edges if low <= edge <= high), key=abs)
     return st.integers(low, high) | st.sampled_from(fitting)
@@ -83,18 +83,20 @@ def _double(bits: int) -> float:
     return decode_value(b"\x82" + bits.to_bytes(8, "big"))  # type: ignore[no-any-return]  # what the kernel gives is Any
 
 
-def _widened(narrow: SearchStrategy[Any]) -> SearchStrategy[Any]:
-    """Repeat some short texts past 255 bytes, where the one-byte size ends."""
+def _sometimes_long(narrow: SearchStrategy[Any]) -> SearchStrategy[Any]:
+    """Repeat some short texts so that they exceed 255 bytes and need the four-byte size."""
     return narrow | st.builds(
-        lambda text, times: text * times, narrow.filter(lambda text: 0 < len(text) < 9), _TIMES
+        lambda text, times: text * times,
+        narrow.filter(lambda text: 0 < len(text) < 9),
+        _REPETITIONS,
     )
 
 
-_TIMES = st.integers(200, 300)
+_REPETITIONS = st.integers(200, 300)
 
 
 def symbol_text() -> SearchStrategy[str]:
-    """ASCII text as symbols hold it, most of it of the kind that symbols are made of."""
+    """ASCII text for symbols, frequently text that is typical of symbols."""
     names = st.sampled_from(["amqp:header:list", "x-opt-to", "text/plain", "", "a"])
     return names | st.text(st.characters(max_codepoint=127), max_size=20)
 
@@ -112,9 +114,10 @@ def built(
     always: Mapping[str, SearchStrategy[Any]],
     sometimes: Mapping[str, SearchStrategy[Any]],
 ) -> Any:
-    """Call with keywords, some of them drawn each time, each of the others in half of the cases.
+    """Call `make` with drawn keyword arguments.
 
-    One integer says which of the others: a draw for each takes longer than all that is drawn.
+    The arguments in `always` are always drawn, and each in `sometimes` in half of the cases. The
+    choice is one integer, used as a bit mask, because a draw per argument would dominate the time.
     """
     chosen = draw(st.integers(0, (1 << len(sometimes)) - 1))
     drawn = {name: draw(strategy) for name, strategy in always.items()}
@@ -139,7 +142,7 @@ def values_of(type_name: str) -> SearchStrategy[Any]:
         type_name: the name in Part 1, such as ``timestamp``; one of `TYPES`, or ``*`` for any.
 
     Raises:
-        ValueError: there is no such type.
+        ValueError: the type is unknown.
     """
     if type_name != "*" and type_name not in TYPES:
         raise ValueError(f"unknown AMQP type {type_name!r}: use one of {TYPES}")
@@ -148,11 +151,11 @@ def values_of(type_name: str) -> SearchStrategy[Any]:
 
 @functools.cache
 def strategy_of(type_name: str) -> SearchStrategy[Any]:
-    """Return the strategy of `values_of` without its name, which costs a draw of its own."""
+    """Return the strategy of `values_of` without its name, which would cost an extra draw."""
     if type_name == "*":
         return nested_values(20)
     if type_name == "list":
-        return st.lists(nested_values(5), max_size=_SHORT)
+        return st.lists(nested_values(5), max_size=_MAX_ITEMS)
     if type_name == "map":
         return maps(SIMPLE, nested_values(5))
     if type_name == "array":
@@ -173,15 +176,15 @@ _SCALARS: dict[str, SearchStrategy[Any]] = {
     "decimal128": _bits(128, Decimal128, [0, 1 << 127, 0x7C << 120]),
     "char": st.characters(exclude_categories=["Cs"]).map(Char),
     "uuid": st.uuids(),
-    "binary": _widened(st.binary(max_size=40)),
-    "string": _widened(st.text(max_size=40)),
-    "symbol": _widened(symbol_text()).map(Symbol),
+    "binary": _sometimes_long(st.binary(max_size=40)),
+    "string": _sometimes_long(st.text(max_size=40)),
+    "symbol": _sometimes_long(symbol_text()).map(Symbol),
 }
 SIMPLE = st.one_of([_SCALARS[name] for name in SIMPLE_TYPES])
 
 
 def simple_values() -> SearchStrategy[Any]:
-    """Values of every simple type: what application properties may hold (Part 3, 3.2.5).
+    """Values of every simple type: the values of application properties (Part 3, 3.2.5).
 
     Example:
         >>> from hypothesis import given
@@ -194,35 +197,35 @@ def simple_values() -> SearchStrategy[Any]:
     return named("simple_values()", SIMPLE)
 
 
-def _held(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
-    """Return the pairs as they are decoded: a dict where one can hold them, else an AmqpMap."""
-    listed = list(pairs)
+def _to_map(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
+    """Return pairs as decoding does: a dict, or an AmqpMap if a dict cannot hold the keys."""
+    pair_list = list(pairs)
     try:
-        made = dict(listed)
+        result = dict(pair_list)
     except TypeError:
-        return AmqpMap(listed)
-    # A NaN is in a dict only as long as it is the same object.
-    if len(made) != len(listed) or any(key != key for key in made):  # noqa: PLR0124  (NaN)
-        return AmqpMap(listed)
-    return made
+        return AmqpMap(pair_list)
+    # A dict finds a NaN key only by object identity.
+    if len(result) != len(pair_list) or any(key != key for key in result):  # noqa: PLR0124  (NaN)
+        return AmqpMap(pair_list)
+    return result
 
 
-class _Identity(Canonical):
-    """Encodes what tells AMQP keys apart: type and value, but not the constructor of an array."""
+class _IdentityEncoder(Canonical):
+    """Encodes the identity of an AMQP map key: type and value, without the array constructor."""
 
     def array(self, array: Array, *, any_constructor: bool = False) -> list[tuple[int, bytes]]:
         without_code = Array(array.type, array.values, descriptors=array.descriptors)
         return super().array(without_code, any_constructor=any_constructor)
 
 
-def _identity(pair: tuple[Any, Any]) -> bytes:
-    return _Identity().value(pair[0])
+def _key_identity(pair: tuple[Any, Any]) -> bytes:
+    return _IdentityEncoder().value(pair[0])
 
 
 def maps(
-    keys: SearchStrategy[Any], items: SearchStrategy[Any], *, max_size: int = _SHORT
+    keys: SearchStrategy[Any], items: SearchStrategy[Any], *, max_size: int = _MAX_ITEMS
 ) -> SearchStrategy[dict[Any, Any] | AmqpMap]:
-    """Maps as they are decoded: dicts, and AmqpMaps where a dict cannot hold the keys.
+    """Maps as decoding returns them: dicts, or AmqpMaps if a dict cannot hold the keys.
 
     Example:
         >>> from hypothesis import given
@@ -232,27 +235,27 @@ def maps(
         >>> test_no_entry_is_lost()
 
     Args:
-        keys: the keys; no two of a map have the same AMQP type and value.
+        keys: the keys; keys with equal AMQP type and value are not repeated in a map.
         items: the values.
-        max_size: entries, at most.
+        max_size: the maximum number of entries.
     """
-    return st.lists(st.tuples(keys, items), max_size=max_size, unique_by=_identity).map(_held)
+    return st.lists(st.tuples(keys, items), max_size=max_size, unique_by=_key_identity).map(_to_map)
 
 
 @st.composite
 def arrays_of(draw: st.DrawFn, type_name: str, elements: SearchStrategy[Any]) -> Array:
-    """Arrays of elements of one type, with each constructor that can hold what was drawn."""
-    held = draw(st.lists(elements, max_size=_SHORT))
+    """Arrays of elements of one type, with any constructor that can encode the elements."""
+    values = draw(st.lists(elements, max_size=_MAX_ITEMS))
     descriptors: list[Any] = []
     if draw(st.integers(0, 7)) == 7:
         kinds = strategy_of("ulong") | strategy_of("symbol") | strategy_of("string")
         descriptors = draw(st.lists(kinds, min_size=1, max_size=3))
-    constructors: list[str | int] = [type_name, *constructors_for(type_name, held)]
+    constructors: list[str | int] = [type_name, *constructors_for(type_name, values)]
     constructor = draw(st.sampled_from(constructors))
-    return Array(constructor, held, descriptors=descriptors)
+    return Array(constructor, values, descriptors=descriptors)
 
 
-#: Zero-width constructors: the element's type and what all elements are.
+#: Zero-width constructors, with the value of all elements.
 _ZERO_WIDTH: dict[int, Any] = {
     0x40: None,
     0x41: True,
@@ -264,7 +267,7 @@ _ZERO_WIDTH: dict[int, Any] = {
 
 
 def arrays(elements: SearchStrategy[Any] | None = None) -> SearchStrategy[Array]:
-    """Arrays of every element type and constructor, described and of zero width too.
+    """Arrays of every element type and constructor, including described and zero-width elements.
 
     Example:
         >>> from hypothesis import given
@@ -276,7 +279,7 @@ def arrays(elements: SearchStrategy[Any] | None = None) -> SearchStrategy[Array]
         >>> test_the_constructor_is_kept()
 
     Args:
-        elements: what the lists, maps and arrays among the elements contain; simple values if None.
+        elements: the items of lists, maps and arrays among the elements; None for simple values.
     """
     inner = SIMPLE if elements is None else elements
     zero_width = st.builds(
@@ -307,14 +310,13 @@ def values(*, max_leaves: int = 20) -> SearchStrategy[Any]:
         >>> test_round_trip()
 
     Args:
-        max_leaves: how large and deep values become, 1 or more: most contain no more values than
-            this.
+        max_leaves: limits size and depth, 1 or more: most values contain up to this many values.
 
     Raises:
         ValueError: `max_leaves` is less than 1.
     """
     if max_leaves < 1:
-        raise ValueError(f"max_leaves is {max_leaves}: use 1 or more")
+        raise ValueError(f"max_leaves must be 1 or more, not {max_leaves}")
     return named(f"values(max_leaves={max_leaves})", nested_values(max_leaves))
 
 
@@ -322,12 +324,12 @@ def values(*, max_leaves: int = 20) -> SearchStrategy[Any]:
 def nested_values(max_leaves: int) -> SearchStrategy[Any]:
     """Return the strategy of `values` without its name.
 
-    Not by `st.recursive`: it starts again when a value has too many leaves, which cost a fifth of
-    all draws.
+    `st.recursive` is not used: it starts again if a value has too many leaves, which wasted a fifth
+    of all draws.
     """
     if max_leaves < 2:
         return SIMPLE
-    size = min(max_leaves, _SHORT)
+    size = min(max_leaves, _MAX_ITEMS)
     children = nested_values(max_leaves // 2)
     compound = (
         st.lists(children, max_size=size),
@@ -336,11 +338,11 @@ def nested_values(max_leaves: int) -> SearchStrategy[Any]:
         arrays(children),
         _described(children),
     )
-    # With a choice of its own: `one_of` would take the many kinds of arrays for as many values.
-    return _either((SIMPLE,) * 4 + compound)
+    # Draw the choice explicitly: `one_of` would flatten `arrays` and choose arrays too often.
+    return _choose_option((SIMPLE,) * 4 + compound)
 
 
-def _either(options: Sequence[SearchStrategy[Any]]) -> SearchStrategy[Any]:
+def _choose_option(options: Sequence[SearchStrategy[Any]]) -> SearchStrategy[Any]:
     return _chosen(st.integers(0, len(options) - 1), options)
 
 

@@ -21,7 +21,8 @@ from amqp10msg.net.serve import Server
 def amqp_server_options() -> dict[str, Any]:
     """Return the arguments of the server; override it to change them.
 
-    Durable messages are accepted although nothing is stored, as many clients send no others.
+    Durable messages are accepted although nothing is stored, because many clients send only durable
+    messages.
     """
     return {"accept_durable": True}
 

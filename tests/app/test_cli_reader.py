@@ -194,8 +194,8 @@ def test_unreadable_quarantine_rows_stay_unreadable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "column, fault",
     [
-        ("other", "there is no column wire or raw of encoded messages: there are other"),
-        ("wire", "the column wire has no bytes in it"),
+        ("other", "no column wire or raw with encoded messages found; the columns are other"),
+        ("wire", "the column wire must contain bytes"),
     ],
 )
 def test_parquet_without_messages(tmp_path: Path, column: str, fault: str) -> None:
@@ -206,7 +206,7 @@ def test_parquet_without_messages(tmp_path: Path, column: str, fault: str) -> No
 
     bad, none = Inputs([str(tmp_path)])
 
-    assert bad.fault.startswith("this is not Parquet, or damaged: ")
+    assert bad.fault.startswith("not a Parquet file, or damaged: ")
     assert fault == none.fault
 
 
@@ -214,7 +214,7 @@ def test_parquet_from_a_pipe_is_a_fault_with_advice() -> None:
     result = run("validate", "--format", "parquet", data=gzip.compress(parquet([SOUND])))
 
     assert 1 == result.exit_code
-    assert "this is not Parquet" in result.stdout
+    assert "not a Parquet file" in result.stdout
 
 
 def test_inspect_accepts_the_names_printed_by_validate(tmp_path: Path) -> None:

@@ -348,10 +348,10 @@ def test_segments_out_of_order_are_not_searched(order: Any) -> None:
 @pytest.mark.parametrize(
     "name, bound, reason",
     [
-        ("_MAX_HELD", 20, "more than 20 bytes waited after them"),
-        ("_MAX_SEGMENTS", 2, "more than 2 segments waited after them"),
-        ("_MAX_ALL_HELD", 20, "more than 20 bytes of all connections waited after them"),
-        ("_MAX_ALL_SEGMENTS", 2, "more than 2 segments of all connections waited after them"),
+        ("_MAX_FLOW_BYTES", 20, "more than 20 bytes waited after them"),
+        ("_MAX_FLOW_SEGMENTS", 2, "more than 2 segments waited after them"),
+        ("_MAX_TOTAL_BYTES", 20, "more than 20 bytes of all connections waited after them"),
+        ("_MAX_TOTAL_SEGMENTS", 2, "more than 2 segments of all connections waited after them"),
     ],
 )
 def test_what_is_held_is_bounded(
@@ -377,7 +377,7 @@ def test_what_is_held_is_bounded(
 
 
 def test_nothing_is_held_of_connections_that_ended() -> None:
-    together = _segments.Held()
+    together = _segments.BufferCounter()
     flows = [_segments.Flow(together) for _ in range(3)]
     for flow in flows:
         for sequence, data in ((1, b"a"), (5, b"longer"), (5, b"long"), (7, b"over"), (5, b"5")):

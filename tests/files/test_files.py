@@ -468,15 +468,17 @@ class TestParquet:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        monkeypatch.setattr(tables, "_ROOM", 1_000_000)
+        monkeypatch.setattr(tables, "_MIN_GROUP_BYTES", 1_000_000)
         path = tmp_path / "m.parquet"
         pq.write_table(pa.table({"wire": [bytes(2_000_000)]}), path, compression="zstd")
 
         (record,) = files.read(path)
 
-        assert re.match(r"row group 0 makes 2,000,\d\d\d bytes, more than 100 times", record.fault)
+        assert re.match(
+            r"row group 0 has 2,000,\d\d\d bytes decompressed, more than 100 times", record.fault
+        )
         (said,) = faults_of(path)
-        assert re.match(r".*m\.parquet: row group 0: row group 0 makes", said)
+        assert re.match(r".*m\.parquet: row group 0: row group 0 has", said)
         assert 1 == len(list(files.read(path, limits=Limits(expansion=100_000))))
         assert 1 == len(list(batches_of(path, expansion="100000")))
 
@@ -484,7 +486,7 @@ class TestParquet:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        monkeypatch.setattr(tables, "_ROOM", 1_000_000)
+        monkeypatch.setattr(tables, "_MIN_GROUP_BYTES", 1_000_000)
         path = tmp_path / "m.parquet"
         values = [b"a", b"b", bytes(2_000_000), bytes(2_000_000), b"c"]
         pq.write_table(pa.table({"wire": values}), path, compression="zstd", row_group_size=2)
@@ -502,7 +504,7 @@ class TestParquet:
         pq.write_table(pa.table({"wire": pa.repeat(pa.scalar(value, pa.binary()), rows)}), path)
         assert 100 * path.stat().st_size < rows
 
-        said = r"m\.parquet: the file has 1,200,000 rows, more than 100 times the bytes of the file"
+        said = r"m\.parquet: the file has 1,200,000 rows, more than 100 times the size of the file"
         with pytest.raises(ValueError, match=said):
             next(files.read(path))
         (fault,) = faults_of(path)
@@ -513,7 +515,7 @@ class TestParquet:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        monkeypatch.setattr(tables, "_CONTENT", 10_000_000)
+        monkeypatch.setattr(tables, "_MIN_FILE_BYTES", 10_000_000)
         path = tmp_path / "m.parquet"
         equal = pa.array([bytes(100_000)]).dictionary_encode().take(pa.array([0] * 1_000))
         pq.write_table(pa.table({"wire": equal}), path, compression="zstd")
@@ -522,9 +524,9 @@ class TestParquet:
 
         assert 0 < sum(len(record.wire or b"") for record in good) <= 10_000_000
         assert last.ends
-        assert "the rows make more than 10,000,000 bytes" in last.fault
+        assert "the rows have more than 10,000,000 bytes" in last.fault
         (said,) = faults_of(path)
-        assert re.search(r"m\.parquet: .*: the rows make more than 10,000,000", said)
+        assert re.search(r"m\.parquet: .*: the rows have more than 10,000,000", said)
         assert 1_000 == len(list(files.read(path, limits=Limits(expansion=1_000_000))))
 
     def test_a_value_that_is_too_large_is_a_fault(self, tmp_path: Path) -> None:
@@ -588,7 +590,7 @@ class TestParquet:
         ]
         (fault,) = [record.fault for record in found if record.fault]
         assert "row group 1 cannot be read: " in fault
-        assert fault.endswith("; its rows from 2 to 3 are left out")
+        assert fault.endswith("; its rows from 2 to 3 are skipped")
 
     @pytest.mark.parametrize("is_dictionary", [False, True])
     def test_text_that_is_not_utf8_costs_no_row(self, tmp_path: Path, is_dictionary: bool) -> None:

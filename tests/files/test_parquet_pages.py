@@ -42,7 +42,7 @@ def varint(number: int) -> bytes:
     st.integers(1, 300),
     st.integers(1, 1 << 16),
 )
-def test_pages_make_what_the_footer_says(
+def test_page_sizes_add_up_to_the_footer(
     codec: str, dictionary: bool, version: str, rows: int, page: int
 ) -> None:
     data = table_of(
@@ -57,7 +57,7 @@ def test_pages_make_what_the_footer_says(
     pages = Pages(io.BytesIO(data))
     for group in range(metadata.num_row_groups):
         said = metadata.row_group(group).total_byte_size  # with the headers of pages
-        made = pages.made(io.BytesIO(data), group, 1 << 40)
+        made = pages.measure(io.BytesIO(data), group, 1 << 40)
         assert made.octets <= said <= made.octets * 8 + 4096
         assert 0 == made.longest
 
@@ -74,12 +74,14 @@ def test_a_page_that_makes_more_than_the_footer_says_is_left_out(
     assert pq.ParquetFile(path).metadata.row_group(0).total_byte_size < 1 << 20
 
     (record,) = read(str(path))
-    assert record.fault.startswith("row group 0 makes 2,147,483,647 bytes, more than 100 times")
+    assert record.fault.startswith(
+        "row group 0 has 2,147,483,647 bytes decompressed, more than 100 times"
+    )
 
 
 def test_values_that_share_what_they_begin_with_may_each_be_as_long_as_their_page() -> None:
     data = table_of(use_dictionary=False, column_encoding={"wire": "DELTA_BYTE_ARRAY"})
-    made = Pages(io.BytesIO(data)).made(io.BytesIO(data), 0, 1 << 40)
+    made = Pages(io.BytesIO(data)).measure(io.BytesIO(data), 0, 1 << 40)
 
     assert made.octets == made.longest > 0
 
@@ -89,5 +91,5 @@ def test_a_damaged_footer_is_an_error_or_says_nothing(octets: bytes) -> None:
     data = b"PAR1" + octets + len(octets).to_bytes(4, "little") + b"PAR1"
     made = None
     with contextlib.suppress(ValueError):
-        made = Pages(io.BytesIO(data)).made(io.BytesIO(data), 0, 1 << 20)
+        made = Pages(io.BytesIO(data)).measure(io.BytesIO(data), 0, 1 << 20)
     assert made is None or made.octets >= 0

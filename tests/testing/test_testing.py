@@ -129,7 +129,7 @@ def test_values_cover_every_type_and_the_corners() -> None:
 
 
 def test_values_have_at_least_one_leaf() -> None:
-    with pytest.raises(ValueError, match="max_leaves is 0: use 1 or more"):
+    with pytest.raises(ValueError, match="max_leaves must be 1 or more, not 0"):
         values(max_leaves=0)
 
 
