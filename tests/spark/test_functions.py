@@ -450,7 +450,10 @@ def test_metrics_count_each_row_once(spark_session: Any) -> None:
     [
         (lambda df: spark.decode(df, "nothing"), "no column 'nothing' in the DataFrame"),
         (lambda df: spark.decode(df, "id"), "'id' has the type bigint, and must be binary"),
-        (lambda df: spark.decode(df, columns=["wire"], keep=["wire"]), "wire: the DataFrame has a column"),
+        (
+            lambda df: spark.decode(df, columns=["wire"], keep=["wire"]),
+            "wire: the DataFrame has a column",
+        ),
         (lambda df: spark.decode(df, keep=["gone"]), "no column 'gone' in the DataFrame"),
         (lambda df: spark.decode(df, columns="gone"), "unknown column 'gone'"),
         (

@@ -277,7 +277,7 @@ def _test_broker(
     timeout: float,
 ) -> PeerResults:
     """Test a live broker with the cases that are complete messages."""
-    from amqp10msg.interop.conformance.brokers import run_broker, is_broker_case
+    from amqp10msg.interop.conformance.brokers import is_broker_case, run_broker
 
     sent_cases = [case for case in chosen if is_broker_case(case)]
     if not sent_cases:
