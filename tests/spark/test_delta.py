@@ -96,7 +96,7 @@ def test_rows_that_do_not_fit_the_table_are_an_error(spark_session: Any, tmp_pat
         spark.to_delta(tmp_path / "t", "app")(df.selectExpr("length(message_id) message_id"), 1)
     with pytest.raises(ValueError, match="partition columns of the table, none, got group_id"):
         spark.to_delta(tmp_path / "t", "app", partition_by=["group_id"])(df, 1)
-    with pytest.raises(ValueError, match="the column body must be a string.*, got binary"):
+    with pytest.raises(ValueError, match=r"the column body must be a string.*, got binary"):
         spark.to_delta(tmp_path / "u", "app", partition_by=["body"])(df, 0)
     with pytest.raises(ValueError, match="no column gone in the rows"):
         spark.to_delta(tmp_path / "u", "app", partition_by=["gone"])(df, 0)
