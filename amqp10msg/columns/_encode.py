@@ -94,11 +94,10 @@ def encode(
 
     With a template, the columns are the values of its paths, and each row gives the same result as
     `Template.encode`: ``encode({"properties.message_id": ids, "body": bodies}, template)``. A null
-        is passed as None, numbers have the type that the template defines, and timestamps need a
-        time zone; they are rounded down to milliseconds. The kernel writes columns of numbers,
-        booleans, strings and binaries without the GIL. Batches of a few thousand rows are fastest,
-        because a large
-    result needs new memory.
+    is passed as None, numbers have the type that the template defines, and timestamps need a time
+    zone; they are rounded down to milliseconds. The kernel writes columns of numbers, booleans,
+    strings and binaries without the GIL. Batches of a few thousand rows are fastest, because a
+    large result needs new memory.
 
     Args:
         batch: a pyarrow RecordBatch or Table, or an object with Arrow's C stream interface, such

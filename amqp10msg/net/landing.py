@@ -79,7 +79,7 @@ class Spooled:
 
     @property
     def protocol(self) -> str:
-        """The protocol of the delivery: ``1.0`` or ``0-9-1``."""
+        """The protocol of the delivery, ``1.0`` or ``0-9-1``."""
         return "0-9-1" if self.wire is None else "1.0"
 
     @property

@@ -64,11 +64,11 @@ class Amqp10(DataSource):
         protocol: select messages of ``1.0`` or ``0-9-1``.
         address: select messages of links with this address.
         since: select messages captured at this time or later: ISO 8601, UTC by default.
-        until: select messages captured before this time. Messages without a time pass neither
-            `since` nor `until`.
+        until: select messages captured before this time.
         selector: select messages that match this JMS message selector; applies to 1.0 only.
 
-    URLs of object stores begin with ``s3://``, ``gs://`` or ``abfss://``.
+    Messages without a capture time pass neither `since` nor `until`. URLs of object stores begin
+    with ``s3://``, ``gs://`` or ``abfss://``.
 
     Rows for unreadable input pass all filters. The filters are options because filter push-down of
     PySpark 4.3 gives wrong results if a DataFrame is used twice. The options for writing are those

@@ -268,7 +268,7 @@ class Filter(abc.ABC):
 
     @property
     def steps(self) -> int:
-        """The steps used so far, on all messages: see `FilterLimits.steps`."""
+        """The steps used so far, on all messages (see `FilterLimits.steps`)."""
         return 0
 
     @abc.abstractmethod

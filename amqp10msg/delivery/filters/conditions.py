@@ -419,7 +419,7 @@ class TopicBinding(_Text):
 
     @property
     def steps(self) -> int:
-        """The steps used so far, at least a hundred per word: see `FilterLimits.steps`."""
+        """The steps used so far, at least a hundred per word (see `FilterLimits.steps`)."""
         return self._work.steps
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:

@@ -138,7 +138,7 @@ class FilterSet(Mapping[str, Filter | None]):
 
     @property
     def steps(self) -> int:
-        """The steps that all filters have used so far: see `FilterLimits.steps`."""
+        """The steps that all filters have used so far (see `FilterLimits.steps`)."""
         return sum(entry.steps for _, entry in self._pairs())
 
     def _is_overridden(self, entry: Filter, message: Message) -> bool:

@@ -182,7 +182,7 @@ class MemoryStore:
 
     @property
     def pending(self) -> int:
-        """The number of changes that wait for a commit: always 0."""
+        """The number of changes that wait for a commit, always 0."""
         return 0
 
     @contextmanager

@@ -175,7 +175,7 @@ class Case:
 
     @property
     def is_open(self) -> bool:
-        """Whether no clause defines the result of decoding: invalid bytes, or `preference` is set.
+        """Whether no clause defines the result of decoding (invalid bytes, or `preference` is set).
 
         Cases whose bytes must be refused are not open. The violations of a message are never open.
         """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIELDS", "Place", "TraceParent", "extract", "fields", "inject", "with_fields"]
 
-#: The section in which fields are stored: the sender's or an intermediary's.
+#: The section in which fields are stored, that of the sender or of an intermediary.
 Place: TypeAlias = Literal["application-properties", "message-annotations"]
 
 #: The fields of W3C Trace Context and W3C Baggage.
