@@ -1,7 +1,7 @@
-"""AMQP 1.0 messages: exact, strict, fast. Bytes in, typed values out.
+"""AMQP 1.0 messages: decode bytes to typed values, exactly, strictly and fast.
 
-Importing this package loads none of its modules: each public name is imported when it is first used
-(PEP 562). So the command can print its version, or complete a line, without loading the kernel.
+Importing this package does not load its modules: each public name is imported on first use (PEP
+562), so that the command can print its version or complete a line without loading the kernel.
 """
 
 import importlib as _importlib

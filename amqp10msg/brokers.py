@@ -54,7 +54,7 @@ class Series:
     Attributes:
         name: such as ``4.1``.
         follows: the recorded series that it behaves like.
-        basis: how that is known.
+        basis: the evidence for `follows`.
         has_streams: whether its streams also behave like those of `follows`.
         has_sql: whether it supports SQL filter expressions for streams.
     """
@@ -83,17 +83,17 @@ RABBITMQ: Mapping[str, Series] = {
             has_streams=False,
         ),
         Series("4.0", "4.0", "recorded, 4.0.5"),
-        Series("4.1", "4.0", "by its sources, what 4.2 changed is as it was in 4.0"),
+        Series("4.1", "4.0", "by its sources, it has none of the changes of 4.2"),
         Series(
             "4.2",
             "4.3",
-            "by its sources, what does not say that it is durable is not, and a reply-to is an "
-            "address, as in 4.3; by its documentation, queues count deliveries as in 4.0, so that "
-            "they have a profile of their own; what else may differ is not known",
+            "by its sources, unset durable fields mean not durable, and a reply-to is an address, "
+            "as in 4.3; by its documentation, queues count deliveries as in 4.0, so that they have "
+            "a profile of their own; other differences are unknown",
             has_sql=True,
         ),
         Series("4.3", "4.3", "recorded, 4.3.6", has_sql=True),
-        Series("4", "4.3", "the newest one that is known", has_sql=True),
+        Series("4", "4.3", "the newest known series", has_sql=True),
     )
 }
 
@@ -128,7 +128,7 @@ class ByName(Mapping[str, T]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names and aliases, sorted: first those that are not of RabbitMQ."""
+        """All names and aliases, sorted, with those of RabbitMQ last."""
         return tuple(sorted((*self._values, *self._aliases), key=_sort_key))
 
 

@@ -107,8 +107,8 @@ def declared(
     type of the argument from the converter.
 
     Args:
-        default: of the field.
-        kind: see `Option`, like `text`, `metavar` and `how`.
+        default: the default of the field.
+        kind: the type of the value, see `Option`.
         text: the help.
         metavar: the placeholder for the value in the help.
         validator: an additional validator, called after `Option.check`.
@@ -187,15 +187,15 @@ def _columns(given: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
 
 @attrs.frozen(kw_only=True)
 class JobOptions:
-    """What a job of ``pipeline`` is told besides its kind; also by the options of Spark's sink.
+    """The options of a job of ``pipeline``, and of Spark's sink; see `amqp10msg.jobs.Job`.
 
     Attributes:
-        column: as of `amqp10msg.jobs.Job`, like `columns`, `profile` and `to`.
-        columns: may be one text, separated by commas.
-        profile: of the rules, or of the translation.
+        column: the column of encoded messages.
+        columns: the columns to decode; also a text with commas between the names.
+        profile: the profile of the validation rules, or of the translation.
         to: the protocol to translate to.
-        user: as of `amqp10msg.translate.Circumstances`, like the rest; empty for none.
-        stream_offset: of all messages; None for none.
+        user: the user of the sender, see `amqp10msg.translate.Circumstances`; empty for no user.
+        stream_offset: the stream offset of all messages; None if they are not in a stream.
     """
 
     column: str = declared("wire", str, "The column of encoded messages in Parquet.")
@@ -204,17 +204,15 @@ class JobOptions:
         converter=_columns,
         metadata=option(str, "Columns to decode, separated by commas; all by default."),
     )
-    # The commands say these two themselves: what they mean, and their defaults, differ.
+    # The commands declare these two themselves, with different meanings and defaults.
     profile: str | None = declared(None, str, flag=None)
     to: str = declared("1.0", str, flag=None)
     user: str = declared(
         "guest",
         str,
-        "The user that the broker knows as sender, for its check of the user-id; empty for none.",
+        "The sender's user, for the broker's check of the user-id; empty for none.",
     )
     stream_offset: int | None = attrs.field(
         default=None,
-        metadata=option(
-            int, "The offset of the messages in a stream, the same for all; none by default."
-        ),
+        metadata=option(int, "The offset of all messages in a stream; none by default."),
     )

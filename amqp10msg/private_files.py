@@ -1,7 +1,7 @@
-"""Files that only their owner may read, because messages are in them.
+"""Creation of files that only their owner may read, because they contain messages.
 
-The permissions are those of a new file. A file that exists keeps its own, so that an administrator
-can let a group read it.
+Only new files get these permissions. An existing file keeps its own, so that an administrator can
+let a group read it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 
-#: Permissions of a private file: its owner reads and writes it.
+#: Permissions of a private file: read and write for the owner.
 PRIVATE = 0o600
 
 
@@ -25,7 +25,7 @@ def regular_opener(path: str, flags: int) -> int:
 
     Raises:
         OSError: the file cannot be opened, or is not a regular file. Opening a pipe would wait for
-            its other end, and nothing that is written to one is on disk.
+            a reader, and data written to it is not on disk.
     """
     not_regular = OSError(errno.EINVAL, "not a regular file", path)
     try:
@@ -39,11 +39,10 @@ def regular_opener(path: str, flags: int) -> int:
 
 
 def create_private(path: str | os.PathLike[str]) -> None:
-    """Create an empty private file, unless there is a file of this name.
+    """Create an empty private file, unless the file exists.
 
-    SQLite then keeps the permissions, and gives its files ``-wal`` and ``-shm`` the same.
-
-    An error is left to the caller's own opening of the file, which reports it.
+    SQLite keeps the permissions, and copies them to its files ``-wal`` and ``-shm``. Errors are
+    ignored: the caller's own opening of the file reports them.
     """
     if os.fspath(path) in {"", ":memory:"}:  # names of databases that SQLite keeps in memory
         return

@@ -23,7 +23,7 @@ _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
 _DECIMAL = struct.Struct(">Bi")
 
-#: Letters with ints of a fixed width; what the dialects agree on.
+#: The letters of integers of fixed width that all dialects share.
 FIXED: dict[str, struct.Struct] = {
     "b": struct.Struct(">b"),
     "B": _U8,
@@ -37,13 +37,13 @@ FIXED: dict[str, struct.Struct] = {
     "L": struct.Struct(">q"),
     "k": _U8,
 }
-#: Which letters a dialect has; what they are where dialects differ stands in the code below.
+#: The letters of each dialect; the code below handles letters whose meaning differs.
 LETTERS: dict[str, frozenset[str]] = {
     "rabbitmq": frozenset("tbBsuUIilLfdDSATFVx"),
     "spec": frozenset("tbBUuIiLlfdDsSATFV"),
     "qpid": frozenset("tbBsuIilfdDSATFVxcCk"),
 }
-# By byte, for reading: which ones are letters, how wide their ints are, which of these have signs.
+# By byte: whether it is a letter, the width of its integers, and whether they are signed.
 _KNOWN = {
     dialect: bytes([chr(octet) in letters for octet in range(256)])
     for dialect, letters in LETTERS.items()
@@ -64,9 +64,9 @@ def _signed32(number: int) -> int:
 
 
 class Kept(Record):
-    """What a class derives from whose objects keep what they were decoded from.
+    """The base class of objects that keep the bytes that they were decoded from.
 
-    The slot is empty in all others; nothing copies it.
+    The slot is empty in objects that were not decoded; copies do not have it.
     """
 
     __slots__ = ("_original",)
@@ -77,7 +77,7 @@ ORIGINAL = Slot(Kept, "_original")
 
 
 class Original:
-    """The bytes that properties were decoded from, and what was decoded.
+    """The bytes that properties were decoded from, and the decoded values.
 
     What stands in it is never changed: an object still says what the bytes say if it has the very
     same values, and each of its tables and arrays the very same entries, which are tuples. A value
@@ -107,7 +107,7 @@ class Original:
         self.tables = tables
 
     def is_said(self, values: tuple[Any, ...], dialect: Dialect) -> bool:
-        """Whether these values are still the ones that were decoded in this dialect."""
+        """Return whether these values are the decoded ones, unchanged, in this dialect."""
         if dialect != self.dialect or not 0 <= self.start <= self.stop <= len(self.octets):
             return False
         for index in range(len(values)):
@@ -155,7 +155,7 @@ class PropertyRows:
 class BasicReader(Cursor):
     """A cursor over encoded 0-9-1 values; one for each call, so that the limits hold for all of it.
 
-    Every method reads at `pos` and leaves `pos` after what it read, or raises DecodeError.
+    Every method reads at `pos` and moves `pos` after the read bytes, or raises DecodeError.
     """
 
     def __init__(self, data: bytes, dialect: Dialect, limits: Limits | None) -> None:
@@ -203,7 +203,7 @@ class BasicReader(Cursor):
             )
 
     def unsigned(self, width: int, what: str) -> Any:
-        """Read an unsigned int of this many bytes, 1 to 8."""
+        """Read an unsigned integer of 1 to 8 bytes."""
         pos = self.pos
         if width > self.end - pos:
             raise self.cut(what, pos, width, self.end)
@@ -280,7 +280,7 @@ class BasicReader(Cursor):
         return made
 
     def into(self, layout: Slots, values: list[Any]) -> Any:
-        """Make an object of what was read, without the checks of what is given."""
+        """Create an object from decoded values, without the checks of its constructor."""
         return layout.build(values)
 
     def table(self, depth: int) -> FieldTable:
@@ -362,7 +362,7 @@ class BasicReader(Cursor):
         return made
 
     def enter(self, what: str, depth: int) -> int:
-        """Read the four bytes of length of a table or array; return where its content ends."""
+        """Read the length of a table or array; return the end of its content."""
         pos = self.pos
         if pos + 4 > self.end:
             raise self.cut(what, pos, 4, self.end)
@@ -378,7 +378,7 @@ class BasicReader(Cursor):
         return self.fault(f"more than {self.limits.items} fields", at, "items-limit")
 
     def value(self, code: int, stop: int, depth: int) -> Any:
-        """Read the value after a letter; `pos` stands after the letter."""
+        """Read the value of a letter; `pos` is after the letter."""
         data = self.buf
         pos = self.pos
         if not self.known[code]:

@@ -37,7 +37,7 @@ _WHOLE = {
 
 
 def octets_of(text: Any, path: str) -> bytes:
-    """Encode text, lone surrogates as the bytes that they stand for."""
+    """Encode text; lone surrogates become the bytes that they were decoded from."""
     if isinstance(text, str):
         try:
             return text.encode("utf-8", "surrogateescape")
@@ -104,7 +104,7 @@ def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int =
     for entry in table.entries:
         name, letter, value = _parts_of(entry, 3, path)
         if not out.text(1, name):
-            write_shortstr(out, name, f"{path}[{name!r:.60}]")  # says what is wrong, or takes bytes
+            write_shortstr(out, name, f"{path}[{name!r:.60}]")  # raises the error, or accepts bytes
         if letter == "S" and type(value) is str:
             out.octet(0x53)
             if not out.text(4, value):
@@ -132,7 +132,7 @@ def write_value(
     out: Any, letter: str, value: Any, dialect: Any, path: str, name: Any, depth: int
 ) -> None:
     """Append letter and value of a field; EncodeError if the value does not fit."""
-    # The usual ones without a look into the tables.
+    # A fast path for the usual types, without the tables.
     if letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
         out.number(0x49, 4, value)
         return
@@ -218,12 +218,12 @@ def write_number(out: Any, value: Any, width: int, path: str) -> None:
 
 
 def is_unchanged(layout: PropertyRows, source: Any, dialect: Any) -> bool:
-    """Whether properties were decoded, and no value of them has changed since."""
+    """Return whether properties were decoded, and have not been changed since."""
     return layout.unchanged(source, layout.attributes.values(source), dialect) is not None
 
 
 def write_rows(out: Any, layout: PropertyRows, source: Any, dialect: Any) -> None:
-    """Append the flags and list of what an object has under the names of the rows."""
+    """Append the flags and the property list of an object, with the fields of the rows."""
     flags = 0
     values = layout.attributes.values(source)
     original = layout.unchanged(source, values, dialect)

@@ -76,55 +76,54 @@ class ServerWaits:
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class ServerOptions:
-    """How a server of distribution nodes works.
+    """The configuration of a server of distribution nodes.
 
     Attributes:
-        host: the address to listen on; only this machine reaches the default.
+        host: the address to listen on; the default accepts connections from this machine only.
         port: the port to listen on; 0 for a free one.
         nodes: the addresses of nodes to create at the start.
-        topics: the addresses of topics: each subscriber gets every message. An address that is not
-            in use becomes a topic, too, when a peer's source or target has the capability
-            ``topic``.
+        topics: the addresses of topics: each subscriber gets every message. An unused address also
+            becomes a topic if a peer's source or target has the capability ``topic``.
         create: create a node for every address that a peer uses; if False, unknown addresses are
             refused with ``amqp:not-found``.
         users: passwords by name: SASL SCRAM-SHA-256 (with the extra ``net``) and PLAIN are offered,
             and one of them is required unless `anonymous`.
-        anonymous: accept connections without a name; if None, when there are no users, and `tls`
-            does not leave it to the client to show a certificate.
-        tls: a server-side context, see `tls_context`: the server then speaks TLS only. Clients
-            whose certificate it verified may use SASL EXTERNAL: their name is the common name.
-        file: an SQLite file that keeps durable messages, see
-            `amqp10msg.delivery.node.sqlite.SqliteStore`. Without one durable messages are rejected
-            with ``amqp:precondition-failed`` (Part 3, 3.2.1).
-        accept_durable: accept durable messages although they are not kept.
+        anonymous: accept connections without authentication; None accepts them if `users` is empty
+            and `tls` does not make client certificates optional.
+        tls: a server-side context, see `tls_context`; the server then accepts TLS only. Clients
+            with a verified certificate may use SASL EXTERNAL: their name is the common name.
+        file: an SQLite file for durable messages, see
+            `amqp10msg.delivery.node.sqlite.SqliteStore`. Without a file, durable messages are
+            rejected with ``amqp:precondition-failed`` (Part 3, 3.2.1).
+        accept_durable: accept durable messages without a file; they are lost when the server ends.
         dead_letter: the address of the node for rejected and expired messages.
         priorities: the number of priorities that the nodes distinguish.
-        capacity: of every node.
-        memory: bytes that messages, nodes, links and declarations may take up together. A message
-            counts with 400 bytes more, and once more while a delivery is unsettled; a node with
-            7,000 bytes and its name, a link with 2,500. Beyond, messages are rejected and links
-            refused with ``amqp:resource-limit-exceeded``. 0 for no bound.
-        max_message_size: in bytes; longer ones end their link with
-            ``amqp:link:message-size-exceeded``. 0 for no bound.
+        capacity: the capacity of every node.
+        memory: the limit on bytes of messages, nodes, links and declarations together. A message
+            counts as its size and 400 bytes, and twice while a delivery is unsettled; a node counts
+            as its name and 7,000 bytes, a link as 2,500 bytes. Beyond the limit, messages are
+            rejected and links refused with ``amqp:resource-limit-exceeded``. 0 for no limit.
+        max_message_size: the largest message in bytes; a larger one ends its link with
+            ``amqp:link:message-size-exceeded``. 0 for no limit.
         credit: the number of messages that a sender may send ahead.
-        limits: what decoding a message may cost; if None, the defaults of `Limits` with a depth of
-            32, since maps nested in keys cost time that grows with the square of their depth.
+        limits: limits on the cost of decoding a message; None for the defaults of `Limits` with a
+            depth of 32, since the time for maps nested in keys grows with the square of the depth.
         receiver_settles_second: accept the rcv-settle-mode second of senders (Part 2, 2.8.3). By
-            default the server answers first, since some clients ask for second and never settle.
-        like: the broker whose product and version the open frame has: ``rabbitmq-4``; None for
-            this library's own. RabbitMQ's clients refuse other products.
-        properties: the properties of the open frame (Part 2, 2.7.1) besides product, version and
-            platform, or in their place; text on the command line.
-        on_token: called in the server's thread with each token that a client puts to ``$cbs``;
-            returns whether it is accepted. Without it, and without `service_bus`, there is no node
-            ``$cbs``.
-        service_bus: be a double of Azure Service Bus: batches are unpacked, messages have sequence
-            numbers and locks, and ``ENTITY/$management`` answers. Every token is accepted, unless
-            `on_token` refuses it.
+            default the server selects first, since some clients request second and never settle.
+        like: the broker to imitate in the product and version of the open frame: ``rabbitmq-4``;
+            None for this library. RabbitMQ's clients reject other products.
+        properties: additional properties of the open frame (Part 2, 2.7.1), which may replace
+            product, version and platform; text on the command line.
+        on_token: called in the server's thread with each token that a client sends to ``$cbs``;
+            returns whether to accept it. Without it and `service_bus`, the node ``$cbs`` does not
+            exist.
+        service_bus: emulate Azure Service Bus: unpack batches, assign sequence numbers and locks,
+            and answer requests to ``ENTITY/$management``. Every token is accepted, unless
+            `on_token` rejects it.
         container_id: the server's container-id; generated if None.
         waits: the server's timeouts and intervals.
-        clock: returns milliseconds since the Unix epoch; that of this machine where None.
-        logger: gets a record for each event, with the attributes ``event`` and ``fields``.
+        clock: returns the time in ms since the Unix epoch; None for the clock of this machine.
+        logger: receives a record for each event, with the attributes ``event`` and ``fields``.
     """
 
     host: str = declared("127.0.0.1", str, "The address to listen on.")
@@ -139,32 +138,30 @@ class ServerOptions:
         "ADDRESS",
         flag="--topic",
     )
-    create: bool = declared(True, bool, "Refuse addresses that no --node or --topic names.")
+    create: bool = declared(True, bool, "Refuse addresses other than those of --node and --topic.")
     users: Mapping[str, str] | None = None
     anonymous: bool | None = declared(
-        None, bool, "With --users: also let clients in without a name."
+        None, bool, "With --users: also accept clients without authentication."
     )
     tls: ssl.SSLContext | None = None
     file: str | PathLike[str] | None = declared(
         None,
         Path,
-        "Keep durable messages in this file; without it they are rejected.",
+        "Store durable messages in this file; without it they are rejected.",
         flag="--store",
     )
-    accept_durable: bool = declared(
-        False, bool, "Accept durable messages, though they are not kept."
-    )
+    accept_durable: bool = declared(False, bool, "Accept durable messages without storing them.")
     dead_letter: str | None = declared(
-        None, str, "Where rejected and expired messages go.", "ADDRESS"
+        None, str, "The node for rejected and expired messages.", "ADDRESS"
     )
     priorities: int = declared(
-        10, int, "How many priorities the nodes distinguish.", low=1, high=256
+        10, int, "The number of priorities that the nodes distinguish.", low=1, high=256
     )
     capacity: Capacity | None = None
     memory: int = declared(
         512 << 20,
         int,
-        "Bytes that messages, addresses and links may take up; more are refused. 0 for no limit.",
+        "The limit on bytes of messages, addresses and links; more are refused. 0 for no limit.",
     )
     max_message_size: int = declared(
         16 << 20, int, "The largest message, in bytes; 0 for no limit."
@@ -172,12 +169,12 @@ class ServerOptions:
     credit: int = 200
     limits: Limits | None = None
     receiver_settles_second: bool = declared(
-        False, bool, "Let senders choose that the server settles second."
+        False, bool, "Accept the settle mode second of senders."
     )
     like: str | None = declared(
         None,
         str,
-        "Open connections with the product and version of this broker, for clients that look.",
+        "Report the product and version of this broker, for clients that check them.",
         choices=tuple(BROKERS),
     )
     properties: Mapping[str, Any] | None = declared(
@@ -189,7 +186,7 @@ class ServerOptions:
     )
     on_token: Callable[[Token], bool] | None = None
     service_bus: bool = declared(
-        False, bool, "Be a double of Azure Service Bus, for its clients; with --cbs."
+        False, bool, "Emulate Azure Service Bus for its clients, including --cbs."
     )
     container_id: str | None = None
     waits: ServerWaits = ServerWaits()
