@@ -13,7 +13,7 @@ from typing import Literal
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import skip_value
 
-#: Maximum size of a frame in bytes: the negotiated size is unknown, so a larger size is no frame.
+#: Maximum size of a frame in bytes: the negotiated size is unknown, so larger sizes are not frames.
 MAX_FRAME = 64 << 20
 #: Header of a 1.0 frame: size, data offset in words, type and channel (Part 2, 2.3.1).
 FRAME_HEAD = struct.Struct(">IBBH")
@@ -32,8 +32,8 @@ _BEGINS_ONE = re.compile(
     rb"(?:(?:\x53|\x80\x00{7})[\x10-\x18\x40-\x44][\x45\xc0\xd0]|\xa3.amqp:)",
     re.DOTALL,
 )
-# A method of a known class, or a heartbeat. A header or a body is no starting point, because the
-# exchange and routing key are in the missing method.
+# A method of a known class, or a heartbeat. A header or a body cannot be a starting point, because
+# the exchange and routing key are in the missing method.
 _BEGINS_OLD = re.compile(
     rb"\x01..[\x00-\x04]...\x00[\x0a\x14\x1e\x28\x32\x3c\x46\x55\x5a]\x00."
     rb"|\x08\x00\x00\x00\x00\x00\x00\xce",
