@@ -354,7 +354,7 @@ def test_segments_out_of_order_are_not_searched(order: Any) -> None:
         ("_MAX_TOTAL_SEGMENTS", 2, "more than 2 segments of all connections waited after them"),
     ],
 )
-def test_what_is_held_is_bounded(
+def test_buffered_segments_are_bounded(
     monkeypatch: pytest.MonkeyPatch, name: str, bound: int, reason: str
 ) -> None:
     """What a gap is given up for is reported; what is behind it is read."""
@@ -376,7 +376,7 @@ def test_what_is_held_is_bounded(
     ] == [(r.wire, r.fault) for r in found]
 
 
-def test_nothing_is_held_of_connections_that_ended() -> None:
+def test_closed_connections_free_their_buffers() -> None:
     together = _segments.BufferCounter()
     flows = [_segments.Flow(together) for _ in range(3)]
     for flow in flows:
@@ -433,7 +433,7 @@ def test_both_directions_are_read() -> None:
     assert {b"a", b"b"} == {record.wire for record in of_pieces([*pieces, *back])}
 
 
-def test_what_is_encrypted_is_told() -> None:
+def test_tls_connection_is_a_fault() -> None:
     (record,) = of_pieces(cut(b"\x16\x03\x01\x00\x05hello" + bytes(100), [50]))
 
     assert record.fault == "the connection is encrypted with TLS: decrypt it first"

@@ -345,7 +345,7 @@ def test_a_block_without_its_mark_is_read() -> None:
         assert "a block does not end with the sync marker" in fault
 
 
-def test_a_codec_that_is_not_read_is_named() -> None:
+def test_unsupported_codec_is_named() -> None:
     octets = written(EVENT).replace(b"\x08null", b"\x08lz4x", 1)
 
     with pytest.raises(

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.once
 MESSAGES = st.lists(st.binary(max_size=80), min_size=1, max_size=12)
 
 
-def test_text_that_is_no_utf8_is_written_escaped(tmp_path: Path) -> None:
+def test_invalid_utf8_is_escaped(tmp_path: Path) -> None:
     write_whole(tmp_path / "made.json", '["é\ud800"]')
 
     assert ["é\ud800"] == json.loads((tmp_path / "made.json").read_bytes())
@@ -464,7 +464,7 @@ class TestParquet:
         assert sum(lengths) <= sum(batches)
         assert max(batches) < 20 * size
 
-    def test_a_row_group_that_makes_very_much_is_refused(
+    def test_row_group_over_the_expansion_limit_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -482,7 +482,7 @@ class TestParquet:
         assert 1 == len(list(files.read(path, limits=Limits(expansion=100_000))))
         assert 1 == len(list(batches_of(path, expansion="100000")))
 
-    def test_row_groups_beside_one_that_is_refused_are_read(
+    def test_other_row_groups_are_read_after_a_refused_one(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -529,7 +529,7 @@ class TestParquet:
         assert re.search(r"m\.parquet: .*: the rows have more than 10,000,000", said)
         assert 1_000 == len(list(files.read(path, limits=Limits(expansion=1_000_000))))
 
-    def test_a_value_that_is_too_large_is_a_fault(self, tmp_path: Path) -> None:
+    def test_too_large_value_is_a_fault(self, tmp_path: Path) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         path = tmp_path / "m.parquet"
         pq.write_table(pa.table({"wire": [b"a", b"b" * 2_000, b"c"]}), path)
@@ -572,7 +572,7 @@ class TestParquet:
         with pytest.raises(columns.TooMuchError, match="have 1,000,000,000 bytes"):
             columns.decode(few, ["body"])
 
-    def test_what_is_damaged_costs_its_row_group_alone(self, tmp_path: Path) -> None:
+    def test_damage_skips_only_its_row_group(self, tmp_path: Path) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         path = tmp_path / "m.parquet"
         values = [b"a", b"b", b"c" * 100, b"d" * 100, b"e"]
@@ -593,7 +593,7 @@ class TestParquet:
         assert fault.endswith("; its rows from 2 to 3 are skipped")
 
     @pytest.mark.parametrize("is_dictionary", [False, True])
-    def test_text_that_is_not_utf8_costs_no_row(self, tmp_path: Path, is_dictionary: bool) -> None:
+    def test_invalid_utf8_skips_no_row(self, tmp_path: Path, is_dictionary: bool) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         ends = pa.py_buffer(struct.pack("=3i", 0, 1, 3))
         text = pa.Array.from_buffers(pa.string(), 2, [None, ends, pa.py_buffer(b"q\xffr")])

@@ -63,9 +63,7 @@ def test_page_sizes_add_up_to_the_footer(
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
-def test_a_page_that_makes_more_than_the_footer_says_is_left_out(
-    codec: str, tmp_path: Path
-) -> None:
+def test_page_larger_than_the_footer_size_is_refused(codec: str, tmp_path: Path) -> None:
     data = table_of(compression=codec, use_dictionary=False)
     assert b"\x15\x00\x15" == data[4:7]  # of a page header: it is a data page, and makes
     end = next(at for at in range(7, 20) if data[at] < 128) + 1
@@ -79,7 +77,7 @@ def test_a_page_that_makes_more_than_the_footer_says_is_left_out(
     )
 
 
-def test_values_that_share_what_they_begin_with_may_each_be_as_long_as_their_page() -> None:
+def test_delta_encoded_values_may_each_be_as_long_as_their_page() -> None:
     data = table_of(use_dictionary=False, column_encoding={"wire": "DELTA_BYTE_ARRAY"})
     made = Pages(io.BytesIO(data)).measure(io.BytesIO(data), 0, 1 << 40)
 

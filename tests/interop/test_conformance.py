@@ -221,7 +221,7 @@ odd_json = st.recursive(
         min_size=1,
     ),
 )
-def test_whatever_a_program_answers_is_a_result_that_can_be_written(
+def test_any_program_answer_gives_a_serializable_result(
     one: Case, answers: list[Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     class Odd:
@@ -241,7 +241,7 @@ def test_whatever_a_program_answers_is_a_result_that_can_be_written(
     write_whole(path.with_name("index.html"), conformance.scoreboard(found, [one]))
 
 
-def test_an_answer_to_another_request_is_no_answer(tmp_path: Path) -> None:
+def test_line_without_a_request_is_an_error(tmp_path: Path) -> None:
     program = tmp_path / "twice.py"
     program.write_text(
         "import json, sys, time\n"
@@ -286,7 +286,7 @@ def test_the_number_of_a_peer_makes_no_name_of_another() -> None:
     assert ["x", "x-2", "x-2-2"] == [_unique_name(name, seen) for name in ("x", "x", "x-2")]
 
 
-def test_peers_of_one_name_are_told_apart(driver: Path, tmp_path: Path) -> None:
+def test_peers_with_equal_names_get_numbers(driver: Path, tmp_path: Path) -> None:
     cases = tmp_path / "cases.jsonl"
     corpus.dump([case("c0", data=b"0")], cases)
     lacking = tmp_path / "other" / driver.name
@@ -322,7 +322,7 @@ def test_results_without_a_tested_case_are_not_ok() -> None:
     assert not conformance.PeerResults("p", "p 1", [skipped]).ok
 
 
-def test_a_run_in_which_nothing_was_tried_is_no_success(driver: Path, tmp_path: Path) -> None:
+def test_run_with_only_skipped_cases_fails(driver: Path, tmp_path: Path) -> None:
     cases = tmp_path / "cases.jsonl"
     corpus.dump([case("c0", data=b"0")], cases)
     lacking = tmp_path / "lacking.py"
@@ -347,7 +347,7 @@ def processes_of(program: Path) -> list[str]:
     return found
 
 
-def test_ctrl_c_ends_the_processes_and_keeps_what_was_judged(driver: Path, tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_processes_and_keeps_results(driver: Path, tmp_path: Path) -> None:
     cases = tmp_path / "cases.jsonl"
     asked = tmp_path / "asked"
     made = [case("good", data=b"good"), case("hang", data=b"hang"), case("later", data=b"later")]

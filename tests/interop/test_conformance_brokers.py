@@ -85,7 +85,7 @@ def test_every_verdict_is_found_and_the_run_goes_on() -> None:
     assert not any("secret" in one.reason for one in found.results)
 
 
-def test_what_breaks_rules_may_be_refused_and_may_be_passed_on() -> None:
+def test_invalid_message_may_be_refused_or_passed_on() -> None:
     wrong = {"typed": None, "error": Fault("truncated", 5)}
     cases = [case("broken", BROKEN, **wrong)]
     cases += [
@@ -118,7 +118,7 @@ def test_annotations_with_keys_of_the_specification_may_be_refused(where: str) -
     } == {one.case: (one.verdict, one.outcome, dict(one.facets)) for one in found.results}
 
 
-def test_what_expires_need_not_come_back() -> None:
+def test_expired_message_need_not_come_back() -> None:
     with odd_broker.running() as (url, _):
         found = run_broker(f"{url}/q", [told("lose", header=Header(ttl=1))], timeout=2)
 
@@ -126,7 +126,7 @@ def test_what_expires_need_not_come_back() -> None:
     assert ("expired", "pass") == (result.verdict, result.outcome)
 
 
-def test_a_queue_that_is_not_empty_is_left_as_it_is() -> None:
+def test_queue_with_messages_is_refused_and_unchanged() -> None:
     with odd_broker.running() as (url, broker):
         broker.queues["q"].append(Message("of somebody else").encode())
         with pytest.raises(PeerError, match="q is not empty"):

@@ -61,7 +61,7 @@ def changed(typed: Any) -> Any:
 
 
 @given(typed_values)
-def test_agreement_knows_types_from_values(typed: Any) -> None:
+def test_agreement_distinguishes_types_from_values(typed: Any) -> None:
     other = retyped(typed)
 
     assert "exact" == agreement(typed, json.loads(json.dumps(typed)))
@@ -73,7 +73,7 @@ def test_agreement_knows_types_from_values(typed: Any) -> None:
 @pytest.mark.parametrize(
     "found", [["uint"], ["number", "x"], ["octets", 5], {}, 7, "x", [[]], None]
 )
-def test_what_is_no_typed_json_agrees_with_nothing(found: Any) -> None:
+def test_invalid_typed_json_never_agrees(found: Any) -> None:
     assert agreement(["uint", 5], found) is None
 
 
@@ -110,7 +110,7 @@ def written_out(typed: Any) -> Any:
         (True, 2, "value"),
     ],
 )
-def test_whatever_is_not_0_is_true_in_0_9_1(byte: int, read: Any, how: str | None) -> None:
+def test_every_nonzero_byte_is_true_in_0_9_1(byte: int, read: Any, how: str | None) -> None:
     table, other = (["F", [["t", ["A", [["t", value]]]]]] for value in (byte, read))
 
     assert how == agreement(table, other)
@@ -191,7 +191,7 @@ def test_types_of_defaults_matter_where_they_are_known(loose: bool) -> None:
     assert same is loose
 
 
-def test_sections_without_a_field_say_nothing() -> None:
+def test_empty_sections_are_removed_in_normal_form() -> None:
     body = ["data", "78"]
     header = ["header", [["boolean", False], ["ubyte", 4], NULL, ["boolean", False], ["uint", 0]]]
 
@@ -236,7 +236,7 @@ def test_sections_without_a_field_say_nothing() -> None:
         ),
     ],
 )
-def test_what_is_apart_is_said_by_section(before: Any, after: Any, said: str) -> None:
+def test_differences_are_described_per_section(before: Any, after: Any, said: str) -> None:
     assert said == describe_difference("message", before, after)
 
 
@@ -244,7 +244,7 @@ def test_what_is_apart_is_said_by_section(before: Any, after: Any, said: str) ->
 @pytest.mark.parametrize(
     "answer", ["x", ["uint"], [[]], {"a": 1}, [["header"]], [7], [["list", 5]]]
 )
-def test_an_answer_that_is_no_typed_json_is_a_finding(kind: str, answer: Any) -> None:
+def test_invalid_typed_json_answer_is_a_finding(kind: str, answer: Any) -> None:
     typed = ["described", ["ulong", 0x24], ["list", []]]
     one = Case(
         id="odd",
@@ -327,7 +327,7 @@ def shipped_case(name: str) -> Case:
         ("header-value-type", [["data", "78"]]),
     ],
 )
-def test_what_no_clause_says_is_a_note(name: str, answer: Any) -> None:
+def test_unspecified_behaviour_is_a_note(name: str, answer: Any) -> None:
     found = conformance.judge(shipped_case(name), Answering(answer))
 
     assert ("note", ()) == (found.outcome, found.faults)
@@ -340,7 +340,7 @@ def test_what_no_clause_says_is_a_note(name: str, answer: Any) -> None:
     "section",
     ["005371c10100", "005372c10100", "005374c10100"],  # the maps before the body
 )
-def test_an_empty_map_says_what_an_absent_one_says(section: str) -> None:
+def test_empty_and_absent_maps_are_equivalent(section: str) -> None:
     with_it, without = bytes.fromhex(section + "005375a00178"), bytes.fromhex("005375a00178")
 
     for sent, written in ((with_it, without), (without, with_it)):
@@ -365,7 +365,7 @@ def test_a_field_is_named_and_not_its_section() -> None:
 BODY = bytes.fromhex("005375a00178")
 
 
-def test_one_fault_is_told_once_for_the_clause_that_it_breaks() -> None:
+def test_fault_is_reported_once_for_the_broken_clause() -> None:
     """A client that makes every message durable breaks 3.2.1, whatever the message has besides."""
     durable = bytes.fromhex("005370c0020141")
     sections = {"3.2.4": "005373c00401a10161", "3.2.5": "005374c10502a1016b41", "3.2.6": ""}
@@ -419,7 +419,7 @@ def test_an_array_that_is_not_read_is_blamed_and_not_the_terminus_that_has_it() 
     assert ("read", "Part 1, 1.6.24", 2) == (finding.what, finding.clause, finding.count)
 
 
-def test_a_broker_that_changes_a_message_is_told_so_once() -> None:
+def test_changed_message_is_one_finding_of_a_broker() -> None:
     one = shipped_case("value-null")
     faults = (
         ("kept", "Part 3, 3.2", "properties is inserted"),

@@ -196,7 +196,7 @@ def test_severities_are_those_of_the_profile() -> None:
             assert PROFILES[one.profile].severities[rule] == severity, one.id
 
 
-def test_warnings_alone_refuse_nothing() -> None:
+def test_warnings_do_not_cause_refusal() -> None:
     for one in shipped():
         if one.error is None and one.violations:
             assert not any(RULES[rule].refused for rule, *_ in one.violations), one.id

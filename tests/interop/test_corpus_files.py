@@ -120,14 +120,14 @@ def test_folder_is_read_in_the_order_of_names(tmp_path: Path) -> None:
         (b"\xff\n", r"line 1: not JSON"),
     ],
 )
-def test_lines_that_are_no_cases(tmp_path: Path, content: bytes, message: str) -> None:
+def test_invalid_case_lines(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_bytes(content)
     with pytest.raises(CorpusError, match=message):
         corpus.load(path)
 
 
-def test_case_that_stands_twice(tmp_path: Path) -> None:
+def test_duplicate_case_id(tmp_path: Path) -> None:
     corpus.dump([case()], tmp_path / "a.jsonl")
     corpus.dump([case()], tmp_path / "b.jsonl")
     with pytest.raises(CorpusError, match=r"b\.jsonl, line 1: a-case is repeated"):
@@ -139,7 +139,7 @@ def test_folder_without_cases(tmp_path: Path) -> None:
         corpus.load(tmp_path)
 
 
-def test_cbor_sequence_that_is_cut_off_anywhere(tmp_path: Path) -> None:
+def test_truncated_cbor_sequence(tmp_path: Path) -> None:
     pytest.importorskip("cbor2")
     path = tmp_path / "cases.cborseq"
     corpus.dump([case(), case(id="b-case")], path)
@@ -209,7 +209,7 @@ def test_case_that_contradicts_itself(changes: dict[str, Any], message: str) -> 
         ({"limits": 3}, "limits must be Mapping, not int"),
     ],
 )
-def test_object_that_is_no_case(changes: dict[str, Any], message: str) -> None:
+def test_invalid_case_object(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         Case.from_object({**case().to_object(), **changes})
 

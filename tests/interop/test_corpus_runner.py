@@ -153,7 +153,7 @@ fail: b (Part 1, 1.2): decoded to ["boolean", true], not ["uint", 0]
 
 
 @pytest.mark.parametrize("cases", [[], [case(id="d", limits={"depth": 3})]])
-def test_report_of_nothing_that_ran_is_not_ok(cases: list[Case]) -> None:
+def test_report_without_executed_cases_is_not_ok(cases: list[Case]) -> None:
     report = corpus.run(cases, Scripted([]))
     assert not report.ok
     assert f"all 0 0 0 0 {len(cases)}".split() == report.text().splitlines()[-1].split()
@@ -189,7 +189,7 @@ def test_proton_agrees_on_values() -> None:
     }
 
 
-def test_proton_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_proton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "proton", None)
     with pytest.raises(ImportError, match=r"pip install 'amqp10msg\[proton\]'"):
         corpus.Proton()
@@ -227,7 +227,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.once
-def test_program_is_asked_line_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_answers_line_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
@@ -269,7 +269,7 @@ def test_program_is_asked_line_by_line(tmp_path: Path, monkeypatch: pytest.Monke
     } == outcomes
 
 
-def test_program_that_is_not_there() -> None:
+def test_missing_program() -> None:
     with pytest.raises(OSError, match="no-such-program"):
         corpus.Program(["./no-such-program"])
 
@@ -282,7 +282,7 @@ class Limited(Scripted):
         return Limited(RefusedError("too much", f"{name}-limit", 0))
 
 
-def test_limits_are_for_those_that_take_them() -> None:
+def test_cases_with_limits_need_an_implementation_with_limits() -> None:
     limited = case(typed=None, error=Fault("items-limit", 0), limits={"items": 3})
 
     (skipped,) = corpus.run([limited], Scripted(["uint", 0])).verdicts

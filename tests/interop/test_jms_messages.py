@@ -226,7 +226,7 @@ def test_the_fields_of_a_foreign_message() -> None:
         (JmsMessage(type="message", body="x"), "body"),
     ],
 )
-def test_what_jms_has_no_type_for(jms: JmsMessage, path: str) -> None:
+def test_values_without_a_jms_type(jms: JmsMessage, path: str) -> None:
     with pytest.raises(EncodeError) as caught:
         from_jms(jms)
     assert path == caught.value.path
@@ -268,7 +268,7 @@ def test_any_bytes_are_read_or_refused(octets: bytes) -> None:
         ("0a ff00", "utf-8"),
     ],
 )
-def test_what_is_no_stream(octets: str, text: str) -> None:
+def test_invalid_jms_stream(octets: str, text: str) -> None:
     with pytest.raises(ContentError, match=text):
         read_stream(bytes.fromhex(octets))
     with pytest.raises(ContentError, match="3 trailing bytes"):

@@ -307,7 +307,7 @@ def test_keys_that_become_equal_in_32_bits_are_both_kept() -> None:
         ({"instructions": ["k"]}, "delivery-annotations", "dict"),
     ],
 )
-def test_what_amqp_cannot_say_is_refused(
+def test_values_without_an_amqp_encoding_are_refused(
     attributes: dict[str, Any], path: str, reason: str
 ) -> None:
     with pytest.raises(EncodeError, match=reason) as caught:
@@ -419,7 +419,7 @@ def test_error_counts_the_further_losses() -> None:
         (Message("x", application_properties={"k": [1]}), "application-properties"),
     ],
 )
-def test_what_proton_cannot_express_is_refused_either_way(message: Message, path: str) -> None:
+def test_inexpressible_values_are_refused_even_if_lossy(message: Message, path: str) -> None:
     for convert in (losses, lambda m: to_proton(m, lossy=True)):
         with pytest.raises(EncodeError) as caught:
             convert(message)

@@ -51,7 +51,7 @@ def test_wide_encodings_proton_reads_as_we_do(message: Message) -> None:
 
 
 @given(messages)
-def test_conversion_to_proton_loses_nothing(message: Message) -> None:
+def test_conversion_to_proton_is_lossless(message: Message) -> None:
     message = Message.decode(message.encode())
 
     assert () == losses(message)
@@ -64,7 +64,7 @@ def test_conversion_to_proton_loses_nothing(message: Message) -> None:
 @given(messages | odd_messages)
 @example(Message.decode(GENERAL))
 @example(Message.decode(GENERAL_VALUE))
-def test_what_is_converted_without_a_second_look_would_pass_it(message: Message) -> None:
+def test_fast_conversion_equals_compared_conversion(message: Message) -> None:
     try:
         octets = message.encode()
         decoded = Message.decode(octets, message_format=message.message_format)
@@ -79,7 +79,7 @@ def test_what_is_converted_without_a_second_look_would_pass_it(message: Message)
             assert bytes(made.encode()) == bytes(quick.encode())
 
 
-def test_the_usual_needs_no_second_look() -> None:
+def test_common_messages_use_the_fast_conversion() -> None:
     for octets in (GENERAL, REFERENCE):
         assert convert._convert_fast(Message.decode(octets)) is not None
 

@@ -115,7 +115,7 @@ class FaultKeeper(Node):
         self.faults.append(error)
 
 
-def test_what_does_not_decode_is_rejected_with_the_condition(
+def test_undecodable_delivery_is_rejected_with_the_condition(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     node = Node(limits=Limits(size=100))
@@ -189,14 +189,14 @@ def test_without_auto_accept_nothing_is_settled_that_the_handler_does_not_settle
     ]
 
 
-def test_what_arrives_after_the_link_was_closed_is_released() -> None:
+def test_delivery_after_link_close_is_released() -> None:
     client = exchange(Judge(), lambda address: Client(address, [Message("close"), Message("late")]))
 
     assert proton.Delivery.ACCEPTED == client.outcomes[0][0]
     assert proton.Delivery.RELEASED == client.outcomes[1][0]
 
 
-def test_message_larger_than_the_window_is_taken_in_pieces() -> None:
+def test_message_larger_than_the_window_is_received_in_pieces() -> None:
     node = Node()
     node.capacity = 65_536
     octets = EXACT["one mebibyte"]

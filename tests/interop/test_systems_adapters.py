@@ -123,7 +123,7 @@ def test_what_is_no_message() -> None:
             read(5)
 
 
-def test_an_expiration_that_is_no_number() -> None:
+def test_non_numeric_expiration() -> None:
     pytest.importorskip("aio_pika", reason="aio-pika is not installed")
     with pytest.raises(ValueError, match="soon"):
         adapters.to_aio_pika(BasicMessage(BasicProperties(expiration="soon")))

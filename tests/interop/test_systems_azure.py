@@ -207,7 +207,7 @@ def test_what_a_client_sends_is_the_message(service: Any, message: Message) -> N
     assert message == azure.from_client(annotated)
 
 
-def test_what_no_client_can_write() -> None:
+def test_values_that_azure_clients_cannot_write() -> None:
     pytest.importorskip("azure.servicebus", reason="azure-servicebus is not installed")
     others: list[Any] = [Array("int", [1]), Char("a"), [Char("a")], None, [], UInt(1), {1: 1}]
     for value in others:

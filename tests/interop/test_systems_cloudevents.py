@@ -246,7 +246,7 @@ WHOLE = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
         ),
     ],
 )
-def test_a_body_that_is_no_event_says_what_it_is(body: Any, why: str) -> None:
+def test_error_describes_an_invalid_event_body(body: Any, why: str) -> None:
     octets = json.dumps(body).encode() if isinstance(body, dict) else body
     kind = "application/cloudevents+json; charset=utf-8"
     message = Message(Data(octets), properties=Properties(content_type=kind))

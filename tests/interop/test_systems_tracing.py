@@ -58,13 +58,13 @@ def test_the_examples_of_w3c() -> None:
         TEXT.replace("b7ad6b7169203331", "0" * 16),
     ],
 )
-def test_what_is_no_traceparent(text: str) -> None:
+def test_invalid_traceparent(text: str) -> None:
     with pytest.raises(ValueError, match=r"traceparent|parent_id"):
         TraceParent.from_text(text)
 
 
 @pytest.mark.parametrize("octets", [b"", BINARY[:-1], b"\1" + BINARY[1:], bytes(29), TEXT.encode()])
-def test_what_is_no_binary_traceparent(octets: bytes) -> None:
+def test_invalid_binary_traceparent(octets: bytes) -> None:
     with pytest.raises(ValueError, match=r"traceparent|trace_id"):
         TraceParent.from_bytes(octets)
 
