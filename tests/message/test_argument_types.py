@@ -132,5 +132,5 @@ def test_separator_of_cloudevents(separator: Any) -> None:
     event = cloudevents.CloudEvent(
         {"id": "1", "source": "/s", "type": "t", "specversion": "1.0"}, b"data"
     )
-    with pytest.raises(ValueError, match=r"the separator is '_' or ':', not "):
+    with pytest.raises(ValueError, match=r"the separator must be '_' or ':', not "):
         to_message(event, separator=separator)
