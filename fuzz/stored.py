@@ -24,7 +24,7 @@ from amqp10msg import Message
 from amqp10msg.basic import BasicProperties, decode_content_header, encode_content_header
 from amqp10msg.files.text import load_json, load_object
 from amqp10msg.jobs._stats import Stats
-from amqp10msg.jobs.writing import Done
+from amqp10msg.jobs.writing import PartResult
 from amqp10msg.net.bridge import parse_url, read_quarantine
 from amqp10msg.net.bridge.entries import Entry, entries_in
 from amqp10msg.net.bridge.files import _entry_in
@@ -205,7 +205,7 @@ class Targets:
                 total.add(stats)
                 assert str(total)
             with contextlib.suppress(ValueError):
-                Done.from_json(load_object(note))
+                PartResult.from_json(load_object(note))
 
         return octets, read
 

@@ -151,7 +151,7 @@ def _decode_chunk(
 ) -> pa.RecordBatch:
     if scan_kernel is None:
         rows = (row(octets, plan, limits, profile) for octets in iterate_messages(array))
-        return batch_of(limit_text_size(rows, text_limit(array), text_size), plan)
+        return rows_to_batch(limit_text_size(rows, text_limit(array), text_size), plan)
     try:
         batch, odd = scan_kernel(array, plan, limits)
     except OverflowError:
@@ -218,7 +218,7 @@ def _fill_odd_rows(
     for index, cells in zip(odd, limit_text_size(rows, text_limit(array), text_size), strict=True):
         (errors if "error_code" in cells else other_rows)[index] = cells
     if other_rows:
-        batch = replace_rows(batch, list(other_rows), batch_of(other_rows.values(), plan))
+        batch = replace_rows(batch, list(other_rows), rows_to_batch(other_rows.values(), plan))
     return _set_errors(batch, errors) if errors else batch
 
 
@@ -310,7 +310,7 @@ def iterate_messages(array: pa.Array) -> Iterator[bytes | None]:
         yield scalar.as_py()
 
 
-def batch_of(rows: Iterable[dict[str, Any]], plan: Plan) -> pa.RecordBatch:
+def rows_to_batch(rows: Iterable[dict[str, Any]], plan: Plan) -> pa.RecordBatch:
     """Convert rows, each a dict of cells, to a batch."""
     row_list = list(rows)
     present = {name for cells in row_list for name in cells}

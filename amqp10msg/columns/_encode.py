@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from amqp10msg.columns._cells import parse_identifier, section_content
 from amqp10msg.columns._decode import splice_rows
 from amqp10msg.columns._derived import check_companions, check_repeated
-from amqp10msg.columns._entries import entry_pick, fold_entries
+from amqp10msg.columns._entries import entry_pick, merge_entries
 from amqp10msg.columns._picks import Pick
 from amqp10msg.columns._schema import (
     DERIVED,
@@ -226,7 +226,7 @@ def _template_values(column: pa.Array, path: str, numbers: Sequence[int]) -> lis
 
 
 @lru_cache(maxsize=64)
-def _is_canonical(schema: pa.Schema) -> bool:
+def _has_message_columns(schema: pa.Schema) -> bool:
     """Return True if all columns are message columns of the right types, without duplicates."""
     return (
         0 < len(schema) == len(set(schema.names))
@@ -242,13 +242,13 @@ def _message_parts(batch: Any, template: Template | None, is_strict: bool) -> li
     """
     if template is not None:
         return _template_parts(batch, template, is_strict)
-    if isinstance(batch, pa.RecordBatch) and _is_canonical(batch.schema):
+    if isinstance(batch, pa.RecordBatch) and _has_message_columns(batch.schema):
         return [batch]
     table, entries = _message_table(batch, is_strict)
     parts: list[pa.RecordBatch] = []
     first_row = 0
     for part in table.to_batches():
-        parts.append(fold_entries(part, entries, first_row))
+        parts.append(merge_entries(part, entries, first_row))
         first_row += part.num_rows
     return parts
 

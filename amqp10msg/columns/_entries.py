@@ -85,7 +85,7 @@ def entry_pick(field: pa.Field) -> Pick | None:
     return pick_of(field.name, MAPS)
 
 
-def fold_entries(
+def merge_entries(
     batch: pa.RecordBatch, entries: Mapping[str, Pick], first_row: int
 ) -> pa.RecordBatch:
     """Return `batch` with its entry columns replaced by the columns of their map sections.

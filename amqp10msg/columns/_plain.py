@@ -34,14 +34,14 @@ def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -
     if octets is None:
         return {}
     try:
-        cells = _cells(octets, plan, limits)
+        cells = _decode_cells(octets, plan, limits)
     except DecodeError as error:
         cells = error_cells(error)
     except VariantSizeError:
-        cells = _error("size-limit", RULES["size-limit"].clause, 0)
+        cells = _error_row("size-limit", RULES["size-limit"].clause, 0)
     except (EncodeError, RecursionError):
         # JSON notation can overflow the stack if the caller is deeply nested.
-        cells = _error("depth-limit", RULES["depth-limit"].clause, 0)
+        cells = _error_row("depth-limit", RULES["depth-limit"].clause, 0)
     if profile is not None and "error_code" not in cells:
         cells |= validation_cells(octets, limits, profile)
     if plan.schema.get_field_index("wire") >= 0:
@@ -65,10 +65,10 @@ def text_size(cells: dict[str, Any]) -> int:
 
 def error_cells(error: DecodeError) -> dict[str, Any]:
     """Return the cells of the error columns: rule, clause, offset."""
-    return _error(*rule_of(error), error.offset)
+    return _error_row(*rule_of(error), error.offset)
 
 
-def _error(code: str, clause: str, offset: int) -> dict[str, Any]:
+def _error_row(code: str, clause: str, offset: int) -> dict[str, Any]:
     return {"error_code": code, "error_clause": clause, "error_offset": offset}
 
 
@@ -76,13 +76,13 @@ def validation_cells(octets: bytes, limits: Limits, profile: str) -> dict[str, A
     """Return the error cells of the first violation with severity error; empty if valid."""
     for violation in validate(octets, PROFILES[profile], limits=limits):
         if violation.severity == "error":
-            return _error(violation.rule, violation.clause, violation.offset)
+            return _error_row(violation.rule, violation.clause, violation.offset)
     return {}
 
 
-def _cells(encoded: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
+def _decode_cells(encoded: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
     message: Any
-    if plan.whole:
+    if plan.needs_all:
         message = Message.decode(encoded, limits=limits)
         parts = parts_of(encoded, lenient=False)
     else:

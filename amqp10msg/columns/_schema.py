@@ -235,7 +235,7 @@ class Plan:
     entries: Mapping[str, Pick]
 
     @property
-    def whole(self) -> bool:
+    def needs_all(self) -> bool:
         """True if all section kinds are read."""
         return len(self.needs) == len(KINDS)
 

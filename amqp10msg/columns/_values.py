@@ -80,7 +80,7 @@ def _text_size(cell: dict[str, Any] | None) -> int:
 
 def _decode_value(octets: bytes, plain: str, limits: Limits) -> dict[str, Any]:
     if plain == "text":
-        text = _text(octets)
+        text = _decode_utf8(octets)
         if text is not None and not any(ord(c) < 32 and c not in "\t\n\r" for c in text):
             return {"s": text}
     try:
@@ -88,11 +88,11 @@ def _decode_value(octets: bytes, plain: str, limits: Limits) -> dict[str, Any]:
     except DecodeError as error:
         if plain == "error":
             return error_cells(error)
-    text = _text(octets)
+    text = _decode_utf8(octets)
     return {"b": octets} if text is None else {"s": text}
 
 
-def _text(octets: bytes) -> str | None:
+def _decode_utf8(octets: bytes) -> str | None:
     try:
         return octets.decode()
     except UnicodeDecodeError:

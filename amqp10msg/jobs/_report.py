@@ -118,7 +118,7 @@ def page(
         ),
         quarantine=quarantine,
         inspected=f"{run.output}/quarantine",
-        parts=list(_parts(stats)),
+        parts=list(_report_parts(stats)),
         each=EXAMPLES,
         messages=annotated(trees, labels, max_octets=_MAX_BYTES),
         more=0,
@@ -140,19 +140,19 @@ def _format_size(count: int) -> str:
     return f"{count} bytes"
 
 
-def _parts(stats: Stats) -> Iterator[Part]:
+def _report_parts(stats: Stats) -> Iterator[Part]:
     """Yield the parts of the report for which there are counts."""
     if stats.losses:
-        yield _losses(stats)
+        yield _losses_part(stats)
     if stats.hours:
-        yield _hours(stats)
+        yield _hours_part(stats)
     if stats.sizes:
-        yield _sizes(stats)
+        yield _sizes_part(stats)
     if stats.types:
-        yield _types(stats)
+        yield _types_part(stats)
 
 
-def _losses(stats: Stats) -> Part:
+def _losses_part(stats: Stats) -> Part:
     rows = []
     for path, action, count, reason in stats.lost():
         action_cell = ("drift", action) if action.endswith("for good") else action
@@ -162,7 +162,7 @@ def _losses(stats: Stats) -> Part:
     return table("Lost in translation", columns, rows, note)
 
 
-def _hours(stats: Stats) -> Part:
+def _hours_part(stats: Stats) -> Part:
     """Chart messages over time; a bar is several hours if the time span is long."""
     first, last = min(stats.hours), max(stats.hours)
     step = max(1, -(-(last - first + 1) // _MAX_BARS))
@@ -196,7 +196,7 @@ def _format_hour(hour: int) -> str:
     return moment.strftime("%Y-%m-%d %H:00")
 
 
-def _sizes(stats: Stats) -> Part:
+def _sizes_part(stats: Stats) -> Part:
     bars = []
     for bits in range(min(stats.sizes), max(stats.sizes) + 1):
         label = f"{1 << (bits - 1):,} to {(1 << bits) - 1:,} bytes"
@@ -213,7 +213,7 @@ def _format_power(exponent: int) -> str:
     return f"{1 << exponent - 10 * thousands}{('', ' Ki', ' Mi', ' Gi', ' Ti')[thousands]}"
 
 
-def _types(stats: Stats) -> Part:
+def _types_part(stats: Stats) -> Part:
     """Show the value types of each property, and their shares if there are several."""
     listed = [
         (section, key, types)

@@ -24,7 +24,7 @@ from amqp10msg.files.recognition import decode_whole
 from amqp10msg.files.stores import State, UnknownStoreError
 from amqp10msg.jobs import parquet
 from amqp10msg.jobs.manifest import list_committed_files
-from amqp10msg.jobs.parquet import PARQUET, Rows, SchemasError
+from amqp10msg.jobs.parquet import PARQUET, ParquetTable, SchemasError
 from amqp10msg.sections import moment_of
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
@@ -164,13 +164,13 @@ class Input:
         names: the columns.
         parts: groups of ranges; small files share a part.
         octets: the size of all files, in bytes.
-        rows: the common schema of Parquet input; None for message files.
+        table: the common schema of Parquet input; None for message files.
     """
 
     names: list[str]
     parts: list[Part]
     octets: int
-    rows: Rows | None = None
+    table: ParquetTable | None = None
 
 
 def find_input(
@@ -204,11 +204,11 @@ def find_input(
         )
     part_bytes, folder = min(size, _PARQUET_PART_BYTES), stores.folder_of(source)
     try:
-        rows, sized_ranges = parquet.table_of(paths, folder, part_bytes)
+        table, sized_ranges = parquet.inspect_files(paths, folder, part_bytes)
     except SchemasError as error:
         raise OnlySparkError(f"{error}: only Spark reads them") from None
     ranges = ((_with_identity(item, states[item.path]), size) for item, size in sized_ranges)
-    return Input(list(rows.schema.names), pack_ranges(ranges, part_bytes), total_bytes, rows)
+    return Input(list(table.schema.names), pack_ranges(ranges, part_bytes), total_bytes, table)
 
 
 def _with_identity(row_groups: files.Range, state: State) -> files.Range:
@@ -233,10 +233,10 @@ def input_columns(source: str, form: str | None) -> list[str] | None:
         paths = list_files(source)
         if not 0 < len(paths) <= _MAX_FILES_TO_CHECK:
             return None
-        rows, _ = parquet.table_of(paths, stores.folder_of(source), _PARQUET_PART_BYTES)
+        table, _ = parquet.inspect_files(paths, stores.folder_of(source), _PARQUET_PART_BYTES)
     except (OnlySparkError, SchemasError, OSError, ValueError):
         return None
-    return list(rows.schema.names)
+    return list(table.schema.names)
 
 
 @attrs.frozen
@@ -260,7 +260,7 @@ class Filters:
     selector: Selector | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Filters:
+    def from_options(cls, options: Mapping[str, str]) -> Filters:
         """Parse the filter options of a data source."""
         protocol, selector = options.get("protocol"), options.get("selector")
         if protocol not in {None, *_PROTOCOLS}:
@@ -268,8 +268,8 @@ class Filters:
         return cls(
             protocol,
             options.get("address"),
-            _time(options, "since"),
-            _time(options, "until"),
+            _parse_time(options, "since"),
+            _parse_time(options, "until"),
             None if selector is None else Selector(selector),
         )
 
@@ -293,7 +293,7 @@ class Filters:
             return True  # the job quarantines it
 
 
-def _time(options: Mapping[str, str], name: str) -> int | None:
+def _parse_time(options: Mapping[str, str], name: str) -> int | None:
     text = options.get(name)
     if text is None:
         return None
@@ -313,21 +313,21 @@ class Reading:
         max_size: the largest message, in bytes.
         filters: the records to keep.
         limits: bounds on decompression.
-        rows: the common schema of Parquet input; None for message files.
+        table: the common schema of Parquet input; None for message files.
     """
 
     max_size: int
     filters: Filters
     limits: Limits = DEFAULT_LIMITS
-    rows: Rows | None = None
+    table: ParquetTable | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Reading:
+    def from_options(cls, options: Mapping[str, str]) -> Reading:
         """Parse the reader options of a data source."""
         default = DEFAULT_LIMITS
         return cls(
             positive_option(options, "maxSize", files.MAX_SIZE, "bytes"),
-            Filters.of(options),
+            Filters.from_options(options),
             Limits(
                 expansion=positive_option(options, "expansion", default.expansion, "times"),
                 zero_width=positive_option(options, "zeroWidth", default.zero_width, "records"),
@@ -337,7 +337,7 @@ class Reading:
     def batches(
         self, part: Part, guard: Callable[[Part], AbstractContextManager[Any]] = nullcontext
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part: the columns of `MESSAGES`, or of `rows` for Parquet.
+        """Yield the rows of a part: the columns of `MESSAGES`, or of `table` for Parquet.
 
         Each range is read within the context manager `guard`, which can add the path to errors.
 
@@ -349,33 +349,33 @@ class Reading:
             with guard((item,)):
                 is_local_whole_file = not item.identity and not stores.is_url(item.path)
                 state_before = stores.state_of(item.path) if is_local_whole_file else None
-                if self.rows is None:
-                    yield from self._range(item)
+                if self.table is None:
+                    yield from self._range_batches(item)
                 else:
-                    yield from parquet.batches(item, self.rows, self.limits)
+                    yield from parquet.batches(item, self.table, self.limits)
                 if item.identity:
                     # Otherwise the output would mix rows of the old and the new file.
                     stores.check_same(item.path, item.identity, item.size, item.changed)
                 elif state_before is not None:
                     stores.check_whole(item.path, state_before)
 
-    def _range(self, part: files.Range) -> Iterator[pa.RecordBatch]:
+    def _range_batches(self, part: files.Range) -> Iterator[pa.RecordBatch]:
         rows: list[tuple[Any, ...]] = []
         size = 0
         source = readable(part.path)
-        records = self._records(part)
+        records = self._read_records(part)
         if self.filters != Filters():
             records = filter(self.filters.admits, records)
         for record in records:
-            rows.append((source, *_RECORD_FIELDS(record), _fault_of(record)))
+            rows.append((source, *_RECORD_FIELDS(record), _marked_fault(record)))
             size += len(record.wire or b"") + len(record.payload or b"")
             if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
-                yield _batch(rows)
+                yield _to_batch(rows)
                 rows, size = [], 0
         if rows:
-            yield _batch(rows)
+            yield _to_batch(rows)
 
-    def _records(self, part: files.Range) -> Iterator[Record]:
+    def _read_records(self, part: files.Range) -> Iterator[Record]:
         """Read a range; if the file becomes unreadable, the last record has the fault."""
         try:
             yield from files.read(
@@ -391,7 +391,7 @@ class Reading:
             yield Record(part.start, fault=fault, ends=True)
 
 
-def _fault_of(record: Record) -> str | None:
+def _marked_fault(record: Record) -> str | None:
     """Return the fault, marked with `REST_UNREAD` or `SKIPPED` if messages are missing."""
     suffix = REST_UNREAD if record.ends else SKIPPED if record.skips else ""
     if not suffix or suffix in record.fault:
@@ -399,7 +399,7 @@ def _fault_of(record: Record) -> str | None:
     return f"{record.fault}; {suffix}"
 
 
-def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+def _to_batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)],

@@ -257,7 +257,7 @@ class Job:
             ValueError: the result exceeds the size of an Arrow column. Nothing has been counted:
                 run the job on fewer rows.
         """
-        faults = _faults(batch)
+        faults = _row_faults(batch)
         is_readable = pc.and_(pc.is_valid(batch.column(self._main_column)), pc.equal(faults, ""))
         # Filtering copies the batch: skip it in the usual case that all rows are readable.
         all_readable = pc.all(is_readable, min_count=0).as_py()
@@ -305,7 +305,7 @@ class Job:
     def _quarantine_rows(self, batch: pa.RecordBatch, errors: list[Any]) -> pa.RecordBatch:
         names = self._passed_through(batch.schema.names, to_quarantine=True)
         contents = [
-            _column(batch, self.column if name == "wire" else name, pa.binary())
+            _column_or_nulls(batch, self.column if name == "wire" else name, pa.binary())
             for name in _MESSAGE_COLUMNS[:3]
         ]
         fields = [batch.schema.field(name) for name in names]
@@ -377,7 +377,7 @@ class Job:
         arrays_in = [batch.column(self.column if name == "wire" else name) for name in inputs]
         results = translator.run(dict(zip(inputs, arrays_in, strict=True)))
         stats.add_sizes(
-            arrays_in[0] if self.to == "0-9-1" else _column(batch, "payload", pa.binary())
+            arrays_in[0] if self.to == "0-9-1" else _column_or_nulls(batch, "payload", pa.binary())
         )
         _count_times(batch, stats)
         stats.add_losses(results["losses"])
@@ -418,7 +418,7 @@ def _is_quarantine(names: list[str]) -> bool:
     return {*QUARANTINE.names} <= {*names}
 
 
-def _faults(batch: pa.RecordBatch) -> pa.Array:
+def _row_faults(batch: pa.RecordBatch) -> pa.Array:
     """Return the fault of each row; empty for rows that could be read."""
     names = batch.schema.names
     if FAULT in names:
@@ -440,7 +440,7 @@ def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:
     return True
 
 
-def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
+def _column_or_nulls(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
     if name not in batch.schema.names:
         return pa.nulls(batch.num_rows, kind)
     return cast_array(batch.column(name), kind)
@@ -589,7 +589,7 @@ def _explain_error(message: bytes, profile: str | None, expected: tuple[str, int
     )
 
 
-# Types.
+# Conversion of Arrow types.
 
 
 def cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -24,7 +24,7 @@ from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job
 from amqp10msg.jobs.manifest import BAD, GOOD, STATS, is_string_list, list_committed_files
 from amqp10msg.jobs.store_output import StoreOutput
-from amqp10msg.jobs.writing import Done, compression_of, write_part
+from amqp10msg.jobs.writing import PartResult, parse_compression, write_part
 
 #: Subfolder with the counts of each batch of a stream.
 BATCHES = "_batches"
@@ -64,15 +64,15 @@ def read_stats(path: str | Path) -> Stats:
         content = manifest.read()
         if content is None:
             raise FileNotFoundError(errno.ENOENT, "no job has written to this folder", str(path))
-        return _stats_in(content, manifest.url)
+        return _parse_stats(content, manifest.url)
     stats = Stats()
     batches = sorted((Path(path) / BATCHES).glob("*.json"))
     for file in batches or [Path(path) / STATS]:
-        stats.add(_stats_in(file.read_bytes(), str(file)))
+        stats.add(_parse_stats(file.read_bytes(), str(file)))
     return stats
 
 
-def _stats_in(content: bytes, location: str) -> Stats:
+def _parse_stats(content: bytes, location: str) -> Stats:
     try:
         return Stats.from_json(load_json(content))
     except ValueError as error:
@@ -117,11 +117,11 @@ def examples_of(path: str | Path, stats: Stats, each: int) -> list[dict[str, Any
     return examples
 
 
-def output_at(path: str | Path, options: Mapping[str, str]) -> Output | StoreOutput:
+def open_output(path: str | Path, options: Mapping[str, str]) -> Output | StoreOutput:
     """Return the output for a path or a URL; `options` are those in `WRITING`."""
     if is_url(path):
-        return StoreOutput(str(path), compression_of(options))
-    return Output(Path(str(path).removeprefix("file://")), compression_of(options))
+        return StoreOutput(str(path), parse_compression(options))
+    return Output(Path(str(path).removeprefix("file://")), parse_compression(options))
 
 
 class Output:
@@ -149,23 +149,25 @@ class Output:
         self._parts = self.unfinished / "parts"
         self._old_output = self.unfinished / "before"
         self._plan = self.unfinished / "plan.json"
-        self._notes = self.unfinished / "done"
+        self._results_folder = self.unfinished / "done"
         self._move_journal = self.unfinished / "moving.json"
         self._is_committed = False  # a killed run of this job has already published all files
 
-    def write(self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job) -> Done:
+    def write(
+        self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job
+    ) -> PartResult:
         """Run a job on the batches of one part, and write the results.
 
         File names sort in the order of the parts; every attempt writes to a new file.
         """
         file_name = f"part-{number:05d}-{attempt:08d}-{uuid.uuid4().hex}.parquet"
-        makers = {
+        openers = {
             folder: partial(_create_file, self._parts / folder / file_name, private=folder == BAD)
             for folder in (GOOD, BAD)
         }
-        return write_part(file_name, makers, self._compression, batches, job)
+        return write_part(file_name, openers, self._compression, batches, job)
 
-    def gather(self, parts: Iterable[Done]) -> Path:
+    def gather_parts(self, parts: Iterable[PartResult]) -> Path:
         """Move the files of successful attempts into a new folder, with their counts.
 
         Files of abandoned tasks, which may still be writing, are left out.
@@ -187,7 +189,7 @@ class Output:
         """Publish the folder `source` atomically, as the output folder or as `name` in it."""
         publish(source, self.path / name, self._old_output)
 
-    def commit(self, parts: Sequence[Done], *, overwrite: bool) -> None:
+    def commit(self, parts: Sequence[PartResult], *, overwrite: bool) -> None:
         """Publish the files of the parts.
 
         If the folder exists and is not overwritten, the files are moved into it one by one. If that
@@ -198,17 +200,17 @@ class Output:
         """
         if not self._is_committed:
             self._recover()
-            whole = self.gather(parts)
+            whole = self.gather_parts(parts)
             if overwrite:
                 self.replace(whole)
             else:
                 self._append(whole, [file for done in parts for file in done.files])
-        self.clear()
+        self.delete_unfinished()
 
     def abort(self) -> None:
         """Delete the unfinished output, and undo the moves of a killed job."""
         self._recover()
-        self.clear()
+        self.delete_unfinished()
 
     def _recover(self) -> bool:
         """Undo an incomplete commit of a killed job; return True if the commit was complete."""
@@ -243,7 +245,7 @@ class Output:
         )
         return BlockingIOError(errno.EWOULDBLOCK, message, str(self.path))
 
-    def check(self, *, overwrite: bool) -> None:
+    def reject_foreign_files(self, *, overwrite: bool) -> None:
         """Accept every folder: files are added to it, or it is replaced."""
 
     def exists(self) -> bool:
@@ -287,7 +289,7 @@ class Output:
 
     def resume(
         self, key: str, parts: Sequence[Any], *, overwrite: bool
-    ) -> tuple[list[Any], dict[int, Done]]:
+    ) -> tuple[list[Any], dict[int, PartResult]]:
         """Return the parts of a job and the results of finished parts, by number.
 
         If an interrupted job has the same `key`, its own division into parts is returned: its
@@ -305,33 +307,35 @@ class Output:
             planned = plan.get("parts")
             if plan.get("key") == key and isinstance(planned, list):
                 self._is_committed = is_committed
-                return ([], {}) if is_committed else (planned, self._load_notes(len(planned)))
+                return ([], {}) if is_committed else (planned, self._load_results(len(planned)))
         for path in self.unfinished.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         write_whole(self._plan, json.dumps({"key": key, "parts": parts}))
         return list(parts), {}
 
-    def note(self, number: int, done: Done) -> None:
+    def save_result(self, number: int, done: PartResult) -> None:
         """Save the result of a part, so that an interrupted job can skip it.
 
         Results are not synced to disk: a part whose result is lost in a power failure is run again.
         """
-        self._notes.mkdir(parents=True, exist_ok=True)
-        temporary = self._notes / uuid.uuid4().hex
+        self._results_folder.mkdir(parents=True, exist_ok=True)
+        temporary = self._results_folder / uuid.uuid4().hex
         temporary.write_text(json.dumps(done.as_json()), encoding="utf-8")
-        temporary.replace(self._notes / f"{number}.json")
+        temporary.replace(self._results_folder / f"{number}.json")
 
-    def _load_notes(self, count: int) -> dict[int, Done]:
+    def _load_results(self, count: int) -> dict[int, PartResult]:
         results = {}
         for number in range(count):
             # If the result is missing or damaged, the part is run again.
             with contextlib.suppress(OSError, ValueError):
-                done = Done.from_json(load_object((self._notes / f"{number}.json").read_bytes()))
+                done = PartResult.from_json(
+                    load_object((self._results_folder / f"{number}.json").read_bytes())
+                )
                 if all((self._parts / file).exists() for file in done.files):
                     results[number] = done
         return results
 
-    def clear(self) -> None:
+    def delete_unfinished(self) -> None:
         """Delete the unfinished output."""
         shutil.rmtree(self.unfinished, ignore_errors=True)
 

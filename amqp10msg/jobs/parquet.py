@@ -54,7 +54,7 @@ class SchemasError(ValueError):
 
 
 @attrs.frozen
-class Rows:
+class ParquetTable:
     """The common table of Parquet files.
 
     Attributes:
@@ -67,7 +67,7 @@ class Rows:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
+def _open_parquet(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
     """Open a Parquet file; return the path or stream given to pyarrow, and pyarrow's reader."""
     with ExitStack() as stack:
         # pyarrow reads faster from a path, but accepts only paths that are valid Unicode.
@@ -103,9 +103,9 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def table_of(
+def inspect_files(
     paths: Sequence[str], folder: str, max_bytes: int
-) -> tuple[Rows, list[tuple[Range, int]]]:
+) -> tuple[ParquetTable, list[tuple[Range, int]]]:
     """Read the footers of Parquet files, and split the files into ranges of whole row groups.
 
     A range ends with the row group that brings it to `max_bytes` or more. A damaged file becomes an
@@ -125,7 +125,7 @@ def table_of(
 
     def inspect_file(path: str) -> tuple[pa.Schema, list[tuple[Range, int]]] | str:
         try:
-            with _opened(path) as (_, file):
+            with _open_parquet(path) as (_, file):
                 return file.schema_arrow.remove_metadata(), [
                     *_split_row_groups(path, file.metadata, max_bytes)
                 ]
@@ -149,7 +149,7 @@ def table_of(
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         reason = f"{folder}: columns of its files differ in type: {_one_line(error)}"
         raise SchemasError(reason) from None
-    return Rows(_add_partition_columns(schema, paths, folder), folder), ranges
+    return ParquetTable(_add_partition_columns(schema, paths, folder), folder), ranges
 
 
 def _reject_duplicate_names(path: str, names: Sequence[str]) -> None:
@@ -228,14 +228,14 @@ def _partition_value(text: str | None, kind: pa.DataType) -> Any:
 # Reading.
 
 
-def batches(part: Range, rows: Rows, limits: Limits) -> Iterator[pa.RecordBatch]:
+def batches(part: Range, table: ParquetTable, limits: Limits) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range, with the columns of the table and the location columns.
 
     After damage, the rest of the row group is replaced by one row with a `FAULT`.
     """
-    file_rows = _FileRows(part.path, rows)
+    file_rows = _FileRows(part.path, table)
     try:
-        with _opened(part.path) as (source, file):
+        with _open_parquet(part.path) as (source, file):
             file_size = source.size if stores.is_url(part.path) else Path(part.path).stat().st_size
             bounded = Bounded(source, file, file_size, limits, stop=part.stop)
             if fault := bounded.refused():
@@ -273,7 +273,7 @@ def _read_row_group(
 class _FileRows:
     """Adds the table's columns and the location to the rows of one file."""
 
-    def __init__(self, path: str, rows: Rows) -> None:
+    def __init__(self, path: str, rows: ParquetTable) -> None:
         self._path = readable(path)
         self._schema = rows.schema
         self._partition = _partition_values(self._path, readable(rows.folder))

@@ -34,10 +34,10 @@ from amqp10msg.jobs.inputs import (
     reject_unknown_options,
 )
 from amqp10msg.jobs.job import Job
-from amqp10msg.jobs.output import Output, output_at, read_stats
-from amqp10msg.jobs.parquet import Rows
+from amqp10msg.jobs.output import Output, open_output, read_stats
+from amqp10msg.jobs.parquet import ParquetTable
 from amqp10msg.jobs.store_output import StoreOutput
-from amqp10msg.jobs.writing import WRITING, Done
+from amqp10msg.jobs.writing import WRITING, PartResult
 from amqp10msg.wire.kernel import COMPILED
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ def run(
         raise ValueError(f"workers must be 1 or more, got {workers}")
     # Validate all options before any file is written.
     reject_unknown_options(settings, (*READING, *WRITING))
-    Reading.of(settings)
-    output = output_at(path, settings)
+    Reading.from_options(settings)
+    output = open_output(path, settings)
     cores = _cores() if workers is None else workers
 
     def size_of_part(octets: int) -> int:
@@ -152,16 +152,16 @@ def run(
 
     job_input = find_input(str(source), form, size_of_part)
     job.check(job_input.names)
-    if job_input.rows is not None:
-        job.check_types(job_input.rows.schema)
+    if job_input.table is not None:
+        job.check_types(job_input.table.schema)
     count = min(cores, len(job_input.parts))
     if workers is None:
         count = min(count, 1 + job_input.octets // _bytes_per_process(job))
     run_parts = _run_in_process if count <= 1 else _run_in_pool
-    work = Work(output, job, settings, job_input.rows)
+    work = Work(output, job, settings, job_input.table)
     report = progress or (lambda _done, _total: None)
 
-    def run_remaining(parts: Sequence[Part], done: dict[int, Done]) -> None:
+    def run_remaining(parts: Sequence[Part], done: dict[int, PartResult]) -> None:
         run_parts(work, parts, count, report, done)
 
     run_and_publish(work, job_input.parts, run_remaining, mode=mode)
@@ -171,7 +171,7 @@ def run(
 def run_and_publish(
     work: Work,
     parts: Sequence[Part],
-    run_remaining: Callable[[Sequence[Part], dict[int, Done]], None],
+    run_remaining: Callable[[Sequence[Part], dict[int, PartResult]], None],
     *,
     mode: Mode,
 ) -> None:
@@ -195,7 +195,7 @@ def run_and_publish(
     if overwrite:
         _refuse_to_overwrite_input(output.path, parts)
     with output.guarded():
-        output.check(overwrite=overwrite)
+        output.reject_foreign_files(overwrite=overwrite)
         key = work.key(parts)
         if mode == "error" and not output.has_plan(key):
             refuse_existing(output)
@@ -271,14 +271,14 @@ class Work:
     output: Output | StoreOutput
     job: Job
     options: Mapping[str, str]
-    rows: Rows | None
+    table: ParquetTable | None
 
-    def __call__(self, number: int, part: Part, attempt: int = 0) -> Done:
+    def __call__(self, number: int, part: Part, attempt: int = 0) -> PartResult:
         """Run the job on one part, and save its result; see `Output.write`."""
-        reading = attrs.evolve(Reading.of(self.options), rows=self.rows)
+        reading = attrs.evolve(Reading.from_options(self.options), table=self.table)
         batches = reading.batches(part, _as_job_error)
         done = self.output.write(number, attempt, batches, self.job)
-        self.output.note(number, done)
+        self.output.save_result(number, done)
         return done
 
     def key(self, parts: Sequence[Part]) -> str:
@@ -294,7 +294,7 @@ class Work:
 
 
 def _run_in_process(
-    work: Work, parts: Sequence[Part], _count: int, progress: Progress, done: dict[int, Done]
+    work: Work, parts: Sequence[Part], _count: int, progress: Progress, done: dict[int, PartResult]
 ) -> None:
     for number, part in enumerate(parts):
         if number not in done:
@@ -304,7 +304,7 @@ def _run_in_process(
 
 
 def _run_in_pool(
-    work: Work, parts: Sequence[Part], count: int, progress: Progress, done: dict[int, Done]
+    work: Work, parts: Sequence[Part], count: int, progress: Progress, done: dict[int, PartResult]
 ) -> None:
     """Run the parts in a pool of `count` processes."""
     # Spawn, because forked children would lack the threads of Arrow.
@@ -418,13 +418,13 @@ def read(
     job = job or Job("decode")
     settings = dict(options or {})
     reject_unknown_options(settings, READING)
-    reading = Reading.of(settings)
+    reading = Reading.from_options(settings)
     size = positive_option(settings, "rangeBytes", RANGE_BYTES, "bytes")
     job_input = find_input(str(source), form, lambda _: size)
     job.check(job_input.names)
-    if job_input.rows is not None:
-        job.check_types(job_input.rows.schema)
-    results = _result_batches(job_input, attrs.evolve(reading, rows=job_input.rows), job)
+    if job_input.table is not None:
+        job.check_types(job_input.table.schema)
+    results = _result_batches(job_input, attrs.evolve(reading, table=job_input.table), job)
     first = next(results, None) or _run_batch(_empty_batch(job_input), job)
     schema = _merged_schema(first)
     return pa.RecordBatchReader.from_batches(
@@ -449,7 +449,7 @@ def _run_batch(batch: pa.RecordBatch, job: Job) -> _Rows:
 
 def _empty_batch(job_input: Input) -> pa.RecordBatch:
     """Return an input batch without rows, to find the output schema of empty input."""
-    schema = MESSAGES if job_input.rows is None else job_input.rows.schema
+    schema = MESSAGES if job_input.table is None else job_input.table.schema
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 

@@ -15,7 +15,7 @@ from amqp10msg.files.stores import Place
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job
 from amqp10msg.jobs.manifest import BAD, GOOD, STATS, UNFINISHED, manifest_files, parse_object
-from amqp10msg.jobs.writing import Done, write_part
+from amqp10msg.jobs.writing import PartResult, write_part
 
 
 class StoreOutput:
@@ -37,21 +37,23 @@ class StoreOutput:
         self._last_manifest = self._manifest.read()
         self._is_committed = False  # a killed run of this job has already written the manifest
 
-    def write(self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job) -> Done:
+    def write(
+        self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job
+    ) -> PartResult:
         """Run a job on the batches of one part, and write the results; see `Output.write`."""
         # The run id lets a later job recognise and delete the files of a killed one.
         name = f"part-{number:05d}-{attempt:08d}-{self._run_id}-{uuid.uuid4().hex[:8]}.parquet"
-        makers = {folder: (self.path / folder / name).create for folder in (GOOD, BAD)}
-        return write_part(name, makers, self._compression, batches, job)
+        openers = {folder: (self.path / folder / name).create for folder in (GOOD, BAD)}
+        return write_part(name, openers, self._compression, batches, job)
 
-    def commit(self, parts: Sequence[Done], *, overwrite: bool) -> None:
+    def commit(self, parts: Sequence[PartResult], *, overwrite: bool) -> None:
         """Write the manifest: the files of the parts and, unless `overwrite`, those already listed.
 
         Raises:
             BlockingIOError: another job has committed to the folder since `guarded` began.
         """
         if self._is_committed:
-            self.clear()
+            self.delete_unfinished()
             return
         stats = Stats()
         committed: dict[str, list[str]] = {GOOD: [], BAD: []}
@@ -76,13 +78,13 @@ class StoreOutput:
             for item, _ in self.path.files():
                 if item.key not in listed and item != self._manifest:
                     item.delete()
-        self.clear()
+        self.delete_unfinished()
 
     def abort(self) -> None:
         """Delete the files and the state of this job."""
-        self.clear()
+        self.delete_unfinished()
 
-    def check(self, *, overwrite: bool) -> None:
+    def reject_foreign_files(self, *, overwrite: bool) -> None:
         """Raise FileExistsError if the folder has files but no manifest, unless `overwrite`."""
         if overwrite or self._last_manifest is not None:
             return
@@ -117,7 +119,7 @@ class StoreOutput:
 
     def resume(
         self, key: str, parts: Sequence[Any], *, overwrite: bool
-    ) -> tuple[list[Any], dict[int, Done]]:
+    ) -> tuple[list[Any], dict[int, PartResult]]:
         """Return the parts of a job and the results of finished parts; see `Output.resume`."""
         plan = {}
         with contextlib.suppress(ValueError):
@@ -128,28 +130,28 @@ class StoreOutput:
             self._run_id = run_id
             listed = self._keys(manifest_files(self._last_manifest, self._manifest))
             self._is_committed = not overwrite and any(self._run_id in key for key in listed)
-            return ([], {}) if self._is_committed else (planned, self._load_notes())
+            return ([], {}) if self._is_committed else (planned, self._load_results())
         self._remove_unlisted(run_id)
         state = {"key": key, "mark": self._run_id, "parts": list(parts)}
         self._plan.write(json.dumps(state).encode())
         return list(parts), {}
 
-    def note(self, number: int, done: Done) -> None:
+    def save_result(self, number: int, done: PartResult) -> None:
         """Save the result of a part, so that an interrupted job can skip it."""
         file = self.path / UNFINISHED / "done" / f"{number}.json"
         file.write(json.dumps(done.as_json()).encode())
 
-    def _load_notes(self) -> dict[int, Done]:
+    def _load_results(self) -> dict[int, PartResult]:
         existing = {item.key for item, _ in self.path.files()}
         results = {}
         for item, _ in (self.path / UNFINISHED / "done").files():
             with contextlib.suppress(ValueError):  # damaged result file: run the part again
-                done = Done.from_json(parse_object(item.read(), item))
+                done = PartResult.from_json(parse_object(item.read(), item))
                 if all((self.path / file).key in existing for file in done.files):
                     results[int(item.key.rpartition("/")[2].removesuffix(".json"))] = done
         return results
 
-    def clear(self) -> None:
+    def delete_unfinished(self) -> None:
         """Delete the state of this job, and its files that the manifest does not list."""
         self._remove_unlisted(self._run_id)
 

@@ -32,14 +32,14 @@ Opener = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 @attrs.frozen
-class Done:
+class PartResult:
     """The result of one part of a job: its files, relative to the job's folder, and its counts."""
 
     files: list[str]
     stats: Stats
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Done:
+    def from_json(cls, content: Mapping[str, Any]) -> PartResult:
         """Return the result from the output of `as_json`.
 
         Raises:
@@ -67,7 +67,7 @@ def write_part(
     compression: str,
     batches: Iterable[pa.RecordBatch],
     job: Job,
-) -> Done:
+) -> PartResult:
     """Run a job on the batches of one part, and write good and bad rows to a file each.
 
     Args:
@@ -87,10 +87,12 @@ def write_part(
                 if job.kind != "profile":
                     outputs[GOOD].write(good)
                 outputs[BAD].write(bad)
-    return Done([f"{folder}/{name}" for folder, output in outputs.items() if output.rows], stats)
+    return PartResult(
+        [f"{folder}/{name}" for folder, output in outputs.items() if output.rows], stats
+    )
 
 
-def compression_of(options: Mapping[str, str]) -> str:
+def parse_compression(options: Mapping[str, str]) -> str:
     """Return the Parquet compression from the options, ``snappy`` by default."""
     name = options.get("compression", "snappy").lower()
     if name not in _COMPRESSIONS:

@@ -75,7 +75,7 @@ class _Options:
 
     @classmethod
     @hide_worker_traceback()
-    def of(cls, options: Mapping[str, str], names: list[str]) -> _Options:
+    def from_options(cls, options: Mapping[str, str], names: list[str]) -> _Options:
         reject_unknown_options(options, _OPTIONS)
         if not options.get("url"):
             raise ValueError(
@@ -128,7 +128,7 @@ class _TaskId:
     partition: int
 
     @classmethod
-    def of(cls, context: Any, run: str, *, has_run_name: bool) -> _TaskId:
+    def from_context(cls, context: Any, run: str, *, has_run_name: bool) -> _TaskId:
         query, batch = (
             context.getLocalProperty(_QUERY_PROPERTY),
             context.getLocalProperty(_BATCH_PROPERTY),
@@ -150,7 +150,7 @@ class _TaskId:
 
 
 @attrs.define
-class Delivered(WriterCommitMessage):
+class DeliveryResult(WriterCommitMessage):
     """The result of a task.
 
     Attributes:
@@ -172,7 +172,7 @@ class RefusedError(ValueError):
     """The broker refused messages, and no quarantine is configured."""
 
 
-class _Sink:
+class _BrokerSink:
     """Base of both sinks: sends in the tasks, and publishes the quarantine on the driver."""
 
     def __init__(self, options: _Options) -> None:
@@ -180,7 +180,7 @@ class _Sink:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         options, context = self._options, cast("TaskContext", TaskContext.get())
-        task_id = _TaskId.of(context, options.run, has_run_name=options.has_run_name)
+        task_id = _TaskId.from_context(context, options.run, has_run_name=options.has_run_name)
         with hide_worker_traceback():
             delivered = send(options, task_id, iterator)
         freeze_imports()
@@ -190,7 +190,7 @@ class _Sink:
         """Publish the refused messages; a repeated batch replaces its earlier files."""
         folder = self._options.quarantine
         delivered = [
-            item for item in messages if isinstance(item, Delivered) and item.file is not None
+            item for item in messages if isinstance(item, DeliveryResult) and item.file is not None
         ]
         if folder is None:
             return
@@ -203,14 +203,14 @@ class _Sink:
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: ARG002, N803  (Spark's names)
         """Delete the unpublished files: Spark will send these messages again."""
         for item in messages:
-            if isinstance(item, Delivered) and item.file is not None:
+            if isinstance(item, DeliveryResult) and item.file is not None:
                 Path(item.file).unlink(missing_ok=True)
         if self._options.quarantine is not None:
             with suppress(OSError):
                 (self._options.quarantine / _UNFINISHED_FOLDER).rmdir()
 
 
-def send(options: _Options, task_id: _TaskId, batches: Iterator[pa.RecordBatch]) -> Delivered:
+def send(options: _Options, task_id: _TaskId, batches: Iterator[pa.RecordBatch]) -> DeliveryResult:
     """Send the messages of a partition, and write refused messages to an unpublished file.
 
     Raises:
@@ -244,7 +244,7 @@ def send(options: _Options, task_id: _TaskId, batches: Iterator[pa.RecordBatch])
     file = _write_refused(options, task_id, refused) if refused else None
     # The hash keeps files of several targets of one batch apart in a shared quarantine.
     name = f"{task_id.name}-{hashlib.sha256(str(options.endpoint).encode()).hexdigest()[:12]}"
-    return Delivered(deliverer.accepted, deliverer.again, len(refused), file, name)
+    return DeliveryResult(deliverer.accepted, deliverer.again, len(refused), file, name)
 
 
 def _refusal_message(
@@ -289,11 +289,11 @@ def _write_refused(options: _Options, task_id: _TaskId, refused: list[Refused]) 
     return str(path)
 
 
-class BrokerWriter(_Sink, DataSourceArrowWriter):
+class BrokerWriter(_BrokerSink, DataSourceArrowWriter):
     """Sends the messages of a DataFrame; see `Amqp10Broker`."""
 
 
-class StreamBrokerWriter(_Sink, StreamWriter):  # type: ignore[misc]  # the base is Any if PySpark has no types
+class StreamBrokerWriter(_BrokerSink, StreamWriter):  # type: ignore[misc]  # the base is Any if PySpark has no types
     """Sends the messages of each batch of a stream; see `Amqp10Broker`."""
 
 
@@ -334,7 +334,7 @@ class Amqp10Broker(DataSource):
         with hide_worker_traceback():
             if overwrite:
                 raise ValueError("messages in a broker cannot be overwritten: use mode('append')")
-        return BrokerWriter(_Options.of(self.options, schema.fieldNames()))
+        return BrokerWriter(_Options.from_options(self.options, schema.fieldNames()))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamBrokerWriter:  # noqa: N802  (Spark's names)
         """Return the writer of a streaming query."""
@@ -345,4 +345,4 @@ class Amqp10Broker(DataSource):
                 )
             if not CAN_SINK_STREAMS:
                 raise ValueError("streaming to amqp10-broker needs PySpark 4.1 or later")
-        return StreamBrokerWriter(_Options.of(self.options, schema.fieldNames()))
+        return StreamBrokerWriter(_Options.from_options(self.options, schema.fieldNames()))

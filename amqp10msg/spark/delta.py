@@ -26,7 +26,7 @@ from amqp10msg.spark._workers import freeze_imports
 from amqp10msg.spark.sink import job_description
 from amqp10msg.wire.later import of_extra
 
-# Types of partition columns: their text in the table log is the usual one.
+# Types that partition columns may have: `str` of their values is the text for the table log.
 _PARTITION_TYPES = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
 
 
@@ -117,10 +117,10 @@ def to_delta(
         if not any(needed):
             return
         targets = [
-            _TableFiles(location, columns, options) if needs_batch else None
+            _TableLocation(location, columns, options) if needs_batch else None
             for (location, columns), needs_batch in zip(tables, needed, strict=True)
         ]
-        files = _Files(targets)
+        files = _TaskWriter(targets)
         with job_description(df.sparkSession, f"to_delta: batch {batch} -> {table}"):
             file_rows = _collect(df.mapInArrow(cast("Any", files.write), spark_schema(_FILE_ROWS)))
         for number, delta_table in enumerate(delta_tables):
@@ -281,7 +281,7 @@ _LAST_CHARACTER = "\U0010ffff"
 
 
 @attrs.frozen
-class _TableFiles:
+class _TableLocation:
     """The location of a table: a folder or a URL, partition columns, and options of the store."""
 
     location: str
@@ -306,7 +306,7 @@ def _error_column(names: Sequence[str]) -> str | None:
 
 
 @attrs.frozen
-class _Files:
+class _TaskWriter:
     """Writes the rows of a task to files of the tables; picklable.
 
     Attributes:
@@ -314,12 +314,12 @@ class _Files:
             has the batch already.
     """
 
-    targets: Sequence[_TableFiles | None]
+    targets: Sequence[_TableLocation | None]
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write batches; yield a row of `_FILE_ROWS` for each file."""
         writers = [
-            None if target is None else _Writer(number, target)
+            None if target is None else _TableWriter(number, target)
             for number, target in enumerate(self.targets)
         ]
         for source in batches:
@@ -338,10 +338,10 @@ class _Files:
         freeze_imports()
 
 
-class _Writer:
+class _TableWriter:
     """Writes the files of one table."""
 
-    def __init__(self, number: int, target: _TableFiles) -> None:
+    def __init__(self, number: int, target: _TableLocation) -> None:
         self._number = number
         self._columns = list(target.partition_by)
         self._open_file = target.opener()

@@ -63,7 +63,7 @@ class _Options:
 
     @classmethod
     @hide_worker_traceback()
-    def of(cls, options: Mapping[str, str]) -> _Options:
+    def from_options(cls, options: Mapping[str, str]) -> _Options:
         reject_unknown_options(options, _OPTIONS)
         for name, example in (("url", "amqp://host/?queue=orders"), ("landing", "/shared/orders")):
             if not options.get(name):
@@ -130,7 +130,7 @@ class Amqp10Queue(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of a streaming query."""
-        options = _Options.of(self.options)
+        options = _Options.from_options(self.options)
         if read_limits is None and options.max_files is not None:
             with hide_worker_traceback():
                 raise ValueError(f"{_MAX_FILES} needs PySpark 4.2 or later")

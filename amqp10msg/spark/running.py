@@ -28,10 +28,10 @@ from amqp10msg.jobs.inputs import (
     positive_option,
     reject_unknown_options,
 )
-from amqp10msg.jobs.output import output_at, read_stats
+from amqp10msg.jobs.output import open_output, read_stats
 from amqp10msg.jobs.parquet import PARQUET
 from amqp10msg.jobs.running import Mode, Progress, Work, check_mode, run_and_publish
-from amqp10msg.jobs.writing import WRITING, Done, compression_of
+from amqp10msg.jobs.writing import WRITING, PartResult, parse_compression
 from amqp10msg.spark._workers import freeze_imports, missing_kernel_warning, warn_once
 from amqp10msg.spark.sink import absolute_path, job_description, raise_short_errors, write
 
@@ -88,8 +88,8 @@ def run(
     # Validate all options before any file is written.
     reject_unknown_options(settings, (*READING, *WRITING, "form"))
     range_bytes = positive_option(settings, "rangeBytes", RANGE_BYTES, "bytes")
-    Reading.of(settings)
-    compression = compression_of(settings)
+    Reading.from_options(settings)
+    compression = parse_compression(settings)
     form = form or settings.get("form")
     if form is None and _is_parquet(source):
         form = PARQUET
@@ -117,17 +117,17 @@ def run(
             write(df, path, job, mode=mode, options=writer_options)
         return _load_stats(session, path)
     job.check(job_input.names)
-    if job_input.rows is not None:
-        job.check_types(job_input.rows.schema)
+    if job_input.table is not None:
+        job.check_types(job_input.table.schema)
     # Absolute paths, because executors have another working directory.
     parts = [
         tuple(attrs.evolve(item, path=absolute_path(item.path)) for item in part)
         for part in job_input.parts
     ]
-    rows = job_input.rows
-    if rows is not None:
-        rows = attrs.evolve(rows, folder=absolute_path(rows.folder))
-    work = Work(output_at(absolute_path(path), settings), job, settings, rows)
+    table = job_input.table
+    if table is not None:
+        table = attrs.evolve(table, folder=absolute_path(table.folder))
+    work = Work(open_output(absolute_path(path), settings), job, settings, table)
     description = job_description(session, f"{job.kind}: {source} -> {path}")
     with description, _report_progress(session, progress), raise_short_errors():
         run_and_publish(work, parts, partial(_run_remaining_parts, session, work), mode=mode)
@@ -186,7 +186,7 @@ def _report_progress(session: Any, progress: Progress | None) -> Iterator[None]:
 
 
 def _run_remaining_parts(
-    session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int, Done]
+    session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int, PartResult]
 ) -> None:
     """Run each part without a result in a Spark task, and add the results to `done`.
 
@@ -205,7 +205,7 @@ def _run_remaining_parts(
 
 def _run_attempt(
     work: Work, parts: Iterable[tuple[int, Part]]
-) -> Iterator[tuple[int, Done, str | None]]:
+) -> Iterator[tuple[int, PartResult, str | None]]:
     # Spark may run a part twice. Each attempt writes its own files, and only one is published.
     attempt = cast("TaskContext", TaskContext.get()).taskAttemptId()
     for number, part in parts:

@@ -23,10 +23,10 @@ from amqp10msg.files.stores import is_url
 from amqp10msg.jobs import Job
 from amqp10msg.jobs.inputs import reject_unknown_options
 from amqp10msg.jobs.manifest import BAD, GOOD, STATS
-from amqp10msg.jobs.output import BATCHES, Output, output_at
+from amqp10msg.jobs.output import BATCHES, Output, open_output
 from amqp10msg.jobs.running import Mode, check_mode, refuse_existing
 from amqp10msg.jobs.store_output import StoreOutput
-from amqp10msg.jobs.writing import WRITING, Done
+from amqp10msg.jobs.writing import WRITING, PartResult
 from amqp10msg.spark._workers import freeze_imports, missing_kernel_warning, warn_once
 
 #: Base class of streaming writers; object before PySpark 4.1, which cannot stream Arrow to a sink.
@@ -45,10 +45,10 @@ _OPTIONS = ("path", *Job.OPTIONS, *WRITING, "checkpointLocation", _IF_EXISTS_OPT
 
 
 @attrs.define
-class _Task(WriterCommitMessage):
+class _TaskResult(WriterCommitMessage):
     """The result of a task, its streaming query, and a warning if the kernel is missing."""
 
-    done: Done
+    done: PartResult
     query: str | None
     kernel_warning: str | None
 
@@ -99,7 +99,7 @@ def _locked(df: DataFrame, path: str | Path, mode: Mode) -> Iterator[None]:
     if not isinstance(session, SparkSession):
         yield
         return
-    output = output_at(absolute_path(path), {})
+    output = open_output(absolute_path(path), {})
     with output.guarded():
         if mode == "error":
             refuse_existing(output)
@@ -180,20 +180,20 @@ class _JobSink:
         self._job.check(names)
         self._output: Output | StoreOutput
         # For streams, Spark creates separate writers for the tasks and for the commits.
-        self._output = output_at(absolute_path(options["path"]), options)
+        self._output = open_output(absolute_path(options["path"]), options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = cast("TaskContext", TaskContext.get())
         number, attempt = context.partitionId(), context.taskAttemptId()
         done = self._output.write(number, attempt, iterator, self._job)
         freeze_imports()
-        return _Task(
+        return _TaskResult(
             done, context.getLocalProperty("sql.streaming.queryId"), missing_kernel_warning()
         )
 
 
-def _finished_tasks(messages: list[WriterCommitMessage | None]) -> list[_Task]:
-    tasks = [message for message in messages if isinstance(message, _Task)]
+def _finished_tasks(messages: list[WriterCommitMessage | None]) -> list[_TaskResult]:
+    tasks = [message for message in messages if isinstance(message, _TaskResult)]
     for task in tasks:
         warn_once(task.kernel_warning)
     return tasks
@@ -221,7 +221,7 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], names: list[str], overwrite: bool) -> None:
         super().__init__(options, names)
         self._overwrite = overwrite
-        self._output.check(overwrite=overwrite)
+        self._output.reject_foreign_files(overwrite=overwrite)
         if options.get(_IF_EXISTS_OPTION, "append") == "error" and not overwrite:
             refuse_existing(self._output)
 
@@ -259,9 +259,9 @@ class StreamJobWriter(_JobSink, StreamWriter):  # type: ignore[misc]  # the base
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  (Spark's names)
         """Publish the files of a batch."""
         tasks = _finished_tasks(messages)
-        whole = self._output.gather(task.done for task in tasks)
+        whole = self._output.gather_parts(task.done for task in tasks)
         for query in {task.query for task in tasks if task.query is not None}:
-            self._claim(query)
+            self._claim_folder(query)
         name = f"batch={batchId:09d}"
         for name_in_whole, target in (
             (STATS, f"{BATCHES}/{name}.json"),
@@ -269,13 +269,13 @@ class StreamJobWriter(_JobSink, StreamWriter):  # type: ignore[misc]  # the base
             (GOOD, f"{GOOD}/{name}"),
         ):
             self._output.replace(whole / name_in_whole, target)
-        self._output.clear()
+        self._output.delete_unfinished()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  (Spark's names)
         """Delete the unfinished files of a batch."""
-        self._output.clear()
+        self._output.delete_unfinished()
 
-    def _claim(self, query: str) -> None:
+    def _claim_folder(self, query: str) -> None:
         path = self._output.path
         file = path / _QUERY_FILE
         if file.exists() and file.read_text(encoding="utf-8") == query:

@@ -86,11 +86,11 @@ class Amqp10(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  (Spark's signature)
         """Return the reader of a batch query."""
-        return _Reader(_Options.of(self.options))
+        return _Reader(_Options.from_options(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of a streaming query."""
-        options = _Options.of(self.options)
+        options = _Options.from_options(self.options)
         if read_limits is None and options.max_files is not None:
             with hide_worker_traceback():
                 raise ValueError(f"{_MAX_FILES} needs PySpark 4.2 or later")
@@ -121,7 +121,7 @@ class _Options:
 
     @classmethod
     @hide_worker_traceback()
-    def of(cls, options: Any) -> _Options:
+    def from_options(cls, options: Any) -> _Options:
         if not options.get("path"):
             raise ValueError("a path is required: load(path) with a file, a folder or a pattern")
         reject_unknown_options(options, ("path", "form", *READING, _MAX_FILES))
@@ -133,7 +133,7 @@ class _Options:
             form,
             positive_option(options, "rangeBytes", RANGE_BYTES, "bytes"),
             positive_option(options, _MAX_FILES, 1, "files") if _MAX_FILES in options else None,
-            Reading.of(options),
+            Reading.from_options(options),
         )
 
     def paths(self) -> list[str]:
@@ -145,7 +145,7 @@ class _Options:
                 "s3://, gs:// and abfss://: copy the files there first"
             ) from None
 
-    def parts(self, paths: list[str]) -> list[InputPartition]:
+    def split_paths(self, paths: list[str]) -> list[InputPartition]:
         ranges = split_files(states_of(paths), self.form, self.range_bytes)
         # Small files share a task, up to a size that still gives enough tasks.
         return [
@@ -153,7 +153,7 @@ class _Options:
         ]
 
 
-class _Files:
+class _FileReader:
     """Base of both readers: reads the messages of a part."""
 
     def __init__(self, options: _Options) -> None:
@@ -164,16 +164,16 @@ class _Files:
         freeze_imports()
 
 
-class _Reader(_Files, DataSourceReader):
+class _Reader(_FileReader, DataSourceReader):
     @hide_worker_traceback()
     def partitions(self) -> list[InputPartition]:
         paths = self._options.paths()
         if not paths:
             raise ValueError(f"{self._options.path}: no such file, or the folder is empty")
-        return self._options.parts(paths)
+        return self._options.split_paths(paths)
 
 
-class _StreamReader(_Files, DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[misc]  # the base is Any if PySpark has no types
+class _StreamReader(_FileReader, DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[misc]  # the base is Any if PySpark has no types
     """Reads files in name order; `amqp10msg.spark._ledger` describes the offsets."""
 
     _end: str | None = None
@@ -205,6 +205,6 @@ class _StreamReader(_Files, DataSourceStreamReader, SupportsAvailableNow):  # ty
 
     @hide_worker_traceback()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return self._options.parts(
+        return self._options.split_paths(
             files_between(self._options.paths(), start, end, self._options.path)
         )

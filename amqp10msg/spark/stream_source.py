@@ -133,7 +133,7 @@ class _Options:
 
     @classmethod
     @hide_worker_traceback()
-    def of(cls, options: Mapping[str, str]) -> _Options:
+    def from_options(cls, options: Mapping[str, str]) -> _Options:
         reject_unknown_options(options, _OPTIONS)
         if not options.get("url"):
             raise ValueError(
@@ -190,7 +190,7 @@ class _Options:
         result.schema()
         return result
 
-    def decoded(self, messages: pa.Array) -> pa.RecordBatch:
+    def decode_messages(self, messages: pa.Array) -> pa.RecordBatch:
         names: str | Sequence[str] = self.columns
         return decode_column(
             messages,
@@ -202,7 +202,7 @@ class _Options:
         """Return the schema of the rows: `STREAM_ROWS` and the decoded columns."""
         if not self.columns:
             return STREAM_ROWS
-        added = schema_for_spark(self.decoded(pa.array([], pa.binary())).schema)
+        added = schema_for_spark(self.decode_messages(pa.array([], pa.binary())).schema)
         clashes = common_names(added.names, STREAM_ROWS.names)
         if clashes:
             raise ValueError(
@@ -211,7 +211,7 @@ class _Options:
         return pa.schema([*STREAM_ROWS, *added])
 
     @property
-    def _make(self) -> MakeStreams:
+    def _stream_factory(self) -> MakeStreams:
         return Streams if self.hub is None else partial(Partitions, self.hub)
 
     @property
@@ -222,7 +222,7 @@ class _Options:
     def probe(self) -> Probe:
         if self._uses_stream_protocol:
             return StoredProbe(self.endpoint, self.timeout)
-        return StreamProbe(self.endpoint, self.timeout, self._make)
+        return StreamProbe(self.endpoint, self.timeout, self._stream_factory)
 
     def names(self, probe: Probe) -> tuple[str, ...]:
         if self.hub is not None and isinstance(probe, StreamProbe):
@@ -231,18 +231,18 @@ class _Options:
             return self.streams
         return tuple(probe.partitions(self.super_stream))
 
-    def start(self, bounds: Mapping[str, Bounds], probe: Probe) -> Offsets:
+    def start_offsets(self, bounds: Mapping[str, Bounds], probe: Probe) -> Offsets:
         """Return the offsets at which reading begins."""
         since = self.since
         if since is None or not isinstance(probe, StreamProbe):
-            return self.offsets(self.starting, bounds, "startingOffsets")
+            return self.resolve_offsets(self.starting, bounds, "startingOffsets")
 
         async def offsets_at_time(partitions: Partitions) -> Offsets:
             return {name: await partitions.at_time(name, since) for name in bounds}
 
         return probe.query(offsets_at_time)
 
-    def offsets(self, positions: Any, bounds: Mapping[str, Bounds], option: str) -> Offsets:
+    def resolve_offsets(self, positions: Any, bounds: Mapping[str, Bounds], option: str) -> Offsets:
         """Convert an option's positions to an offset for each stream.
 
         Args:
@@ -262,7 +262,7 @@ class _Options:
             )
         return offsets
 
-    def parts(
+    def split_ranges(
         self, start: Offsets, end: Offsets, bounds: Mapping[str, Bounds]
     ) -> list[InputPartition]:
         """Divide the offsets of each stream from `start` to `end` into one range per task."""
@@ -311,20 +311,20 @@ class _Options:
 
     def batches(self, part: StreamRange) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a range of offsets."""
-        reading = Reading(self.filters, self.timeout, make=self._make)
+        reading = Reading(self.filters, self.timeout, make=self._stream_factory)
         schema = self.schema()
         read_rows = read_stored if self._uses_stream_protocol else read_range
         with hide_worker_traceback():
             for item in read_rows(self.endpoint, part, reading):
                 if not isinstance(item, tuple):
-                    yield from self._rows(part.stream, item, schema)
+                    yield from self._rows_to_batches(part.stream, item, schema)
                     continue
                 start, count = item
                 self.report_loss(part.stream, start, count)
                 row = {"stream": part.stream, "offset": start, "lost": count}
                 yield pa.RecordBatch.from_pylist([row], schema=schema)
 
-    def _rows(
+    def _rows_to_batches(
         self, stream: str, rows: StreamRows | StoredRows, schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
         count = len(rows.offsets)
@@ -348,7 +348,9 @@ class _Options:
         if not self.columns:
             yield base
             return
-        for batch, decoded in in_pieces(base, lambda item: self.decoded(item.column("wire"))):
+        for batch, decoded in in_pieces(
+            base, lambda item: self.decode_messages(item.column("wire"))
+        ):
             arrays = map(cast_array, [*batch.columns, *decoded.columns], schema.types)
             yield pa.RecordBatch.from_arrays(list(arrays), schema=schema)
 
@@ -396,7 +398,7 @@ def _parse_names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
         items = load_json(text)
         if isinstance(items, list) and all(isinstance(name, str) for name in items):
             return tuple(items)
-    raise ValueError(f"{name} is names separated by commas, or a list of JSON")
+    raise ValueError(f"{name} must be names separated by commas, or a JSON list of names")
 
 
 def _parse_positions(options: Mapping[str, str], name: str, default: str) -> Any:
@@ -475,22 +477,22 @@ class Amqp10Stream(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns: `STREAM_ROWS` and the decoded columns."""
-        return spark_schema(_Options.of(self.options).schema())
+        return spark_schema(_Options.from_options(self.options).schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  (Spark's signature)
         """Return the reader of a batch query."""
-        return _Reader(_Options.of(self.options))
+        return _Reader(_Options.from_options(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of a streaming query."""
-        options = _Options.of(self.options)
+        options = _Options.from_options(self.options)
         if read_limits is None and options.max_rows is not None:
             with hide_worker_traceback():
                 raise ValueError(f"{_MAX_ROWS_OPTION} needs PySpark 4.2 or later")
         return _StreamReader(options)
 
 
-class _Ranges:
+class _RangeReader:
     """Base of both readers: reads the messages of a range."""
 
     def __init__(self, options: _Options) -> None:
@@ -501,18 +503,18 @@ class _Ranges:
         freeze_imports()
 
 
-class _Reader(_Ranges, DataSourceReader):
+class _Reader(_RangeReader, DataSourceReader):
     @hide_worker_traceback()
     def partitions(self) -> list[InputPartition]:
         options = self._options
         with options.probe() as probe:
             bounds = probe.bounds(options.names(probe))
-            start = options.start(bounds, probe)
-        end = options.offsets(options.ending, bounds, "endingOffsets")
-        return options.parts(start, end, bounds)
+            start = options.start_offsets(bounds, probe)
+        end = options.resolve_offsets(options.ending, bounds, "endingOffsets")
+        return options.split_ranges(start, end, bounds)
 
 
-class _StreamReader(_Ranges, DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[misc]  # the base is Any if PySpark has no types
+class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[misc]  # the base is Any if PySpark has no types
     """Reads growing streams; Spark's offset contains the next offset of each stream."""
 
     _end: Offsets | None = None
@@ -543,7 +545,7 @@ class _StreamReader(_Ranges, DataSourceStreamReader, SupportsAvailableNow):  # t
 
     @hide_worker_traceback()
     def initialOffset(self) -> Offsets:  # noqa: N802  (Spark's names)
-        return self._options.start(self._bounds(), self._open_probe())
+        return self._options.start_offsets(self._bounds(), self._open_probe())
 
     def _latest(self) -> Offsets:
         return {name: bounds.next for name, bounds in self._bounds().items()}
@@ -581,7 +583,7 @@ class _StreamReader(_Ranges, DataSourceStreamReader, SupportsAvailableNow):  # t
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         if start == end:
             return []
-        return self._options.parts(start, end, self._bounds())
+        return self._options.split_ranges(start, end, self._bounds())
 
     def stop(self) -> None:
         if self._probe is not None:

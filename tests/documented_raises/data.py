@@ -202,7 +202,7 @@ def _run(folder: Path, **options: Any) -> Any:
 
 def _run_while_locked(tmp_path: Path) -> None:
     output = importlib.import_module("amqp10msg.jobs.output")
-    with output.Output(tmp_path / "out").held():
+    with output.Output(tmp_path / "out").guarded():
         _run(tmp_path)
 
 

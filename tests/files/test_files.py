@@ -424,8 +424,8 @@ class TestBombs:
 
 def batches_of(path: Path, **options: str) -> Any:
     """Read Parquet as a job does."""
-    rows, ranges = parquet.table_of([str(path)], str(path), 1 << 40)
-    reading = attrs.evolve(Reading.of(options), rows=rows)
+    rows, ranges = parquet.inspect_files([str(path)], str(path), 1 << 40)
+    reading = attrs.evolve(Reading.from_options(options), table=rows)
     return (batch for part, _ in ranges for batch in reading.batches((part,)))
 
 

@@ -18,7 +18,7 @@ from amqp10msg.files.text import load_object
 from amqp10msg.jobs import Stats, read_stats, run
 from amqp10msg.jobs.job import Job
 from amqp10msg.jobs.output import Output
-from amqp10msg.jobs.writing import Done
+from amqp10msg.jobs.writing import PartResult
 from amqp10msg.validation.rules import RuleCount
 from tests.damaged_json import damaged_json
 
@@ -57,7 +57,7 @@ def test_damaged_counts_are_a_value_error_that_names_the_file(octets: bytes) -> 
 @given(damaged_json({"files": ["messages/a.parquet", "quarantine/b.parquet"], "stats": COUNTS}))
 def test_a_damaged_note_of_a_part_is_a_value_error(octets: bytes) -> None:
     with contextlib.suppress(ValueError):
-        done = Done.from_json(load_object(octets))
+        done = PartResult.from_json(load_object(octets))
         assert all(file.startswith(("messages/", "quarantine/")) for file in done.files)
 
 
@@ -66,7 +66,7 @@ def test_a_damaged_note_of_a_part_is_a_value_error(octets: bytes) -> None:
 )
 def test_saved_result_accepts_only_job_file_names(file: str) -> None:
     with pytest.raises(ValueError, match="no file name of a job"):
-        Done.from_json({"files": [file], "stats": COUNTS})
+        PartResult.from_json({"files": [file], "stats": COUNTS})
 
 
 @settings(max_examples=100)
@@ -79,7 +79,7 @@ def test_output_with_damaged_state_starts_again(octets: bytes, name: str) -> Non
 
     assert not done
     assert isinstance(parts, list)
-    output.clear()
+    output.delete_unfinished()
 
 
 @pytest.mark.parametrize("name", ["plan.json", "moving.json", "done/0.json"])

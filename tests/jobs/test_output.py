@@ -146,7 +146,7 @@ def killed(move):
     return moving
 
 Path.rename, Path.replace = map(killed, moves)
-output.Output.clear = lambda self: os._exit(9)
+output.Output.delete_unfinished = lambda self: os._exit(9)
 jobs.run(source, out, jobs.Job("decode"), options={"rangeBytes": "2000"}, workers=1,
          mode="append")
 """

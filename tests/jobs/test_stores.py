@@ -441,7 +441,9 @@ def test_credentials_do_not_leak_into_plans_output_or_errors(s3: str) -> None:
         )
     jobs.run(f"{s3}/in.parquet", f"{s3}/out", Job("decode"), workers=1)
     seen += [place.read() or b"" for place, _ in Place.of(f"{s3}/out").files()]
-    seen.append(pickle.dumps(Work(jobs.output.output_at(f"{s3}/out", {}), Job("decode"), {}, None)))
+    seen.append(
+        pickle.dumps(Work(jobs.output.open_output(f"{s3}/out", {}), Job("decode"), {}, None))
+    )
 
     assert len(seen) > 5
     assert [] == [

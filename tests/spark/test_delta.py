@@ -19,7 +19,7 @@ deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed:
 
 from amqp10msg import columns, spark  # noqa: E402
 from amqp10msg.spark import delta  # noqa: E402
-from amqp10msg.spark.delta import _Files, _TableFiles  # noqa: E402
+from amqp10msg.spark.delta import _TableLocation, _TaskWriter  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -195,7 +195,7 @@ def test_the_files_of_a_task_are_its_rows_and_their_bounds_hold(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[dict[str, Any]]], by: list[str]
 ) -> None:
     place = tmp_path_factory.mktemp("delta")
-    files = _Files([_TableFiles(str(place), by, None)])
+    files = _TaskWriter([_TableLocation(str(place), by, None)])
     given = [pa.RecordBatch.from_pylist(rows, schema=SCHEMA) for rows in batches]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delta, "_MAX_OPEN_FILES", 2)

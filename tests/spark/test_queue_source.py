@@ -231,7 +231,7 @@ def test_idle_queue_is_not_assumed_empty(tmp_path: Path) -> None:
         broker.queues["q"].extend(basic_numbered(10))
         broker.silent = True
         given = {"url": broker.url("queue=q"), "landing": str(tmp_path)}
-        consumer = Consumer(attrs.evolve(_Options.of(given), idle=0.1))
+        consumer = Consumer(attrs.evolve(_Options.from_options(given), idle=0.1))
 
         def speak() -> None:
             broker.silent = False
@@ -249,7 +249,7 @@ def test_idle_queue_is_not_assumed_empty(tmp_path: Path) -> None:
 def test_unknown_queue_depth_is_a_warning(broker: tuple[str, Any], tmp_path: Path) -> None:
     url, _ = broker
     given = {"url": url, "landing": str(tmp_path)}
-    consumer = Consumer(attrs.evolve(_Options.of(given), idle=0.2))
+    consumer = Consumer(attrs.evolve(_Options.from_options(given), idle=0.2))
 
     with pytest.warns(UserWarning, match="its depth is unknown"):
         consumer.drain()
