@@ -1,15 +1,16 @@
-"""Strategies of damaged JSON documents: sound ones with a value replaced, cut off, or garbled."""
+"""Strategies of damaged JSON documents: valid ones with values replaced, or bytes changed."""
 
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from typing import Any
 
 from hypothesis import strategies as st
 
 __all__ = ["damaged_json"]
 
-#: Values that programs seldom expect where they read another one.
+#: Replacement values of unexpected types and sizes.
 ODD_VALUES: list[Any] = [
     *(None, True, False, -1, 0, 1.5, 2**63, 2**64, 10**30, float("inf"), float("nan")),
     *("", "x", "\ud800", "\x1b[2J", "x" * 300, [], {}, [5], [[]], {"": None}, {"x": []}),
@@ -17,12 +18,12 @@ ODD_VALUES: list[Any] = [
 
 
 def damaged_json(document: Any) -> st.SearchStrategy[bytes]:
-    """Return documents as `document`, with some damage, in UTF-8."""
+    """Return a strategy of encodings of a document with some damage."""
     whole = json.dumps(document).encode()
 
     @st.composite
     def replaced(draw: st.DrawFn) -> bytes:
-        """Replace or remove one to three values, at any place."""
+        """Replace or remove one to three values."""
         root = json.loads(whole)
         for _ in range(draw(st.integers(1, 3))):
             places = list(_places(root))
@@ -32,12 +33,13 @@ def damaged_json(document: Any) -> st.SearchStrategy[bytes]:
             if draw(st.booleans()) and draw(st.booleans()):
                 del parent[key]
             else:
-                parent[key] = draw(st.sampled_from(ODD_VALUES))
+                # A copy: the next replacement may change a value inside of it.
+                parent[key] = deepcopy(draw(st.sampled_from(ODD_VALUES)))
         return json.dumps(root).encode()
 
     @st.composite
     def garbled(draw: st.DrawFn) -> bytes:
-        """Cut the text off, or replace a piece of it by other bytes."""
+        """Truncate the text, or replace a part of it."""
         start = draw(st.integers(0, len(whole)))
         end = draw(st.integers(start, len(whole)))
         piece = draw(st.sampled_from([b"", b"\0", b"\xff", b"[" * 2_000, b"1e999", b"9" * 5_000]))
