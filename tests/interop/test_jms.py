@@ -64,7 +64,7 @@ def test_not_keeping_to_the_encoding(text: str) -> None:
 
 
 def test_no_id() -> None:
-    with pytest.raises(TypeError, match="not bool"):
+    with pytest.raises(TypeError, match="got bool"):
         to_jms_message_id(True)
     with pytest.raises(ValueError, match="ULong holds"):
         to_jms_message_id(-1)

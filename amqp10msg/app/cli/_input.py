@@ -378,6 +378,6 @@ def _files_below(folder: Path) -> Iterator[tuple[Path, str]]:
             if path.is_file():
                 yield path, ""
             elif path.is_symlink() and not path.exists():
-                yield path, f"broken link: {path.readlink()} does not exist"
+                yield path, f"it is a link to {path.readlink()}, which does not exist"
     for error in errors:
         yield Path(error.filename), error.strerror or str(error)
