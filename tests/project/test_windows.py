@@ -143,7 +143,7 @@ def test_a_bridge_and_a_job_are_stopped(tmp_path: Path) -> None:
     """Loops of Windows take no handlers of signals."""
     program = """
 from amqp10msg.net.bridge.bridge import _on_signals
-from amqp10msg.jobs.running import _no_interrupts
+from amqp10msg.jobs.running import _block_interrupts
 
 async def main():
     loop = asyncio.get_running_loop()
@@ -156,7 +156,7 @@ async def main():
     print("stopped")
 
 asyncio.run(main())
-with _no_interrupts():
+with _block_interrupts():
     print("started")
 """
     pytest.importorskip("proton", reason="the extra net is not installed")

@@ -199,19 +199,16 @@ class SqlFilter(_Expression):
 
     Attributes:
         text: the expression.
-        dialect: one of
-
-            - ``rabbitmq``: this language, with the values of the draft;
-            - ``rabbitmq-4.3`` (also ``rabbitmq-4.2``, ``rabbitmq-4``): predicts the deviations of
-              that broker. ``_`` and ``%`` do not match a line feed, a char compares as a number,
-              decimals, NaN and infinity count as not set, ``LIKE`` accepts any binary and UUID, and
-              an overflow, which ends the session there, raises `EvaluationError`;
-            - ``oasis``: more of the draft. Every field of the header, the sections
-              ``delivery_annotations`` (``d``), ``message_annotations`` (``m``) and ``footer``
-              (``f``), names such as ``m.[x-opt-hop]``, ``EXISTS(name)``, ``LOWER``, ``UPPER``,
-              ``LEFT(text, count)``, ``RIGHT(text, count)``, ``SUBSTRING(text, start, count)`` with
-              1 for the first character, ``DATE('2025-01-31')`` in ms, ``INF`` and ``NAN``, and
-              ``+`` between texts.
+        dialect: ``rabbitmq`` is this language, with the values of the draft. ``rabbitmq-4.3`` (also
+            ``rabbitmq-4.2``, ``rabbitmq-4``) predicts the deviations of that broker: ``_`` and
+            ``%`` do not match a line feed, a char compares as a number, decimals, NaN and infinity
+            count as not set, ``LIKE`` accepts any binary and UUID, and an overflow, which ends the
+            session there, raises `EvaluationError`. ``oasis`` supports more of the draft: every
+            field of the header, the sections ``delivery_annotations`` (``d``),
+            ``message_annotations`` (``m``) and ``footer`` (``f``), names such as
+            ``m.[x-opt-hop]``, ``EXISTS(name)``, ``LOWER``, ``UPPER``, ``LEFT(text, count)``,
+            ``RIGHT(text, count)``, ``SUBSTRING(text, start, count)`` with 1 for the first
+            character, ``DATE('2025-01-31')`` in ms, ``INF`` and ``NAN``, and ``+`` between texts.
         limits: limits on its size and on the steps to evaluate it; `RABBITMQ` has the limits of
             the broker.
 
