@@ -41,7 +41,7 @@ COMMANDS = {
     "inspect": ("inspect:inspect", "Show what every byte of a message means."),
     "migrate": (
         "migrate:migrate",
-        "Move queues from one RabbitMQ to another and verify every message.",
+        "Move queues from one RabbitMQ to another and account for every message.",
     ),
     "migrate-check": (
         "migrate:migrate_check",

@@ -133,7 +133,7 @@ def migrate_check(
 
 
 @click.command(
-    short_help="Move queues from one RabbitMQ to another and verify every message.",
+    short_help="Move queues from one RabbitMQ to another and account for every message.",
     epilog="""
 \b
 Examples:
