@@ -17,7 +17,7 @@ const call = async (name, make) => {
     await Promise.race([make(), late]);
     outcomes[name] = "yes";
   } catch (error) {
-    outcomes[name] = /has no operation/.test(error.message) ? "501" : `${error.message}`;
+    outcomes[name] = /does not implement the operation/.test(error.message) ? "501" : `${error.message}`;
   }
 };
 
