@@ -426,10 +426,10 @@ def message_format_column(formats: Any, count: int) -> pa.Array:
 
 # Limits on the size of a decoded batch.
 
-# The text of values in a batch, such as JSON, is limited to 64 MiB plus 32 times the size of the
-# messages. JSON is at most 17 times as large as values with content. But an array of 65,536 values
-# without content fits in a message of 13 bytes, and its JSON is 80,000 times as large: a batch of
-# such messages would exhaust the memory.
+# The text columns of a batch, such as JSON, are limited to 64 MiB plus 32 times the size of the
+# messages. Without the limit, a batch could exhaust the memory: the elements of an array of nulls
+# have no bytes, so a message of 13 bytes can have 65,536 of them, and its JSON is 80,000 times as
+# large as the message. The JSON of values that do have bytes is at most 17 times as large.
 _MIN_TEXT_BYTES = 64 << 20
 _TEXT_BYTES_PER_BYTE = 32
 

@@ -385,7 +385,7 @@ def _as_job_error(part: Part) -> Iterator[None]:
         raise JobError(message) from error
 
 
-# Rows as a stream of Arrow batches.
+# Reading the rows of a job as Arrow batches, without writing files.
 
 
 def read(

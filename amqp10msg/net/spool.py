@@ -321,7 +321,9 @@ def spool(
     monotonic: Callable[[], float] = time.monotonic,
     warn: Callable[[str], object] = warnings.warn,
 ) -> int:
-    """Consume an address or a queue until it is idle or the process is stopped.
+    """Write the messages of an address or a queue to files, and accept them.
+
+    Returns when no message has arrived for the idle time of `batches`, or the process is stopped.
 
     Every message is consumed, including malformed ones: the received bytes are stored, and for AMQP
     0-9-1 also the content header.

@@ -166,7 +166,9 @@ class StoredProbe(Probe):
 def read_stored(
     endpoint: Endpoint, part: StreamRange, reading: Reading = _DEFAULT_READING
 ) -> Iterator[StoredRows | tuple[int, int]]:
-    """Read a range of a stream to its end, and reconnect if a connection is lost.
+    """Read a range of a stream to its end with RabbitMQ's stream protocol.
+
+    Reconnects if a connection is lost.
 
     Yields:
         Messages; or, for messages that retention has removed, the first offset and the number of

@@ -547,7 +547,7 @@ class Reading:
 def read_range(
     endpoint: Endpoint, part: StreamRange, reading: Reading = Reading()
 ) -> Iterator[StreamRows | tuple[int, int]]:
-    """Read a range of a stream to its end, and reconnect if a connection is lost.
+    """Read a range of a stream to its end over AMQP 1.0; reconnect if a connection is lost.
 
     Yields:
         Messages; or, for messages that retention has removed, the first offset and the number of

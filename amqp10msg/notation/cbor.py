@@ -320,9 +320,10 @@ class CborWriter(ValueReader):
         self.out.copy(self.buf, pos, self.pos)
 
     def real(self, kind: int, tagged: bool) -> None:
-        """Convert a float or double to the shortest exact form; a NaN with a payload to its bits.
+        """Convert a float or double to the shortest CBOR float with the same value.
 
-        With `tagged`, the bits of a double get a tag, to distinguish them from a binary.
+        A NaN with a payload becomes a byte string with its bits. With `tagged`, this byte string
+        gets a tag if the value is a double, to distinguish it from an AMQP binary.
         """
         form = 1 if kind == KIND_FLOAT else 2
         size = _WIDTHS[kind]

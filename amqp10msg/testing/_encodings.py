@@ -128,7 +128,7 @@ class Speller:
         self.bound = 1  # upper bound of the seed: the choices that it can still provide
 
     def choose(self, options: Sequence[T]) -> T:
-        """Return one option, chosen by hypothesis."""
+        """Let hypothesis choose one of `options`, and return it."""
         count = len(options)
         if count == 1:
             return options[0]

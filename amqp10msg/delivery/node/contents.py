@@ -709,7 +709,7 @@ class Contents:
             self.time(entry, entry.expires)
 
     def remove(self, entry: Entry, cause: str) -> None:
-        """Archive a message in any state."""
+        """Remove a message from the node, and set its state to ARCHIVED."""
         self.acquired -= entry.state is MessageState.ACQUIRED
         entry.state = MessageState.ARCHIVED
         self.causes[cause] += 1

@@ -244,7 +244,10 @@ def _marked_body(broker: BrokerVersion, body: bytes) -> list[tuple[str, Any]]:
 
 
 def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Combine sections: of each name the last, but all sections of data and amqp-sequence."""
+    """Return the decoded sections by name, and all body sections as a list under ``body``.
+
+    A repeated section replaces the earlier one, and an amqp-value section replaces the whole body.
+    """
     sections: dict[str, Any] = {}
     body: list[tuple[int, Term]] = []
     for name, content in parts:

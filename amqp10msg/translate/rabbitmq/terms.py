@@ -218,8 +218,9 @@ class TermReader:
         check_level(level)
         kind, width = CODES[code]
         if width == 0:
-            # A message can contain as many empty lists as it has bytes, so nested ones share one
-            # object. The lists of sections (level 0 and 1) are modified and must not be shared.
+            # An empty list has one byte, so a message can contain millions of them: they share one
+            # object to save memory. Lists at levels 0 and 1 belong to sections, which callers
+            # modify, so each of those is a separate object.
             return _NO_ITEMS if level > 1 else ("list", [])
         size = int.from_bytes(self.octets(width, end), "big")
         stop = self.pos + size

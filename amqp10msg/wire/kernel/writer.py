@@ -129,7 +129,10 @@ _ATTRIBUTES = [
 
 
 class _Attributes:
-    """Replaces `Message` while that class is not imported, for example by `validation`."""
+    """Has the attributes of `Message`, for programs that use the kernel without `Message`.
+
+    For example, `amqp10msg.validation` does not import it.
+    """
 
     __slots__ = tuple(_ATTRIBUTES)
 
