@@ -71,7 +71,7 @@ COMPILED := $(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)'
 LEFT_OUT := $(CURDIR)/build/left-out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test room known-room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams stream-rates large-inputs soak pythons sparks fresh check coverage bench fuzz corpus suites conformance inspector docs \
+.PHONY: help setup demo test room known-room quick kills bridge-round-trips bridge-faults bridge-rate bridge-migration bridge-hostile spark-streams stream-rates large-inputs soak pythons sparks fresh check check-types check-sources coverage bench fuzz corpus suites conformance inspector docs \
   release-check clean
 
 help:  ## this list
@@ -114,9 +114,14 @@ quick: setup  ## in short, the tests that what is not committed touches, or what
 	  $$($(PY) tools/changed_tests.py $(BASE))
 
 check: setup  ## lint, format, types, layers, workflows and a documentation build without warnings
+	@$(MAKE) --no-print-directory -j2 check-types check-sources
+
+check-types:
+	$(BIN)/mypy
+
+check-sources:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(PY) -m pytest -q tests/project/test_layers.py
 	$(BIN)/zizmor --offline --quiet .github
 	$(SCHEMA)-workflows .github/workflows/*.yml

@@ -1,12 +1,12 @@
-"""What every test shares: the two builds of the kernel, and how hard hypothesis works.
+"""Hooks and fixtures of the whole suite: kernel builds, hypothesis profiles, test selection.
 
-A test of the kernel alone takes the fixture `wire` and runs on both builds in one process. The
-package above the kernel imports one of them, so `make test` runs the suite twice: compiled, then
-with ``AMQP10MSG_PURE=1`` and ``-m 'not once'``, which leaves out what says nothing about the
-kernel. Each test is in one of three groups:
+A test of the kernel alone uses the fixture `wire` and runs on both builds in one process. The rest
+of the package imports one build per process, so `make test` runs the suite twice: compiled, then
+with ``AMQP10MSG_PURE=1`` and ``-m 'not once'``, which skips tests that do not depend on the build.
+Each test is in one of three groups:
 
-- ``kills`` (`make kills`) kills processes, and waits for others to take over;
-- ``soak`` (`make soak`) takes long, and seldom finds what the others do not;
+- ``kills`` (`make kills`) kills processes and waits for others to take over;
+- ``soak`` (`make soak`) is slow and rarely finds more than the other tests do;
 - all others (`make test`).
 """
 
@@ -36,14 +36,14 @@ from tests.pure_build import VARIABLE, follow_the_environment, wanted
 
 follow_the_environment()  # before the package is imported
 
-# What a shell starts in the background ignores Ctrl-C, and so would all that is started here.
+# A background job of a shell ignores SIGINT, and subprocesses of the tests would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# NumPy's threads wait busily, and nothing here multiplies matrices.
+# OpenBLAS threads spin while idle, and no test multiplies matrices.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Not the size of whoever's terminal: workers of xdist have it from readline, which pytest imports.
+# Output must not depend on the terminal's size, which readline (imported by pytest) exports.
 for _size in ("COLUMNS", "LINES"):
     os.environ.pop(_size, None)
 
@@ -55,29 +55,29 @@ from amqp10msg.sections import KINDS, SPECS  # noqa: E402
 PURE_PASS = wanted()
 REQUIRED = os.environ.get("AMQP10MSG_EXT") == "require"
 
-# A shared machine stalls for longer than any deadline that would still say something.
+# No deadline: a shared machine can stall for longer than any useful one.
 settings.register_profile(
     "dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
-# Reproducible: a red build is a change's fault, never a lucky draw's. Each run draws the same
-# examples, so that more of them would find a bug once at most: `thorough` and the fuzzers do that.
+# Reproducible: each run draws the same examples, so a failure is due to the change under test.
+# New examples are drawn by the profile `thorough` and by the fuzzers.
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True)
-# The pass on the pure build, where the same properties were tried on the compiled one.
+# The pure build's pass repeats properties that the compiled build's pass has checked.
 settings.register_profile("pure", settings.get_profile("ci"), max_examples=25)
-# Where the same properties are tried elsewhere, too: on another machine of the same run of CI.
+# For runs that repeat the full run, such as CI's second machine, and for work on one room.
 settings.register_profile("short", settings.get_profile("ci"), max_examples=10)
-# For the examples of the documentation, which show how and not whether.
+# For the documentation's examples, which illustrate properties rather than check them.
 settings.register_profile("docs", settings.get_profile("ci"), max_examples=10)
 settings.register_profile("thorough", settings.get_profile("dev"), max_examples=5_000)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
 settings.load_profile("pure" if PURE_PASS and PROFILE not in {"thorough", "short"} else PROFILE)
 
-#: The rooms above the kernel: their tests run once.
+#: Folders of tests that do not depend on the kernel's build.
 ROOMS_THAT_RUN_ONCE = {"files", "jobs", "net", "spark", "testing"}
-#: But for what tests a compiled module of theirs.
+#: Exceptions: these files test a compiled module.
 FILES_THAT_RUN_TWICE = {"test_transport_runs.py"}
-#: The same of the other rooms, by the first word after ``test_`` in a file's name. Files elsewhere
-#: say so for themselves, with the marker ``once``.
+#: Files of other folders that do not depend on the build, by the first word after ``test_``. Any
+#: other file can use the marker ``once``.
 SUBJECTS_THAT_RUN_ONCE = {
     *{"bench", "changed", "cli", "conformance", "docs", "fresh", "fuzz", "layers", "left"},
     *{"packaging", "systems", "typing"},
@@ -93,7 +93,7 @@ def _runs_once(path: Path) -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip files in which no test can be selected: importing all files takes seconds."""
+    """Ignore files without selected tests: importing all test files takes seconds."""
     if collection_path.suffix != ".py":
         return None
     if selection.FILES_OF_ONLY is not None:
@@ -103,23 +103,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     expression = config.getoption("markexpr")
     if expression.startswith("not once"):
         return _runs_once(collection_path) or None
-    if expression in {"kills", "soak"}:  # a file with such a test names the marker
+    if expression in {"kills", "soak"}:  # the file's text must contain the marker's name
         return expression not in collection_path.read_text(encoding="utf-8") or None
     return None
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m is applied
+@pytest.hookimpl(tryfirst=True)  # before pytest applies -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of the rooms above the kernel, and deselect what this run is not to do."""
+    """Mark tests that run once, and deselect those outside of this run's selection."""
     for item in items:
-        # Processes of xdist wait for each other for ever if they collect different names.
+        # Workers of xdist hang if they collect different names.
         if " at 0x" in item.nodeid:
-            raise pytest.UsageError(f"the name has an address, and differs by run: {item.nodeid}")
+            raise pytest.UsageError(f"a test's name contains an object's address: {item.nodeid}")
         if _runs_once(item.path):
             item.add_marker("once")
     ids = {item.nodeid for item in items}
     if selection.ONLY is not None:
-        ids = {one for one in ids if {one, one.partition("::")[0]} & selection.ONLY}
+        ids = {test_id for test_id in ids if selection.is_named(test_id)}
     if selection.STEP:
         ids &= selection.sample((item.nodeid for item in items), selection.STEP)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in ids])
@@ -127,17 +127,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Let a pass succeed that has none of the tests which AMQP10MSG_ONLY lists."""
+    """Exit with 0 if this pass contains none of the tests listed by AMQP10MSG_ONLY."""
     if selection.ONLY is not None and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
         session.exitstatus = pytest.ExitCode.OK
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Keep the garbage collector away from the objects of imported modules and collected tests.
+    """Exempt imported modules and collected tests from garbage collection.
 
-    They live as long as the run and are hardly ever garbage, and each collection would look at all
-    of them: that took a fifth of the run.
+    They live until the run ends, and scanning them at each collection took a fifth of the run.
     """
     gc.disable()
     try:
@@ -146,22 +145,22 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
         gc.set_threshold(3_000, 10, 100)
         gc.enable()
-        # Later than pytest's own collections, and before libraries look for leaked objects.
+        # At exit, so that libraries can still find leaked objects.
         atexit.register(gc.unfreeze)
 
 
-@pytest.hookimpl(optionalhook=True)  # there is none with -p no:xdist
+@pytest.hookimpl(optionalhook=True)  # undefined with -p no:xdist
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Take two workers more than cores where tests of servers and pages are: most of them wait."""
+    """Use two more workers than cores in the compiled pass: its tests of servers mostly wait."""
     if PURE_PASS or "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
     affinity = getattr(os, "sched_getaffinity", None)
     return (len(affinity(0)) if affinity else os.cpu_count() or 1) + 2
 
 
-@pytest.hookimpl(optionalhook=True)  # there is none with -p no:xdist
+@pytest.hookimpl(optionalhook=True)  # undefined with -p no:xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out files and groups to the workers, not single tests."""
+    """Assign whole files and groups to workers instead of single tests."""
     if config.getvalue("dist") != "loadgroup":
         return None
     from tests.scheduling import ByFile  # noqa: PLC0415  (needs pytest-xdist)
@@ -170,18 +169,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_report_header() -> str:
-    """Name the kernel that this run is about."""
+    """Show which kernel build this run tests."""
     return f"amqp10msg kernel: {'compiled' if amqp10msg.COMPILED else 'pure'}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was left out: a line a cause, at the end of this run or of all its passes."""
+    """Print why tests were skipped, or add it to the file that all passes share."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = [report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)]
     lines = left_out.causes(reasons, pure_pass=PURE_PASS)
     if file := os.environ.get("AMQP10MSG_SKIPPED"):
         with Path(file).open("a", encoding="utf-8") as ids:
-            # pytest-xdist writes the group behind an id.
+            # pytest-xdist appends the group's name to an id.
             ids.writelines(re.sub(r"@\w+$", "", report.nodeid) + "\n" for report in skipped)
     if file := os.environ.get(left_out.VARIABLE):
         with Path(file).open("a", encoding="utf-8") as gathered:
@@ -201,9 +200,9 @@ def _has_java() -> bool:
 
 
 def _has_rhea() -> bool:
-    places = os.environ.get("NODE_PATH", "").split(os.pathsep)
+    folders = os.environ.get("NODE_PATH", "").split(os.pathsep)
     return shutil.which("node") is not None and any(
-        (Path(place) / "rhea").is_dir() for place in filter(None, places)
+        (Path(folder) / "rhea").is_dir() for folder in filter(None, folders)
     )
 
 
@@ -214,8 +213,9 @@ def _has_pyodide() -> bool:
 
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
-#: What AMQP10MSG_REQUIRE may name, and whether it is here: without it, its tests are skipped.
-HERE: dict[str, Callable[[], bool]] = {
+#: Optional dependencies that AMQP10MSG_REQUIRE can name, each with its check. Tests of a missing
+#: one are skipped unless it is required.
+OPTIONAL: dict[str, Callable[[], bool]] = {
     "kernel": lambda: amqp10msg.COMPILED or PURE_PASS,
     "arrow": lambda: find_spec("pyarrow") is not None,
     "proton": lambda: find_spec("proton") is not None,
@@ -228,9 +228,9 @@ HERE: dict[str, Callable[[], bool]] = {
 
 
 def pytest_sessionstart() -> None:
-    """Fail at once where something was asked for that is not here."""
+    """Stop the run if a dependency named by AMQP10MSG_REQUIRE is missing."""
     for name in os.environ.get("AMQP10MSG_REQUIRE", "").split():
-        if not HERE[name]():
+        if not OPTIONAL[name]():
             pytest.exit(
                 f"AMQP10MSG_REQUIRE names {name}, which is missing: its tests would be skipped",
                 returncode=pytest.ExitCode.USAGE_ERROR,
@@ -244,7 +244,7 @@ def pytest_sessionstart() -> None:
 
 
 def load_pure_kernel() -> ModuleType:
-    """Load the kernel's sources beside the compiled one, for the same classes of values."""
+    """Import the kernel's Python sources next to the compiled kernel, with the same composites."""
     if not _PURE:
         core = "amqp10msg.wire.kernel"
         kept = {name: sys.modules.pop(name) for name in [*sys.modules] if name.startswith(core)}
@@ -264,7 +264,7 @@ _PURE: list[ModuleType] = []
 
 
 def register_classes(kernel: ModuleType) -> None:
-    """Tell a kernel of the classes whose declarations registered them with the other one."""
+    """Register in `kernel` the composites that were registered in the imported kernel."""
     specs = {entry.cls: entry.spec for entry in COMPOSITES.values()}
     specs |= {kind.cls: spec for kind, spec in zip(KINDS, SPECS, strict=True)}
     parameters = inspect.signature(kernel.Spec).parameters
@@ -272,13 +272,13 @@ def register_classes(kernel: ModuleType) -> None:
         kernel.register(cls, kernel.Spec(*(getattr(spec, name) for name in parameters)))
 
 
-# The source runs in the first pass, beside the compiled kernel.
+# Tests with `wire` run on the sources in the first pass, too; the pure pass skips them.
 SOURCE = pytest.param("py", marks=pytest.mark.once)
 
 
 @pytest.fixture(scope="session", params=[SOURCE] if PURE_PASS else [SOURCE, "c"])
 def wire(request: pytest.FixtureRequest) -> ModuleType:
-    """One build of the kernel: `py` interpreted from its source, `c` compiled."""
+    """A build of the kernel: `py` for the Python sources, `c` for the compiled modules."""
     if request.param == "py":
         return load_pure_kernel()
     if not amqp10msg.COMPILED:
@@ -288,13 +288,13 @@ def wire(request: pytest.FixtureRequest) -> ModuleType:
 
 @pytest.fixture
 def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a test, and what it starts, in a folder of its own."""
+    """Run the test, and its subprocesses, in a temporary working directory."""
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A `Browser`, which the tests of a module share."""
+    """A `Browser` shared by the tests of a module."""
     from tests.browser import Browser, find_chromium  # noqa: PLC0415  (few tests need it)
 
     opened = Browser(find_chromium(), tmp_path_factory.mktemp("profile"))
@@ -304,16 +304,16 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def few_examples() -> Iterator[None]:
-    """Let hypothesis draw little: for examples of the documentation, which show how."""
-    before = settings.get_current_profile_name()
+    """Load the hypothesis profile `docs`, which draws few examples."""
+    profile = settings.get_current_profile_name()
     settings.load_profile("docs")
     yield
-    settings.load_profile(before)
+    settings.load_profile(profile)
 
 
 @pytest.fixture(scope="session")
 def spark_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The folder of the SparkSession; the session ends with the run."""
+    """The warehouse folder of the SparkSession, which is stopped when the run ends."""
     yield str(tmp_path_factory.mktemp("warehouse"))
     pyspark = sys.modules.get("pyspark.sql")
     running = pyspark.SparkSession.getActiveSession() if pyspark is not None else None
@@ -323,12 +323,12 @@ def spark_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def spark_session(spark_warehouse: str) -> Any:
-    """The one small SparkSession of this run, on two cores; anew where something stopped it."""
+    """A small SparkSession on two cores, shared by the run; recreated if a test stopped it."""
     pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
     from amqp10msg import spark  # noqa: PLC0415  (an extra)
 
     os.environ["PYTHONPATH"] = str(Path(amqp10msg.__file__).parents[1])  # for the workers
-    # The same of an object store of the tests, which knows nobody and lets all in.
+    # The tests' object store accepts any credentials, but clients must have some.
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         os.environ.setdefault(name, "testing")
     try:

@@ -1,8 +1,7 @@
-"""What a run left out: a line a cause, with the command that gets what is missing.
+"""Summarize skipped tests: one line per missing dependency, with the command that installs it.
 
-Tests are skipped for many reasons that have few causes. `make test` runs pytest twice; each pass
-adds its lines to the file that ``AMQP10MSG_LEFT_OUT`` names, and ``python -m tests.left_out FILE``
-shows them at the end, each once.
+`make test` runs pytest twice. Each pass appends its lines to the file named by
+``AMQP10MSG_LEFT_OUT``, and ``python -m tests.left_out FILE`` prints each line once at the end.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 
 __all__ = ["VARIABLE", "causes", "closing"]
 
-#: The environment variable that names the file where the passes of a run gather their lines.
+#: The environment variable with the path of the file that collects the lines of all passes.
 VARIABLE = "AMQP10MSG_LEFT_OUT"
 
 _AGAIN = "rm -f .venv/.{0}* && make test"
@@ -22,7 +21,7 @@ _NODE = (
     "apt install nodejs npm && npm install --prefix build/node rhea@3 @azure/service-bus@7 && "
     "NODE_PATH=$PWD/build/node/node_modules make test"
 )
-#: By a pattern of the reasons of skipped tests: what they need, and how to get it.
+#: Pattern of a skip reason, the missing dependency, and the command that installs it.
 _CAUSES = (
     (
         r"not compiled|lists this way compiled|no kernel for batches|only one build|kernel\.scan",
@@ -94,36 +93,38 @@ _CAUSES = (
         "make setup && make test",
     ),
 )
-#: What a pass leaves out because the other one runs it, or because there is nothing to run here.
-_NEVER_HERE = (
+#: Pattern of skip reasons that are not reported: the other pass runs the test, or this platform
+#: cannot run it.
+_NOT_REPORTED = (
     r"there are no such|there is no such|names are text|interpreter itself|has the GIL|"
     r"one process runs|version 3\.10|this user may|later version"
 )
 
 
 def causes(reasons: Iterable[str], *, pure_pass: bool = False) -> list[str]:
-    """Return a line for each cause of these reasons, in the order of the table.
+    """Return a line for each missing dependency, in the order of the table.
 
     Args:
-        reasons: why tests were skipped.
-        pure_pass: the compiled kernel was tested in the pass before, so that its lack is none.
+        reasons: the skip reasons of tests.
+        pure_pass: do not report the compiled kernel as missing: the other pass has tested it.
     """
     lines: dict[int, str] = {}
     for reason in reasons:
-        if re.search(_NEVER_HERE, reason):
+        if re.search(_NOT_REPORTED, reason):
             continue
-        for place, (pattern, what, how) in enumerate(_CAUSES):
+        for row, (pattern, dependency, command) in enumerate(_CAUSES):
             if re.search(pattern, reason):
-                if place or not pure_pass:
-                    lines[place] = f"Left out: the tests that need {what}. To run them: {how}"
+                if row or not pure_pass:
+                    line = f"Left out: the tests that need {dependency}. To run them: {command}"
+                    lines[row] = line
                 break
         else:
             lines[len(_CAUSES) + len(lines)] = f"Left out: tests, because {reason}"
-    return [lines[place] for place in sorted(lines)]
+    return [lines[row] for row in sorted(lines)]
 
 
 def closing(lines: Iterable[str]) -> str:
-    """Return what closes a run: each of these lines once, or that nothing was left out."""
+    """Return the closing text of a run: each line once, or "Nothing was left out."."""
     return "\n".join(dict.fromkeys(lines)) or "Nothing was left out."
 
 

@@ -1,9 +1,9 @@
-"""Which build of the kernel is imported: the compiled modules, or their sources beside them.
+"""Import the pure Python build of the kernel although the compiled modules are present.
 
-With AMQP10MSG_PURE=1 in the environment tests, benchmarks and fuzzing import the sources. Python
-prefers a library to the source beside it, so that takes a finder in front of its own; the library
-itself has none. Subprocesses with the root of the repository on PYTHONPATH do likewise, by
-``sitecustomize.py`` there.
+With AMQP10MSG_PURE=1 in the environment, tests, benchmarks and fuzzers import the Python sources.
+Python prefers a compiled module to the source in the same folder, so an import finder runs before
+Python's own. The package itself has no such switch. Subprocesses with the repository's root on
+PYTHONPATH install the finder by its ``sitecustomize.py``.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH1
 
 
 def wanted() -> bool:
-    """Whether the environment asks for the sources."""
+    """Whether AMQP10MSG_PURE selects the Python sources."""
     return os.environ.get(VARIABLE) == "1"
 
 
 class SourceFinder:
-    """Finds the source of a module of the package before a library beside it."""
+    """Finds a module's Python source before the compiled module in the same folder."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, _target: Any = None) -> ModuleSpec | None:
-        """Return the spec of the source while the environment asks for sources."""
+        """Return the spec of the Python source, or None unless AMQP10MSG_PURE is set."""
         if not wanted() or not path or not name.startswith(f"{PACKAGE}."):
             return None
-        # pathlib would cost every process its import.
+        # os.path, because every process would have to import pathlib.
         file = os.path.join(path[0], name.rpartition(".")[2] + ".py")  # noqa: PTH118
         if not os.path.isfile(file):  # noqa: PTH113
             return None
@@ -40,7 +40,7 @@ class SourceFinder:
 
 
 def follow_the_environment() -> None:
-    """Make imports of the package follow the environment, here and in subprocesses."""
+    """Make imports of the package depend on AMQP10MSG_PURE, here and in subprocesses."""
     if SourceFinder not in sys.meta_path:
         sys.meta_path.insert(0, SourceFinder)
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -1,8 +1,8 @@
-"""Which tests one worker runs together, and in which order: what `make test` hands out.
+"""The scheduler of `make test`: which tests run on the same worker, and in which order.
 
-Tests of one file stay together, as they share what their fixtures start; so do those of an
-`xdist_group`, wherever they stand. What may take long is handed out first, and what fills the gaps
-at the end is quick: pieces of the files that have many tests.
+Tests of a file stay on one worker because they share the processes that fixtures start; so do tests
+of an `xdist_group`, in whichever file. Slow units are scheduled first. Files with many tests are
+split, and their short pieces keep all workers busy until the end.
 """
 
 from __future__ import annotations
@@ -14,48 +14,48 @@ from xdist.scheduler import LoadGroupScheduling
 
 __all__ = ["ByFile", "units"]
 
-#: A file of more tests than this is handed out in pieces: its tests are quick, and share little.
-MANY = 60
-#: How many tests a piece has.
-PIECE = 10
+#: Files with more tests than this are split: their tests are quick and share few fixtures.
+MAX_WHOLE_FILE = 60
+#: Tests per piece of a split file.
+PIECE_SIZE = 10
 
 
 def units(ids: Sequence[str]) -> dict[str, str]:
-    """Return the unit of each test: its group, its file, or its piece of a large file.
+    """Map each test's id to its unit: a group, a file, or a piece of a large file.
 
-    The units are in the order in which they are to be handed out: groups, files, pieces.
+    Units are in scheduling order: groups (largest first), files, pieces.
     """
     groups: dict[str, str] = {}
     files: dict[str, str] = {}
-    for one in ids:
-        # As pytest-xdist writes a group behind an id; an @ in brackets is a parameter's.
-        if one.rfind("@") > one.rfind("]"):
-            groups[one] = one.rpartition("@")[2]
+    for test_id in ids:
+        # pytest-xdist appends @GROUP to an id; an @ inside brackets is part of a parameter.
+        if test_id.rfind("@") > test_id.rfind("]"):
+            groups[test_id] = test_id.rpartition("@")[2]
         else:
-            files[one] = one.partition("::")[0]
+            files[test_id] = test_id.partition("::")[0]
     sizes = Counter(files.values())
-    seen: Counter[str] = Counter()
+    assigned: Counter[str] = Counter()
     whole: dict[str, str] = {}
     pieces: dict[str, str] = {}
-    for one, file in files.items():
-        if sizes[file] <= MANY:
-            whole[one] = file
+    for test_id, file in files.items():
+        if sizes[file] <= MAX_WHOLE_FILE:
+            whole[test_id] = file
         else:
-            pieces[one] = f"{file} {seen[file] // PIECE}"
-            seen[file] += 1
-    numbers = Counter(groups.values())
-    first = dict(sorted(groups.items(), key=lambda item: -numbers[item[1]]))
-    return {**first, **whole, **pieces}
+            pieces[test_id] = f"{file} {assigned[file] // PIECE_SIZE}"
+            assigned[file] += 1
+    group_sizes = Counter(groups.values())
+    largest_first = dict(sorted(groups.items(), key=lambda item: -group_sizes[item[1]]))
+    return {**largest_first, **whole, **pieces}
 
 
 class ByFile(LoadGroupScheduling):  # type: ignore[misc]  # it is Any to mypy
-    """Hands out the units of `units`, in their order."""
+    """Assigns the units of `units` to workers, in their order."""
 
     def schedule(self) -> None:
-        """Hand out what there is to do, as the first of the workers collected it."""
+        """Fill the work queue with the units in order, then assign them as xdist does."""
         if self.collection is None:
             self._units = units(next(iter(self.registered_collections.values())))
-            # Filled below; each keeps its place.
+            # xdist adds the tests to these entries and keeps their order.
             self.workqueue.update((unit, {}) for unit in self._units.values())
         super().schedule()
 

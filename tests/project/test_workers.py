@@ -42,6 +42,6 @@ def test_what_is_handed_out_together(ids: list[str]) -> None:
             of_file = [one for one in ids if one.startswith(unit.split(" ")[0] + "::")]
             alone = [one for one in of_file if not one.endswith(("@g", "@h"))]
             assert set(together) <= set(alone)
-            assert (len(alone) > scheduling.MANY) == (unit in quick)
-            assert len(together) <= scheduling.PIECE or unit not in quick
+            assert (len(alone) > scheduling.MAX_WHOLE_FILE) == (unit in quick)
+            assert len(together) <= scheduling.PIECE_SIZE or unit not in quick
             assert unit in quick or together == alone
