@@ -21,7 +21,7 @@ from tests.documented_raises.calls import Call, Elsewhere, Row, Rows, consume, w
 WIRE = Message("text").encode()
 NEEDS_SPARK = "it takes a session of Spark"
 IN_SPARK = "tests/spark/test_functions.py::test_invalid_call_fails_before_reading"
-IN_WORKERS = "tests/spark/test_workers.py::test_two_jobs_do_not_write_to_one_folder"
+IN_WORKERS = "tests/spark/test_workers.py::test_concurrent_spark_jobs_do_not_share_a_folder"
 
 
 def _arrow() -> Any:
@@ -275,7 +275,7 @@ JOBS: Rows = {
         "FileExistsError": _run_twice,
         "JobError": Elsewhere(
             "a file must change while the job reads it",
-            "tests/jobs/test_faults.py::test_a_file_that_is_replaced_between_two_parts_ends_the_job",
+            "tests/jobs/test_faults.py::test_input_replaced_between_parts_ends_the_job",
         ),
         "InterruptedJobError": Elsewhere(
             "a worker must be killed",
@@ -325,7 +325,9 @@ SPARK: Rows = {
     "spark.encode": {"ValueError": _in_spark()},
     "spark.validate": {"ValueError": _in_spark()},
     "spark.from_capture": {
-        "ValueError": _in_spark("tests/spark/test_capture.py::test_columns_of_others_are_refused")
+        "ValueError": _in_spark(
+            "tests/spark/test_capture.py::test_missing_or_mistyped_columns_are_an_error"
+        )
     },
     "spark.translate": {
         "ValueError": _in_spark("tests/spark/test_translate.py::test_invalid_call_is_an_error")
@@ -341,7 +343,7 @@ SPARK: Rows = {
     "spark.to_delta": {
         "ModuleNotFoundError": without("deltalake", lambda: _spark().to_delta("t", "app")),
         "ValueError": _in_spark(
-            "tests/spark/test_delta.py::test_rows_that_do_not_fit_the_table_are_an_error"
+            "tests/spark/test_delta.py::test_rows_of_another_schema_are_an_error"
         ),
     },
     "spark.run": {
@@ -351,7 +353,7 @@ SPARK: Rows = {
             "tests/spark/test_workers.py::test_worker_excludes_imports_from_garbage_collection"
         ),
         "OSError": _in_spark(
-            "tests/jobs/test_spark.py::test_damaged_parquet_that_spark_reads_is_named_in_a_line"
+            "tests/jobs/test_spark.py::test_damaged_parquet_read_by_spark_is_a_one_line_error"
         ),
         "FileNotFoundError": _in_spark("tests/spark/test_source.py::test_empty_input_is_an_error"),
         "pyspark.errors.PySparkException": _in_spark(

@@ -300,39 +300,39 @@ PUT_FIRST = bytes.fromhex(
 @given(st.lists(st.one_of(usual(), messages().map(Message.encode)), max_size=6))
 @example(ORDERED)
 @example([PUT_FIRST])
-def test_messages_of_1_0_in_a_batch(wires: list[bytes]) -> None:
+def test_batch_of_1_0_messages_equals_row_by_row(wires: list[bytes]) -> None:
     assert_same(TO_BASIC, {"wire": pa.array(wires, pa.binary())})
 
 
 @given(st.lists(usual().flatmap(mutated), max_size=6))
-def test_damaged_messages_of_1_0_in_a_batch(wires: list[bytes]) -> None:
+def test_batch_of_damaged_1_0_messages_equals_row_by_row(wires: list[bytes]) -> None:
     assert_same(TO_BASIC, {"wire": pa.array(wires, pa.binary())})
 
 
 @given(st.lists(delivered(), max_size=6))
-def test_messages_that_a_broker_delivers(wires: list[bytes]) -> None:
+def test_batch_of_delivered_messages_equals_row_by_row(wires: list[bytes]) -> None:
     assert_same(TO_BASIC, {"wire": pa.array(wires, pa.binary())})
 
 
 @given(st.lists(delivered().flatmap(mutated), max_size=6))
-def test_damaged_messages_that_a_broker_delivers(wires: list[bytes]) -> None:
+def test_batch_of_damaged_delivered_messages_equals_row_by_row(wires: list[bytes]) -> None:
     assert_same(TO_BASIC, {"wire": pa.array(wires, pa.binary())})
 
 
 @given(st.lists(usual().map(Message.decode).flatmap(encodings), max_size=4))
-def test_messages_in_other_encodings(wires: list[bytes]) -> None:
+def test_batch_with_non_canonical_encodings_equals_row_by_row(wires: list[bytes]) -> None:
     assert_same(TO_BASIC, {"wire": pa.array(wires, pa.binary())})
 
 
 @given(st.lists(st.one_of(usual_basic(), basic_messages()), max_size=6))
-def test_messages_of_0_9_1_in_a_batch(found: list[BasicMessage]) -> None:
+def test_batch_of_0_9_1_messages_equals_row_by_row(found: list[BasicMessage]) -> None:
     rows = [cells_of(one) for one in found if is_text(one.exchange, one.routing_key)]
 
     assert_same(TO_AMQP10, columns_of(rows))
 
 
 @given(st.lists(usual(), max_size=6), st.data())
-def test_messages_that_were_1_0_come_back(wires: list[bytes], data: st.DataObject) -> None:
+def test_translated_1_0_messages_are_restored(wires: list[bytes], data: st.DataObject) -> None:
     found = [to_basic(Message.decode(wire)).message for wire in wires]
     rows = [cells_of(one) for one in found if is_text(one.exchange, one.routing_key)]
     # Some were edited, damaged, delivered or sent again.
@@ -349,7 +349,9 @@ def test_messages_that_were_1_0_come_back(wires: list[bytes], data: st.DataObjec
 
 
 @given(st.lists(usual(), min_size=1, max_size=4), st.data())
-def test_a_header_that_was_edited(wires: list[bytes], data: st.DataObject) -> None:
+def test_batch_of_edited_messages_equals_row_by_row(
+    wires: list[bytes], data: st.DataObject
+) -> None:
     rows = []
     for wire in wires:
         basic = to_basic(Message.decode(wire)).message
@@ -414,7 +416,7 @@ USUAL = {
 
 
 @pytest.mark.parametrize("name", USUAL)
-def test_usual_messages_are_not_odd_rows(name: str) -> None:
+def test_usual_messages_stay_in_the_kernel(name: str) -> None:
     wire = {"wire": pa.array([USUAL[name]], pa.binary())}
     basic = to_basic(Message.decode(USUAL[name])).message
 
@@ -432,7 +434,7 @@ def test_usual_messages_are_not_odd_rows(name: str) -> None:
     assert_same(TO_AMQP10, columns_of([cells_of(basic)]))
 
 
-def test_odd_rows_and_nulls_keep_their_places() -> None:
+def test_fallback_rows_and_nulls_keep_their_order() -> None:
     odd = Message(b"a", application_properties={str(i): i for i in range(65)}).encode()
     wires = [odd, GENERAL, None, b"", GENERAL[:-1], REFERENCE, odd, None]
     array = pa.array(wires, pa.binary())
@@ -447,7 +449,7 @@ def test_odd_rows_and_nulls_keep_their_places() -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view()])
-def test_columns_of_other_types_and_in_chunks(kind: Any) -> None:
+def test_chunked_and_large_columns_are_accepted(kind: Any) -> None:
     wires = [GENERAL, None, REFERENCE]
     expected = TO_BASIC.run({"wire": pa.array(wires, pa.binary())})
 
@@ -458,7 +460,7 @@ def test_columns_of_other_types_and_in_chunks(kind: Any) -> None:
         }
 
 
-def test_columns_that_may_be_absent() -> None:
+def test_optional_columns_may_be_absent() -> None:
     given = columns_of([cells_of(BasicMessage(BasicProperties(message_id="m"), b"x"))])
     left = {name: given[name] for name in BASIC.names[:2]}
 
@@ -466,7 +468,7 @@ def test_columns_that_may_be_absent() -> None:
     assert_same(TO_AMQP10, left)
 
 
-def test_recorded_messages_and_the_corpus() -> None:
+def test_batch_of_recordings_and_corpus_equals_row_by_row() -> None:
     wires = [case.data for case in corpus_cases()]
     folder = Path(__file__).parents[1] / "vectors"
     # Those of circumstances differ by little more than names of queues.
@@ -550,7 +552,7 @@ TURNED = bytes.fromhex(
 
 @given(st.lists(with_residual(), min_size=1, max_size=6))
 @example([TURNED])
-def test_messages_that_were_of_0_9_1(wires: list[bytes]) -> None:
+def test_translated_0_9_1_messages_are_restored(wires: list[bytes]) -> None:
     assert_same(TO_BASIC, {"wire": pa.array(wires, pa.binary())})
 
 
@@ -580,7 +582,7 @@ def test_message_from_0_9_1_stays_in_the_kernel(
 
 
 @given(st.lists(usual(), max_size=8))
-def test_losses_are_counted_as_run_by_row(wires: list[bytes]) -> None:
+def test_batch_counts_losses_as_row_by_row(wires: list[bytes]) -> None:
     losses = TO_BASIC.run({"wire": pa.array(wires, pa.binary())})["losses"]
     stats = Stats()
     stats.add_losses(losses)
@@ -610,7 +612,7 @@ def test_malformed_buffers_are_rejected(column: Any) -> None:
         kernel("0-9-1", "lossless").run(1, column)
 
 
-def test_the_report_is_that_of_the_schema() -> None:
+def test_report_has_columns_of_schema() -> None:
     made = TO_BASIC.run({"wire": pa.array([GENERAL], pa.binary())})
 
     assert [*BASIC.names, *dict(REPORT)] == list(made)
@@ -620,7 +622,7 @@ def test_the_report_is_that_of_the_schema() -> None:
 
 
 @pytest.mark.parametrize("profile", ["lossless", "rabbitmq-3.10", "rabbitmq-4.3"])
-def test_losses_of_arrays_as_deep_as_decoding_allows(profile: str) -> None:
+def test_losses_of_most_deeply_nested_arrays_are_reported(profile: str) -> None:
     field: Any = ("I", 1)
     for _ in range(255):
         field = ("A", FieldArray.of([field]))

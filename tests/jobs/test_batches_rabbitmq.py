@@ -142,7 +142,7 @@ def odd_rows(to: str, profile: str, given: dict[str, Any]) -> list[int]:
 
 
 @given(st.lists(st.one_of(sent(), messages().map(Message.encode)), max_size=6))
-def test_messages_of_1_0(wires: list[bytes]) -> None:
+def test_batch_of_1_0_messages_equals_row_by_row(wires: list[bytes]) -> None:
     for translator in TO_BASIC.values():
         assert_same(translator, {"wire": pa.array(wires, pa.binary())})
 
@@ -153,19 +153,21 @@ def test_messages_of_1_0(wires: list[bytes]) -> None:
         max_size=6,
     )
 )
-def test_messages_of_1_0_that_are_damaged_or_in_other_encodings(wires: list[bytes]) -> None:
+def test_batch_of_damaged_or_non_canonical_messages_equals_row_by_row(wires: list[bytes]) -> None:
     for translator in TO_BASIC.values():
         assert_same(translator, {"wire": pa.array(wires, pa.binary())})
 
 
 @given(st.lists(st.one_of(published(), basic_messages()), max_size=6))
-def test_messages_of_0_9_1(found: list[BasicMessage]) -> None:
+def test_batch_of_0_9_1_messages_equals_row_by_row(found: list[BasicMessage]) -> None:
     for translator in TO_AMQP10.values():
         assert_same(translator, columns(found))
 
 
 @given(st.lists(sent(), max_size=5), st.data())
-def test_messages_are_sent_back(wires: list[bytes], data: st.DataObject) -> None:
+def test_batch_of_returned_messages_equals_row_by_row(
+    wires: list[bytes], data: st.DataObject
+) -> None:
     for profile in PROFILES:
         found = []
         for wire in wires:
@@ -208,7 +210,7 @@ USUAL = {
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("name", USUAL)
-def test_usual_messages_are_not_odd_rows(name: str, profile: str) -> None:
+def test_usual_messages_stay_in_the_kernel(name: str, profile: str) -> None:
     wire = {"wire": pa.array([USUAL[name]], pa.binary())}
     if "3.10" in profile and name in {"ids that are numbers", "delivery annotations, and parts"}:
         pytest.skip("version 3.10 does not deliver it")
@@ -223,7 +225,7 @@ def test_usual_messages_are_not_odd_rows(name: str, profile: str) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_an_expiration_among_the_headers(profile: str) -> None:
+def test_expiration_header_equals_row_by_row(profile: str) -> None:
     """A stream's consumer reads it where no ttl stands in the header, and ends for other texts."""
     for value in ("abc", "5", ""):
         headers = FieldTable.of([("x-basic-expiration", "S", value)])
@@ -231,7 +233,7 @@ def test_an_expiration_among_the_headers(profile: str) -> None:
         assert_same(TO_AMQP10[profile], basic)
 
 
-def test_messages_sent_to_brokers() -> None:
+def test_batch_to_broker_equals_row_by_row() -> None:
     wires = [case.data for case in corpus_cases()]
     folder = Path(__file__).parents[1] / "vectors"
     # Those of circumstances differ by little more than names of queues.
@@ -248,7 +250,7 @@ def test_messages_sent_to_brokers() -> None:
 
 
 @pytest.mark.parametrize("user", [None, "", "other", "guest\0", "u" * 256])
-def test_users_other_than_the_default(user: str | None) -> None:
+def test_user_option_equals_row_by_row(user: str | None) -> None:
     wires = [
         Message(b"x", properties=Properties(user_id=name)).encode()
         for name in (None, b"guest", b"other", b"", b"u" * 256, b"guest\0")
@@ -275,7 +277,7 @@ def test_messages_that_depend_on_circumstances_use_the_fallback(given_: Circumst
         assert kernel("1.0", profile, circumstances=given_) is None
 
 
-def test_in_strict_mode_losses_are_refused() -> None:
+def test_strict_mode_rejects_losses() -> None:
     translator = Translator("0-9-1", "rabbitmq-4.3", strict=True)
     made = translator.run({"wire": pa.array([REFERENCE, Message(b"x").encode()], pa.binary())})
 

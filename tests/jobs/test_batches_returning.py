@@ -110,7 +110,7 @@ def routed(basic: BasicMessage, facts: list[Any], is_sorted: bool, again: bool) 
         max_size=5,
     )
 )
-def test_messages_of_1_0_that_a_broker_of_0_9_1_delivered(found: list[Any]) -> None:
+def test_batch_of_1_0_messages_from_0_9_1_broker_equals_row_by_row(found: list[Any]) -> None:
     rows = []
     for wire, facts, is_sorted, again in found:
         basic = to_basic(Message.decode(wire)).message
@@ -130,7 +130,7 @@ ADDED = st.dictionaries(
 
 
 @given(st.lists(st.tuples(usual_basic(), TABLES, ADDED, st.booleans()), max_size=5))
-def test_messages_of_0_9_1_that_a_broker_of_1_0_delivered(found: list[Any]) -> None:
+def test_batch_of_0_9_1_messages_from_1_0_broker_equals_row_by_row(found: list[Any]) -> None:
     wires = []
     for basic, table, added, is_first in found:
         basic.properties.headers = table
@@ -320,7 +320,7 @@ FACT = Message(b"x", **ONE, message_annotations={**ROUTE, Symbol("x-delivery-cou
 GROUPED = Message(b"x", properties=Properties(group_id="g"))
 
 
-def test_strict_mode_accepts_the_loss_of_what_a_broker_added() -> None:
+def test_strict_mode_accepts_loss_of_fields_added_by_broker() -> None:
     given_ = {"wire": pa.array([FACT.encode(), GROUPED.encode(), None], pa.binary())}
     translator = Translator("0-9-1", "lossless", strict=True)
 
@@ -329,13 +329,13 @@ def test_strict_mode_accepts_the_loss_of_what_a_broker_added() -> None:
 
 
 @pytest.mark.parametrize("body", [[Data(b"a"), Data(b"b")], None])
-def test_bodies_that_were_put_into_messages_of_0_9_1(body: Any) -> None:
+def test_bodies_wrapped_for_0_9_1_equal_row_by_row(body: Any) -> None:
     sent = to_amqp10(BasicMessage(BasicProperties(expiration=""))).message
 
     assert_same(TO_BASIC, {"wire": pa.array([sent.evolve(body=body).encode()], pa.binary())})
 
 
-def test_odd_properties_in_another_encoding_beside_a_residual() -> None:
+def test_non_canonical_properties_with_residual_equal_row_by_row() -> None:
     sent = to_amqp10(
         BasicMessage(BasicProperties(headers=FieldTable.of([("x-cc", "S", "q")])))
     ).message

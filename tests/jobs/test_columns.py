@@ -33,7 +33,7 @@ NAMES = (
 
 
 @given(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
-def test_the_columns_are_those_of_decode(names: list[str]) -> None:
+def test_job_columns_equal_decode_columns(names: list[str]) -> None:
     expected = columns.decode(WIRES, names)
     shown = [name for name in expected.schema.names if name != "error_code"]
     assume(shown)
@@ -58,7 +58,7 @@ def test_named_set_selects_many_columns(name: str) -> None:
     assert expected.select(shown).to_pylist() == good.to_pylist()
 
 
-def test_entries_reach_the_files(tmp_path: Path) -> None:
+def test_map_entries_reach_output_files(tmp_path: Path) -> None:
     source = write(tmp_path / "in.bin", [*WIRES, BROKEN])
     names = ("application_properties.tenant string", "application_properties.n bigint as number")
 

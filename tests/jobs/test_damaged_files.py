@@ -30,7 +30,7 @@ def run(source: Path, output: Path) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("suffix, damage", damaged.cases())
-def test_a_damaged_file_is_a_row_and_the_others_are_read(
+def test_damaged_file_is_a_row_and_other_files_are_read(
     tmp_path: Path, suffix: str, damage: str
 ) -> None:
     folder = tmp_path / "in"
@@ -56,7 +56,7 @@ def test_a_damaged_file_is_a_row_and_the_others_are_read(
         assert damaged.COUNT // 3 < sources.count(str(path)) < damaged.COUNT
 
 
-def test_damaged_files_alone(tmp_path: Path) -> None:
+def test_job_on_damaged_files_only(tmp_path: Path) -> None:
     (folder := tmp_path / "in").mkdir()
     paths = {
         str(damaged.write_damaged(folder, suffix, damage))
@@ -73,7 +73,7 @@ def test_damaged_files_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["pcap", "avro", "jsonl.gz", "txt"])
-def test_a_file_of_no_form_raises_for_readers(tmp_path: Path, suffix: str) -> None:
+def test_reader_raises_for_unknown_file_format(tmp_path: Path, suffix: str) -> None:
     (path := tmp_path / f"x.{suffix}").write_bytes(b"")
     with pytest.raises(files.UnusableFileError, match="empty"):
         list(files.read(path))
@@ -81,7 +81,7 @@ def test_a_file_of_no_form_raises_for_readers(tmp_path: Path, suffix: str) -> No
 
 @pytest.mark.parametrize("cut", [1, 2, 30])
 @pytest.mark.parametrize("suffix", ["jsonl", "ndjson"])
-def test_a_last_line_that_is_cut_off(tmp_path: Path, suffix: str, cut: int) -> None:
+def test_truncated_last_line_is_reported(tmp_path: Path, suffix: str, cut: int) -> None:
     (path := tmp_path / f"in.{suffix}").write_bytes(damaged.FORMS["jsonl"]()[:-cut])
 
     status, counts = run(path, tmp_path / "out")
@@ -93,7 +93,7 @@ def test_a_last_line_that_is_cut_off(tmp_path: Path, suffix: str, cut: int) -> N
 
 @pytest.mark.parametrize("cut", [1, 40, 400, 900])
 @pytest.mark.parametrize("form", ["bin", "cborseq", "jsonl.gz"])
-def test_files_that_are_cut_anywhere(tmp_path: Path, form: str, cut: int) -> None:
+def test_files_truncated_at_any_byte_are_reported(tmp_path: Path, form: str, cut: int) -> None:
     octets = damaged.FORMS[form]()
     (path := tmp_path / f"in.{form}").write_bytes(octets[: max(len(octets) - cut, 4)])
 
@@ -104,7 +104,7 @@ def test_files_that_are_cut_anywhere(tmp_path: Path, form: str, cut: int) -> Non
 
 @pytest.mark.parametrize("suffix", ["jsonl", "ndjson", "bin", "cborseq"])
 @pytest.mark.parametrize("command", ["pipeline", "validate"])
-def test_an_empty_file_has_no_messages(tmp_path: Path, command: str, suffix: str) -> None:
+def test_empty_file_has_no_messages(tmp_path: Path, command: str, suffix: str) -> None:
     (path := tmp_path / f"in.{suffix}").write_bytes(b"")
     arguments = [str(path)]
     if command == "pipeline":
@@ -117,7 +117,7 @@ def test_an_empty_file_has_no_messages(tmp_path: Path, command: str, suffix: str
 
 
 @pytest.mark.parametrize("suffix", ["pcap", "avro", "parquet"])
-def test_an_empty_capture_or_table_is_no_message(tmp_path: Path, suffix: str) -> None:
+def test_empty_capture_or_table_has_no_messages(tmp_path: Path, suffix: str) -> None:
     (path := tmp_path / f"in.{suffix}").write_bytes(b"")
 
     result = CliRunner().invoke(main, ["validate", "--json", str(path)])
@@ -126,7 +126,7 @@ def test_an_empty_capture_or_table_is_no_message(tmp_path: Path, suffix: str) ->
     assert "unreadable-input" in result.output
 
 
-def test_empty_files_next_to_others_change_nothing(tmp_path: Path) -> None:
+def test_empty_files_do_not_change_results(tmp_path: Path) -> None:
     (folder := tmp_path / "in").mkdir()
     (folder / "a.jsonl").write_bytes(b"")
     write(folder / "b.bin", SOUND[:3])

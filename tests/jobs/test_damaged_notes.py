@@ -37,7 +37,7 @@ COUNTS = STATS.as_json()
 @settings(max_examples=300)
 @given(damaged_json(COUNTS))
 @example(json.dumps(COUNTS).encode())
-def test_damaged_counts_are_a_value_error_that_names_the_file(octets: bytes) -> None:
+def test_damaged_counts_error_names_the_file(octets: bytes) -> None:
     Path("out").mkdir(exist_ok=True)
     path = Path("out/_amqp10msg.json")
     path.write_bytes(octets)
@@ -55,7 +55,7 @@ def test_damaged_counts_are_a_value_error_that_names_the_file(octets: bytes) -> 
 
 @settings(max_examples=100)
 @given(damaged_json({"files": ["messages/a.parquet", "quarantine/b.parquet"], "stats": COUNTS}))
-def test_a_damaged_note_of_a_part_is_a_value_error(octets: bytes) -> None:
+def test_damaged_part_state_is_a_value_error(octets: bytes) -> None:
     with contextlib.suppress(ValueError):
         done = PartResult.from_json(load_object(octets))
         assert all(file.startswith(("messages/", "quarantine/")) for file in done.files)

@@ -177,7 +177,7 @@ def test_error_names_first_file_if_none_is_intact(
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
 @given(data=st.data())
-def test_no_damage_hides_a_row_of_another_row_group(
+def test_damage_affects_only_its_row_group(
     tmp_path_factory: pytest.TempPathFactory, compression: str, data: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("damaged")
@@ -236,7 +236,7 @@ def test_input_columns_locate_messages(tmp_path: Path) -> None:
 # Several schemas, and folders that are columns.
 
 
-def test_names_of_folders_are_columns(tmp_path: Path) -> None:
+def test_hive_partition_folders_are_columns(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     days = ["2026-01-31", "__HIVE_DEFAULT_PARTITION__"]
     for number, day in enumerate(days):
@@ -266,7 +266,7 @@ def test_names_of_folders_are_columns(tmp_path: Path) -> None:
     ]
 
 
-def test_files_of_several_schemas_are_one_table(tmp_path: Path) -> None:
+def test_files_with_different_schemas_are_one_table(tmp_path: Path) -> None:
     write(tmp_path / "in" / "a.parquet", a=[1] * 300)
     write(tmp_path / "in" / "b.parquet", b=["x"] * 300)
 
@@ -279,7 +279,7 @@ def test_files_of_several_schemas_are_one_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["in", "in/", "./././in", ".//in", "i*", "in/*", "."])
-def test_a_folder_of_parquet_is_one_however_it_is_written(
+def test_spellings_of_a_parquet_folder_are_equivalent(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "in" / "a.parquet")

@@ -51,7 +51,7 @@ def there(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[bool]:
 
 
 @pytest.mark.once
-def test_a_killed_worker_ends_the_job(parquet: Path, tmp_path: Path, there: bool) -> None:
+def test_killed_worker_ends_the_job(parquet: Path, tmp_path: Path, there: bool) -> None:
     def kill(done: int, _total: int) -> None:
         if done == 3:
             victim = multiprocessing.active_children()[0].pid
@@ -134,7 +134,7 @@ def test_different_job_starts_from_scratch(parquet: Path, tmp_path: Path, what: 
 
 
 @pytest.mark.once
-def test_two_jobs_do_not_write_to_one_folder(parquet: Path, tmp_path: Path) -> None:
+def test_concurrent_jobs_do_not_share_an_output_folder(parquet: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with Output(out).guarded():
         with pytest.raises(BlockingIOError, match="another job is writing"):
@@ -158,7 +158,7 @@ def test_dangling_link_is_an_error(parquet: Path, tmp_path: Path, overwrite: boo
 
 @pytest.mark.once
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_link_to_a_folder_is_followed_and_stays(
+def test_link_to_output_folder_is_followed_and_kept(
     parquet: Path, tmp_path: Path, overwrite: bool
 ) -> None:
     """What stands beside the link may be a disk without room."""
@@ -186,7 +186,9 @@ def test_a_link_to_a_folder_is_followed_and_stays(
 
 @pytest.mark.once
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_file_is_not_replaced_by_a_folder(parquet: Path, tmp_path: Path, overwrite: bool) -> None:
+def test_existing_file_is_not_replaced_by_output_folder(
+    parquet: Path, tmp_path: Path, overwrite: bool
+) -> None:
     other = tmp_path / "other.parquet"
     other.write_text("what was there")
 
@@ -214,7 +216,7 @@ def test_path_without_folder_name_is_rejected(parquet: Path, name: str) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_lack_of_memory_or_disk_ends_the_job(
+def test_memory_error_full_disk_and_ctrl_c_end_the_job(
     parquet: Path,
     tmp_path: Path,
     there: bool,
@@ -248,9 +250,7 @@ def test_lack_of_memory_or_disk_ends_the_job(
 
 
 @pytest.mark.once
-def test_an_exception_of_the_caller_ends_the_workers(
-    parquet: Path, tmp_path: Path, there: bool
-) -> None:
+def test_exception_in_caller_stops_workers(parquet: Path, tmp_path: Path, there: bool) -> None:
     def fail(done: int, _total: int) -> None:
         if done == 3:
             raise KeyError("mine")
@@ -269,7 +269,7 @@ def test_an_exception_of_the_caller_ends_the_workers(
     assert [] == multiprocessing.active_children()
 
 
-def test_a_file_that_is_replaced_between_two_parts_ends_the_job(
+def test_input_replaced_between_parts_ends_the_job(
     parquet: Path, tmp_path: Path, there: bool
 ) -> None:
     other = parquet.read_bytes()
@@ -289,7 +289,7 @@ def test_a_file_that_is_replaced_between_two_parts_ends_the_job(
         jobs.run(parquet, tmp_path / "out", Job("decode"), **how)
 
 
-def test_a_file_that_grows_is_the_same_one(tmp_path: Path) -> None:
+def test_input_that_grows_is_not_an_error(tmp_path: Path) -> None:
     lines = b"".join(b'{"raw": "%b"}\n' % wire.hex().encode() for wire in SOUND[:10])
     path = tmp_path / "in.jsonl"
     path.write_bytes(lines)
@@ -306,7 +306,7 @@ def test_a_file_that_grows_is_the_same_one(tmp_path: Path) -> None:
 LINES = b"".join(b'{"raw": "%b"}\n' % wire.hex().encode() for wire in SOUND[:10])
 
 
-def test_a_file_that_is_cut_off_between_two_parts_ends_the_job(tmp_path: Path) -> None:
+def test_input_truncated_between_parts_ends_the_job(tmp_path: Path) -> None:
     path = tmp_path / "in.jsonl"
     path.write_bytes(LINES)
 
@@ -322,7 +322,7 @@ def test_a_file_that_is_cut_off_between_two_parts_ends_the_job(tmp_path: Path) -
     assert ["in.jsonl"] == names_in(tmp_path)
 
 
-def test_a_file_that_is_cut_off_while_it_is_read_is_a_fault(tmp_path: Path) -> None:
+def test_input_truncated_while_reading_is_a_fault(tmp_path: Path) -> None:
     path = tmp_path / "in.jsonl"
     path.write_bytes(LINES * 2_000)
 
@@ -334,7 +334,7 @@ def test_a_file_that_is_cut_off_while_it_is_read_is_a_fault(tmp_path: Path) -> N
         rows.read_all()
 
 
-def test_a_file_that_is_replaced_while_it_is_read_at_once_is_read_to_its_end(
+def test_input_replaced_during_streaming_read_is_read_completely(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "in.jsonl"
@@ -348,7 +348,7 @@ def test_a_file_that_is_replaced_while_it_is_read_at_once_is_read_to_its_end(
     assert 20_000 == len(first) + len(rows.read_all())
 
 
-def test_parquet_that_is_written_anew_in_place_ends_the_job(
+def test_parquet_rewritten_in_place_ends_the_job(
     parquet: Path, tmp_path: Path, there: bool
 ) -> None:
     def write(done: int, _parts: int) -> None:

@@ -76,7 +76,7 @@ def test_one_bad_message_in_a_thousand_is_a_row_with_reason(
 
 @settings(max_examples=settings().max_examples // 4)  # each is a job with files of its own
 @given(st.lists(st.one_of(messages().map(Message.encode), malformed()), max_size=12))
-def test_each_message_is_decoded_or_in_quarantine_with_its_octets(wires: list[bytes]) -> None:
+def test_each_message_is_decoded_or_quarantined_with_its_bytes(wires: list[bytes]) -> None:
     found = columns.decode(pa.array(wires, pa.binary())).column("error_code").to_pylist()
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder, "in.parquet"), Path(folder, "out")
@@ -94,7 +94,7 @@ def test_each_message_is_decoded_or_in_quarantine_with_its_octets(wires: list[by
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_quarantine_is_input_like_any_other(tmp_path: Path, kind: str) -> None:
+def test_quarantine_can_be_job_input(tmp_path: Path, kind: str) -> None:
     bad = [SOUND[0][:-1], SOUND[1] + b"\0"]
     source = write(tmp_path / "in.bin", [*SOUND[:5], *bad])
     job = Job(kind, to="0-9-1")
@@ -118,7 +118,7 @@ TWICE = ["005370820000000000000000005371c1030240400053754000", "00537550000000"]
     "job", [Job("profile"), Job("decode", columns=("message_id",)), Job("decode"), Job("validate")]
 )
 @pytest.mark.parametrize("octets", [*map(bytes.fromhex, TWICE)])
-def test_the_text_of_an_error_is_that_of_its_code(tmp_path: Path, job: Job, octets: bytes) -> None:
+def test_error_text_matches_its_code(tmp_path: Path, job: Job, octets: bytes) -> None:
     source = write(tmp_path / "in.bin", [octets])
 
     jobs.run(source, tmp_path / "out", job, workers=1)
@@ -168,7 +168,9 @@ def test_job_recomputes_columns_of_an_earlier_job(tmp_path: Path) -> None:
         ("translate", "error_offset", "of the quarantine"),
     ],
 )
-def test_columns_of_one_name_are_refused(tmp_path: Path, kind: str, name: str, other: str) -> None:
+def test_duplicate_output_columns_are_an_error(
+    tmp_path: Path, kind: str, name: str, other: str
+) -> None:
     pq.write_table(pa.table({"wire": SOUND[:2], name: ["x", "y"]}), tmp_path / "in.parquet")
 
     with pytest.raises(ValueError, match=f"^{name}: a column of the input and {other}: rename it"):
@@ -193,7 +195,7 @@ def test_unreadable_message_stays_in_quarantine(tmp_path: Path, kind: str) -> No
     assert not read(tmp_path / "again" / "messages")
 
 
-def test_the_quarantine_of_a_translation_says_where_a_message_was_sent(tmp_path: Path) -> None:
+def test_translation_quarantine_has_exchange_and_routing_key(tmp_path: Path) -> None:
     row = {"content_header": b"?", "payload": b"x", "exchange": "e", "routing_key": "k"}
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "in.parquet")
 
@@ -205,7 +207,7 @@ def test_the_quarantine_of_a_translation_says_where_a_message_was_sent(tmp_path:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form", ["bin", "parquet"])
-def test_workers_write_what_one_process_writes(tmp_path: Path, kind: str, form: str) -> None:
+def test_worker_count_does_not_change_output(tmp_path: Path, kind: str, form: str) -> None:
     wires = [*SOUND[:40], SOUND[0][:-1], b"", Message("x", properties=Properties()).encode()]
     if form == "bin":
         source, octets = write(tmp_path / "in.bin", wires), 500
@@ -235,7 +237,7 @@ def test_workers_write_what_one_process_writes(tmp_path: Path, kind: str, form: 
     assert len(wires) == found[0][2].rows
 
 
-def test_files_are_named_by_their_part_and_compressed_as_asked(tmp_path: Path) -> None:
+def test_output_files_are_named_by_part_and_compressed(tmp_path: Path) -> None:
     source = write(tmp_path / "in.bin", SOUND[:40])
     options = {"rangeBytes": "1500", "compression": "zstd"}
 
@@ -361,7 +363,7 @@ def test_null_fault_means_a_readable_row(tmp_path: Path, kind: Any) -> None:
 
 
 @pytest.mark.once
-def test_two_columns_of_one_name_are_named(tmp_path: Path) -> None:
+def test_duplicate_input_columns_error_names_them(tmp_path: Path) -> None:
     columns = [pa.array(SOUND[:1]), pa.array([1]), pa.array([2])]
     pq.write_table(pa.table(columns, names=["wire", "a", "a"]), tmp_path / "in.parquet")
 
@@ -380,7 +382,7 @@ def test_empty_input_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.once
 @pytest.mark.skipif(sys.platform != "linux", reason="names are text there")
 @pytest.mark.parametrize("workers", [1, 2])
-def test_names_that_are_not_text_are_read_and_shown(tmp_path: Path, workers: int) -> None:
+def test_non_utf8_file_names_are_read_and_shown(tmp_path: Path, workers: int) -> None:
     folder = tmp_path / "day=\udcff"
     folder.mkdir()
     table = pa.table({"wire": SOUND})
@@ -411,7 +413,7 @@ def test_input_for_spark_only_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.once
-def test_no_spark_is_imported() -> None:
+def test_local_job_does_not_import_spark() -> None:
     program = "import sys, amqp10msg.jobs; print('pyspark' in sys.modules)"
 
     done = subprocess.run(

@@ -36,7 +36,7 @@ from tests.waiting import TIMEOUT, wait_until  # noqa: E402
 
 
 @given(st.lists(st.integers(0, 400 << 10), max_size=30), st.sampled_from([1, 200 << 10, 1 << 20]))
-def test_ranges_are_packed_in_their_order(sizes: list[int], most: int) -> None:
+def test_ranges_are_packed_in_order(sizes: list[int], most: int) -> None:
     ranges = [(files.Range(str(i), "jsonl", 0, size), size) for i, size in enumerate(sizes)]
 
     parts = pack_ranges(ranges, most)
@@ -80,7 +80,7 @@ def test_small_files_share_tasks(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.once
-def test_output_is_added_to_or_replaced(tmp_path: Path) -> None:
+def test_append_and_overwrite_modes(tmp_path: Path) -> None:
     source, out = write(tmp_path / "in.bin", SOUND[:10]), tmp_path / "out"
     jobs.run(source, out, Job("decode"))
     for how in ({}, {"mode": "error"}):
@@ -156,7 +156,7 @@ jobs.run(source, out, jobs.Job("decode"), options={"rangeBytes": "2000"}, worker
 @pytest.mark.parametrize("at", [0, 1, 2, -1], ids=["first", "second", "third", "end"])
 @pytest.mark.parametrize("there", [True, False], ids=["added to", "new"])
 @pytest.mark.parametrize("again", ["again", "another", "overwrite"])
-def test_a_job_that_is_killed_as_it_adds_its_files_adds_them_once(
+def test_job_killed_while_appending_appends_once(
     tmp_path: Path, at: int, there: bool, again: str
 ) -> None:
     source, out = write(tmp_path / "in.bin", [*SOUND[:100], b"\0"]), tmp_path / "out"
@@ -185,7 +185,7 @@ def test_a_job_that_is_killed_as_it_adds_its_files_adds_them_once(
 
 
 @pytest.mark.once
-def test_a_job_that_cannot_add_all_its_files_adds_none(tmp_path: Path) -> None:
+def test_failed_append_adds_no_file(tmp_path: Path) -> None:
     """Half of it without its quarantine would look like all, and come twice with the next run."""
     source, out = write(tmp_path / "in.bin", [*SOUND[:100], b"\0"]), tmp_path / "out"
     jobs.run(write(tmp_path / "before.bin", SOUND[500:510]), out, Job("decode"))

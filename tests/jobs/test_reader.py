@@ -54,7 +54,7 @@ def order(row: dict[str, Any]) -> Any:
     octets=st.lists(messages().map(Message.encode) | malformed(), max_size=6),
     job=st.sampled_from(JOBS),
 )
-def test_a_reader_has_the_rows_that_the_job_writes(
+def test_reader_yields_rows_that_job_writes(
     tmp_path_factory: pytest.TempPathFactory, octets: list[bytes], job: Job
 ) -> None:
     folder = tmp_path_factory.mktemp("reader")
@@ -84,7 +84,7 @@ def test_bytes_of_invalid_message_are_in_its_row(tmp_path: Path) -> None:
     assert [(b"\x00\x53\x99", "truncated")] == [(row["wire"], row["error_code"]) for row in bad]
 
 
-def test_parquet(tmp_path: Path) -> None:
+def test_reader_reads_parquet(tmp_path: Path) -> None:
     table = pa.table({"wire": [*ORDERS, b"?"], "tenant": ["t"] * 6})
     pq.write_table(table, tmp_path / "a.parquet")
 
@@ -104,7 +104,7 @@ def test_input_without_rows_has_its_columns(tmp_path: Path) -> None:
     assert 0 == reader.read_all().num_rows
 
 
-def test_batches_come_one_by_one(tmp_path: Path) -> None:
+def test_reader_is_lazy(tmp_path: Path) -> None:
     file = written(tmp_path, ORDERS * 3_000)
 
     sizes = [batch.num_rows for batch in read(file, Job("decode", columns=("body",)))]
@@ -113,7 +113,7 @@ def test_batches_come_one_by_one(tmp_path: Path) -> None:
     assert len(sizes) > 1
 
 
-def test_options_are_those_of_reading(tmp_path: Path) -> None:
+def test_reader_accepts_only_reading_options(tmp_path: Path) -> None:
     file = written(tmp_path, ORDERS)
     wanted = Job("decode", columns=("body",))
 

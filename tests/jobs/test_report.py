@@ -44,7 +44,7 @@ def shown(stats: Stats, seconds: float = 2.0) -> Page:
 
 
 @given(STATS)
-def test_any_counts_make_a_page(stats: Stats) -> None:
+def test_any_counts_render_a_page(stats: Stats) -> None:
     made = shown(stats)
 
     assert [] == made.open
@@ -75,7 +75,7 @@ def test_report_of_empty_job() -> None:
     assert "svg" not in made.tags
 
 
-def test_the_counts_are_on_the_page() -> None:
+def test_page_shows_counts() -> None:
     stats = Stats(
         rows=4_000,
         octets=1_500_000,
@@ -114,7 +114,7 @@ def test_bar_height_is_proportional_to_count(counts: list[int]) -> None:
 
 
 @given(st.dictionaries(st.text(min_size=1), COUNTS, min_size=2, max_size=12))
-def test_the_types_of_a_property_that_has_several_are_a_bar(types: dict[str, int]) -> None:
+def test_property_with_several_types_has_a_bar(types: dict[str, int]) -> None:
     made = shown(Stats(types={"footer": {"n": Counter(types), "m": Counter({"int": 1})}}))
 
     parts = [at for tag, at in made.elements if tag == "rect" and float(at["width"]) > 1]
@@ -122,11 +122,11 @@ def test_the_types_of_a_property_that_has_several_are_a_bar(types: dict[str, int
     assert all(name[:20] in made.text for name in map(printable, types))
 
 
-def test_properties_of_one_type_have_no_bar() -> None:
+def test_property_of_one_type_has_no_bar() -> None:
     assert "svg" not in shown(Stats(types={"footer": {"m": Counter({"int": 7})}})).tags
 
 
-def test_a_rule_has_its_text_its_share_and_its_examples() -> None:
+def test_rule_has_text_share_and_examples() -> None:
     stats = Stats(
         rows=9,
         errors=4,
@@ -163,7 +163,7 @@ def test_losses_have_reason_and_recoverability() -> None:
     assert "because <it>" in text
 
 
-def test_examples_are_the_first_of_each_code(tmp_path: Path) -> None:
+def test_examples_are_the_first_per_code(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     octets = [Message(f"{n}").encode()[: -1 if n % 2 else None] for n in range(9)]
     source.write_text("".join(f'{{"raw": "{one.hex()}"}}\n' for one in octets) + "no\n")
@@ -177,7 +177,7 @@ def test_examples_are_the_first_of_each_code(tmp_path: Path) -> None:
     assert [] == examples_of(tmp_path / "out", Stats(), 2)
 
 
-def test_times_outside_of_the_calendar_have_a_place() -> None:
+def test_out_of_range_times_are_shown() -> None:
     stats = Stats()
     stats.add_times(pa.array([0, 1 << 62, -(1 << 62)], pa.timestamp("us", "UTC")))
 

@@ -123,20 +123,26 @@ def schema_of(folder: Path) -> set[str]:
     ],
     ids=lambda job: f"{job.kind}-{job.profile}",
 )
-def test_files_of_messages(spark_session: Any, source: Path, tmp_path: Path, job: Job) -> None:
+def test_spark_job_reads_message_files(
+    spark_session: Any, source: Path, tmp_path: Path, job: Job
+) -> None:
     count = both(spark_session, source, tmp_path, job, rangeBytes="20000")
 
     assert len(WIRES) + 40 + 1 == count
 
 
 @pytest.mark.parametrize("job", [Job("decode"), Job("validate"), Job("profile")])
-def test_parquet(spark_session: Any, parquet: Path, tmp_path: Path, job: Job) -> None:
+def test_spark_job_reads_parquet(
+    spark_session: Any, parquet: Path, tmp_path: Path, job: Job
+) -> None:
     assert len(WIRES) == both(spark_session, parquet, tmp_path, job)
     assert 1 == jobs.read_stats(tmp_path / "local").skipped
 
 
 @pytest.mark.parametrize("profile", ["lossless", "rabbitmq-4.3"])
-def test_messages_of_0_9_1(spark_session: Any, queue: Path, tmp_path: Path, profile: str) -> None:
+def test_spark_job_translates_0_9_1_messages(
+    spark_session: Any, queue: Path, tmp_path: Path, profile: str
+) -> None:
     given = Circumstances(user=None, stream_offset=7)
 
     count = both(
@@ -172,7 +178,7 @@ def test_damaged_parquet_is_listed_and_good_files_are_complete(
     check(tmp_path / "out", folder)
 
 
-def test_folders_that_are_columns(spark_session: Any, tmp_path: Path) -> None:
+def test_spark_job_reads_partition_folders_as_columns(spark_session: Any, tmp_path: Path) -> None:
     for day in ("2026-01-31", "2026-02-01"):
         (tmp_path / "in" / f"day={day}").mkdir(parents=True)
         table = pa.table({"wire": [*WIRES, WIRES[0][:-1]]})
@@ -243,7 +249,7 @@ def test_killed_worker_is_a_spark_error(spark_session: Any) -> None:
         running._run_remaining_parts(spark_session, cast("Any", die), cast("Any", [None]), {})
 
 
-def test_a_store_is_read_and_written_by_the_workers(spark_session: Any, tmp_path: Path) -> None:
+def test_workers_read_and_write_object_store(spark_session: Any, tmp_path: Path) -> None:
     pytest.importorskip("moto", reason="moto, a local server of S3, is not installed: make setup")
     from tests.jobs import local_store  # noqa: PLC0415  (it needs moto)
 
@@ -281,7 +287,7 @@ def table(url: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_damaged_parquet_that_spark_reads_is_named_in_a_line(
+def test_damaged_parquet_read_by_spark_is_a_one_line_error(
     spark_session: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.parquet"

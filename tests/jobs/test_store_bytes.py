@@ -121,7 +121,7 @@ def test_parquet_is_fetched_once(
     assert traffic.requests[f"{lake}/in.parquet"] <= 1 + parts + 500 // rows + size // (8 << 20)
 
 
-def test_columns_that_are_not_read_are_not_fetched(lake: str, traffic: Traffic) -> None:
+def test_unread_columns_are_not_fetched(lake: str, traffic: Traffic) -> None:
     random = Random(2)
     note = [random.randbytes(100) for _ in range(500)]
     size = parquet(f"{lake}/in.parquet", 100, huge=messages(), note=note, others=messages())

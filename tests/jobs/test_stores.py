@@ -84,7 +84,7 @@ def names(url: str) -> list[str]:
     return [one.key.removeprefix(place.key).strip("/") for one, _ in place.files()]
 
 
-def test_a_job_goes_from_store_to_store(lake: str) -> None:
+def test_job_reads_and_writes_stores(lake: str) -> None:
     parquet(f"{lake}/in/day=1/a b?.parquet")
     parquet(f"{lake}/in/day=2/c.parquet")
     put(f"{lake}/in/day=2/d.parquet", b"cut off")
@@ -105,7 +105,7 @@ def test_a_job_goes_from_store_to_store(lake: str) -> None:
     assert [] == [name for name in names(f"{lake}/out") if name.startswith("_unfinished")]
 
 
-def test_other_forms_are_read_too(lake: str) -> None:
+def test_store_job_reads_other_file_formats(lake: str) -> None:
     import gzip  # noqa: PLC0415
 
     lines = "".join(f'{{"raw": "{wire.hex()}"}}\n' for wire in WIRES).encode()
@@ -135,7 +135,7 @@ def test_job_output_is_read_by_its_manifest(lake: str) -> None:
     assert 1 == jobs.run(f"{lake}/out/quarantine", f"{lake}/bad", Job("decode"), workers=1).errors
 
 
-def test_a_second_job_adds_or_replaces(lake: str) -> None:
+def test_second_job_appends_or_overwrites(lake: str) -> None:
     parquet(f"{lake}/in.parquet")
     job = Job("decode", columns=("message_id",))
     for overwrite, times in ((False, 1), (False, 2), (True, 1)):
@@ -196,7 +196,7 @@ def test_interrupted_job_publishes_nothing_and_resumes(lake: str, is_first: bool
 
 @pytest.mark.parametrize("at", [0, 3])
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_job_that_is_interrupted_when_all_is_listed_is_not_listed_twice(
+def test_job_interrupted_while_cleaning_up_is_not_published_twice(
     lake: str, monkeypatch: pytest.MonkeyPatch, at: int, overwrite: bool
 ) -> None:
     parquet(f"{lake}/in.parquet")
@@ -281,7 +281,7 @@ def test_second_of_two_concurrent_jobs_fails(lake: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "prefixed"])
-def test_many_files_are_looked_at_side_by_side(
+def test_many_files_are_inspected_concurrently(
     lake: str, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     octets = b"".join(len(wire).to_bytes(4, "big") + wire for wire in WIRES)
@@ -329,7 +329,7 @@ def test_workers_open_the_store_by_themselves(s3: str) -> None:
 
 
 @pytest.mark.kills
-def test_a_job_killed_in_the_middle_of_a_write_shows_nothing(s3: str) -> None:
+def test_job_killed_during_upload_publishes_nothing(s3: str) -> None:
     parquet(f"{s3}/in.parquet", SOUND[:100])
     program = (
         "import os, signal, sys; from amqp10msg import jobs\n"
@@ -409,7 +409,7 @@ def test_missing_bucket_is_a_one_line_error(server: Any, tmp_path: Path) -> None
         f"abfss://lake@account.dfs.core.windows.net/in?sig={SECRET}&region=x",
     ],
 )
-def test_urls_with_credentials_are_refused_without_repeating_them(url: str) -> None:
+def test_url_with_credentials_is_an_error_without_them(url: str) -> None:
     with pytest.raises(
         ValueError, match=r"must not contain credentials|cannot have the parameters"
     ) as caught:
@@ -465,7 +465,7 @@ def test_store_options_in_url_apply_to_its_files(server: Any) -> None:
     assert [1] * 50 == [row["n"] for row in found]
 
 
-def test_input_in_the_folder_that_is_to_be_replaced_is_kept(lake: str) -> None:
+def test_input_inside_overwritten_folder_is_kept(lake: str) -> None:
     given = parquet(f"{lake}/in/a.parquet")
 
     for folder in (lake, f"{lake}/in"):
@@ -477,7 +477,9 @@ def test_input_in_the_folder_that_is_to_be_replaced_is_kept(lake: str) -> None:
     assert 50 == len(rows(f"{lake}/i"))
 
 
-def test_ctrl_c_leaves_a_small_file_whole(lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_write_leaves_small_file_complete(
+    lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = Place.of(f"{lake}/manifest.json")
     place.write(b"before")
     create = Place.create
@@ -505,7 +507,7 @@ def test_damaged_manifest_is_an_error(lake: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "prefixed"])
-def test_a_file_that_is_replaced_by_one_of_its_size_ends_the_job(lake: str, form: str) -> None:
+def test_input_replaced_by_same_size_ends_the_job(lake: str, form: str) -> None:
     wires = [Message(Random(number).randbytes(10_000)).encode() for number in range(40)]
 
     def fill(order: list[bytes]) -> None:
@@ -538,7 +540,7 @@ def test_a_file_that_is_replaced_by_one_of_its_size_ends_the_job(lake: str, form
     assert 40 == jobs.run(f"{lake}/in.{form}", f"{lake}/out", Job("validate"), workers=1).good
 
 
-def test_a_file_that_is_replaced_between_two_parts_ends_the_job(lake: str) -> None:
+def test_input_replaced_between_parts_ends_the_job(lake: str) -> None:
     parquet(f"{lake}/in.parquet")
 
     def replace(done: int, parts: int) -> None:

@@ -50,7 +50,7 @@ def rows_of(made: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def test_every_field_of_a_message_is_a_column() -> None:
+def test_message_fields_are_columns() -> None:
     said = {field.name for field in attrs.fields(BasicMessage)}
 
     columns = {"content_header": "properties", "payload": "body"}
@@ -75,7 +75,7 @@ def test_batch_round_trip_equals_row_by_row(wires: list[bytes]) -> None:
 
 
 @given(st.lists(basic_messages(), max_size=3))
-def test_messages_of_0_9_1_come_back_octet_for_octet(found: list[BasicMessage]) -> None:
+def test_basic_messages_round_trip_byte_for_byte(found: list[BasicMessage]) -> None:
     given = [cells_of(basic) for basic in found]
     texts = [is_text(basic.exchange) and is_text(basic.routing_key) for basic in found]
     wires = [to_amqp10(basic).message.encode() for basic in found]
@@ -118,7 +118,7 @@ def test_job_keeps_redelivered_flag(tmp_path: Path, count: int) -> None:
     assert "redelivered" not in back
 
 
-def test_the_counts_of_a_job_are_a_table(tmp_path: Path) -> None:
+def test_job_counts_are_a_table(tmp_path: Path) -> None:
     message = Message(
         b"x", properties=Properties(to="a"), application_properties={"u": ULong(2**63)}
     )

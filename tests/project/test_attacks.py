@@ -82,7 +82,7 @@ def test_violations_and_fields_are_bounded() -> None:
     assert len(list(notation.parse_tree(octets, limit=50).walk())) < 200
 
 
-def test_an_attack_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excessive_cost_and_failures_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def memory(data: bytes) -> int:
         return len(bytearray(b"x") * (3_000 * len(data)))
 
@@ -111,7 +111,7 @@ def test_an_attack_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["dying"].failed == "SIGKILL"
 
 
-def test_every_attack_has_its_size_and_its_entry_points() -> None:
+def test_attacks_declare_size_and_entry_points() -> None:
     for attack in ATTACKS:
         assert ENTRY_POINTS[attack.kind]
         assert len(attack.make(10_000)) <= 30_000, attack.name
@@ -120,7 +120,7 @@ def test_every_attack_has_its_size_and_its_entry_points() -> None:
         assert set(entries) <= set(ENTRY_POINTS[kinds[name]])
 
 
-def test_what_was_quadratic_is_within_the_floor() -> None:
+def test_formerly_quadratic_inputs_are_linear() -> None:
     for name, kind, entry in (
         ("data sections", "message", "evolve and encode"),
         ("data sections", "message", "for_next_hop"),
@@ -134,7 +134,7 @@ def test_what_was_quadratic_is_within_the_floor() -> None:
     assert len(scan(octets).replace(header=Header(priority=1))) > len(octets)
 
 
-def test_the_limits_are_documented() -> None:
+def test_limits_are_documented() -> None:
     text = SECURITY.read_text(encoding="utf-8")
     for field in Limits.__attrs_attrs__:
         assert f"`Limits.{field.name}`" in text

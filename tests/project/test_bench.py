@@ -34,12 +34,12 @@ def each_peer(*chosen: peers.Peer) -> pytest.MarkDecorator:
 # The messages.
 
 
-def test_the_reference_message_has_500_octets() -> None:
+def test_reference_message_has_500_bytes() -> None:
     assert len(messages.REFERENCE) == 500
     assert len(messages.BODY) == 256
 
 
-def test_the_relayed_message_differs_in_the_delivery_count_alone() -> None:
+def test_relayed_message_differs_only_in_delivery_count() -> None:
     differing = [
         (place, before, after)
         for place, (before, after) in enumerate(
@@ -52,23 +52,23 @@ def test_the_relayed_message_differs_in_the_delivery_count_alone() -> None:
 
 
 @each_peer(peers.PROTON, peers.AZURE)
-def test_a_peer_reads_the_reference_message_as_it_was_meant(peer: peers.Peer) -> None:
+def test_peers_decode_reference_message(peer: peers.Peer) -> None:
     loaded = module(peer)
 
     assert loaded.plain(loaded.read_reference(messages.REFERENCE)) == messages.EVERY_FIELD
 
 
-def test_we_read_the_reference_message_as_it_was_meant() -> None:
+def test_library_decodes_reference_message() -> None:
     assert ours.plain(ours.read_reference(messages.REFERENCE)) == messages.EVERY_FIELD
 
 
-def test_msgspec_reads_the_same_content() -> None:
+def test_msgspec_decodes_same_content() -> None:
     loaded = module(peers.MSGSPEC)
 
     assert loaded.read_reference(loaded.build_reference()) == messages.EVERY_FIELD
 
 
-def test_the_sections_of_the_large_message_hold_the_whole_body() -> None:
+def test_large_message_sections_hold_whole_body() -> None:
     data = messages.large(1)
 
     assert len(data) == messages.MIB + 8
@@ -78,23 +78,23 @@ def test_the_sections_of_the_large_message_hold_the_whole_body() -> None:
 # What is built.
 
 
-def test_we_build_the_reference_message_octet_for_octet() -> None:
+def test_library_encodes_reference_message_exactly() -> None:
     assert ours.build_reference() == messages.REFERENCE
 
 
 @each_peer(peers.PROTON, peers.AZURE)
-def test_a_peer_builds_the_same_content(peer: peers.Peer) -> None:
+def test_peers_encode_same_content(peer: peers.Peer) -> None:
     built = bytes(module(peer).build_reference())
 
     assert ours.plain(ours.read_reference(built)) == messages.EVERY_FIELD
 
 
 @pytest.mark.parametrize("relay", [ours.relay, ours.relay_counting])
-def test_we_relay_the_rest_as_it_came(relay: Callable[[bytes], bytes]) -> None:
+def test_library_relays_other_sections_unchanged(relay: Callable[[bytes], bytes]) -> None:
     assert relay(messages.REFERENCE) == messages.RELAYED
 
 
-def test_a_template_and_picks_are_of_the_same_content() -> None:
+def test_template_and_picks_have_same_content() -> None:
     octets = ours.template().encode(*ours.VALUES)
 
     assert messages.REFERENCE == octets
@@ -102,39 +102,39 @@ def test_a_template_and_picks_are_of_the_same_content() -> None:
     assert ours.THREE(octets) == ours.THREE(picks.larger())
 
 
-def test_the_peers_pick_and_fill_the_same() -> None:
+def test_peers_pick_and_fill_same_fields() -> None:
     *texts, seconds = module(peers.PROTON).read_three(messages.REFERENCE)
     assert ours.THREE(messages.REFERENCE) == (*texts, seconds * 1000)
     msgspec = module(peers.MSGSPEC)
     assert msgspec.build_reference() == msgspec.fill(msgspec.template(), *ours.VALUES)
 
 
-def test_proton_relays_the_same_content() -> None:
+def test_proton_relays_same_content() -> None:
     relayed = bytes(module(peers.PROTON).relay(messages.REFERENCE))
 
     assert ours.read_reference(messages.RELAYED) == ours.read_reference(relayed)
 
 
 @each_peer(peers.PROTON, peers.AZURE)
-def test_a_peer_reads_the_data_section(peer: peers.Peer) -> None:
+def test_peers_decode_data_section(peer: peers.Peer) -> None:
     found = module(peer).read_data(messages.large(1))
 
     assert (found if isinstance(found, bytes) else b"".join(found)) == b"\xa5" * messages.MIB
 
 
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 70_000])
-def test_we_build_the_data_section_octet_for_octet(size: int) -> None:
+def test_library_encodes_data_section_exactly(size: int) -> None:
     body = b"\x5a" * size
 
     assert messages.data_section(body) == ours.build_data(body)
 
 
-def test_proton_builds_the_data_section() -> None:
+def test_proton_encodes_data_section() -> None:
     assert ours.read_data(bytes(module(peers.PROTON).build_data(messages.BODY))) == messages.BODY
 
 
 @pytest.mark.parametrize("entries", [1, 10, 200, messages.MAP_ENTRIES])
-def test_everybody_reads_and_builds_the_same_map(entries: int) -> None:
+def test_all_peers_decode_and_encode_same_map(entries: int) -> None:
     content = messages.map_content(entries)
     data = messages.map_message(content)
     assert len(content) == entries
@@ -152,11 +152,11 @@ def test_everybody_reads_and_builds_the_same_map(entries: int) -> None:
             assert content == ours.read_value(bytes(loaded.build_value(content)))
 
 
-def test_every_filter_lets_the_message_pass() -> None:
+def test_all_filters_accept_benchmark_message() -> None:
     assert [] == [name for name, call in filters.contenders() if call() is not True]
 
 
-def test_the_general_message_breaks_nothing_and_the_broken_one_two_rules() -> None:
+def test_general_message_is_valid_and_broken_one_violates_two_rules() -> None:
     message = Message.decode(messages.GENERAL)
 
     assert message.application_properties is not None
@@ -166,7 +166,7 @@ def test_the_general_message_breaks_nothing_and_the_broken_one_two_rules() -> No
     assert len(validate(uses.BROKEN)) == 2
 
 
-def test_proton_is_filled_with_the_general_message() -> None:
+def test_proton_message_equals_general_message() -> None:
     made = bytes(module(peers.PROTON).build_general().encode())
 
     assert Message.decode(messages.GENERAL) == Message.decode(made)
@@ -191,7 +191,7 @@ def figures() -> dict[str, report.Figure]:
 
 @MEASURED
 @pytest.mark.parametrize("key", ALONE)
-def test_a_figure_runs_and_puts_us_first(figures: dict[str, report.Figure], key: str) -> None:
+def test_figure_runs_and_lists_library_first(figures: dict[str, report.Figure], key: str) -> None:
     figure = figures[key]
 
     assert key == figure.key
@@ -204,7 +204,7 @@ def test_a_figure_runs_and_puts_us_first(figures: dict[str, report.Figure], key:
 
 @MEASURED
 @pytest.mark.parametrize("key", ALONE)
-def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
+def test_figure_has_each_peer_or_its_install_command(
     figures: dict[str, report.Figure], key: str
 ) -> None:
     who = {
@@ -242,7 +242,7 @@ def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
 
 
 @MEASURED
-def test_translation_comes_back_and_has_its_peer_or_says_what_is_missing(
+def test_translation_round_trips_and_has_peer_or_reason(
     figures: dict[str, report.Figure],
 ) -> None:
     assert translation.HEADER == translation.back(translation.forth())
@@ -252,7 +252,7 @@ def test_translation_comes_back_and_has_its_peer_or_says_what_is_missing(
 
 
 @MEASURED
-def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figure]) -> None:
+def test_floors_have_expected_limits(figures: dict[str, report.Figure]) -> None:
     floors = {
         key: [floor.at_least or floor.at_most for floor in figure.floors]
         for key, figure in figures.items()
@@ -303,7 +303,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         ("pipeline-memory", [1.2]),
     ],
 )
-def test_a_figure_of_the_pipeline_runs(key: str, limits: list[float]) -> None:
+def test_pipeline_figure_runs(key: str, limits: list[float]) -> None:
     if key not in command.FIGURES:
         pytest.skip("needs pyspark and Java")
 
@@ -315,7 +315,7 @@ def test_a_figure_of_the_pipeline_runs(key: str, limits: list[float]) -> None:
     assert all(floor.measured is not None for floor in figure.floors)
 
 
-def test_the_pure_figure_runs_in_an_interpreter_without_the_compiled_kernel(
+def test_pure_figure_rejects_compiled_kernel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from bench import pure  # noqa: PLC0415 - beside the other figures it is only a name
@@ -326,7 +326,7 @@ def test_the_pure_figure_runs_in_an_interpreter_without_the_compiled_kernel(
         pure.main()
 
 
-def test_a_peer_that_is_not_installed_is_left_out() -> None:
+def test_missing_peer_is_reported_with_install_command() -> None:
     absent = peers.Peer("absent", "some-distribution")
 
     assert peers.load(absent) == (

@@ -38,7 +38,7 @@ keys = st.text("ab", max_size=2)
 
 
 @given(st.dictionaries(keys, st.integers()), st.dictionaries(keys, keys))
-def test_things_have_other_names_but_count_once(
+def test_aliases_map_to_entries_and_count_once(
     things: dict[str, int], others: dict[str, str]
 ) -> None:
     others = {name: own for name, own in others.items() if own in things}
@@ -52,7 +52,7 @@ def test_things_have_other_names_but_count_once(
 
 
 @names
-def test_every_choice_knows_it(name: Any) -> None:
+def test_broker_name_is_accepted_as_profile_everywhere(name: Any) -> None:
     assert [] == validate(Message(b"x"), name)
     assert b"x" == to_basic(Message(b"x"), name).message.body
     assert Message(b"x").body == to_amqp10(BASIC, name).message.body
@@ -67,7 +67,7 @@ def test_every_choice_knows_it(name: Any) -> None:
 
 
 @given(messages(), st.sampled_from(NAMES))
-def test_it_translates_as_the_one_that_it_follows(message: Message, name: Any) -> None:
+def test_derived_broker_translates_as_its_base(message: Message, name: Any) -> None:
     def made(profile: Any) -> Any:
         try:
             return to_basic(message, profile).message
@@ -79,7 +79,7 @@ def test_it_translates_as_the_one_that_it_follows(message: Message, name: Any) -
     assert made(f"rabbitmq-{series.follows}{suffix}") == made(name)
 
 
-def test_4_2_converts_as_4_3_and_counts_deliveries_as_4_0() -> None:
+def test_rabbitmq_4_2_converts_as_4_3_and_counts_deliveries_as_4_0() -> None:
     basic = BasicMessage(BasicProperties(reply_to="q"), b"x")
     made = [to_amqp10(basic, name).message.properties for name in ("rabbitmq-4.1", "rabbitmq-4.2")]
     assert ["q", "/queues/q"] == [one and one.reply_to for one in made]
@@ -102,7 +102,7 @@ WITH_SQL = [f"rabbitmq-{one.name}" for one in RABBITMQ.values() if one.has_sql]
 
 
 @pytest.mark.parametrize("name", WITH_SQL)
-def test_dialects_of_filters(name: Any) -> None:
+def test_brokers_have_filter_dialects(name: Any) -> None:
     kinds: Any = ((SqlFilter, "p.subject LIKE 'a_'"), (ApplicationPropertiesFilter, {"a": 1}))
     for kind, value in kinds:
         made: Any = kind(value, dialect=name)
@@ -114,7 +114,7 @@ def test_dialects_of_filters(name: Any) -> None:
     assert 2 != run.exit_code, run.output
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
+def test_unknown_broker_error_lists_known_names() -> None:
     profiles = ", ".join(PROFILES.names)
     rules = ", ".join(RULE_SETS.names)
     dialects = "oasis, rabbitmq, rabbitmq-4, rabbitmq-4.2, rabbitmq-4.3"
@@ -134,11 +134,11 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         assert known in str(raised.value)
 
 
-def test_the_table_follows_what_was_recorded() -> None:
+def test_broker_table_matches_recordings() -> None:
     assert ["3.10", "4.0", "4.3"] == [one.name for one in RABBITMQ.values() if one.is_recorded]
     assert all(RABBITMQ[one.follows].is_recorded for one in RABBITMQ.values())
     assert set(NAMES) <= set(PROFILES.names)
 
 
-def test_type_checkers_know_the_names_of_the_table() -> None:
+def test_type_hints_list_all_broker_names() -> None:
     assert set(translations()) == set(get_args(SeriesName))

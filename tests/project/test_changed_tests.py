@@ -67,9 +67,9 @@ def root(tmp_path: Path) -> Path:
         ("Makefile", []),
     ],
 )
-def test_a_change_touches(file: str, expected: list[str], root: Path) -> None:
+def test_changed_file_selects_its_tests(file: str, expected: list[str], root: Path) -> None:
     assert sorted([*expected, ALWAYS]) == selected([file], root)
 
 
-def test_a_folder_takes_in_its_files(root: Path) -> None:
+def test_selected_folder_replaces_its_files(root: Path) -> None:
     assert ["tests/net", ALWAYS] == selected(["tests/net/test_serve.py", "tests/net/a.py"], root)

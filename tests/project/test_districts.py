@@ -65,7 +65,7 @@ def without_library() -> list[str]:
 
 
 @pytest.mark.parametrize("district", DISTRICTS)
-def test_a_district_imports_with_the_later_ones_deleted(district: str, tmp_path: Path) -> None:
+def test_district_imports_without_later_districts(district: str, tmp_path: Path) -> None:
     for unit in DISTRICTS[district]:
         source, target = ROOT / unit, tmp_path / PACKAGE / unit
         if source.is_dir():

@@ -113,7 +113,7 @@ def with_examples() -> list[Any]:
 
 @pytest.mark.parametrize("page", with_examples())
 @pytest.mark.usefixtures("few_examples")
-def test_examples(page: Path, folder: Path) -> None:
+def test_page_examples_run(page: Path, folder: Path) -> None:
     name = page.relative_to(ROOT).as_posix()
     for module in NEEDS.get(name, []):
         pytest.importorskip(module)
@@ -133,13 +133,13 @@ def run_examples(page: Path, folder: Path, peers: Peers) -> None:
     )
 
 
-def test_the_pages_have_examples_of_every_kind() -> None:
+def test_pages_have_examples_of_each_kind() -> None:
     kinds = {e.kind for page in PAGES for e in examples_of(page.read_text(encoding="utf-8"))}
 
     assert kinds == set(FENCES)
 
 
-def test_every_exemption_is_used() -> None:
+def test_exemptions_are_used() -> None:
     """An exemption that matches nothing would hide the next command that it happens to match."""
     commands = [
         command
@@ -168,7 +168,7 @@ def tables() -> ModuleType:
     return module
 
 
-def test_every_command_and_option_says_what_it_does(tables: ModuleType) -> None:
+def test_commands_and_options_have_help(tables: ModuleType) -> None:
     helps = dict(tables.commands())
     silent = [
         f"{path} {parameter.opts[0]}"
@@ -182,7 +182,7 @@ def test_every_command_and_option_says_what_it_does(tables: ModuleType) -> None:
     assert silent == []
 
 
-def test_a_command_names_no_option_that_it_has_not(tables: ModuleType) -> None:
+def test_pages_name_only_existing_options(tables: ModuleType) -> None:
     options = {
         path: {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
         for path, command in tables.tree()
@@ -200,7 +200,7 @@ def test_a_command_names_no_option_that_it_has_not(tables: ModuleType) -> None:
         assert not re.search(r"^  \w+ .*\.\.\.$", text, re.MULTILINE), f"{path}: cut short"
 
 
-def test_the_tables_have_a_row_for_everything(tables: ModuleType) -> None:
+def test_reference_tables_are_complete(tables: ModuleType) -> None:
     composites = {entry.name for entry in COMPOSITES.values()}
 
     assert set(re.findall("^## (.*)$", tables.composites(), re.MULTILINE)) == composites
@@ -224,7 +224,7 @@ def reached(page: str) -> set[str]:
     return found
 
 
-def test_every_page_is_reachable() -> None:
+def test_pages_are_reachable_from_index() -> None:
     pages = {
         page.relative_to(ROOT / "docs").with_suffix("").as_posix()
         for page in PAGES
@@ -235,14 +235,14 @@ def test_every_page_is_reachable() -> None:
 
 
 @pytest.mark.parametrize("path", ["README.md", "docs/index.md"])
-def test_every_how_to_is_named_where_readers_begin(path: str) -> None:
+def test_index_lists_every_how_to(path: str) -> None:
     text = (ROOT / path).read_text(encoding="utf-8")
     pages = {page.name for page in (ROOT / "docs" / "how-to").glob("*.md")}
 
     assert pages == set(re.findall(r"how-to/([\w-]+\.md)\)", text))
 
 
-def test_examples_are_told_from_other_fences() -> None:
+def test_only_console_and_python_fences_are_examples() -> None:
     text = (
         "a\n```python\nx = 1\n```\n1. b\n   ```pycon\n   >>> x\n   1\n   ```\n```{note}\nc\n```\n"
     )
@@ -253,7 +253,7 @@ def test_examples_are_told_from_other_fences() -> None:
     ]
 
 
-def test_a_wrong_example_fails(folder: Path) -> None:
+def test_wrong_example_fails(folder: Path) -> None:
     page = folder / "page.md"
 
     with pytest.raises(AssertionError, match="Expected"):
@@ -265,7 +265,7 @@ def test_a_wrong_example_fails(folder: Path) -> None:
     run_console(Example("console", "$ exit 3  # exit status 3\n", 0), folder, page)
 
 
-def test_every_picture_is_on_a_page_and_small() -> None:
+def test_pictures_are_used_and_small() -> None:
     """``python tools/pictures.py`` and ``python tools/screenshots.py`` make them."""
     text = "".join(page.read_text("utf-8") for page in (ROOT / "docs").rglob("*.md"))
     text += (ROOT / "docs" / "conf.py").read_text("utf-8")
@@ -275,7 +275,7 @@ def test_every_picture_is_on_a_page_and_small() -> None:
         assert picture.stat().st_size < 70_000
 
 
-def test_a_signature_leaves_out_what_no_caller_passes() -> None:
+def test_signatures_omit_private_parameters() -> None:
     pytest.importorskip("sphinx")
     shorten = runpy.run_path(str(ROOT / "docs" / "_ext" / "overview.py"))["shorten"]
     signature = (

@@ -69,15 +69,15 @@ def pages_of(query: str) -> set[str]:
         ("traceparent", "how-to/tracing"),
     ],
 )
-def test_a_word_of_amqp_leads_to_its_page(query: str, page: str) -> None:
+def test_search_for_amqp_term_finds_its_page(query: str, page: str) -> None:
     assert page in pages_of(query)
 
 
-def test_a_word_that_is_nowhere_leads_nowhere() -> None:
+def test_search_for_unknown_word_finds_nothing() -> None:
     assert set() == pages_of("xyzzy")
 
 
-def test_no_page_of_the_reference_is_too_large_to_load() -> None:
+def test_reference_pages_are_below_size_limit() -> None:
     pages = (BUILT.parent / "reference").rglob("*.html")
     sizes = {page.name: page.stat().st_size for page in pages}
 
@@ -88,7 +88,7 @@ def test_no_page_of_the_reference_is_too_large_to_load() -> None:
 @pytest.mark.parametrize(
     "package, page", [(files, "files"), (bridge, "bridge"), (notation, "notation")]
 )
-def test_names_that_are_imported_late_are_in_the_reference(package: Any, page: str) -> None:
+def test_lazily_imported_names_are_in_reference(package: Any, page: str) -> None:
     text = (BUILT.parent / f"reference/python/{page}.html").read_text(encoding="utf-8")
     names = {name for name in package.__all__ if f'id="{package.__name__}.{name}"' in text}
 

@@ -346,7 +346,9 @@ RUNNERS: dict[str, Callable[[str], None]] = {
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.id)
-def test_example(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docstring_example_runs(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if block.owner in OTHER_LANGUAGES:
         with pytest.raises(SyntaxError):
             ast.parse(block.text)
@@ -368,7 +370,7 @@ def test_example(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("owner", SESSIONS)
 @pytest.mark.usefixtures("few_examples")
-def test_session(owner: str) -> None:
+def test_page_session_runs(owner: str) -> None:
     if owner.startswith("testing."):
         pytest.importorskip("hypothesis")
     module = importlib.import_module(module_of(owner))
@@ -385,7 +387,7 @@ def test_session(owner: str) -> None:
     assert (0, True) == (result.failed, result.attempted > 0), "".join(report)
 
 
-def test_every_exemption_is_used() -> None:
+def test_exemptions_are_used() -> None:
     owned = {block.owner for block in BLOCKS}
 
     assert {*OTHER_LANGUAGES, *NOT_RUN, *SETUPS, *RUNNERS} <= owned
@@ -394,7 +396,7 @@ def test_every_exemption_is_used() -> None:
         assert f"def {name}(" in (ROOT.parent / path).read_text("utf-8")
 
 
-def test_blocks_under_a_paragraph_are_found() -> None:
+def test_example_blocks_after_paragraph_are_collected() -> None:
     text = (
         "Do it.\n\n    a = 1\n\n    b = 2\n\nThen::\n\n    c\n\nArgs:\n    d: prose.\n\n        e\n"
     )

@@ -29,7 +29,7 @@ def other() -> ModuleType:
     return builds.load(pure=amqp10msg.COMPILED)
 
 
-def test_the_contract_holds_of_the_corpus_and_of_changes_to_it(tmp_path: Path) -> None:
+def test_contract_holds_for_corpus_and_its_mutations(tmp_path: Path) -> None:
     draw = random.Random(1)
     target = Target("compiled" if amqp10msg.COMPILED else "pure", tmp_path)
     inputs = [*some(SEEDS), *(mutate(SEEDS, draw) for _ in range(shortened(1_000)))]
@@ -39,7 +39,7 @@ def test_the_contract_holds_of_the_corpus_and_of_changes_to_it(tmp_path: Path) -
 
 
 @pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
-def test_the_builds_agree_on_the_corpus(other: ModuleType) -> None:
+def test_builds_agree_on_corpus(other: ModuleType) -> None:
     for octets in SEEDS:
         agreement(amqp10msg, other, octets)
 
@@ -67,13 +67,13 @@ def fails(*_: object, **__: object) -> object:
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_a_broken_contract_is_seen(changes: dict[str, Any]) -> None:
+def test_contract_violation_is_detected(changes: dict[str, Any]) -> None:
     contract(amqp10msg, b"\x40")
     with pytest.raises((IndexError, AssertionError, amqp10msg.DecodeError)):
         contract(Broken(**changes), b"\x40")
 
 
-def test_another_outcome_is_seen() -> None:
+def test_different_outcome_is_detected() -> None:
     octets = b"\x00\x53\x77\x52\x01"
     agreement(amqp10msg, Broken(), octets)
     for changes in (
@@ -85,7 +85,7 @@ def test_another_outcome_is_seen() -> None:
             agreement(amqp10msg, Broken(**changes), octets)
 
 
-def test_findings_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_are_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = Target("compiled" if amqp10msg.COMPILED else "pure", tmp_path / "findings")
     monkeypatch.setattr("fuzz.worker.contract", fails)
     monkeypatch.setattr("fuzz.worker.core", fails)
@@ -97,13 +97,13 @@ def test_findings_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert {bytes([number]) for number in range(10)} == kept
 
 
-def test_mutations_can_be_repeated() -> None:
+def test_mutations_are_reproducible() -> None:
     one, other = ([mutate(SEEDS, random.Random(seed)) for seed in range(50)] for _ in range(2))
     assert one == other
     assert len(set(one)) > 40
 
 
-def test_functions_of_the_package_are_found() -> None:
+def test_package_functions_are_listed() -> None:
     found = {(function.__module__, function.__qualname__) for function in functions("amqp10msg")}
     assert {
         ("amqp10msg.message", "Message.evolve"),
@@ -124,7 +124,7 @@ def basic_seeds() -> dict[str, list[bytes]]:
 
 
 @pytest.mark.parametrize("kind", basic.CHECKS)
-def test_the_contract_of_0_9_1_holds_of_changed_octets(
+def test_basic_contract_holds_for_mutated_bytes(
     basic_seeds: dict[str, list[bytes]], kind: str
 ) -> None:
     draw = random.Random(kind)
@@ -137,7 +137,7 @@ def test_the_contract_of_0_9_1_holds_of_changed_octets(
 
 @pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
 @pytest.mark.parametrize("kind", basic.CHECKS)
-def test_the_builds_agree_on_0_9_1(
+def test_builds_agree_on_0_9_1_properties(
     other: ModuleType, basic_seeds: dict[str, list[bytes]], kind: str
 ) -> None:
     for octets in random.Random(kind).sample(basic_seeds[kind], 20):
@@ -145,7 +145,7 @@ def test_the_builds_agree_on_0_9_1(
 
 
 @pytest.mark.parametrize("name", ["decode_table", "encode_table"])
-def test_a_broken_contract_of_0_9_1_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_basic_contract_violation_is_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     octets = bytes.fromhex("00000007016b4900000007")
     basic.table(amqp10msg, octets)
     monkeypatch.setattr(amqp10msg.basic, name, fails)
@@ -153,7 +153,7 @@ def test_a_broken_contract_of_0_9_1_is_seen(name: str, monkeypatch: pytest.Monke
         basic.table(amqp10msg, octets)
 
 
-def test_a_translation_that_does_not_come_back_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lossy_round_trip_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     octets = bytes.fromhex("80000474657874")
     basic.properties(amqp10msg, octets)
     nothing = amqp10msg.translate.to_amqp10(amqp10msg.basic.BasicMessage())
@@ -162,7 +162,7 @@ def test_a_translation_that_does_not_come_back_is_seen(monkeypatch: pytest.Monke
         basic.properties(amqp10msg, octets)
 
 
-def test_a_library_is_old_where_what_it_includes_is_newer() -> None:
+def test_library_is_stale_if_an_included_file_is_newer() -> None:
     made_of = set(kernels._sources(kernels._kernels()))
 
     assert {*(kernels.ROOT / "amqp10msg").rglob("*.pxi")} <= made_of
@@ -170,12 +170,12 @@ def test_a_library_is_old_where_what_it_includes_is_newer() -> None:
 
 
 @pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
-def test_what_is_written_down_is_read_back(other: ModuleType) -> None:
+def test_builds_agree_on_notations(other: ModuleType) -> None:
     for octets in SEEDS[::10]:
         assert builds.alike(notations.check(amqp10msg, octets), notations.check(other, octets))
 
 
-def test_a_notation_that_gives_back_something_else_is_found(
+def test_lossy_notation_is_detected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(amqp10msg.notation, "from_cbor", lambda _: "another")
@@ -184,7 +184,7 @@ def test_a_notation_that_gives_back_something_else_is_found(
         notations.check(amqp10msg, amqp10msg.Message(b"x").encode())
 
 
-def test_documents_are_spoilt_in_a_place() -> None:
+def test_mutated_documents_differ_and_original_is_kept() -> None:
     draw = random.Random(1)
     document = {"header": {"ttl": 1}, "body": ["list", [["int", 1]]]}
     made = [notations.spoilt(document, draw) for _ in range(100)]

@@ -38,7 +38,7 @@ def known() -> list[bytes]:
 
 @needs_kernel
 @given(one=values(), another=values())
-def test_values_are_alike_where_they_are_read_from_the_same_bytes(
+def test_values_are_alike_iff_encodings_are_equal(
     other: ModuleType, one: Any, another: Any
 ) -> None:
     first, second = amqp10msg.encode_value(one), amqp10msg.encode_value(another)
@@ -73,7 +73,7 @@ def test_values_are_alike_where_they_are_read_from_the_same_bytes(
     ],
     ids=repr,
 )
-def test_differences_are_seen(one: Any, another: Any) -> None:
+def test_different_values_are_not_alike(one: Any, another: Any) -> None:
     assert builds.alike(one, one)
     assert builds.alike(another, another)
     assert not builds.alike(one, another)
@@ -85,7 +85,7 @@ def test_differences_are_seen(one: Any, another: Any) -> None:
 
 
 @given(st.lists(values().map(amqp10msg.encode_value), max_size=3))
-def test_a_tree_says_all_of_its_values(encoded: list[bytes]) -> None:
+def test_tree_reencodes_to_same_values(encoded: list[bytes]) -> None:
     octets = b"".join(encoded)
     tree = shapes.parse(octets)
     assert tree is not None
@@ -106,12 +106,12 @@ def test_a_changed_message_leaves_its_tree_alone(
     assert before == shapes.write(tree)
 
 
-def test_broken_values_have_no_tree() -> None:
+def test_invalid_bytes_have_no_tree() -> None:
     assert shapes.parse(b"\xc0\x05\x01\x40") is None
     assert shapes.parse(b"\x40\x3f") is None
 
 
-def test_edges_are_encodings() -> None:
+def test_edge_values_are_encodings() -> None:
     for edge in shapes.EDGES:
         assert len(edge) == amqp10msg.skip_value(edge), edge
     codes = {edge[0] for edge in shapes.EDGES}
@@ -160,7 +160,7 @@ class Changed(ModuleType):
 
 @needs_kernel
 @pytest.mark.parametrize("name", ["decode_value", "skip_value", "scan", "validate", "Message"])
-def test_a_difference_is_kept(other: ModuleType, tmp_path: Path, name: str) -> None:
+def test_difference_is_stored(other: ModuleType, tmp_path: Path, name: str) -> None:
     octets = bytes.fromhex("005370c0020142005377a10161")
 
     def fails(*_: object, **__: object) -> object:
@@ -176,7 +176,7 @@ def test_a_difference_is_kept(other: ModuleType, tmp_path: Path, name: str) -> N
 
 
 @needs_kernel
-def test_a_run_ends_by_count_or_by_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_ends_after_count_or_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     grown, findings = tmp_path / "grown", tmp_path / "findings"
     assert 0 == agree.run(150, 1, seconds=None, grown=grown, findings=findings)
     assert "agree: 150 inputs" in capsys.readouterr().out

@@ -319,13 +319,13 @@ def all_imports() -> list[Import]:
     return [item for file in FILES for item in imports_of(file)]
 
 
-def test_every_unit_has_a_place_in_the_layers() -> None:
+def test_all_units_have_a_layer() -> None:
     units = {unit_of(file) for file in FILES}
 
     assert units - LAYER_OF.keys() == set(), "add the new unit to LAYERS where it belongs"
 
 
-def test_no_arrow_runs_to_the_left() -> None:
+def test_imports_follow_layer_order() -> None:
     assert wrong_arrows(all_imports()) == []
 
 
@@ -347,7 +347,7 @@ def test_districts_do_not_import_later_ones() -> None:
         ("net/round_trips.py", "if TYPE_CHECKING:\n    from amqp10msg.interop import corpus"),
     ],
 )
-def test_the_check_of_districts_sees_a_wrong_import(file: str, source: str) -> None:
+def test_district_check_detects_wrong_import(file: str, source: str) -> None:
     assert len(forbidden_imports(imports_of(ROOT / file, source, typing=True))) == 1
 
 
@@ -386,11 +386,11 @@ def test_server_and_bridge_do_not_import_each_other() -> None:
         ("net/bridge/route.py", "def f():\n    from amqp10msg.net import serve"),
     ],
 )
-def test_the_check_of_the_parts_of_net_sees_a_wrong_import(file: str, source: str) -> None:
+def test_net_parts_check_detects_wrong_import(file: str, source: str) -> None:
     assert len(imports_of_other_parts(imports_of(ROOT / file, source, typing=True))) == 1
 
 
-def test_units_of_one_layer_do_not_import_in_a_circle() -> None:
+def test_units_of_one_layer_have_no_import_cycle() -> None:
     graph: dict[str, set[str]] = {unit: set() for unit in LAYER_OF}
     for item in all_imports():
         if item.top == PACKAGE and (target := target_unit(item.target)) != item.unit:
@@ -451,12 +451,12 @@ def without(graph: dict[str, set[str]], edges: AbstractSet[tuple[str, str]]) -> 
     }
 
 
-def test_modules_do_not_import_in_a_circle() -> None:
+def test_modules_have_no_import_cycle() -> None:
     TopologicalSorter(without(every_import(), CYCLIC_IMPORTS)).prepare()  # names the circle
 
 
 @pytest.mark.parametrize("edge", sorted(CYCLIC_IMPORTS), ids=lambda edge: edge[0])
-def test_every_exception_of_the_circles_is_still_needed(edge: tuple[str, str]) -> None:
+def test_import_cycle_exceptions_are_still_needed(edge: tuple[str, str]) -> None:
     assert not is_acyclic(without(every_import(), CYCLIC_IMPORTS - {edge})), "delete the exception"
 
 
@@ -467,7 +467,7 @@ def test_every_exception_of_the_circles_is_still_needed(edge: tuple[str, str]) -
         "if TYPE_CHECKING:\n    from amqp10msg.wire.kernel import Reader",
     ],
 )
-def test_the_check_of_circles_sees_one(source: str) -> None:
+def test_import_cycle_check_detects_cycle(source: str) -> None:
     wrong = imports_of(ROOT / "wire/errors.py", source, typing=True)
     graph = without(every_import(), CYCLIC_IMPORTS)
     graph["amqp10msg.wire.errors"] |= imports_between(wrong)["amqp10msg.wire.errors"]
@@ -479,7 +479,7 @@ def test_third_party_packages_stay_in_their_units() -> None:
     assert foreign_imports(all_imports()) == []
 
 
-def test_nothing_inside_imports_a_name_of_the_package_root() -> None:
+def test_package_does_not_import_from_its_root() -> None:
     assert root_names(all_imports()) == []
 
 
@@ -501,7 +501,7 @@ def test_packages_import_only_public_names_of_each_other() -> None:
         "from . import _frames",
     ],
 )
-def test_the_check_of_private_names_passes_others(source: str) -> None:
+def test_private_name_check_accepts_public_names(source: str) -> None:
     imports = imports_of(ROOT / "spark/sink.py", source)
 
     assert imports
@@ -525,11 +525,11 @@ def test_packages_touch_only_public_attributes_of_each_other(unit: str) -> None:
         ("from amqp10msg.app.cli import _x\n_x._y", 0),
     ],
 )
-def test_the_check_of_attributes_sees_private_ones(source: str, number: int) -> None:
+def test_private_attribute_check_detects_private_attribute(source: str, number: int) -> None:
     assert number == len(private_attributes(ROOT / "app/cli/x.py", source))
 
 
-def test_the_page_about_the_design_lists_the_layers() -> None:
+def test_design_page_lists_layers() -> None:
     """Each line of its map is a layer, as here: from the left to the right."""
     page = (ROOT.parent / "docs/explanation/design.md").read_text(encoding="utf-8")
     _, _, behind = page.partition("<!-- layers -->\n\n")
@@ -563,7 +563,7 @@ def test_the_page_about_the_design_lists_the_layers() -> None:
         ("net/spool.py", "from ..jobs._stats import Stats", private_imports),
     ],
 )
-def test_the_checks_see_a_wrong_import(file: str, source: str, check: object) -> None:
+def test_layer_checks_detect_wrong_import(file: str, source: str, check: object) -> None:
     """Without this, a check that finds nothing could be a check that looks at nothing."""
     assert callable(check)
 
@@ -579,7 +579,7 @@ def test_the_checks_see_a_wrong_import(file: str, source: str, check: object) ->
         "from ..wire import errors",
     ],
 )
-def test_the_checks_pass_a_right_import(source: str) -> None:
+def test_layer_checks_accept_allowed_import(source: str) -> None:
     imports = imports_of(ROOT / "message/__init__.py", source)
 
     assert imports
@@ -600,7 +600,7 @@ def forks(source: str) -> list[str]:
     return found + [f"line {number}: F821" for number, line in lines if "F821" in line]
 
 
-def test_one_module_knows_whether_it_is_compiled() -> None:
+def test_modules_do_not_branch_on_compiled_build() -> None:
     files = {file.relative_to(ROOT).as_posix(): file for file in FILES}
     found = {name: forks(file.read_text(encoding="utf-8")) for name, file in files.items()}
 
@@ -623,7 +623,7 @@ def numbered_places(source: str) -> list[str]:
     ]
 
 
-def test_places_in_sequences_have_names() -> None:
+def test_sequence_indexes_are_named() -> None:
     files = {file.relative_to(ROOT).as_posix(): file for file in FILES}
     found = {
         name: numbered_places(file.read_text(encoding="utf-8")) for name, file in files.items()
@@ -649,7 +649,7 @@ def unnamed_sections(source: str) -> list[str]:
     ]
 
 
-def test_sections_have_names() -> None:
+def test_section_numbers_are_named() -> None:
     found = {
         file.relative_to(ROOT).as_posix(): unnamed_sections(file.read_text(encoding="utf-8"))
         for file in FILES
@@ -663,7 +663,7 @@ def test_sections_have_names() -> None:
     ]
 
 
-def test_lines_in_cythons_language_are_no_longer_than_those_in_python() -> None:
+def test_cython_lines_respect_line_length() -> None:
     """Ruff reads Python alone."""
     files = [file for kind in ("pyx", "pxd", "pxi") for file in ROOT.rglob(f"*.{kind}")]
     longest = {
@@ -677,7 +677,7 @@ def test_lines_in_cythons_language_are_no_longer_than_those_in_python() -> None:
     assert {} == longest
 
 
-def test_importing_the_package_loads_attrs_and_the_standard_library_alone() -> None:
+def test_package_import_loads_only_attrs_and_standard_library() -> None:
     program = (
         "import sys; before = set(sys.modules); from amqp10msg import *; "
         "print(*sorted(set(sys.modules) - before))"
@@ -699,7 +699,7 @@ def test_importing_the_package_loads_attrs_and_the_standard_library_alone() -> N
     assert loaded & {"asyncio", "http.client", "socket", "ssl", "urllib.request"} == set()
 
 
-def test_spark_is_there_with_the_client_of_spark_connect_alone() -> None:
+def test_spark_room_imports_with_connect_client_only() -> None:
     """The package pyspark-client has no Py4J: what needs it imports it where it is used."""
     sources = [file.read_text(encoding="utf-8") for file in sorted((ROOT / "spark").glob("*.py"))]
 

@@ -58,7 +58,7 @@ def reasons() -> set[str]:
     return found
 
 
-def test_every_reason_has_a_cause_and_a_command() -> None:
+def test_skip_reasons_have_cause_and_command() -> None:
     found = {reason: causes([reason]) for reason in reasons()}
 
     assert len(found) > 60
@@ -67,7 +67,7 @@ def test_every_reason_has_a_cause_and_a_command() -> None:
     )
 
 
-def test_a_cause_is_one_line() -> None:
+def test_cause_is_reported_in_one_line() -> None:
     reasons = ["needs python-qpid-proton", "could not import 'proton'", "no Chromium on the PATH"]
 
     proton, browser = causes(reasons)
@@ -76,14 +76,14 @@ def test_a_cause_is_one_line() -> None:
     assert ["Left out: tests, because of the moon"] == causes(["of the moon"])
 
 
-def test_the_second_pass_does_not_miss_the_kernel_that_the_first_one_had() -> None:
+def test_pure_pass_does_not_report_missing_kernel() -> None:
     reason = "the kernel is not compiled: it needs a C compiler and make setup"
 
     assert [] == causes([reason], pure_pass=True)
     assert 1 == len(causes([reason]))
 
 
-def test_the_end_says_each_line_once() -> None:
+def test_closing_has_each_line_once() -> None:
     assert "a\nb" == closing(["a", "b", "a"])
     assert "Nothing was left out." == closing([])
 
@@ -92,7 +92,7 @@ def test_the_end_says_each_line_once() -> None:
     "failing, passes, status",
     [("", 2, 0), ("not once", 2, 2), ("-m not kills", 2, 2), ("COMPILED", 1, 0)],
 )
-def test_every_pass_runs_whatever_the_first_one_found(
+def test_second_pass_runs_after_failure_of_first(
     tmp_path: Path, failing: str, passes: int, status: int
 ) -> None:
     """With a .venv whose Python writes down what it is called with."""
@@ -122,7 +122,7 @@ def test_every_pass_runs_whatever_the_first_one_found(
     assert calls[-1].startswith("-m tests.left_out ")
 
 
-def test_no_library_of_the_tests_reports_leaks() -> None:
+def test_exit_reports_no_leaked_objects() -> None:
     """DuckDB's binding writes a line for all that is left when a worker ends."""
     pytest.importorskip("duckdb")
     pytest.importorskip("xdist")

@@ -97,7 +97,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tree
 
 
-def test_a_compiler_makes_a_platform_wheel_with_the_compiled_kernel(stand_in: Path) -> None:
+def test_wheel_with_compiler_contains_compiled_kernel(stand_in: Path) -> None:
     if not amqp10msg.COMPILED:
         pytest.skip("the kernel is not compiled here: it needs a C compiler")
     done = build(stand_in, "build_wheel", AMQP10MSG_EXT="require")
@@ -109,7 +109,7 @@ def test_a_compiler_makes_a_platform_wheel_with_the_compiled_kernel(stand_in: Pa
     assert list((stand_in / "amqp10msg").rglob("*.c")) == []
 
 
-def test_a_wheel_holds_nothing_that_an_earlier_build_left(stand_in: Path) -> None:
+def test_wheel_contains_nothing_of_earlier_builds(stand_in: Path) -> None:
     build(stand_in, "build_wheel", AMQP10MSG_EXT="auto")
     shutil.rmtree(stand_in / "dist")
     shutil.rmtree(stand_in / "amqp10msg" / "columns")
@@ -121,7 +121,7 @@ def test_a_wheel_holds_nothing_that_an_earlier_build_left(stand_in: Path) -> Non
     assert [name for name in names if name.startswith("amqp10msg/columns")] == []
 
 
-def test_no_compiler_means_the_pure_build_and_a_warning(stand_in: Path) -> None:
+def test_missing_compiler_builds_pure_wheel_with_warning(stand_in: Path) -> None:
     done = build(stand_in, "build_wheel", AMQP10MSG_EXT="auto", **NO_COMPILER)
 
     assert done.returncode == 0, done.stderr
@@ -132,7 +132,7 @@ def test_no_compiler_means_the_pure_build_and_a_warning(stand_in: Path) -> None:
     assert [name for name in names if name.endswith((".so", ".pyd"))] == []
 
 
-def test_a_build_in_place_without_a_compiler_tries_one_module_and_leaves_the_rest(
+def test_in_place_build_without_compiler_stops_after_one_module(
     stand_in: Path,
 ) -> None:
     command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
@@ -150,14 +150,14 @@ def test_a_build_in_place_without_a_compiler_tries_one_module_and_leaves_the_res
     assert done.stdout.count("Cythonizing") <= (os.cpu_count() or 1) + 1
 
 
-def test_require_fails_without_a_compiler(stand_in: Path) -> None:
+def test_require_mode_fails_without_compiler(stand_in: Path) -> None:
     done = build(stand_in, "build_wheel", AMQP10MSG_EXT="require", **NO_COMPILER)
 
     assert done.returncode != 0
     assert list((stand_in / "dist").iterdir()) == []
 
 
-def test_skip_makes_a_wheel_for_any_platform(stand_in: Path) -> None:
+def test_skip_mode_builds_platform_independent_wheel(stand_in: Path) -> None:
     done = build(stand_in, "build_wheel", AMQP10MSG_EXT="skip", **NO_COMPILER)
 
     assert done.returncode == 0, done.stderr
@@ -175,7 +175,7 @@ def test_skip_makes_a_wheel_for_any_platform(stand_in: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_mode_is_refused(
+def test_invalid_mode_is_an_error(
     stand_in: Path, environment: dict[str, str], complaint: str
 ) -> None:
     done = build(stand_in, "build_wheel", **environment)
@@ -184,7 +184,7 @@ def test_a_wrong_mode_is_refused(
     assert complaint in done.stderr
 
 
-def test_a_failed_build_in_place_removes_the_stale_library(stand_in: Path) -> None:
+def test_failed_in_place_build_removes_stale_library(stand_in: Path) -> None:
     if not amqp10msg.COMPILED:
         pytest.skip("the kernel is not compiled here: it needs a C compiler")
     command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
@@ -199,7 +199,7 @@ def test_a_failed_build_in_place_removes_the_stale_library(stand_in: Path) -> No
     assert list(library.glob("reader.*.so")) == []
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(tree: Path) -> None:
+def test_wheel_contains_only_the_package(tree: Path) -> None:
     done = build(tree, "build_wheel", AMQP10MSG_EXT="skip")
 
     assert done.returncode == 0, done.stderr
@@ -222,7 +222,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(tree: Path) -> None:
     assert [re.split(r"\W", requirement)[0] for requirement in core] == ["attrs"]
 
 
-def test_the_sdist_holds_everything_that_builds_and_tests_it(tree: Path) -> None:
+def test_sdist_contains_sources_and_tests(tree: Path) -> None:
     done = build(tree, "build_sdist", AMQP10MSG_EXT="skip")
 
     assert done.returncode == 0, done.stderr
@@ -245,7 +245,7 @@ def test_the_sdist_holds_everything_that_builds_and_tests_it(tree: Path) -> None
     assert [name for name in names if name.startswith(("fuzz/corpus/", "fuzz/findings/"))] == []
 
 
-def test_everything_with_types_for_the_compiler_is_compiled() -> None:
+def test_modules_with_pxd_are_compiled() -> None:
     """A name that is mistyped would go uncompiled, and unnoticed."""
     typed = {path.with_suffix("") for path in (ROOT / "amqp10msg").rglob("*.p[xy][dx]")}
     beside = {path.with_suffix("") for path in (ROOT / "amqp10msg").rglob("*.py*")}
@@ -256,7 +256,7 @@ def test_everything_with_types_for_the_compiler_is_compiled() -> None:
         assert [path for path in typed if not Path(f"{path}{suffix}").exists()] == []
 
 
-def test_the_readme_lists_every_extra() -> None:
+def test_readme_lists_every_extra() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     rows = re.findall(r"^\| (`.*?`) \|", readme, re.MULTILINE)
 
@@ -264,7 +264,7 @@ def test_the_readme_lists_every_extra() -> None:
     assert set() == set(PYPROJECT["project"]["optional-dependencies"]) - listed
 
 
-def test_who_reads_how_to_install_knows_that_a_source_is_compiled_and_for_how_long() -> None:
+def test_install_instructions_mention_compilation_and_its_time() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     install = readme[readme.index("## Install") : readme.index("From a clone")]
 
@@ -274,7 +274,7 @@ def test_who_reads_how_to_install_knows_that_a_source_is_compiled_and_for_how_lo
         assert said in " ".join(install.split())
 
 
-def test_the_extra_all_holds_every_other_one() -> None:
+def test_extra_all_includes_every_extra() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     (every,) = extras["all"]
 
@@ -283,7 +283,7 @@ def test_the_extra_all_holds_every_other_one() -> None:
     assert set(re.findall(r"\w+", every)) - {"amqp10msg"} == set(extras) - left_out
 
 
-def test_the_console_script_exists() -> None:
+def test_console_script_exists() -> None:
     pytest.importorskip("click")
     pytest.importorskip("rich")
     module, _, function = PYPROJECT["project"]["scripts"]["amqp10msg"].partition(":")
@@ -312,7 +312,7 @@ def dry_make(tmp_path: Path) -> Callable[..., str]:
     return run
 
 
-def test_the_demonstration_alone_installs_little_and_compiles_nothing(
+def test_make_demo_installs_little_and_compiles_nothing(
     dry_make: Callable[..., str],
 ) -> None:
     planned = dry_make("demo")
@@ -323,7 +323,7 @@ def test_the_demonstration_alone_installs_little_and_compiles_nothing(
         assert costly not in planned
 
 
-def test_the_demonstration_leaves_the_rest_to_setup(dry_make: Callable[..., str]) -> None:
+def test_make_test_after_make_demo_installs_everything(dry_make: Callable[..., str]) -> None:
     planned = dry_make("test", ".demo")
 
     steps = ("build_ext", "--group dev", "--group frames", "[proton]", "--group spark", "-m pytest")
@@ -331,7 +331,7 @@ def test_the_demonstration_leaves_the_rest_to_setup(dry_make: Callable[..., str]
         assert step in planned
 
 
-def test_every_source_of_the_kernel_is_one_that_make_watches() -> None:
+def test_make_depends_on_all_kernel_sources() -> None:
     """A library older than its source is stale code."""
     make = shutil.which("make")
     if make is None:
@@ -355,7 +355,7 @@ def test_every_source_of_the_kernel_is_one_that_make_watches() -> None:
     assert sources == watched
 
 
-def test_behind_setup_the_demonstration_keeps_the_kernel_up_to_date(
+def test_make_demo_after_setup_rebuilds_changed_kernel(
     dry_make: Callable[..., str],
 ) -> None:
     planned = dry_make("demo", ".demo", ".kernel-auto-no-c", ".kernel-auto-c")

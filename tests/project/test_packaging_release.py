@@ -46,7 +46,7 @@ STEPS = dict(steps())
 
 
 @pytest.mark.parametrize("script", STEPS.values(), ids=STEPS)
-def test_each_step_calls_what_there_is(script: str, tmp_path: Path) -> None:
+def test_workflow_steps_call_existing_targets(script: str, tmp_path: Path) -> None:
     """Run the step with stand-ins for the programs, and look whether each call means something."""
     for name in ("bash", "make", "python", "sudo"):
         (tmp_path / name).write_text(RECORDER)
@@ -94,7 +94,7 @@ def tree(folder: Path, version: str, heading: str) -> Path:
     return folder
 
 
-def test_a_release_has_one_version(tmp_path: Path) -> None:
+def test_release_has_one_version(tmp_path: Path) -> None:
     here = tree(tmp_path, "1.2.3", "## [1.2.3] - 2026-01-31")
     assert release_check.check_names(here, None) == "1.2.3"
     assert release_check.check_names(here, "v1.2.3") == "1.2.3"
@@ -108,14 +108,14 @@ def test_a_release_has_one_version(tmp_path: Path) -> None:
         ("## [1.2.3] - unreleased", "v1.2.3", "CHANGELOG.md dates 1.2.3 'unreleased'"),
     ],
 )
-def test_a_release_of_two_versions_is_refused(
+def test_release_with_two_versions_is_refused(
     heading: str, tag: str | None, complaint: str, tmp_path: Path
 ) -> None:
     with pytest.raises(release_check.CheckError, match=complaint.split(":", maxsplit=1)[0]):
         release_check.check_names(tree(tmp_path, "1.2.3", heading), tag)
 
 
-def test_what_fails_is_a_line_that_says_why(
+def test_release_check_failure_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = release_check.main(["--tag", "v0.0.0", "--out", str(tmp_path / "dist")])
@@ -124,7 +124,7 @@ def test_what_fails_is_a_line_that_says_why(
     assert capsys.readouterr().out.startswith("[ ] the tag is v0.0.0, and the package is ")
 
 
-def test_an_sdist_says_nothing_of_who_built_it_and_when(tmp_path: Path) -> None:
+def test_repacked_sdist_is_reproducible(tmp_path: Path) -> None:
     """Its bytes are those of its content, whatever the order, the owners and the times."""
     texts = {"p/a.py": b"a", "p/b.sh": b"b", "p/c/d.py": b"d"}
 

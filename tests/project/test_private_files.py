@@ -64,7 +64,7 @@ def test_files_of_a_bridge_are_private() -> None:
 
 
 @pytest.mark.parametrize("kind", ["state", "deduplicate", "store"])
-def test_a_database_and_the_files_beside_it_are_private(kind: str) -> None:
+def test_database_and_its_journals_are_private(kind: str) -> None:
     path = Path("base.sqlite")
     base: Any
     if kind == "state":
@@ -81,7 +81,7 @@ def test_a_database_and_the_files_beside_it_are_private(kind: str) -> None:
     assert {0o600} == set(modes.values()), modes
 
 
-def test_a_database_in_memory_makes_no_file() -> None:
+def test_in_memory_database_creates_no_file() -> None:
     SqliteStore(":memory:").close()
 
     assert not list(Path().iterdir())
@@ -96,7 +96,7 @@ def test_spooled_messages_are_private() -> None:
     assert {0o600} == {mode_of(file) for file in Path("landing").iterdir()}
 
 
-def test_the_quarantine_and_the_page_of_a_job_are_private() -> None:
+def test_job_quarantine_and_report_are_private() -> None:
     Path("in.jsonl").write_text(f'{GOOD}\n{{"raw": "00"}}\n')
     run("pipeline", "validate", "in.jsonl", "out", "--max-quarantine", "5", "--engine", "local")
 
@@ -106,14 +106,14 @@ def test_the_quarantine_and_the_page_of_a_job_are_private() -> None:
     assert 0o666 == mode_of(good)  # the output, which others may be meant to read
 
 
-def test_the_page_of_validate_is_private() -> None:
+def test_validate_report_is_private() -> None:
     Path("in.jsonl").write_text(f"{GOOD}\n")
     run("validate", "in.jsonl", "--report", "page.html")
 
     assert 0o600 == mode_of("page.html")
 
 
-def test_a_file_that_exists_keeps_its_permissions() -> None:
+def test_existing_file_keeps_its_permissions() -> None:
     for name in ("text", "base"):
         Path(name).touch(0o640)
     write_whole("text", "x", private=True)

@@ -108,7 +108,7 @@ def test_every_documented_exception_has_a_call() -> None:
     assert sorted(pair for pair in called - documented if pair[0] in public_callables()) == []
 
 
-def test_a_reference_to_another_test_names_a_test() -> None:
+def test_references_to_tests_name_existing_tests() -> None:
     rows = [row for exceptions in ROWS.values() for row in exceptions.values()]
     for row in rows:
         if isinstance(row, Elsewhere):

@@ -46,7 +46,7 @@ def function_of(test: str) -> str:
 
 
 @given(st.lists(IDS, unique=True, max_size=60), st.integers(1, 12))
-def test_a_sample_has_every_file(ids: list[str], step: int) -> None:
+def test_sample_contains_every_file(ids: list[str], step: int) -> None:
     selected = sample(ids, step)
 
     assert selected <= set(ids)
@@ -54,7 +54,7 @@ def test_a_sample_has_every_file(ids: list[str], step: int) -> None:
 
 
 @given(st.lists(IDS, unique=True, max_size=60))
-def test_a_sample_of_step_1_has_every_function_once(ids: list[str]) -> None:
+def test_sample_of_step_1_contains_every_function_once(ids: list[str]) -> None:
     functions = [function_of(one) for one in sample(ids, 1)]
 
     assert len(functions) == len(set(functions))
@@ -66,7 +66,7 @@ def everything() -> list[str]:
     return collected(FILE)
 
 
-def test_the_environment_asks_for_a_sample(everything: list[str]) -> None:
+def test_environment_variable_selects_sample(everything: list[str]) -> None:
     selected = collected(FILE, AMQP10MSG_SAMPLE="2")
 
     functions = [*dict.fromkeys(map(function_of, everything))]
@@ -74,7 +74,7 @@ def test_the_environment_asks_for_a_sample(everything: list[str]) -> None:
     assert len(selected) < len(everything) / 2
 
 
-def test_the_environment_lists_the_tests(everything: list[str], tmp_path: Path) -> None:
+def test_environment_variable_selects_listed_tests(everything: list[str], tmp_path: Path) -> None:
     listed = everything[1]
     file = tmp_path / "ids"
     file.write_text(f"{listed}\ntests/composite/test_none.py\n")

@@ -198,7 +198,7 @@ def test_mypy_finds_deliberate_mistakes(tmp_path: Path) -> None:
     assert missed == []
 
 
-def test_mypy_finds_nothing_in_what_is_right(tmp_path: Path) -> None:
+def test_mypy_accepts_correct_programs(tmp_path: Path) -> None:
     profiles = "from amqp10msg.validation import PROFILES as known\n"
     profiles += "validation_profiles = known.values()\n"
 
@@ -206,7 +206,7 @@ def test_mypy_finds_nothing_in_what_is_right(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("checker", [mypy, pyright])
-def test_checkers_find_nothing_in_what_a_page_shows(
+def test_type_checkers_accept_documented_examples(
     tmp_path: Path, checker: Callable[..., list[str]]
 ) -> None:
     pages = [(ROOT / page).read_text("utf-8") for page in ("README.md", "docs/tutorial.md")]
@@ -220,7 +220,7 @@ def test_checkers_find_nothing_in_what_a_page_shows(
 
 
 @pytest.mark.parametrize("checker", [mypy, pyright])
-def test_checkers_find_nothing_in_typical_programs(
+def test_type_checkers_accept_typical_programs(
     tmp_path: Path, checker: Callable[..., list[str]]
 ) -> None:
     programs = {file.stem: file.read_text("utf-8") for file in PROGRAMS}
@@ -261,6 +261,6 @@ def test_pyright_finds_deliberate_mistakes(tmp_path: Path) -> None:
     assert [] == missed
 
 
-def test_the_types_name_every_profile() -> None:
+def test_profile_type_lists_every_profile() -> None:
     assert set(validation.PROFILES.names) == set(get_args(validation.ProfileName))
     assert set(translate.PROFILES.names) == set(get_args(translate.ProfileName))

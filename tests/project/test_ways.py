@@ -94,7 +94,7 @@ def grown(calls_of: Callable[[int], Calls]) -> set[str]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_page_lists_the_files_of_a_way(way: str) -> None:
+def test_design_page_lists_files_a_call_runs_through(way: str) -> None:
     files = listed().get((way, COMPILED))
     if files is None:
         pytest.skip("the page lists this way compiled")
@@ -103,7 +103,7 @@ def test_the_page_lists_the_files_of_a_way(way: str) -> None:
 
 
 @pytest.mark.skipif(not COMPILED, reason="the page lists this way compiled")
-def test_the_page_lists_the_files_of_a_batch(
+def test_design_page_lists_files_a_batch_runs_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup")
@@ -168,7 +168,7 @@ class Client(transport.Handler):
 
 
 @pytest.mark.skipif(not COMPILED, reason="the page lists this way compiled")
-def test_the_page_lists_the_files_of_a_message_at_a_server() -> None:
+def test_design_page_lists_files_a_served_message_runs_through() -> None:
     # The periodic work of the server is not part of the way.
     with Server(accept_durable=True, waits=ServerWaits(expiry=60)) as server:
         client = Client(server)
@@ -190,6 +190,6 @@ def test_the_page_lists_the_files_of_a_message_at_a_server() -> None:
     assert listed()["serve", True] == found
 
 
-def test_the_tracer_sees_a_file() -> None:
+def test_tracer_records_files() -> None:
     assert {"message/__init__.py"} <= entered(lambda: Message(b"x").encode())
     assert {way for way, _ in listed()} == {*WAYS, "pipeline decode", "serve"}

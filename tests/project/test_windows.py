@@ -66,7 +66,7 @@ def run(program: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_everything_can_be_imported() -> None:
+def test_all_modules_import_without_posix_modules() -> None:
     program = """
 import pkgutil, amqp10msg
 count = 0
@@ -84,7 +84,7 @@ print(count)
     assert int(run(program)) > 200
 
 
-def test_what_takes_the_place_of_a_file_and_of_folders(tmp_path: Path) -> None:
+def test_files_and_folders_are_replaced_without_posix_modules(tmp_path: Path) -> None:
     program = """
 from pathlib import Path
 from amqp10msg import atomic_files
@@ -117,7 +117,7 @@ for _ in range(2):
     ).split()
 
 
-def test_a_landing_and_a_quarantine(tmp_path: Path) -> None:
+def test_landing_and_quarantine_work_without_posix_modules(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     program = """
 from pathlib import Path
@@ -139,7 +139,7 @@ print((folder / "quarantine.jsonl").exists())
     assert ["True", "000000000000.parquet", "True"] == run(program, str(tmp_path)).split()
 
 
-def test_a_bridge_and_a_job_are_stopped(tmp_path: Path) -> None:
+def test_bridge_and_job_stop_without_posix_signals(tmp_path: Path) -> None:
     """Loops of Windows take no handlers of signals."""
     program = """
 from amqp10msg.net.bridge.bridge import _on_signals

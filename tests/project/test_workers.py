@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 
 @pytest.mark.xdist_group("one")
-def test_a_group_is_part_of_the_id(request: pytest.FixtureRequest) -> None:
+def test_group_is_part_of_the_id(request: pytest.FixtureRequest) -> None:
     if not hasattr(request.config, "workerinput"):
         pytest.skip("one process runs all tests")
 
@@ -24,7 +24,7 @@ IDS = st.builds(
 
 
 @given(st.lists(IDS, unique=True, max_size=200))
-def test_what_is_handed_out_together(ids: list[str]) -> None:
+def test_units_are_groups_files_or_pieces(ids: list[str]) -> None:
     scheduling = pytest.importorskip("tests.scheduling", reason="needs pytest-xdist")
 
     found = scheduling.units(ids)

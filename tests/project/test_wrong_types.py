@@ -238,7 +238,9 @@ CASES = list(cases())
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in CASES}))
-def test_wrong_type(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_argument_of_wrong_type_is_a_type_error(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for function, parameter, call in CASES:
         if function == name:
@@ -257,7 +259,7 @@ def test_wrong_type(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
                     raise AssertionError(f"{parameter}: {error!r}") from error
 
 
-def test_most_functions_are_tried() -> None:
+def test_most_functions_are_called() -> None:
     """Whether the table still reaches the public functions: a new annotation needs a value."""
     functions = [
         name

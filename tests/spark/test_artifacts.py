@@ -38,7 +38,7 @@ def wheel(folder: Path, name: str, **files: str) -> Path:
     return made
 
 
-def test_a_bare_python_has_all_that_it_needs(tmp_path: Path) -> None:
+def test_pipeline_archives_run_in_bare_python(tmp_path: Path) -> None:
     shown = CliRunner().invoke(main, ["pipeline", "--archives", str(tmp_path / "made")])
     folder = unpacked(shown.stdout.strip().split(","), tmp_path / "unpacked")
 
@@ -59,7 +59,7 @@ def test_a_bare_python_has_all_that_it_needs(tmp_path: Path) -> None:
     assert size < 8 << 20
 
 
-def test_the_same_files_are_the_same_archive(tmp_path: Path) -> None:
+def test_archive_is_reproducible(tmp_path: Path) -> None:
     first, second = (
         [Path(one.partition("#")[0]).read_bytes() for one in spark.archives(tmp_path / name)]
         for name in "ab"
@@ -100,7 +100,7 @@ def test_invalid_wheel_is_an_error(
         spark.archives(tmp_path / "made", wheel(tmp_path, name, **files))
 
 
-def test_no_wheel(tmp_path: Path) -> None:
+def test_missing_wheel_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.whl"
     path.write_bytes(b"no zip")
 

@@ -66,7 +66,7 @@ def ids(broker: Any) -> list[Any]:
     return [Message.decode(octets).message_id for octets in broker.queues["q"]]
 
 
-def test_the_ids_are_those_of_rows(
+def test_message_ids_identify_rows(
     broker: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, made = broker
@@ -190,7 +190,7 @@ def test_invalid_arguments_are_errors(
         Task(monkeypatch).writer(**{"url": "amqp://h/q", **wrong})
 
 
-def test_a_batch_to_0_9_1(spark_session: Any) -> None:
+def test_batch_is_written_to_0_9_1_queue(spark_session: Any) -> None:
     with running_basic(BasicBroker("q")) as made:
         df = spark_session.createDataFrame(pa.table({"wire": [message(n) for n in range(100)]}))
         given = {"url": made.url("queue=q"), "run": "load"}

@@ -75,7 +75,7 @@ def test_files_are_read_without_spark_avro(spark_session: Any, tmp_path: Path) -
     assert {"2017-07-25 17:22:18"} == times
 
 
-def test_columns_of_others_are_refused(spark_session: Any) -> None:
+def test_missing_or_mistyped_columns_are_an_error(spark_session: Any) -> None:
     df = spark_session.createDataFrame(table(EVENT))
 
     for wrong, text in {

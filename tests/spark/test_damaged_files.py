@@ -19,7 +19,7 @@ from tests.jobs.job_inputs import SOUND, write
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 
 
-def test_a_stream_of_damaged_files(spark_session: Any, tmp_path: Path) -> None:
+def test_stream_reports_damaged_files(spark_session: Any, tmp_path: Path) -> None:
     landing = tmp_path / "landing"
     landing.mkdir()
     paths = {
@@ -46,7 +46,7 @@ def test_a_stream_of_damaged_files(spark_session: Any, tmp_path: Path) -> None:
     assert damaged.COUNT == sum(row.source == sound and row.fault is None for row in rows)
 
 
-def test_a_job_on_damaged_files(spark_session: Any, tmp_path: Path) -> None:
+def test_job_reports_damaged_files(spark_session: Any, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     for damage in ("empty", "garbage", "cut in the header"):

@@ -41,7 +41,7 @@ def frame(session: Any, wires: list[bytes]) -> Any:
     return spark.decode(session.createDataFrame(pa.table({"wire": wires})), columns=COLUMNS)
 
 
-def test_no_message_goes_through_the_driver(
+def test_messages_do_not_pass_the_driver(
     spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     df = frame(spark_session, [*WIRES, WIRES[0][:-1]])
@@ -88,7 +88,7 @@ def test_new_columns_are_added_and_others_are_null(spark_session: Any, tmp_path:
     assert 4 == len(found)
 
 
-def test_rows_that_do_not_fit_the_table_are_an_error(spark_session: Any, tmp_path: Path) -> None:
+def test_rows_of_another_schema_are_an_error(spark_session: Any, tmp_path: Path) -> None:
     df = frame(spark_session, WIRES[:2])
     spark.to_delta(tmp_path / "t", "app")(df, 0)
 
@@ -191,7 +191,7 @@ ROWS = st.fixed_dictionaries(
 
 @settings(max_examples=25)  # each makes a table
 @given(st.lists(st.lists(ROWS, max_size=6), max_size=3), st.sampled_from([[], ["day", "flag"]]))
-def test_the_files_of_a_task_are_its_rows_and_their_bounds_hold(
+def test_task_files_have_rows_and_valid_statistics(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[dict[str, Any]]], by: list[str]
 ) -> None:
     place = tmp_path_factory.mktemp("delta")
@@ -227,7 +227,7 @@ def test_the_files_of_a_task_are_its_rows_and_their_bounds_hold(
                 assert row[name] in [one[name] for one in found]
 
 
-def test_batches_of_another_checkpoint_are_not_left_out(spark_session: Any, tmp_path: Path) -> None:
+def test_batches_of_another_checkpoint_are_written(spark_session: Any, tmp_path: Path) -> None:
     spark_session.createDataFrame(pa.table({"wire": WIRES})).write.parquet(str(tmp_path / "in"))
     rows = spark_session.readStream.schema("wire binary").parquet(str(tmp_path / "in"))
     write = spark.to_delta(tmp_path / "t", "app")
@@ -259,7 +259,7 @@ def test_batches_of_another_checkpoint_are_not_left_out(spark_session: Any, tmp_
     assert 2 * len(WIRES) == len(rows_of(tmp_path / "t"))
 
 
-def test_the_stage_of_a_batch_has_its_name(spark_session: Any, tmp_path: Path) -> None:
+def test_delta_stage_names_its_batch(spark_session: Any, tmp_path: Path) -> None:
     spark_session.createDataFrame(pa.table({"wire": WIRES})).write.parquet(str(tmp_path / "in"))
     rows = spark_session.readStream.schema("wire binary").parquet(str(tmp_path / "in"))
     query = (

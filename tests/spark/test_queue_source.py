@@ -80,7 +80,7 @@ def numbers(found: list[dict[str, Any]]) -> list[int]:
     return [int(Message.decode(row["wire"]).value) for row in found]
 
 
-def test_a_queue_is_on_disk_and_read_from_there(broker: tuple[str, Any], tmp_path: Path) -> None:
+def test_queue_is_landed_on_disk_before_reading(broker: tuple[str, Any], tmp_path: Path) -> None:
     url, made = broker
     first = reader(url, tmp_path)
     assert {"next": 0} == first.initialOffset()
@@ -139,7 +139,7 @@ def test_committed_files_may_be_deleted(broker: tuple[str, Any], tmp_path: Path)
         made.partitions({"next": 1}, {"next": 4})
 
 
-def test_a_file_of_an_earlier_version_has_all_columns(
+def test_landing_file_of_earlier_version_has_all_columns(
     broker: tuple[str, Any], tmp_path: Path
 ) -> None:
     """It was written without the column message_format, and read only after an update."""

@@ -48,7 +48,7 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_ranges_of_many_files_are_read_once(spark_session: Any, tmp_path: Path) -> None:
+def test_file_ranges_are_read_exactly_once(spark_session: Any, tmp_path: Path) -> None:
     write(tmp_path / "a.bin", SOUND[:30])
     (tmp_path / "b.jsonl").write_text("".join(f'{{"raw": "{w.hex()}"}}\n' for w in SOUND[30:]))
     (tmp_path / "_unfinished.jsonl").write_text("no")
@@ -67,7 +67,7 @@ def row_source(row: Any) -> str:
     return str(row.source)
 
 
-def test_a_filter_on_one_use_leaves_the_other_alone(spark_session: Any, tmp_path: Path) -> None:
+def test_filter_applies_to_one_use_of_a_dataframe(spark_session: Any, tmp_path: Path) -> None:
     """What the push-down of filters of PySpark 4.3 gets wrong."""
     write(tmp_path / "a.bin", SOUND)
     df = spark_session.read.format("amqp10").load(str(tmp_path / "a.bin"))
@@ -127,7 +127,7 @@ def test_filter_options_select_messages(
     assert [captured[offset].wire for offset in offsets] == [r["wire"] for b in found for r in b]
 
 
-def test_a_filter_is_an_option(spark_session: Any, tmp_path: Path) -> None:
+def test_filter_option_selects_messages(spark_session: Any, tmp_path: Path) -> None:
     write(tmp_path / "a.bin", [*SOUND, b"no message"])
     reader = spark_session.read.format("amqp10").option("rangeBytes", 300)
 
@@ -173,7 +173,7 @@ def job(df: Any, out: Path, mode: str = "append", **options: str) -> None:
     df.write.format("amqp10").mode(mode).options(**options).save(str(out))
 
 
-def test_decode_divides_good_and_bad(spark_session: Any, tmp_path: Path) -> None:
+def test_decode_separates_valid_and_invalid_messages(spark_session: Any, tmp_path: Path) -> None:
     write(tmp_path / "in.bin", WIRES)
     df = spark_session.read.format("amqp10").option("rangeBytes", 4_000).load(str(tmp_path))
     out = tmp_path / "out"
@@ -237,7 +237,7 @@ def test_validate_keeps_valid_messages(spark_session: Any, tmp_path: Path) -> No
     assert 1 == stats_of(tmp_path / "out")["skipped"]
 
 
-def test_profile_finds_the_types_of_a_property(spark_session: Any, tmp_path: Path) -> None:
+def test_profile_counts_property_types(spark_session: Any, tmp_path: Path) -> None:
     df = spark_session.createDataFrame(pa.table({"wire": SOUND})).repartition(3)
 
     job(df, tmp_path / "out", job="profile")
@@ -247,7 +247,7 @@ def test_profile_finds_the_types_of_a_property(spark_session: Any, tmp_path: Pat
     assert [] == read(output_of(tmp_path / "out")[0])
 
 
-def test_appended_files_join_those_that_are_there(spark_session: Any, tmp_path: Path) -> None:
+def test_append_mode_keeps_existing_files(spark_session: Any, tmp_path: Path) -> None:
     df = spark_session.createDataFrame(pa.table({"wire": SOUND}))
     for _ in range(2):
         job(df, tmp_path / "out", columns="message_id")
@@ -394,7 +394,7 @@ def test_late_files_are_detected_while_others_are_removed(tmp_path: Path) -> Non
             reader.partitions(start, later)
 
 
-def test_a_file_that_grows_after_it_was_read(tmp_path: Path) -> None:
+def test_file_that_grows_after_reading_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "a.bin", SOUND[:2])
     write(tmp_path / "b.bin", SOUND[:2])
     reader = reader_of(tmp_path)
@@ -408,7 +408,7 @@ def test_a_file_that_grows_after_it_was_read(tmp_path: Path) -> None:
         reader.partitions(reader.initialOffset(), end)
 
 
-def test_a_file_that_is_removed_before_it_is_read(tmp_path: Path) -> None:
+def test_file_removed_before_reading_is_an_error(tmp_path: Path) -> None:
     for name in ("a.bin", "b.bin"):
         write(tmp_path / name, SOUND[:2])
     reader = reader_of(tmp_path)
@@ -420,7 +420,7 @@ def test_a_file_that_is_removed_before_it_is_read(tmp_path: Path) -> None:
         reader.partitions(reader.initialOffset(), end)
 
 
-def test_offsets_of_versions_without_a_ledger(tmp_path: Path) -> None:
+def test_offsets_without_ledger_are_accepted(tmp_path: Path) -> None:
     for name in ("a.bin", "b.bin"):
         write(tmp_path / name, SOUND)
     reader = reader_of(tmp_path)
@@ -431,7 +431,7 @@ def test_offsets_of_versions_without_a_ledger(tmp_path: Path) -> None:
         reader.partitions({**before, "count": 0}, before)
 
 
-def test_an_offset_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offset_size_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from amqp10msg.spark import _ledger  # noqa: PLC0415
 
     monkeypatch.setattr(_ledger, "MAX_ENTRIES", 3)
@@ -453,11 +453,11 @@ def test_an_offset_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         reader.partitions(end, end)
 
 
-def test_files_of_other_file_systems_are_refused() -> None:
+def test_other_file_systems_are_an_error() -> None:
     with pytest.raises(ValueError, match=r"hdfs://.*s3://, gs:// and abfss://"):
         reader_of("hdfs://node/landing").partitions({"last": "", "count": 0}, {"last": "z"})
 
 
-def test_the_forms_of_files_are_those_of_the_module() -> None:
+def test_source_formats_equal_file_formats() -> None:
     forms = {"raw", "prefixed", "jsonl", "cborseq", "pcap", "parquet", "avro"}
     assert forms == set(files.FORMS)

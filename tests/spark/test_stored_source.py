@@ -53,7 +53,7 @@ def numbers(rows: Any) -> list[tuple[str, int]]:
     return [(stream, offset) for stream, offset, _ in found]
 
 
-def test_a_super_stream_as_a_batch(spark_session: Any, server: ChunkServer) -> None:
+def test_batch_reads_super_stream(spark_session: Any, server: ChunkServer) -> None:
     options = {"superStream": "s", "rowsPerPartition": 150, "columns": "message_id"}
     df = spark_session.read.format(FORMAT).options(url=server.url, **options).load()
 
@@ -66,7 +66,7 @@ def test_a_super_stream_as_a_batch(spark_session: Any, server: ChunkServer) -> N
     assert all(abs(row["arrival_time"] - local) < timedelta(days=1) for row in rows)
 
 
-def test_a_batch_of_a_range_by_filters(server: ChunkServer) -> None:
+def test_batch_reads_range_with_filters(server: ChunkServer) -> None:
     server.streams["s-0"].skips = {50, 150}
     options = {
         "stream": "s-0,s-1",
@@ -130,9 +130,7 @@ def test_each_offset_belongs_to_one_task(streams: list[Bounds], rows: int | None
         ([1_000_000, 200_001], [300_001] * 3 + [99_997, 200_001]),
     ],
 )
-def test_a_read_has_four_tasks_unless_they_are_too_short_or_long(
-    counts: list[int], wanted: list[int]
-) -> None:
+def test_read_is_split_into_four_tasks_within_limits(counts: list[int], wanted: list[int]) -> None:
     tasks = tasks_of([Bounds(7, 7 + count) for count in counts])
 
     assert wanted == [one.stop - one.start for one in tasks]
@@ -167,7 +165,7 @@ print("pandas" in sys.modules)
 """
 
 
-def test_a_worker_does_not_wait_for_pandas(server: ChunkServer) -> None:
+def test_worker_does_not_import_pandas(server: ChunkServer) -> None:
     """Each worker of a read would spend a third of a second on it, for nothing."""
     made = subprocess.run(
         [sys.executable, "-c", READ, server.url],
@@ -206,7 +204,7 @@ def test_offsets_removed_while_reading_are_an_error(server: ChunkServer) -> None
         list(batches.read(part))
 
 
-def test_a_query_has_each_message_once(
+def test_query_delivers_each_message_once(
     spark_session: Any, server: ChunkServer, tmp_path: Any
 ) -> None:
     """Also those that come between its runs, and where it is cut."""

@@ -56,7 +56,7 @@ def numbers(rows: Any) -> list[tuple[str, int]]:
     return said
 
 
-def test_a_super_stream_as_a_batch(spark_session: Any, broker: StreamBroker) -> None:
+def test_batch_reads_super_stream(spark_session: Any, broker: StreamBroker) -> None:
     options = {"superStream": "s", "rowsPerPartition": 150, "columns": "message_id"}
     df = reader(spark_session, broker, **options).load()
 
@@ -69,7 +69,7 @@ def test_a_super_stream_as_a_batch(spark_session: Any, broker: StreamBroker) -> 
     assert names == df.columns
 
 
-def test_a_batch_of_a_range_by_a_filter(broker: StreamBroker) -> None:
+def test_batch_reads_range_with_filter(broker: StreamBroker) -> None:
     options = {
         "stream": "s-0,s-1",
         "startingOffsets": json.dumps({"s-0": 40, "s-1": "latest"}),
@@ -190,7 +190,7 @@ class Query:
         (commits / f".{last}.crc").unlink()
 
 
-def test_a_stream_has_each_message_once(
+def test_stream_delivers_each_message_once(
     spark_session: Any, broker: StreamBroker, tmp_path: Path
 ) -> None:
     pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2")
@@ -211,7 +211,7 @@ def test_a_stream_has_each_message_once(
         query.run()
 
 
-def test_without_a_limit_a_batch_has_all(
+def test_batch_without_limit_has_all_messages(
     spark_session: Any, broker: StreamBroker, tmp_path: Path
 ) -> None:
     query = Query(spark_session, broker, tmp_path, stream="s-0", startingOffsets=50)
@@ -280,7 +280,7 @@ def test_credentials_do_not_leak(spark_session: Any, broker: StreamBroker, tmp_p
     st.dictionaries(st.sampled_from("abcd"), st.integers(0, 90), min_size=1, max_size=4),
     st.integers(1, 200),
 )
-def test_a_limit_is_used_up_and_not_exceeded(
+def test_batch_uses_up_its_limit_exactly(
     start: dict[str, int], growth: dict[str, int], most: int
 ) -> None:
     end = {name: start.get(name, 0) + by for name, by in growth.items()}

@@ -164,7 +164,7 @@ def test_another_query_does_not_overwrite_it(stream: Stream) -> None:
 
 
 @SINKS
-def test_a_stream_of_files_into_the_sink(stream: Stream) -> None:
+def test_file_stream_is_written_to_sink(stream: Stream) -> None:
     stream.landing.mkdir()
     for number in range(3):
         wire = Message(b"x", properties=Properties(message_id=f"m-{number}")).encode()
@@ -244,7 +244,7 @@ def test_crash_between_two_tables_is_recovered(
     assert 2 == len(delta(quarantine).to_pyarrow_table())
 
 
-def test_without_a_quarantine_all_rows_are_in_the_table(stream: Stream) -> None:
+def test_table_has_all_rows_without_quarantine(stream: Stream) -> None:
     pytest.importorskip("deltalake", reason="deltalake is not installed: make setup")
     land(stream.landing, *range(20))
 

@@ -50,7 +50,7 @@ def rows(df: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("profile", ["lossless", "rabbitmq-4.3"])
-def test_to_basic_is_what_the_translator_gives(spark_session: Any, profile: ProfileName) -> None:
+def test_to_basic_equals_translator(spark_session: Any, profile: ProfileName) -> None:
     made = rows(spark.translate(frame(spark_session, [*WIRES]), "0-9-1", profile))
 
     for wire, row in zip(WIRES, made, strict=True):
@@ -105,7 +105,7 @@ SIGNED = Message(b"x", properties=Properties(user_id=b"alice")).encode()
 
 
 @pytest.mark.parametrize("user", ["alice", "guest", None])
-def test_circumstances_are_those_of_the_translator(spark_session: Any, user: str | None) -> None:
+def test_circumstances_equal_translator_options(spark_session: Any, user: str | None) -> None:
     circumstances = translation.Circumstances(user=user)
     df = frame(spark_session, [SIGNED])
 
@@ -124,7 +124,7 @@ def test_untranslatable_message_is_a_row_with_reason(spark_session: Any) -> None
     assert (None, None) == (made[1]["payload"], made[2]["payload"])
 
 
-def test_a_body_of_another_size_is_refused(spark_session: Any) -> None:
+def test_body_of_wrong_size_is_an_error(spark_session: Any) -> None:
     header = basic.encode_content_header(basic.BasicProperties(), 3)
     table = pa.table({"id": [0, 1], "content_header": [header] * 2, "payload": [b"abc", b"ab"]})
 
@@ -134,7 +134,7 @@ def test_a_body_of_another_size_is_refused(spark_session: Any) -> None:
     assert [None, "truncated"] == [row["error_code"] for row in made]
 
 
-def test_a_job_translates(spark_session: Any, tmp_path: Path) -> None:
+def test_translation_job_runs_on_spark(spark_session: Any, tmp_path: Path) -> None:
     job = Job("translate", to="0-9-1", profile="lossless")
 
     spark.write(frame(spark_session, [*WIRES, BROKEN]), tmp_path / "out", job)

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 DESCRIPTION = "spark.job.description"
 
 
-def test_two_jobs_do_not_write_to_one_folder(spark_session: Any, tmp_path: Path) -> None:
+def test_concurrent_spark_jobs_do_not_share_a_folder(spark_session: Any, tmp_path: Path) -> None:
     df = spark_session.createDataFrame(pa.table({"wire": [Message(b"x").encode()]}))
     out = tmp_path / "out"
 

@@ -42,7 +42,7 @@ MESSAGE_RULES = [
 @pytest.mark.parametrize(
     "of, read, rules", [("value", decode_value, RULES), ("message", Message.decode, MESSAGE_RULES)]
 )
-def test_malformed_octets_break_every_rule(
+def test_malformed_bytes_violate_each_rule(
     of: str, read: Callable[[bytes], Any], rules: list[str]
 ) -> None:
     def broken_by(octets: bytes) -> list[str]:
@@ -56,7 +56,7 @@ def test_malformed_octets_break_every_rule(
 
 
 @given(mutated(b""))
-def test_nothing_can_be_mutated(octets: bytes) -> None:
+def test_empty_bytes_can_be_mutated(octets: bytes) -> None:
     assert len(octets) < 60
 
 

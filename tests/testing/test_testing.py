@@ -74,7 +74,7 @@ def documented() -> list[str]:
 
 
 @pytest.mark.parametrize("name", documented())
-def test_every_strategy_has_an_example(name: str) -> None:
+def test_strategies_have_examples(name: str) -> None:
     doc = inspect.getdoc(getattr(amqp10msg.testing, name)) or ""
 
     assert "Example:\n    >>> " in doc or name == "constructors_for"
@@ -105,7 +105,7 @@ def test_without_hypothesis_the_error_names_the_extra() -> None:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_values_of_a_type_are_of_it(name: str) -> None:
+def test_drawn_values_have_the_requested_type(name: str) -> None:
     @settings(max_examples=30)
     @given(values_of(name))
     def check(value: Any) -> None:
@@ -121,19 +121,19 @@ CORNERS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def test_values_cover_every_type_and_the_corners() -> None:
+def test_drawn_values_cover_all_types_and_boundaries() -> None:
     def traits_of(value: Any) -> set[str]:
         return _types(value) | {name for name, reached in CORNERS.items() if reached(value)}
 
     assert [] == missing(values(), [*TYPES, *CORNERS], traits_of)
 
 
-def test_values_have_at_least_one_leaf() -> None:
+def test_drawn_values_contain_a_leaf() -> None:
     with pytest.raises(ValueError, match="max_leaves must be 1 or more, not 0"):
         values(max_leaves=0)
 
 
-def test_values_are_of_each_kind_and_mostly_of_none() -> None:
+def test_drawn_values_are_scalars_lists_maps_and_arrays() -> None:
     """Arrays have many constructors, and are still one kind of value among others."""
     drawn: Counter[str] = Counter()
 
@@ -168,7 +168,7 @@ def _types(value: Any) -> set[str]:
 
 
 @given(values())
-def test_values_are_drawn_as_they_are_decoded(value: Any) -> None:
+def test_drawn_values_equal_decoded_values(value: Any) -> None:
     assert identical(value, decode_value(encode_value(value)))
 
 
@@ -182,14 +182,14 @@ def test_values_are_drawn_as_they_are_decoded(value: Any) -> None:
         (values_of("symbol"), lambda value: len(value) > 255),
     ],
 )
-def test_values_of_a_type_reach_its_corners(
+def test_drawn_values_include_boundaries_of_the_type(
     strategy: st.SearchStrategy[Any], wanted: Callable[[Any], bool]
 ) -> None:
     assert can_draw(strategy, wanted)
 
 
 @pytest.mark.parametrize("name", [*SIMPLE_TYPES, "list", "map", "array"])
-def test_arrays_of_a_type_have_each_of_its_constructors(name: str) -> None:
+def test_drawn_arrays_use_all_constructors(name: str) -> None:
     codes = [code for code, entry in FORMAT_CODES.items() if entry.type == name]
     elements = st.lists(st.none(), max_size=2) if name == "list" else values_of(name)
 
@@ -199,11 +199,11 @@ def test_arrays_of_a_type_have_each_of_its_constructors(name: str) -> None:
     assert [] == missing(arrays_of(name, elements), codes, code_of)
 
 
-def test_arrays_can_be_described_twice() -> None:
+def test_drawn_arrays_can_have_two_descriptors() -> None:
     assert can_draw(arrays_of("int", values_of("int")), lambda array: len(array.descriptors) == 2)
 
 
-def test_arrays_have_every_type() -> None:
+def test_drawn_arrays_cover_all_types() -> None:
     wanted = [*SIMPLE_TYPES, "list", "map", "array"]
     assert [] == missing(arrays(), wanted, lambda array: [array.type] if len(array) else [])
 
@@ -221,7 +221,7 @@ def test_maps_have_no_key_twice(mapping: Any) -> None:
     assert len({(type(key), key) for key in keys}) == len(keys)
 
 
-def test_a_type_that_is_none() -> None:
+def test_unknown_names_are_an_error() -> None:
     with pytest.raises(ValueError, match="unknown AMQP type 'integer'"):
         values_of("integer")
     with pytest.raises(ValueError, match="unknown section 'body'"):
@@ -250,7 +250,7 @@ def test_composites_round_trip(cls: type) -> None:
 
 
 @pytest.mark.parametrize("cls", COMPOSITE_CLASSES)
-def test_every_spelling_of_a_composite(cls: type) -> None:
+def test_composites_are_drawn_in_all_encodings(cls: type) -> None:
     @settings(max_examples=20, suppress_health_check=list(HealthCheck))
     @given(composites(cls).flatmap(lambda drawn: st.tuples(st.just(drawn), encodings(drawn))))
     def check(pair: tuple[Any, bytes]) -> None:
@@ -271,7 +271,7 @@ def same(drawn: Any, decoded: Any) -> bool:
 
 
 @pytest.mark.parametrize("cls", COMPOSITE_CLASSES)
-def test_every_field_of_a_composite_is_drawn(cls: type) -> None:
+def test_all_composite_fields_are_drawn(cls: type) -> None:
     names = [row.name for row in rows(cls)]
 
     def set_in(drawn: Any) -> set[str]:
@@ -281,7 +281,7 @@ def test_every_field_of_a_composite_is_drawn(cls: type) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_sections_by_all_their_names(kind: Any) -> None:
+def test_sections_are_drawn_by_class_name_and_code(kind: Any) -> None:
     names = [kind.name, kind.cls, kind] + ([kind.attribute] if kind.attribute != "body" else [])
     for name in names:
 
@@ -294,14 +294,14 @@ def test_sections_by_all_their_names(kind: Any) -> None:
 
 
 @given(annotation_maps(), application_property_maps())
-def test_the_maps_of_sections(annotations: Any, properties: Any) -> None:
+def test_section_maps_are_drawn(annotations: Any, properties: Any) -> None:
     assert {Symbol, ULong} >= {type(key) for key in annotations}
     assert {str} >= {type(key) for key in properties}
     Message("", message_annotations=annotations, application_properties=properties).encode()
 
 
 @given(bodies())
-def test_bodies(body: Any) -> None:
+def test_bodies_are_drawn(body: Any) -> None:
     kinds = {type(part) for part in (body if isinstance(body, list) else [body])}
 
     assert len(kinds) == 1
@@ -317,7 +317,7 @@ def test_messages_are_valid(message: Message) -> None:
     assert message == Message.decode(message.encode())
 
 
-def test_messages_have_every_section_and_lack_it() -> None:
+def test_drawn_messages_have_and_lack_each_section() -> None:
     def has(message: Message, kind: Any) -> bool:
         part: Any = getattr(message, kind.attribute)
         return isinstance(part[0] if isinstance(part, list) and part else part, kind.cls)
@@ -330,7 +330,7 @@ def test_messages_have_every_section_and_lack_it() -> None:
 
 
 @given(messages(header=st.just(Header(ttl=1)), body=None, footer=st.just({"x": 1})))
-def test_messages_as_the_user_wants_them(message: Message) -> None:
+def test_message_strategy_accepts_sections(message: Message) -> None:
     assert message.header == Header(ttl=1)
     assert message.body is None
     assert message.footer == {"x": 1}
@@ -340,7 +340,7 @@ def test_messages_as_the_user_wants_them(message: Message) -> None:
 
 
 @given(values().flatmap(lambda value: st.tuples(st.just(value), encodings(value))))
-def test_encodings_decode_to_the_value(pair: tuple[Any, bytes]) -> None:
+def test_drawn_encodings_decode_to_the_value(pair: tuple[Any, bytes]) -> None:
     value, octets = pair
 
     assert identical(value, decode_value(octets))
@@ -387,7 +387,7 @@ def test_drawn_messages_decode_to_an_equal_message(number: int) -> None:
 
 
 @given(st.sampled_from(NESTED).flatmap(lambda held: st.tuples(st.just(held), encodings(held))))
-def test_nested_arrays_are_encoded_again_alike(pair: tuple[Any, bytes]) -> None:
+def test_nested_arrays_reencode_identically(pair: tuple[Any, bytes]) -> None:
     value, octets = pair
     assert value == decode_value(octets)
     assert encode_value(value) == encode_value(decode_value(octets))
@@ -427,7 +427,7 @@ def test_encodings_of(value: Any, spellings: set[str]) -> None:
     assert isinstance(value, Array) or encode_value(value) == shortest
 
 
-def test_what_has_no_encoding_has_no_encodings() -> None:
+def test_unencodable_value_has_no_encodings() -> None:
     for wrong in (object(), Message(body=object()), "\ud800", Header(priority=256)):
         with pytest.raises(EncodeError):
             encodings(wrong)
@@ -455,7 +455,7 @@ def test_constructors_for(name: str, values_: list[Any], expected: list[int]) ->
         assert code == decode_value(encode_value(Array(code, values_))).code
 
 
-def test_only_the_documented_names() -> None:
+def test_module_exports_only_documented_names() -> None:
     public = {
         name
         for name, value in vars(amqp10msg.testing).items()
