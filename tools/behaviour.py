@@ -1,35 +1,35 @@
-"""Write down what a tree does over fixed inputs, and compare two such records.
+"""Record the behaviour of a source tree over fixed inputs, and compare two such records.
 
     python tools/behaviour.py record before.jsonl
     python tools/behaviour.py record after.jsonl          # in the other tree
     python tools/behaviour.py compare before.jsonl after.jsonl
-    python tools/behaviour.py show to-basic messages 4711 # in each: what to look at
+    python tools/behaviour.py show to-basic messages 4711 # in each tree: print the results
 
-A record has a line of JSON for each part and each hundred inputs: a hash of what became of them,
-and a short one for each input. So `compare` names the inputs that differ, and makes them again:
-drawn ones from the seed and their place, fixed ones from their files. It says how many inputs
-differ in each part, and ends with 1 where some do. Only what both records have is compared. A fixed
-input is found wherever it stands; but a batch of translations that begins with another input is
-made in other profiles, so a tree with other cases or recordings is held to a record of `--part`s
-without batches, or gets the files of the other tree first.
+A record is a file of JSON lines, one for each part and each hundred inputs: a hash of their
+results, and a short hash per input. `compare` counts the inputs with different results in each
+part, prints the first of them, and exits with 1 if there are any. It reproduces the inputs: drawn
+ones from the seed and their index, fixed ones from their files. Only lines that both records
+contain are compared. A fixed input is recognised at any position. The profiles of a batch of
+translations depend on its first input, though: to compare trees with different cases or
+recordings, record the parts without batches (`--part`), or copy the files of one tree to the other.
 
-The parts are those of `behaviour_parts`, which has all imports of the package; the inputs are
-those of `behaviour_inputs`: every case of the corpus and of AMQP10MSG_VECTORS (a folder), every
-recording in tests/vectors and the package's data folders, and drawn ones: N messages, N / 4
-messages of 0-9-1, N / 20 values and composites each; each third of the messages is damaged.
+The parts are those of `behaviour_parts`, which contains all imports of the package. The inputs are
+those of `behaviour_inputs`: every case of the corpus and of the folder AMQP10MSG_VECTORS, every
+recording in tests/vectors and the package's data folders, and drawn inputs: N messages, N / 4
+messages of 0-9-1, N / 20 values and N / 20 composites. Every third message is damaged.
 
-All drawn messages go through decoding and encoding (strict, lenient, scan), `validate` in every
-profile, the columns in every projection, and the batches of translation (there and back without
-losses, and in half of the other profiles in turn); each second hundred through the typed, plain
-and CBOR notations; one of 20 through the translation of single messages (in every profile, and in
-turn strictly or with circumstances) and the filters; one of 50 through the annotated forms. Of
-fixed inputs all go through every part, but for the annotated forms, which see one hundred of ten.
-Files and jobs run on the first drawn messages. The figures stand beside `PARTS`.
+All drawn messages run through decoding and encoding (strict, lenient, scan), `validate` in every
+profile, the columns in every projection, and batch translation (a lossless round trip, and every
+second of the other profiles in turn). Every second hundred runs through the typed, plain and CBOR
+notations; one in 20 hundreds through the translation of single messages (in every profile,
+alternating between strict mode and circumstances) and the filters; one in 50 through the annotated
+forms. Fixed inputs run through every part, except that the annotated forms use one hundred in ten.
+Files and jobs use the first drawn messages. `PARTS` has these numbers.
 
-It is the package of this tree that runs, as it was compiled, or its sources with AMQP10MSG_PURE=1.
-Neither the seed of Python's hashes nor the build shows in a record, but for its first line; so
-what stands below nulls in Arrow's buffers, where the builds differ, is left out. One difference of
-the builds is by design: which values are nested too deeply for the interpreter's stack.
+The package of this tree runs: its compiled modules, or the sources with AMQP10MSG_PURE=1. A record
+is independent of Python's hash seed and, except for its first line, of the build: bytes below nulls
+in Arrow's buffers, which differ between builds, are left out. One difference is intended: the
+nesting depth that exhausts the interpreter's stack.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ import pyarrow as pa
 from behaviour_inputs import DRAWN, Input, Inputs
 from behaviour_parts import BUILD, CHUNK, PARTS, Found, Part, digest
 
-#: Changes where a record of this tool says something else of the same behaviour.
+#: Version of the record format: increase it if the same behaviour is recorded differently.
 VERSION = 1
-# Characters of the hash of one input: two records agree by chance in 4,096; the line's own hash
-# tells that, too. And of what stands for a fixed input.
+# Characters of an input's result hash (a difference is missed by chance in one of 4,096 inputs, but
+# changes the line's own hash), and of a fixed input's key.
 _EACH, _KEY = 2, 6
 
 
@@ -61,19 +61,19 @@ def _short(octets: bytes, length: int) -> str:
 
 
 def _key(given: Input) -> bytes:
-    """Return what stands for a fixed input, wherever it stands in its file."""
+    """Return the key of a fixed input, which is independent of its position in the file."""
     return digest(repr(given))
 
 
 @dataclass
 class Recorder:
-    """Writes a record, and knows what took how long.
+    """Writes a record, and measures the time of each part.
 
     Attributes:
-        out: the file.
+        out: the record's file.
         inputs: all inputs.
-        parts: the names of those that are wanted.
-        seconds: of processor time, by part.
+        parts: the names of the parts to record.
+        seconds: processor time by part, in seconds.
     """
 
     out: TextIO
@@ -82,7 +82,7 @@ class Recorder:
     seconds: Counter[str] = field(default_factory=Counter)
 
     def run(self) -> None:
-        """Write down everything."""
+        """Record all selected parts."""
         for group, count in self.inputs.counts.items():
             wanted = [(name, PARTS[name]) for name in self.parts if PARTS[name].run]
             for first in range(0, count, CHUNK):
@@ -111,7 +111,7 @@ class Recorder:
         self._line(name, group, given[0][0], found, keys)
 
     def _own(self, name: str, texts: Callable[[Inputs], Iterator[tuple[str, str]]]) -> None:
-        """Write down what a part makes of inputs of its own."""
+        """Record a part that creates its own inputs."""
         begin = time.process_time()
         all_of = list(texts(self.inputs))
         self.seconds[name] += time.process_time() - begin  # type: ignore[assignment]
@@ -137,16 +137,16 @@ class Recorder:
 
 
 def _sees(part: Part, group: str, first: int) -> bool:
-    """Whether a part sees these hundred inputs of a group."""
+    """Whether a part runs on this hundred of a group's inputs."""
     step = part.groups.get(group) if group in DRAWN else part.groups.get("", 1)
     return step is not None and first // CHUNK % step == 0
 
 
 def found_of(part: Part, group: str, given: Sequence[tuple[int, Input]]) -> Found:
-    """Run a part on inputs of one group, which stand at these places.
+    """Run a part on the inputs of one group at these indexes.
 
-    What is done beside the usual hangs on the place of a drawn input, and on what a fixed one is:
-    its place may be another in the other tree.
+    Additional steps are chosen by the index of a drawn input, and by the content of a fixed one,
+    whose index may differ in the other tree.
     """
     assert part.run is not None
     numbers = [
@@ -156,7 +156,7 @@ def found_of(part: Part, group: str, given: Sequence[tuple[int, Input]]) -> Foun
 
 
 def record(out: Path, inputs: Inputs, parts: Sequence[str]) -> None:
-    """Write a record, and say what took how long."""
+    """Write a record, and print the time of each part."""
     begin = time.monotonic()
     about = {
         "behaviour": VERSION,
@@ -181,17 +181,17 @@ def record(out: Path, inputs: Inputs, parts: Sequence[str]) -> None:
 
 # Comparing.
 
-# Part, group, and the place of the first input.
+# Part, group, and the index of the first input.
 _Place = tuple[str, str, int]
 
 
 @dataclass
 class Record:
-    """A record that was read.
+    """A parsed record.
 
     Attributes:
         about: its first line.
-        lines: the others, by what they are about.
+        lines: the other lines by part, group and first index.
     """
 
     about: dict[str, Any]
@@ -202,7 +202,7 @@ class Record:
         """Read a record.
 
         Raises:
-            ValueError: this is not a record of this version.
+            ValueError: the file is not a record of this version.
         """
         with path.open(encoding="utf-8") as file:
             about, *lines = map(json.loads, file)
@@ -214,14 +214,14 @@ class Record:
 
 @dataclass
 class Difference:
-    """What differs in some inputs of one part and group.
+    """The differing inputs of one part and group.
 
     Attributes:
-        part: its name.
-        group: of the inputs; empty where the part makes its own.
-        inputs: of those that differ, the place of the first of their hundred, and which of those
-            that the part saw; or what stands for an input that the part made.
-        whole: what differs of a hundred together, and the place of the first of them.
+        part: the name of the part.
+        group: the group of the inputs; empty if the part creates its own.
+        inputs: for each differing input, the index of the first input of its hundred and the number
+            within the inputs that the part used; or the key of an input created by the part.
+        whole: differing results of a whole hundred, with the index of its first input.
     """
 
     part: str
@@ -231,12 +231,12 @@ class Difference:
 
 
 def differences(one: Record, other: Record, say: Callable[[str], None]) -> list[Difference]:
-    """Return what differs, of what both records have.
+    """Return the differences between the lines that both records contain.
 
     Args:
-        one: a record.
-        other: another one, of the same seed.
-        say: takes what else is to be said, such as that they are of other inputs.
+        one: the first record.
+        other: the second record, with the same seed.
+        say: called with each additional remark, for example that the inputs differ.
     """
     found = []
     mine, its = _sorted(one), _sorted(other)
@@ -252,7 +252,7 @@ def differences(one: Record, other: Record, say: Callable[[str], None]) -> list[
 
 
 def _sorted(given: Record) -> dict[tuple[str, str], dict[int, dict[str, Any]]]:
-    """Return the lines by part and group, then by place."""
+    """Return the lines by part and group, sorted by index."""
     made: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
     for (part, group, first), line in given.lines.items():
         made.setdefault((part, group), {})[first] = line
@@ -265,16 +265,16 @@ _Lines = dict[int, dict[str, Any]]
 def _by_place(
     made: Difference, mine: _Lines, its: _Lines, _say: Callable[[str], None]
 ) -> Difference:
-    """Compare drawn inputs: the same place is the same input."""
+    """Compare drawn inputs: equal indexes are equal inputs."""
     for first in sorted(mine.keys() & its.keys()):
         line, other = mine[first], its[first]
         if line == other:
             continue
         one, two = _cut(line["each"], _EACH), _cut(other["each"], _EACH)
         found = [i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b]
-        if len(one) == len(two):  # else one record ends here
+        if len(one) == len(two):  # otherwise one record ends here
             if line["hash"] != other["hash"] and not found:
-                found = [0]  # short hashes that agree by chance: one of this hundred
+                found = [0]  # the short hashes collide: report the first input of this hundred
             made.whole += _unlike(line, other)
         made.inputs += [(first, i) for i in found]
     return made
@@ -286,7 +286,7 @@ def _unlike(line: dict[str, Any], other: dict[str, Any]) -> list[tuple[str, int]
 
 
 def _by_key(made: Difference, mine: _Lines, its: _Lines, say: Callable[[str], None]) -> Difference:
-    """Compare fixed inputs, of which one record may have others, and what a part itself made."""
+    """Compare fixed inputs, which may differ between the records, and inputs created by a part."""
     one, two = _keyed(mine), _keyed(its)
     for first in mine.keys() & its.keys():
         if mine[first]["keys"] == its[first]["keys"]:
@@ -298,7 +298,7 @@ def _by_key(made: Difference, mine: _Lines, its: _Lines, say: Callable[[str], No
         if alone:
             say(f"{made.part} {made.group}: {len(alone)} inputs in one record alone")
     else:
-        made.inputs += [*changed, *alone]  # such as a row that is in quarantine now
+        made.inputs += [*changed, *alone]  # for example a row that is quarantined now
     return made
 
 
@@ -316,7 +316,7 @@ def _cut(text: str, length: int) -> list[str]:
 
 
 def compare(first: Path, second: Path, most: int) -> int:
-    """Say how two records differ; return the status to end with."""
+    """Print the differences between two records; return the exit status."""
     one, other = Record.read(first), Record.read(second)
     if one.about["seed"] != other.about["seed"]:
         print(f"the seeds are {one.about['seed']} and {other.about['seed']}: nothing to compare")
@@ -339,7 +339,7 @@ def compare(first: Path, second: Path, most: int) -> int:
 
 
 def _told(found: Difference, inputs: Inputs, most: int) -> Iterator[str]:
-    """Yield what differs in words, and the first inputs of it."""
+    """Yield a description of a difference, and its first inputs."""
     yield f"\n{found.part} {found.group}: {len(found.inputs)} inputs differ"
     seed = f" --seed {inputs.seed}" if inputs.seed else ""
     names = Counter(name for name, _ in found.whole)
@@ -359,7 +359,7 @@ def _told(found: Difference, inputs: Inputs, most: int) -> Iterator[str]:
 
 
 def _titles(found: Difference, inputs: Inputs, most: int) -> dict[str, str]:
-    """Return the names of inputs that a part makes itself, by what stands for them."""
+    """Return the names of the inputs that a part creates, by key."""
     texts = PARTS[found.part].texts
     if texts is None or not most:
         return {}
@@ -367,7 +367,7 @@ def _titles(found: Difference, inputs: Inputs, most: int) -> dict[str, str]:
 
 
 def _seen(part: Part, group: str, inputs: Inputs, first: int, number: int) -> tuple[int, Input]:
-    """Return one of the inputs of a hundred that a part saw, and its place."""
+    """Return an input of a hundred by its number in the part, and its index."""
     chosen = [one for one in _hundred(group, inputs, first) if one[1].kind in part.kinds]
     return chosen[number]
 
@@ -378,10 +378,10 @@ def _hundred(group: str, inputs: Inputs, first: int) -> list[tuple[int, Input]]:
 
 
 def show(inputs: Inputs, name: str, where: Sequence[str]) -> Iterator[str]:
-    """Yield an input, and what a part writes down of it.
+    """Yield an input, and the result of a part for it.
 
     Raises:
-        ValueError: there is no such part or input.
+        ValueError: the part or the input does not exist.
     """
     part = PARTS.get(name)
     if part is None:
@@ -412,7 +412,7 @@ def show(inputs: Inputs, name: str, where: Sequence[str]) -> Iterator[str]:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Run; return the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     record_ = commands.add_parser("record", help="write down what this tree does")

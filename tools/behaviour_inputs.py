@@ -1,8 +1,8 @@
-"""The inputs of `behaviour`: fixed ones from files, and drawn ones that a seed and an index say.
+"""The inputs of `behaviour`: fixed ones from files, and drawn ones from a seed and an index.
 
-Nothing here is the package's: drawn inputs are the same bytes for every tree, also where the
-encoder, the corpus or hypothesis change. Input `index` of a group is drawn without the ones before
-it, so a record of few inputs is the beginning of a record of many.
+This module does not import the package, so drawn inputs have the same bytes in every tree, even if
+the encoder, the corpus or hypothesis changes. Input `index` of a group is drawn independently of
+the inputs before it, so a record of few inputs is a prefix of a record of many.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Input:
     """One input.
 
     Attributes:
-        name: of a fixed one, its id; empty for a drawn one.
+        name: the id of a fixed input; empty for a drawn one.
         kind: ``amqp10`` for bytes of AMQP 1.0, ``basic`` for a message of 0-9-1 whose content
             header `data` is, ``table`` for a field table, ``filter`` for an encoded filter.
         data: the bytes.
-        payload: of 0-9-1, the body.
-        exchange: of 0-9-1.
-        routing_key: of 0-9-1.
-        redelivered: of 0-9-1.
-        message: of a filter, the bytes of a message to evaluate it on.
+        payload: the body of a 0-9-1 message.
+        exchange: the exchange of a 0-9-1 message.
+        routing_key: the routing key of a 0-9-1 message.
+        redelivered: the flag of a 0-9-1 message.
+        message: the encoded message to evaluate a filter on.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Input:
     message: bytes = b""
 
     def shown(self) -> str:
-        """Return it in words, so that it can be made again without this tool."""
+        """Return a text from which the input can be created without this tool."""
         made = f"{self.kind} {self.name}".strip() + f"\n  data: {self.data.hex()}"
         if self.kind == "basic":
             made += (
@@ -61,7 +61,7 @@ class Input:
         return made
 
 
-# Encoded values. Each type in all its widths, with the ends of its range.
+# Encoded values: each type in all widths, with the limits of its range.
 
 
 def _sized(code: int, octets: bytes, wide: bool = False) -> bytes:
@@ -156,7 +156,7 @@ def _numbers() -> Iterator[bytes]:
     yield from (b"\x43", b"\x44")
 
 
-# Sorted: a set has no order of its own.
+# Sorted, because the order of a set varies.
 SCALARS = {
     "null": (b"\x40",),
     "boolean": (b"\x41", b"\x42", b"\x56\x00", b"\x56\x01"),
@@ -178,7 +178,7 @@ SCALARS = {
     "symbol": tuple(_symbol(text, wide) for wide in (False, False, True) for text in SYMBOLS),
 }
 SIMPLE = tuple(SCALARS.values())
-# What machines mostly send.
+# Common values of real messages.
 USUAL = (
     *(_string(text) for text in TEXTS[:12]),
     *(b"\x41", b"\x42", b"\x40", b"\x54\x05", b"\x55\x2a", b"\x52\x07", b"\x53\x09"),
@@ -310,7 +310,7 @@ def _map(
     return _compound(0xC1, len(items), b"".join(items), wide)
 
 
-# Composites: what each field usually holds, and what it may.
+# Composites: usual values of each field, and allowed ones.
 _BOOLEAN, _SMALL = (b"\x41", b"\x42", b"\x56\x01", b"\x56\x00"), (b"\x50\x00", b"\x50\x04")
 _COUNTS = (b"\x43", b"\x52\x00", b"\x52\x05", b"\x70\x00\x00\x00\x00", b"\x70\xff\xff\xff\xff")
 _STRINGS = tuple(_string(text) for text in TEXTS)
@@ -371,7 +371,7 @@ PAYLOADS = (
 )
 
 
-# Of the properties, what machines write; the encodings are the smallest ones.
+# Properties of real messages, in their smallest encodings.
 _USUAL_HEADER = ((b"\x41", b"\x42"), (b"\x50\x04", b"\x50\x09"), (b"\x52\x05", b"\x70\0\0\xea\x60"))
 _USUAL_IDS = (_string("m-1"), _string("f47ac10b-58cc-4372-a567-0e02b2c3d479"), b"\x53\x07")
 _USUAL_MOMENTS = tuple(b"\x83" + struct.pack(">q", at * 1000) for at in (1_700_000_000, 1))
@@ -384,7 +384,7 @@ _USUAL_PROPERTIES = (
 
 
 def _usual(draw: random.Random) -> bytes:
-    """Draw a message as machines write them."""
+    """Draw a message like those of real applications."""
     made = b""
     if draw.random() < 0.6:
         count = draw.randrange(1, 4)
@@ -403,7 +403,7 @@ def _usual(draw: random.Random) -> bytes:
             draw.choice(some) if draw.random() < fill else b"\x40" for some in _USUAL_PROPERTIES
         ]
         if draw.random() < 0.7:
-            fields[8] = b"\x40"  # absolute-expiry-time, which few set
+            fields[8] = b"\x40"  # absolute-expiry-time, which is rarely set
         while fields and fields[-1] == b"\x40":
             fields.pop()
         made += b"\0\x53\x73" + (
@@ -422,7 +422,7 @@ def _usual(draw: random.Random) -> bytes:
 
 
 def message(draw: random.Random) -> bytes:
-    """Draw a message: half of them as machines write them, the others as Part 3 allows."""
+    """Draw a message: usually like real ones, or any message that Part 3 allows."""
     if draw.random() < 0.5:
         return _usual(draw)
     plain = draw.random() < 0.3
@@ -441,7 +441,7 @@ def message(draw: random.Random) -> bytes:
     if draw.random() < 0.8:
         add(0x73, _fields(draw, PROPERTIES, plain))
     if draw.random() < 0.7:
-        # Only simple values are allowed here; a few others break that rule.
+        # Only simple values are allowed here; a few drawn values violate that.
         inner = 0 if draw.random() < 0.95 else 1
         add(0x74, _map(draw, _name, inner, draw.choice((0, 1, 3, 6)), draw.random() < 0.1))
     kind = draw.random()
@@ -462,7 +462,7 @@ def message(draw: random.Random) -> bytes:
 
 
 def _upset(draw: random.Random, sections: list[bytes], depth: int) -> None:
-    """Break a rule of Part 3 with sections: unknown ones, twice the same, another order."""
+    """Violate a rule of Part 3: unknown, repeated or misplaced sections."""
     way = draw.randrange(4)
     if way == 0:
         unknown = _section(draw, 0x79, _value(draw, depth), plain=False)
@@ -480,7 +480,7 @@ _WITH_SIZE = frozenset((0xA0, 0xA1, 0xA3, 0xC0, 0xC1, 0xE0))
 
 
 def damaged(draw: random.Random, octets: bytes) -> bytes:
-    """Return bytes with one to three faults: other bits, cuts, insertions, wrong sizes."""
+    """Return bytes with one to three faults: flipped bits, cuts, insertions, wrong sizes."""
     made = bytearray(octets or b"\0")
     for _ in range(draw.choice((1, 1, 1, 2, 3))):
         way = draw.randrange(8)
@@ -508,7 +508,7 @@ def damaged(draw: random.Random, octets: bytes) -> bytes:
     return bytes(made)
 
 
-# Composites of Part 2 to 4: descriptors, and the fields of those that have some.
+# Composites of Parts 2 to 4: descriptors, and the fields if there are any.
 _OUTCOMES = (b"\x00\x53\x24\x45", b"\x00\x53\x25\x45", b"\x00\x53\x26\x45")
 _EXPIRY = tuple(map(_symbol, ("link-detach", "session-end", "connection-close", "never", "later")))
 _CAPABILITIES = (_symbol("queue"), b"\xe0\x0e\x02\xa3\x05queue\x05topic", *_SYMBOLS[:3])
@@ -693,7 +693,7 @@ SHORT = (
 )
 ODD_SHORT = (b"\xff\xfe", b"nul\0", b"\xed\xa0\x80", "n" * 255, "\x7f", "18446744073709551616")
 _KINDS = "sshoosssstssss"
-# What published messages have in their properties.
+# Properties of published messages.
 _USUAL_SHORT = {
     0: ("text/plain", "application/json"),
     1: ("utf-8", "gzip"),
@@ -709,7 +709,7 @@ _USUAL_SHORT = {
 
 
 def basic(draw: random.Random, number: int) -> Input:
-    """Draw a message of class basic: as published, as delivered, or as nobody would send it."""
+    """Draw a message of class basic: a published, a delivered or an unusual one."""
     flavour = number % 4 % 3
     fill = draw.choice((0.1, 0.4, 1.0))
     flags, rest = 0, []
@@ -732,7 +732,7 @@ def basic(draw: random.Random, number: int) -> Input:
             is_usual = flavour < 2 and draw.random() < 0.97
             rest.append(_shortstr(draw.choice(_USUAL_SHORT[i] if is_usual else SHORT)))
     if flavour < 2 and draw.random() < 0.9 and flags & 1 << 2:
-        flags &= ~(1 << 2)  # the reserved property, which is last: hardly anyone sends it
+        flags &= ~(1 << 2)  # the reserved property, which is last and hardly ever sent
         rest.pop()
     payload = draw.choice(PAYLOADS)
     size = len(payload) if draw.random() < 0.98 else draw.choice((0, 1, 2**40))
@@ -765,7 +765,7 @@ def _drawn_value(draw: random.Random, number: int) -> Input:
     return Input("", "amqp10", damaged(draw, made) if number % 4 == 3 else made)
 
 
-#: The drawn groups: how an input is drawn, and how many there are for each drawn message.
+#: The drawn groups: the function that draws an input, and the inputs per drawn message.
 DRAWN: dict[str, tuple[Callable[[random.Random, int], Input], float]] = {
     "messages": (_drawn_message, 1.0),
     "basics": (basic, 0.25),
@@ -782,7 +782,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _text(given: Any) -> str:
-    """Return an exchange or key of a recording; the package has bytes as lone surrogates."""
+    """Return the exchange or key of a recording, with non-UTF-8 bytes as lone surrogates."""
     if isinstance(given, dict):
         return bytes.fromhex(given["hex"]).decode("utf-8", "surrogateescape")
     return given or ""
@@ -800,7 +800,7 @@ def _of_basic(name: str, pair: Sequence[str], entry: dict[str, Any]) -> Input:
 
 
 def _of_recording(number: int, entry: dict[str, Any]) -> Iterator[Input]:
-    """Give what one line of a file of recordings holds."""
+    """Yield the inputs in one line of a file of recordings."""
     name = f"{number}:{entry.get('id', '')}"
     if "filter" in entry:
         descriptor = entry["filter"]
@@ -822,7 +822,7 @@ def _of_recording(number: int, entry: dict[str, Any]) -> Iterator[Input]:
 
 
 def _of_case(entry: dict[str, Any]) -> Iterator[Input]:
-    """Give what a case of the corpus, or of the folder of vectors, holds."""
+    """Yield the inputs in a case of the corpus or of the folder of vectors."""
     name, kind = str(entry["id"]), entry["kind"]
     data = bytes.fromhex(entry["data"] if "data" in entry else entry["hex"])
     given = entry.get("given", {})
@@ -848,16 +848,16 @@ class Inputs:
     """All inputs, by group.
 
     Args:
-        seed: of the drawn ones.
-        drawn: how many messages are drawn.
-        root: the tree whose files have the fixed ones.
+        seed: the seed of the drawn inputs.
+        drawn: the number of drawn messages.
+        root: the tree with the files of the fixed inputs.
     """
 
     def __init__(self, seed: int, drawn: int, root: Path = ROOT) -> None:
         self.seed = seed
         self.drawn = drawn
         self.fixed: dict[str, list[Input]] = {}
-        # Not by their folders, which may have other names in the other tree.
+        # Without folders, whose names may differ in the other tree.
         found = root.glob("amqp10msg/**/data/*.jsonl")
         for path in sorted(found, key=lambda path: (path.name, path.stat().st_size)):
             self._add_file(path)
@@ -885,8 +885,8 @@ class Inputs:
         """Return one input of a group.
 
         Raises:
-            KeyError: there is no such group.
-            IndexError: a fixed group has no such input.
+            KeyError: the group does not exist.
+            IndexError: a fixed group has no input with this index.
         """
         group, number = place
         if group in self.fixed:

@@ -1,7 +1,6 @@
-"""The parts of `behaviour`: what is written down of each input.
+"""The parts of `behaviour`: the results that are recorded for each input.
 
-What the package is asked for stands in the imports below, and nowhere else: where modules move,
-they alone change.
+All imports of the package are below, so a moved module changes only these lines.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from tests.pure_build import follow_the_environment  # noqa: E402
 
 follow_the_environment()
 
-# The table of what is asked for.
+# All imported functions of the package.
 import amqp10msg  # noqa: E402
 from amqp10msg import (  # noqa: E402
     COMPILED,
@@ -81,7 +80,7 @@ from behaviour_inputs import Input, Inputs, damaged  # noqa: E402  # isort: skip
 
 __all__ = ["BUILD", "CHUNK", "PARTS", "Found", "Part", "digest"]
 
-#: Inputs that a part sees together.
+#: Inputs per line of a record, which a part gets together.
 CHUNK = 100
 BUILD = "compiled" if COMPILED else "pure"
 if not Path(amqp10msg.__file__).is_relative_to(ROOT):
@@ -89,18 +88,18 @@ if not Path(amqp10msg.__file__).is_relative_to(ROOT):
 
 
 def digest(text: str | bytes) -> bytes:
-    """Return eight bytes that stand for a text."""
+    """Return an eight-byte hash of a text."""
     octets = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     return hashlib.blake2b(octets, digest_size=8).digest()
 
 
 @dataclass
 class Found:
-    """What a part writes down of some inputs.
+    """The results of a part for some inputs.
 
     Attributes:
-        texts: one for each input.
-        whole: what is of all of them together, by its name.
+        texts: one result for each input.
+        whole: results for all inputs together, by name.
     """
 
     texts: list[str]
@@ -112,13 +111,13 @@ class Part:
     """One part of the record.
 
     Attributes:
-        run: writes down what becomes of some inputs; takes them, and a number of each that chooses
-            what is done beside the usual.
-        groups: the drawn groups that it sees, and of how many hundreds of them it sees one; under
-            the empty name that of fixed ones, of which it sees all where this is not said.
-        kinds: the kinds of inputs that it sees; of none where it makes its own.
-        texts: of a part that makes its own inputs: yields their names and what becomes of them.
-        alone: yields what else there is to see of one input.
+        run: returns the results for some inputs; takes the inputs, and a number for each that
+            selects additional steps.
+        groups: drawn groups that it uses, with N to use one in N hundreds; the empty name is for
+            fixed inputs, all of which are used by default.
+        kinds: kinds of inputs that it uses; empty if it creates its own.
+        texts: for a part that creates its own inputs: yields their names and results.
+        alone: yields additional details of one input, for `show`.
     """
 
     run: Callable[[Sequence[Input], Sequence[int]], Found] | None = None
@@ -128,17 +127,17 @@ class Part:
     alone: Callable[[Input], Iterator[str]] | None = None
 
 
-# Values as text, exactly, with their types, and without anybody's `repr`.
+# Values as exact text with their types, independent of any `repr`.
 
 
 _Teller: TypeAlias = Callable[[Any, Callable[[str], None]], None]
 
 
 def told(value: Any) -> str:
-    """Return a value of any kind that the package returns as text: each type, and all bits."""
+    """Return any value that the package returns as text, with all types and bits."""
     out: list[str] = []
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(10_000)  # for this alone: the package runs into the usual one
+    sys.setrecursionlimit(10_000)  # only for this text: the package keeps the usual limit
     try:
         _tell(value, out.append)
     finally:
@@ -172,9 +171,9 @@ def _tell_pairs(value: Iterable[tuple[Any, Any]], out: Callable[[str], None]) ->
 
 
 def _teller(cls: type) -> _Teller:
-    """Return how values of a class are told."""
+    """Return the function that formats values of a class."""
     name = cls.__name__
-    # attrs' own list: also of private and inherited fields.
+    # attrs' list includes private and inherited fields.
     attributes = tuple(one.name for one in getattr(cls, "__attrs_attrs__", ()))
     if issubclass(cls, BaseException):
         return lambda value, out: out(failed(value))
@@ -208,12 +207,12 @@ def _teller(cls: type) -> _Teller:
 
 
 def _own_values(value: Any) -> str:
-    """Return what an int holds beside its number, such as the byte of an odd true."""
+    """Return additional attributes of an int, such as the byte of a non-canonical true."""
     return "".join(f" {one!r}" for one in getattr(value, "__dict__", {}).values())
 
 
 def _named(name: str, tell: _Teller) -> _Teller:
-    """Return what tells a name before the value."""
+    """Return a formatter that puts a name before the value."""
 
     def named(value: Any, out: Callable[[str], None]) -> None:
         out(name)
@@ -255,10 +254,10 @@ _TELLERS: dict[type, _Teller] = {
 
 
 def failed(error: BaseException) -> str:
-    """Return all that an error says."""
+    """Return all fields of an error as text."""
     said = [type(error).__name__]
     if isinstance(error, RecursionError):
-        return said[0]  # where it ran out is another matter
+        return said[0]  # without the place where the stack ran out
     for name in ("rule", "condition", "offset", "path", "reason", "position", "delivered"):
         found = getattr(error, name, None)
         if found is not None:
@@ -270,7 +269,7 @@ def failed(error: BaseException) -> str:
 
 
 def _tried(make: Callable[[], str]) -> str:
-    """Return a text, or what was raised while it was made: also what nobody should raise."""
+    """Return a result as text, or the exception raised for it, of any class."""
     try:
         return make()
     except Exception as error:  # noqa: BLE001  (whatever is raised is the behaviour)
@@ -278,10 +277,10 @@ def _tried(make: Callable[[], str]) -> str:
 
 
 def raised(error: Exception) -> str:
-    """Return all that an error of the package says.
+    """Return all fields of an exception of the package as text.
 
     Raises:
-        Exception: the error, where it is this tool's own, or the package lacks what it asks for.
+        Exception: the exception itself, if this tool caused it or the package lacks a function.
     """
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
@@ -300,7 +299,7 @@ def _violations(found: Iterable[Any]) -> str:
 
 
 def _each(one: Callable[[Input, int], str]) -> Callable[[Sequence[Input], Sequence[int]], Found]:
-    """Make what runs a part of what becomes of one input."""
+    """Return the `run` of a part from a function for one input."""
 
     def run(given: Sequence[Input], numbers: Sequence[int]) -> Found:
         return Found([one(each, number) for each, number in zip(given, numbers, strict=True)])
@@ -309,7 +308,7 @@ def _each(one: Callable[[Input, int], str]) -> Callable[[Sequence[Input], Sequen
 
 
 def _lenient(data: bytes) -> Any:
-    """Read a message as far as that goes, or None."""
+    """Decode a message leniently; return None if that fails."""
     try:
         return Message.decode(data)
     except DecodeError:
@@ -417,7 +416,7 @@ _JUNK: tuple[Any, ...] = (
 
 
 def _spoilt(draw: random.Random, text: str) -> Any:
-    """Return a document of JSON in which one place is something else."""
+    """Return a JSON document with one value replaced."""
     tree = json.loads(text)
     inside, step = [tree], 0
     node: Any = inside
@@ -439,7 +438,7 @@ def _spoilt(draw: random.Random, text: str) -> Any:
 
 
 def _back(read: Callable[[Any], Any], document: Any) -> str:
-    """Read a notation, and return the bytes of what it says."""
+    """Parse a notation, and return the encoded result."""
 
     def make() -> str:
         value = read(document)
@@ -450,7 +449,7 @@ def _back(read: Callable[[Any], Any], document: Any) -> str:
 
 
 def _subjects(given: Input) -> Iterator[Any]:
-    """Yield the message that the bytes are, and the value where they are one."""
+    """Yield the decoded message and the decoded value, as far as the bytes are valid."""
     message = _lenient(given.data)
     if message is not None:
         yield message
@@ -620,7 +619,7 @@ _BASIC = pa.schema(
 
 
 def _batches(to: str, given: Sequence[Input], numbers: Sequence[int]) -> Found:
-    """Translate a batch in half of the profiles, and in some of them what was made of it back."""
+    """Translate a batch in every second profile, and in some of them translate it back."""
     if to == "0-9-1":
         read: dict[str, Any] = {"wire": pa.array([one.data for one in given], pa.binary())}
     else:
@@ -640,7 +639,7 @@ def _batches(to: str, given: Sequence[Input], numbers: Sequence[int]) -> Found:
     texts = [[""] for _ in given]
     profiles = list(PROFILES)
     for i, profile in enumerate(profiles):
-        # The lossless one each time, of the others each second one in turn.
+        # The lossless profile always, and every second one of the others in turn.
         if i and i % 2 != chunk % 2:
             continue
         translator = Translator(to, profile)
@@ -690,8 +689,8 @@ _PROJECTIONS: dict[str, dict[str, Any]] = {
 def _columns(given: Sequence[Input], numbers: Sequence[int]) -> Found:
     """Decode a batch with several projections, and encode what can be encoded.
 
-    The texts have the rows of the first projection and of those that validate; the other ones are
-    in `whole`, as the bytes of Arrow's IPC.
+    The texts contain the rows of the first projection and of the validating ones; the others are
+    in `whole` as bytes of Arrow's IPC format.
     """
     array = pa.array([one.data for one in given], pa.binary())
     texts = [[""] for _ in given]
@@ -705,7 +704,7 @@ def _columns(given: Sequence[Input], numbers: Sequence[int]) -> Found:
         whole[name] = digest(_ipc(batch))
         if name in {"all", "others", "rabbitmq-4", "azure"}:
             _add(texts, f"{name}: ", _rows(dict(zip(batch.schema.names, batch, strict=True))))
-        # That lacks what a body needs, so that most of its rows are refused, one by one.
+        # This projection lacks body columns, so most of its rows cannot be encoded.
         if name == "all" or (name == "lean" and numbers[0] // CHUNK % 10 == 0):
             without = batch.select([one for one in batch.schema.names if one != "wire"])
             _add(texts, f"{name} encoded: ", _encoded(without))
@@ -713,9 +712,9 @@ def _columns(given: Sequence[Input], numbers: Sequence[int]) -> Found:
 
 
 def _ipc(batch: Any) -> bytes:
-    """Return a batch as the bytes of Arrow's IPC without the schema, and with nothing below nulls.
+    """Return a batch as bytes of Arrow's IPC format, without the schema and with zeros below nulls.
 
-    What stands there says nothing, and the builds leave different bytes.
+    The bytes below nulls have no meaning, and differ between builds.
     """
     rows = pa.array(range(batch.num_rows), pa.int64())
     arrays = []
@@ -731,7 +730,7 @@ def _ipc(batch: Any) -> bytes:
 
 
 def _projected(given: Input) -> Iterator[str]:
-    """Yield what each projection makes of one message, in values and in bytes."""
+    """Yield the result of each projection for one message, as values and as bytes."""
     for name, how in _PROJECTIONS.items():
         batch = columns.decode(pa.array([given.data], pa.binary()), **how)
         yield f"{name}: {batch.to_pylist()}\n  {_ipc(batch).hex()}"
@@ -750,7 +749,7 @@ _NULL = b"\0\x53\x77\x40"
 
 
 def _single(given: Sequence[Input], _numbers: Sequence[int]) -> Found:
-    """Decode single values to columns, and envelopes that hold several messages."""
+    """Decode single values to columns, and envelopes with several messages."""
     array = pa.array([one.data for one in given], pa.binary())
     texts = [[""] for _ in given]
     for plain in ("error", "encoded", "text"):
@@ -815,7 +814,7 @@ _TERMS: tuple[tuple[str, Any], ...] = (
 
 @cache
 def _filters() -> list[tuple[str, Any]]:
-    """Return the filters by name; the error of one that cannot be made."""
+    """Return the filters by name, with the exception instead of an invalid one."""
     found: list[tuple[str, Any]] = []
     for language, texts in (
         ("selector", _EXPRESSIONS),
@@ -871,7 +870,7 @@ def _matched(given: Input, _number: int) -> str:
 
 
 def _made(_inputs: Inputs) -> Iterator[tuple[str, str]]:
-    """Yield the filters as their bytes, or why they cannot be made."""
+    """Yield the encoded filters, or the exceptions of invalid ones."""
     for name, one in _filters():
         if isinstance(one, Exception):
             yield name, failed(one)
@@ -880,7 +879,7 @@ def _made(_inputs: Inputs) -> Iterator[tuple[str, str]]:
 
 
 def _filter(given: Input, _number: int) -> str:
-    """Read an encoded filter in both dialects, and try it on its message."""
+    """Decode a filter in both dialects, and evaluate it on its message."""
     said = []
     for dialect in ("rabbitmq", "oasis"):
         for strict in (True, False):
@@ -950,7 +949,7 @@ def _table(given: Input, _number: int) -> str:
     return "\n".join(_tried(partial(read, dialect)) for dialect in _DIALECTS)
 
 
-# Files and jobs: inputs of their own, made of drawn ones.
+# Files and jobs create their own inputs from drawn messages.
 
 
 def _messages(inputs: Inputs, count: int) -> list[Input]:
@@ -980,7 +979,7 @@ def _basic_rows(inputs: Inputs, count: int) -> Any:
 
 
 def _jobs(inputs: Inputs) -> Iterator[tuple[str, str]]:
-    """Yield each row that the jobs put out and into quarantine, and what they count."""
+    """Yield each output row and quarantined row of the jobs, and their counts."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         messages = folder / "messages.prefixed"
@@ -1011,7 +1010,7 @@ def _jobs(inputs: Inputs) -> Iterator[tuple[str, str]]:
 
 
 def _written(inputs: Inputs, folder: Path) -> Iterator[Path]:
-    """Write files of each form."""
+    """Write a file in each format."""
     wires = [one.data for one in _messages(inputs, 300)]
 
     def put(name: str, octets: bytes) -> Path:
@@ -1044,7 +1043,7 @@ def _written(inputs: Inputs, folder: Path) -> Iterator[Path]:
 
 
 def _avro(inputs: Inputs) -> bytes | None:
-    """Return a file of Event Hubs Capture; None where fastavro is not installed."""
+    """Return a file of Event Hubs Capture, or None if fastavro is not installed."""
     try:
         import fastavro  # noqa: PLC0415  (an extra)
     except ImportError:
@@ -1080,7 +1079,7 @@ def _avro(inputs: Inputs) -> bytes | None:
 
 
 def _files(inputs: Inputs) -> Iterator[tuple[str, str]]:
-    """Yield each record of files of each form, sound and damaged."""
+    """Yield each record of intact and damaged files in each format."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for path in list(_written(inputs, folder)):
@@ -1116,7 +1115,7 @@ BASIC = frozenset({"basic"})
 _TYPED = partial(_json, notation.to_typed, notation.from_typed, notation.from_typed)
 _PLAIN = partial(_json, notation.to_plain, notation.from_plain, notation.value_from_plain)
 
-# Of fixed inputs.
+# Parts of fixed inputs.
 _SOME = {"": 10}
 #: The parts by name.
 PARTS: dict[str, Part] = {

@@ -1,29 +1,29 @@
-"""Break what a bridge stands on, at random moments, and count its messages.
+"""Kill or disturb a bridge, its connections or its brokers at random times, and count messages.
 
     .ci/rabbitmq install 3 && .ci/rabbitmq install 4
     python tools/bridge_faults.py --old $(.ci/rabbitmq start 3) --new $(.ci/rabbitmq start 4) \
         --other $(RABBITMQ_PORT=26902 .ci/rabbitmq start 4)
 
-Numbered messages go from a durable queue of one broker to one of another, in portions; while each
-is under way something breaks once, at a random moment:
+Numbered messages move in batches from a durable queue of one broker to a queue of another. During
+each batch one fault happens at a random time:
 
 - ``bridge``: SIGKILL of the bridge; another one is started.
-- ``cut``: its connections, which go through a proxy here, are reset.
-- ``stop``: the broker at one of the ends is stopped (SIGSTOP) for up to five seconds; an outcome is
-  waited for two.
-- ``source``, ``target``: SIGKILL of that broker, which is started again. A source forgets what was
-  acknowledged last, as RabbitMQ has it on disk later; the bridge knows it by ``--deduplicate``.
-- ``full``: the target takes 100 messages, refuses all others, and is emptied now and then.
-- ``expiry``: a third of the messages expires within 100 ms.
-- ``poison``: one message of a hundred ends the target's session.
+- ``cut``: its connections, which pass a proxy of this tool, are reset.
+- ``stop``: the broker at one end is stopped (SIGSTOP) for up to five seconds; the bridge waits two
+  seconds for an outcome.
+- ``source``, ``target``: SIGKILL of that broker, which is restarted. A source loses its latest
+  acknowledgements, which RabbitMQ writes to disk later; with ``--deduplicate`` the bridge
+  recognises these messages.
+- ``full``: the target accepts 100 messages, rejects all others, and is emptied now and then.
+- ``expiry``: a third of the messages expire within 100 ms.
+- ``poison``: one message in a hundred makes the target end the session.
 
-Afterwards all messages are there (but for what may expire, and the poison), none is altered (body
-and properties are held to what was sent), at most the window has come twice by break, the source
-has none left by its broker's count, the quarantine holds the poison and nothing else, and the
-bridge has not grown. The exit status is 1 where that is not so.
+Afterwards no message may be missing (except expired ones and the poison) or altered (body and
+properties are compared), at most one window per fault may be duplicated, the source must be empty
+by its broker's count, the quarantine must contain only the poison, and the bridge's memory must not
+have grown. The exit status is 1 otherwise.
 
-RabbitMQ 3.10 gives out messages over 1.0 without their headers, so that 1.0 to 1.0 is from one 4.0
-to another.
+RabbitMQ 3.10 delivers messages over 1.0 without their headers, so 1.0 to 1.0 uses two brokers 4.0.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ RABBITMQ = ROOT / ".ci/rabbitmq"
 WINDOW = 100
 FAULTS = ("bridge", "cut", "stop", "full", "expiry", "poison", "source", "target")
 WAYS = ("0-9-1 -> 1.0", "1.0 -> 0-9-1", "0-9-1 -> 0-9-1", "1.0 -> 1.0")
-#: Seconds that what broke has to mend.
+#: Seconds to wait for the bridge to recover from a fault.
 _PATIENCE = 120
-#: Seconds after which a queue that was declared is there again when its broker was killed.
+#: Seconds to wait after a declaration, so that the queue survives a kill of its broker.
 _DECLARED = 5
-#: What a message has that is compared, besides its body and headers.
+#: Properties that are compared, in addition to body and headers.
 _FIELDS = (
     *("content_type", "correlation_id", "delivery_mode", "message_id", "priority"),
     *("reply_to", "timestamp"),
@@ -73,18 +73,18 @@ _FIELDS = (
 def message(
     queue: str, number: int, odd: Sequence[Any] = (-1, True, "ü")
 ) -> tuple[bytes, pika.BasicProperties]:
-    """Return what is published to a queue as a number: always the same.
+    """Return the message with this number of a queue: always the same content.
 
     Args:
-        queue: its name.
-        number: which one it is.
-        odd: of which one is a header.
+        queue: the name of the queue.
+        number: the message's number.
+        odd: values, one of which is put into a header.
     """
     order = random.Random(f"{queue} {number}")
     properties = pika.BasicProperties(
         delivery_mode=2,
         message_id=f"{queue}/{number}",
-        priority=order.randrange(4),  # 4 is what 1.0 has without one, and 0-9-1 has not
+        priority=order.randrange(4),  # not 4: the default of 1.0, which 0-9-1 lacks
         content_type=order.choice([None, "text/plain", "application/json"]),
         correlation_id=order.choice([None, f"order {number}"]),
         reply_to=order.choice([None, "answers"]),
@@ -95,14 +95,14 @@ def message(
 
 
 def number_of(properties: Any) -> int:
-    """Return which message of its queue one is."""
+    """Return the number of a message in its queue."""
     return int(properties.message_id.rpartition("/")[2])
 
 
 def is_altered(properties: Any, body: bytes, *odd: Any) -> bool:
-    """Whether a message is not what was published under its id.
+    """Whether a message differs from the one published with its id.
 
-    A broker may have put headers with ``x-`` to it.
+    Headers that begin with ``x-`` are ignored: brokers add them.
     """
     queue = properties.message_id.rpartition("/")[0]
     wanted, expected = message(queue, number_of(properties), *odd)
@@ -115,7 +115,7 @@ def is_altered(properties: Any, body: bytes, *odd: Any) -> bool:
 
 @attrs.frozen
 class Place:
-    """A broker, and its version as .ci/rabbitmq says it."""
+    """A broker, and its version as an argument of .ci/rabbitmq."""
 
     host: str
     port: int
@@ -123,7 +123,7 @@ class Place:
 
     @classmethod
     def at(cls, text: str, version: str) -> Place:
-        """Read HOST:PORT."""
+        """Parse HOST:PORT."""
         host, _, port = text.partition(":")
         return cls(host, int(port), version)
 
@@ -140,7 +140,7 @@ class Place:
 
     @contextmanager
     def channel(self) -> Iterator[Any]:
-        """Open a channel, once the broker is there."""
+        """Open a channel; wait until the broker accepts connections."""
         at = pika.ConnectionParameters(
             self.host, self.port, connection_attempts=60, retry_delay=1, heartbeat=0
         )
@@ -152,7 +152,7 @@ class Place:
                 connection.close()
 
     def url(self, queue: str, protocol: str, port: int, heartbeat: int = 4) -> str:
-        """Return the bridge's URL of a queue, by way of a port."""
+        """Return the bridge's URL of a queue, through a port of a proxy."""
         if protocol == "0-9-1":
             return f"amqp091://{self.host}:{port}/?queue={queue}&heartbeat={heartbeat}"
         version = "1" if self.version == "3" else "2"
@@ -161,10 +161,10 @@ class Place:
 
 
 def messages_of(channel: Any, queue: str) -> Iterator[tuple[Any, bytes]]:
-    """Take the messages that a queue has, and those that come meanwhile."""
+    """Yield the messages of a queue, including those that arrive meanwhile."""
     channel.basic_qos(prefetch_count=1_000)
     while count := channel.queue_declare(queue, passive=True).method.message_count:
-        # None where what was there has expired meanwhile.
+        # None if the message has expired meanwhile.
         for method, properties, body in channel.consume(queue, inactivity_timeout=5):
             count -= 1
             if method is not None:
@@ -173,15 +173,15 @@ def messages_of(channel: Any, queue: str) -> Iterator[tuple[Any, bytes]]:
                     channel.basic_ack(method.delivery_tag, multiple=True)
             if not count or method is None:
                 break
-        channel.cancel()  # what it got besides goes back
+        channel.cancel()  # requeues its prefetched messages
 
 
 class Proxy:
-    """Passes bytes on between whoever connects and a broker, until `cut`, or not while `hush`.
+    """A TCP proxy in front of a broker, which can reset connections or hold back the broker's data.
 
     Attributes:
-        port: where it listens.
-        accepted: how many connections there were.
+        port: its listening port.
+        accepted: the number of accepted connections.
     """
 
     def __init__(self, place: Place) -> None:
@@ -189,7 +189,8 @@ class Proxy:
         self._place = place
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
-        self._gates: list[threading.Event] = []  # of what the broker says, by connection
+        # One per connection; not set while the broker's data is held back.
+        self._gates: list[threading.Event] = []
         self._lock = threading.Lock()
         self.port: int = self._listener.getsockname()[1]
         self._accepting = threading.Thread(target=self._accept, daemon=True)
@@ -200,7 +201,7 @@ class Proxy:
 
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # ends the accepting; closing does not
+            self._listener.shutdown(socket.SHUT_RDWR)  # ends accept(), which close() does not
         self._accepting.join()
         self._listener.close()
         self.cut()
@@ -236,7 +237,7 @@ class Proxy:
                 end.shutdown(socket.SHUT_RDWR)
 
     def hush(self, *, quiet: bool) -> None:
-        """Have the broker say nothing on the connections that there are, or go on."""
+        """Hold back the broker's data on all current connections, or release it."""
         with self._lock:
             for gate in self._gates:
                 (gate.clear if quiet else gate.set)()
@@ -255,21 +256,21 @@ class Proxy:
 
 @attrs.define
 class Found:
-    """What became of the messages.
+    """The results of a run.
 
     Attributes:
-        sent: how many there were.
-        missing: those that did not come, and had to.
-        altered: those that came, or are in the quarantine, and are not what was sent.
-        left: those that the source has, by its broker.
-        twice: how many more came than there are numbers.
-        may: so many may come twice.
-        expired: those that did not come, and did not have to.
-        aside: those in the quarantine.
-        astray: entries of the quarantine that do not belong there, or are missing in it.
-        breaks: how often something broke.
-        memory: of the bridge, resident, in KiB: the most in the first third, and in the last.
-        seconds: that it took.
+        sent: published messages.
+        missing: messages that should have arrived, and did not.
+        altered: messages that arrived, or were quarantined, with other content.
+        left: messages left in the source, by its broker's count.
+        twice: surplus copies of messages.
+        may: the allowed number of surplus copies.
+        expired: messages that did not arrive, and were allowed to expire.
+        aside: quarantined messages.
+        astray: quarantine entries that do not belong there, or are missing.
+        breaks: faults that happened.
+        memory: the bridge's highest resident memory in the first and in the last third, in KiB.
+        seconds: duration.
     """
 
     sent: int = 0
@@ -287,22 +288,22 @@ class Found:
 
     @property
     def is_right(self) -> bool:
-        """Whether that is what a bridge promises."""
+        """Whether the bridge kept its guarantees."""
         grew = self.memory[1] > self.memory[0] * 1.1
         wrong = self.missing or self.altered or self.left or self.astray
         return not (wrong or self.twice > self.may or grew)
 
 
 class Run:
-    """One fault, a number of times, between two queues.
+    """Repeats one fault while messages move between two queues.
 
     Args:
         fault: one of `FAULTS`.
         source: the broker of the first queue.
         target: the broker of the second.
         way: one of `WAYS`.
-        folder: for the quarantine.
-        seed: for the moments.
+        folder: the folder of the quarantine.
+        seed: the seed of the random times.
     """
 
     def __init__(
@@ -320,10 +321,10 @@ class Run:
         self.took: Counter[int] = Counter()
         self.altered: set[int] = set()
         self._sizes: list[int] = []
-        self._ends = 0  # of the bridge's connections
+        self._ends = 0  # connections that the bridge has lost
 
     def run(self, count: int, breaks: int) -> Found:
-        """Send so many messages, with so many breaks."""
+        """Send this number of messages while this number of faults happens."""
         started = time.monotonic()
         with ExitStack() as stack:
             ends = (self.source, self.target)
@@ -356,8 +357,8 @@ class Run:
                 self._take()
                 if not self._depth(self.source, self.queues[0]):
                     break
-                self._start()  # what was refused last went back
-            time.sleep(0.5)  # until what nobody acknowledged is back
+                self._start()  # the messages rejected last are back in the source
+            time.sleep(0.5)  # until unacknowledged messages are requeued
             self.found.left = self._depth(self.source, self.queues[0])
         self._count()
         self.found.seconds = time.monotonic() - started
@@ -372,7 +373,7 @@ class Run:
         return self.fault == "expiry" and number % 3 == 0
 
     def _publish(self, first: int, count: int) -> None:
-        """Publish messages, and see that the broker has them on disk."""
+        """Publish messages, and wait until the broker has confirmed them."""
         with self.source.channel() as channel:
             channel.tx_select()
             for number in range(first, first + count):
@@ -383,7 +384,7 @@ class Run:
             channel.tx_commit()
 
     def _take(self) -> None:
-        """Take what is in the second queue, and hold it to what was sent."""
+        """Consume the second queue, and compare its messages with the published ones."""
         with self.target.channel() as channel:
             for properties, body in messages_of(channel, self.queues[1]):
                 number = number_of(properties)
@@ -414,7 +415,7 @@ class Run:
         raise TimeoutError(f"{self.fault}: nobody consumes the source within {_PATIENCE} s")
 
     def _wait(self, most: int) -> None:
-        """Wait until no more than so many messages wait in the first queue."""
+        """Wait until the first queue has at most this number of messages."""
         patience = time.monotonic() + _PATIENCE
         quiet = 0
         while quiet < (1 if most else 3):
@@ -436,7 +437,7 @@ class Run:
         expired = {number for number in absent if self._expires(number)}
         found.missing, found.expired = len(absent - expired), len(expired)
         found.twice = self.took.total() - len(self.took)
-        # What was in flight when the bridge, or a connection of it, ended.
+        # Messages in flight when the bridge or one of its connections ended may be duplicated.
         found.may = WINDOW * (found.breaks if self.fault == "bridge" else self._ends)
         path = self.folder / "quarantine.jsonl"
         aside: Counter[int] = Counter()

@@ -1,14 +1,13 @@
-"""Run the bridge against hostile peers, and see what it takes of memory and when it ends.
+"""Run the bridge against hostile peers, and measure its memory and its time to exit.
 
     python tools/bridge_hostile.py
 
-Peers of AMQP 1.0 and 0-9-1 open a connection as a broker does, and then send one of sixteen kinds
-of what no broker would, for as long as somebody is there; once as the source of a route, once as
-its target. The other end is a file. The bridge is the command, with its defaults. After some
-seconds it is asked to end (SIGTERM). Its memory (resident, at most) stays below 64 MiB, and it ends
-within five seconds; the exit status is 1 where that is not so. A message that is as large as is
-kept in memory (24 MiB) is another matter, and has the bound of the documentation: 256 MiB
-(`large`).
+Peers of AMQP 1.0 and 0-9-1 open a connection like a broker, and then send one of sixteen kinds of
+invalid or excessive data until the bridge disconnects: once as the source of a route, once as its
+target. The other end is a file. The bridge is the command with its default options. After some
+seconds it gets SIGTERM. Its peak resident memory must stay below 64 MiB, and it must exit within
+five seconds; the exit status is 1 otherwise. With messages of the largest size that is held in
+memory (24 MiB), the limit is the documented one, 256 MiB (`large`).
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ from amqp10msg.net.bridge.basic_frames import FrameReader, decode_method, method
 from amqp10msg.net.transport import SaslServer
 
 ROOT = Path(__file__).parents[1]
-#: MiB that the bridge may have at a peer, and where its messages are as large as may be in memory.
+#: Limits of the bridge's memory, in MiB: in general, and with messages of the largest size.
 BOUND, BOUND_OF_LARGE = 64, 256
-#: Seconds that it has to end.
+#: Seconds in which the bridge must exit.
 END = 5.0
 Flood = Callable[[], Iterator[bytes]]
 
@@ -65,7 +64,7 @@ def frame(code: int, *fields: Any, payload: bytes = b"", channel: int = 0) -> by
 
 
 def transfer(number: int | None, more: bool, payload: bytes) -> bytes:
-    """Return a frame with a transfer; without a number, one that goes on."""
+    """Return a transfer frame; without a number, a continuation."""
     tag = None if number is None else number.to_bytes(4, "big")
     identity = None if number is None else UInt(number)
     return frame(0x14, UInt(0), identity, tag, UInt(0), False, more, payload=payload)
@@ -77,14 +76,14 @@ def error_of(text: str) -> Described:
 
 
 def randomness() -> Iterator[bytes]:
-    """Yield what a peer may send, a piece at a time."""
+    """Yield random bytes in pieces."""
     drawn = random.Random(5)
     while True:
         yield drawn.randbytes(4_096)
 
 
 def tiny_transfers() -> Iterator[bytes]:
-    """Yield one message for ever, a byte or none at a time."""
+    """Yield one endless message, in transfers of at most one byte."""
     yield transfer(0, True, b"")
     while True:
         yield transfer(None, True, b"") * 50 + transfer(None, True, b"x")
@@ -97,33 +96,33 @@ def messages(payload: bytes) -> Iterator[bytes]:
 
 
 def echoes() -> Iterator[bytes]:
-    """Yield flows that ask for an answer each, which the peer does not read."""
+    """Yield flows with echo=true, whose answers the peer does not read."""
     fields = [UInt(0), UInt(99), UInt(0), UInt(99), UInt(0), UInt(0), UInt(9), None, False, True]
     while True:
         yield frame(0x13, *fields) * 50
 
 
 def attaches() -> Iterator[bytes]:
-    """Yield links that nobody asked for."""
+    """Yield unsolicited attach frames."""
     for number in range(1 << 30):
         yield frame(0x12, f"l{number}", UInt(1), True) + frame(0x16, UInt(1), True)
 
 
 def begins() -> Iterator[bytes]:
-    """Yield sessions that nobody asked for."""
+    """Yield unsolicited begin frames."""
     for number in itertools.cycle(range(1, 65_535)):
         yield frame(0x11, None, UInt(0), UInt(9), UInt(9), channel=number)
 
 
 def dispositions() -> Iterator[bytes]:
-    """Yield outcomes of what was never sent, in the longest ranges."""
+    """Yield outcomes of deliveries that were never sent, with the largest ranges."""
     accepted = Described(ULong(0x24), [])
     while True:
         yield frame(0x15, True, UInt(0), UInt(2**32 - 1), True, accepted) * 50
 
 
 def drops(head: bytes) -> Iterator[bytes]:
-    """Yield a frame that is never complete, a byte at a time."""
+    """Yield an incomplete frame, one byte at a time."""
     yield head
     while True:
         yield b"x"
@@ -137,20 +136,20 @@ def oversize(head: bytes) -> Iterator[bytes]:
 
 
 def again(octets: bytes) -> Iterator[bytes]:
-    """Yield the same for ever."""
+    """Yield the same bytes endlessly."""
     while True:
         yield octets
 
 
 def once(octets: bytes) -> Iterator[bytes]:
-    """Yield something, and then nothing."""
+    """Yield these bytes once, and then wait."""
     yield octets
     while True:
         yield b""
 
 
 def never_ending() -> Iterator[bytes]:
-    """Yield one message for ever, in large pieces."""
+    """Yield one endless message in large transfers."""
     yield transfer(0, True, b"\0\x53\x75\xb0\x7f\xff\xff\xff")
     while True:
         yield transfer(None, True, b"x" * 16_000)
@@ -193,7 +192,7 @@ LARGE: Flood = never_ending
 
 
 class Flooding(asyncio.Protocol):
-    """A peer that sends without an end, as fast as the bridge reads."""
+    """A peer that sends endlessly, as fast as the bridge reads."""
 
     flood: Iterator[bytes]
     stream: Any
@@ -206,12 +205,12 @@ class Flooding(asyncio.Protocol):
         self.paused = True
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Resume sending."""
         self.paused = False
         self.go_on()
 
     def go_on(self) -> None:
-        """Send some more."""
+        """Send the next pieces."""
         if self.paused or self.stream.is_closing():
             return
         piece = b"".join(itertools.islice(self.flood, 20))
@@ -221,7 +220,7 @@ class Flooding(asyncio.Protocol):
 
 
 class Hostile(Flooding, transport.Handler):
-    """Opens and attaches as a server of 1.0 does, then floods for as long as the bridge stays."""
+    """Opens and attaches like a 1.0 server, then floods the bridge until it disconnects."""
 
     def __init__(self, flood: Iterator[bytes]) -> None:
         self.flood = flood
@@ -236,7 +235,7 @@ class Hostile(Flooding, transport.Handler):
         self.loop = asyncio.get_running_loop()
 
     def data_received(self, data: bytes) -> None:
-        """Answer until the link is there."""
+        """Answer until the link is attached."""
         if not self.sasl.done:
             reply, data = self.sasl.receive(data)
             self.stream.write(reply)
@@ -249,15 +248,15 @@ class Hostile(Flooding, transport.Handler):
             self.go_on()
 
     def on_open(self) -> None:
-        """Open as well."""
+        """Answer with open."""
         self.engine.open()
 
     def on_begin(self, session: transport.Session) -> None:
-        """Begin as well."""
+        """Answer with begin."""
         session.begin()
 
     def on_attach(self, link: transport.Link) -> None:
-        """Attach as well, and flood from now on."""
+        """Answer with attach, and begin to flood."""
         link.attach(source=Source(address="q"), target=Target(address="q"))
         if not link.sends:
             link.grant(3)
@@ -268,7 +267,7 @@ class Hostile(Flooding, transport.Handler):
 
 
 def basic_frame(kind: int, payload: bytes, channel: int = 1, size: int | None = None) -> bytes:
-    """Return a frame; its size may be a lie."""
+    """Return a frame; its size field may be false."""
     size = len(payload) if size is None else size
     return bytes((kind,)) + channel.to_bytes(2, "big") + size.to_bytes(4, "big") + payload + b"\xce"
 
@@ -287,14 +286,14 @@ def deliveries(properties: BasicProperties | None = None) -> Iterator[bytes]:
 
 
 def bodies(piece: bytes) -> Iterator[bytes]:
-    """Yield one message for ever, a piece at a time."""
+    """Yield one endless message in body frames."""
     yield deliver(1, 1 << 40)
     while True:
         yield basic_frame(3, piece) * 20
 
 
 def returns() -> Iterator[bytes]:
-    """Yield what nobody sent, as what no queue takes."""
+    """Yield basic.return of messages that were never sent."""
     arguments = b"\0\x3c\0\x32" + (312).to_bytes(2, "big") + b"\x08NO_ROUTE\0\1q"
     header = encode_content_header(BasicProperties(), 1)
     while True:
@@ -302,7 +301,7 @@ def returns() -> Iterator[bytes]:
 
 
 def deep_tables() -> Iterator[bytes]:
-    """Yield messages whose header has tables in tables."""
+    """Yield messages whose headers contain deeply nested tables."""
     table = b"\0\0\0\0"
     for _ in range(2_000):
         table = (len(table) + 3).to_bytes(4, "big") + b"\1xF" + table
@@ -340,7 +339,7 @@ BASIC_LARGE: Flood = functools.partial(bodies, b"x" * 16_000)
 
 
 class BasicHostile(Flooding):
-    """Opens as a broker of 0-9-1 does, then floods for as long as the bridge stays."""
+    """Opens like a 0-9-1 broker, then floods the bridge until it disconnects."""
 
     def __init__(self, flood: Iterator[bytes]) -> None:
         self.flood = flood
@@ -354,7 +353,7 @@ class BasicHostile(Flooding):
         self.loop = asyncio.get_running_loop()
 
     def data_received(self, data: bytes) -> None:
-        """Answer until the consumer, or the publisher, is there."""
+        """Answer until the bridge consumes or publishes."""
         if not self.started:
             self.started = True
             data = data[8:]
@@ -387,7 +386,7 @@ class BasicHostile(Flooding):
 
 
 async def measure(flood: Flood, protocol: str, end: str, seconds: float, folder: Path) -> Any:
-    """Run the bridge with a hostile peer at one end; return MiB, seconds to end, status, bytes."""
+    """Run the bridge with a hostile peer; return MiB, seconds to exit, status and sent bytes."""
     loop = asyncio.get_running_loop()
     peers: list[Any] = []
 
@@ -458,7 +457,7 @@ def main() -> int:
                     made = measure(flood, protocol, end, given.seconds, Path(folder))
                     most, took, status, sent, peers = asyncio.run(made)
                 bound = BOUND_OF_LARGE if name == "large" else BOUND
-                # A bridge that never came, or died of it, ends soon and needs little memory, too.
+                # Otherwise a bridge that never connected, or crashed, would pass.
                 sound = most < bound and took < END and peers > 0 and (status or 0) >= 0
                 wrong += not sound
                 memory = f"{most:.1f} MiB" if most else "ended before its memory was looked at"

@@ -3,22 +3,21 @@
     .ci/rabbitmq install 3 && .ci/rabbitmq install 4
     python tools/bridge_migration.py
 
-It starts two brokers of its own, on the ports of `OLD` and `NEW`, and stops them. Thirty queues are
-of mixed kinds: classic, quorum, streams, with dead letters, with a time to live, with priorities,
-and an exclusive one, which nobody can move. Each has messages, and publishers go on while
-``migrate`` runs. In the middle, ``migrate`` and both brokers are killed (SIGKILL), at one moment;
-the brokers start again, so does ``migrate``, with the same files, and after a while the publishers
-end.
+The tool starts two brokers on the ports of `OLD` and `NEW`, and stops them at the end. Thirty
+queues are of different kinds: classic, quorum, streams, with dead letters, with a time to live,
+with priorities, and an exclusive queue, which cannot be moved. Each contains messages, and
+publishers continue while ``migrate`` runs. In the middle, ``migrate`` and both brokers are killed
+simultaneously (SIGKILL) and restarted, ``migrate`` with the same files. Later the publishers stop.
 
-Then each message of the new broker is read, and held to those that the old one confirmed, by queue
-and number; and the report is held to both brokers:
+Then the tool reads each message of the new broker, and compares it by queue and number with the
+messages that the old broker confirmed. It also compares the report with both brokers:
 
-- nothing is missing, nothing is changed, nothing is there that was not sent. What was in flight at
-  the kill may be there twice, at most a window for each queue.
-- ``migrate`` says that it is done, and its counts of each queue (left at the source, at the target
-  before and afterwards, taken, aside) are those of the brokers.
+- No message is missing, altered or unknown. Messages in flight at the kill may be duplicated, at
+  most one window per queue.
+- ``migrate`` reports that it has finished, and its counts of each queue (left at the source, at the
+  target before and afterwards, moved, quarantined) equal those of the brokers.
 
-The exit status is 1 where that is not so.
+The exit status is 1 otherwise.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ from amqp10msg.net.bridge import read_quarantine
 ROOT = Path(__file__).parents[1]
 OLD = Place("127.0.0.1", 26_742, "3")
 NEW = Place("127.0.0.1", 26_762, "4")
-#: Of the management API, after that of AMQP.
+#: Offset of the management API's port from the AMQP port.
 _API = 9
 WINDOW = 100
-#: How many queues there are of each kind, and what they are declared with.
+#: The number of queues of each kind, and their arguments.
 KINDS: dict[str, tuple[int, dict[str, Any]]] = {
     "classic": (8, {}),
     "quorum": (6, {"x-queue-type": "quorum"}),
@@ -61,14 +60,14 @@ KINDS: dict[str, tuple[int, dict[str, Any]]] = {
     "ttl": (3, {"x-message-ttl": 3_600_000}),
     "priority": (2, {"x-max-priority": 5}),
 }
-#: Of each queue with dead letters, so many are rejected before.
+#: Messages of each queue with dead letters that are rejected before the migration.
 _DEAD = 20
 _PATIENCE = 120.0
 
 
 @attrs.frozen
 class Name:
-    """A queue: its kind, and which one of them."""
+    """The name of a queue: its kind and a number."""
 
     run: str
     kind: str
@@ -79,7 +78,7 @@ class Name:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What it is declared with."""
+        """The arguments of its declaration."""
         given = dict(KINDS[self.kind][1])
         if self.kind == "lettered":
             given["x-dead-letter-routing-key"] = str(Name(self.run, "dead", self.number))
@@ -87,14 +86,14 @@ class Name:
 
 
 def message(queue: str, number: int) -> tuple[bytes, pika.BasicProperties]:
-    """Return what is published to a queue as a number: always the same."""
+    """Return the message with this number of a queue: always the same content."""
     order = random.Random(f"{queue} {number}")
     properties = pika.BasicProperties(
         delivery_mode=2,
         message_id=f"{queue}/{number}",
         priority=order.randrange(6),
         content_type=order.choice([None, "text/plain", "application/json"]),
-        # A stream keeps messages as those of 1.0, without lists.
+        # A stream stores messages as AMQP 1.0, which has no lists in headers.
         headers={
             "queue": queue,
             "n": number,
@@ -106,11 +105,11 @@ def message(queue: str, number: int) -> tuple[bytes, pika.BasicProperties]:
 
 @attrs.define
 class Sent:
-    """What one queue was sent.
+    """The messages published to one queue.
 
     Attributes:
-        confirmed: the ids of messages that the broker has confirmed.
-        perhaps: those of which it had not when it was killed.
+        confirmed: ids of messages that the broker confirmed.
+        perhaps: ids of messages that were unconfirmed when the broker was killed.
     """
 
     confirmed: set[str] = attrs.Factory(set)
@@ -118,7 +117,7 @@ class Sent:
 
 
 class Publisher(threading.Thread):
-    """Publishes to all queues in turn until `end`, and connects again where it has to."""
+    """Publishes to all queues in turn until `end` is called, and reconnects if necessary."""
 
     def __init__(self, names: list[Name], first: int, pause: float) -> None:
         super().__init__(daemon=True)
@@ -130,7 +129,7 @@ class Publisher(threading.Thread):
         self._ends = threading.Event()
 
     def run(self) -> None:
-        """Publish, each message once."""
+        """Publish each message once."""
         number, at = self._first, 0
         while not self._ends.is_set():
             try:
@@ -139,7 +138,7 @@ class Publisher(threading.Thread):
                     while not self._ends.is_set():
                         queue = self._names[at]
                         body, properties = message(queue, number)
-                        # Until it is confirmed, nobody knows.
+                        # Unknown until it is confirmed.
                         self.sent[queue].perhaps.add(str(properties.message_id))
                         here, at = at, (at + 1) % len(self._names)
                         number += at < here
@@ -152,20 +151,20 @@ class Publisher(threading.Thread):
                 time.sleep(0.2)
 
     def end(self) -> None:
-        """Publish no more, and wait until that is so."""
+        """Stop publishing, and wait for the thread to end."""
         self._ends.set()
         self.join(_PATIENCE)
 
 
 def fill(names: list[Name], count: int) -> dict[str, Sent]:
-    """Declare the queues, and publish to each; have some of these dead-lettered."""
+    """Declare the queues, publish to each, and dead-letter some of the messages."""
     sent = {str(name): Sent() for name in names}
     with OLD.channel() as channel:
         for name in names:
             channel.queue_declare(str(name), durable=True, arguments=name.arguments)
     for name in names:
         with OLD.channel() as channel:
-            # These know no transactions; for the others they are quicker.
+            # Streams and quorum queues have no transactions; for others these are faster.
             confirms = name.kind in {"quorum", "stream"}
             if confirms:
                 channel.confirm_delivery()
@@ -189,7 +188,7 @@ def fill(names: list[Name], count: int) -> dict[str, Sent]:
 
 
 def depth(place: Place, queue: str) -> int:
-    """Return how many messages a queue has, by its broker."""
+    """Return the broker's message count of a queue."""
     with place.channel() as channel:
         declared = channel.queue_declare(queue, durable=True, passive=True)
         return int(declared.method.message_count)
@@ -216,7 +215,7 @@ def taken(name: Name, kind: str) -> Iterator[tuple[Any, bytes]]:
 
 
 def is_altered(properties: Any, body: bytes) -> bool:
-    """Whether a message is not what was published under its id."""
+    """Whether a message differs from the one published with its id."""
     queue, _, number = properties.message_id.rpartition("/")
     wanted, expected = message(queue, int(number))
     headers = {name: properties.headers.get(name) for name in ("queue", "n", "odd")}
@@ -227,7 +226,7 @@ def is_altered(properties: Any, body: bytes) -> bool:
 
 
 class Migrate:
-    """The command, with the same files each time."""
+    """The ``migrate`` command, started with the same files each time."""
 
     def __init__(self, run: str, folder: Path) -> None:
         self.folder = folder
@@ -235,7 +234,7 @@ class Migrate:
         self.said = folder / "said"
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start it."""
+        """Start the command."""
         apis = [f"http://{end.host}:{end.port + _API}" for end in (OLD, NEW)]
         ends = [f"amqp091://{end.host}:{end.port}/" for end in (OLD, NEW)]
         command = [sys.executable, "-m", "amqp10msg", "migrate", *ends]
@@ -250,13 +249,13 @@ class Migrate:
             )
 
     def report(self) -> dict[str, Any]:
-        """Return the report that it wrote last."""
+        """Return the latest report."""
         found: dict[str, Any] = json.loads((self.folder / "cut-over.json").read_text())
         return found
 
 
 def moving(names: list[Name], share: float) -> None:
-    """Wait until that share of the queues has something at the new broker."""
+    """Wait until this share of the queues has messages at the new broker."""
     patience = time.monotonic() + _PATIENCE
     while time.monotonic() < patience:
         some = 0
@@ -270,7 +269,7 @@ def moving(names: list[Name], share: float) -> None:
 
 
 def open_again(place: Place, names: list[Name]) -> None:
-    """Wait until a broker has all queues, also those that elect a leader first."""
+    """Wait until all queues of a broker are available, including those that elect a leader."""
     patience = time.monotonic() + _PATIENCE
     waits = list(names)
     while waits and time.monotonic() < patience:
@@ -282,7 +281,7 @@ def open_again(place: Place, names: list[Name]) -> None:
 
 
 def kill_all(process: subprocess.Popen[bytes], order: random.Random) -> None:
-    """Kill the command and both brokers, at one moment, and start the brokers again."""
+    """Kill the command and both brokers simultaneously, and restart the brokers."""
     brokers = [threading.Thread(target=end.control, args=("kill",)) for end in (OLD, NEW)]
     acts = [process.kill, *(one.start for one in brokers)]
     order.shuffle(acts)
@@ -297,7 +296,7 @@ def kill_all(process: subprocess.Popen[bytes], order: random.Random) -> None:
 
 @attrs.define
 class Row:
-    """What became of one queue, and where the report says otherwise."""
+    """The result of one queue, and differences from the report."""
 
     sent: int = 0
     perhaps: int = 0
@@ -312,7 +311,7 @@ class Row:
 
 
 def compare(name: Name, sent: Sent, said: dict[str, Any], folder: Path) -> Row:
-    """Read the queue at the new broker, and hold it to what was sent, and the report to both."""
+    """Compare the queue at the new broker with the published messages and with the report."""
     row = Row(sent=len(sent.confirmed), perhaps=len(sent.perhaps))
     before = depth(NEW, str(name))
     found: Counter[str] = Counter()
@@ -352,7 +351,7 @@ def compare(name: Name, sent: Sent, said: dict[str, Any], folder: Path) -> Row:
 
 
 def run(count: int, seconds: float, pause: float, seed: int) -> tuple[dict[str, Row], list[str]]:
-    """Fill, move, kill, move again, compare."""
+    """Fill the queues, migrate, kill everything, resume the migration, and compare."""
     order = random.Random(seed)
     label = f"cut-{seed}-{time.time_ns() // 1_000_000}"
     names = [Name(label, kind, number) for kind, (how, _) in KINDS.items() for number in range(how)]
@@ -369,7 +368,7 @@ def run(count: int, seconds: float, pause: float, seed: int) -> tuple[dict[str, 
         process = command.start()
         stack.callback(process.kill)
         moving(names, 0.6)
-        time.sleep(order.uniform(0.0, 1.0))  # while most of it is under way
+        time.sleep(order.uniform(0.0, 1.0))  # while most queues are being moved
         kill_all(process, order)
         for end, of in ((OLD, names), (NEW, names)):
             open_again(end, of)
@@ -404,7 +403,7 @@ def run(count: int, seconds: float, pause: float, seed: int) -> tuple[dict[str, 
 
 
 def main() -> int:
-    """Run it, and print a line for each queue."""
+    """Run the migration, and print a line for each queue."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--messages", type=int, default=1_000, help="of each queue, before")
     parser.add_argument("--seconds", type=float, default=15.0, help="that publishers go on after")
@@ -435,7 +434,7 @@ def main() -> int:
 
 
 def suppressed_stop(place: Place) -> None:
-    """Stop a broker, also one that does not run."""
+    """Stop a broker, even if it is not running."""
     with suppress(subprocess.CalledProcessError):
         place.control("stop")
 

@@ -1,21 +1,20 @@
-"""Compare the rate of the bridge with that of RabbitMQ's shovel, and of a bridge glued by hand.
+"""Compare the rate of the bridge with those of RabbitMQ's shovel and of a script of two clients.
 
     .ci/rabbitmq install 3 && .ci/rabbitmq install 4
     export RABBITMQ_PLUGINS=rabbitmq_shovel
     python tools/bridge_rate.py --old $(.ci/rabbitmq start 3) --new $(.ci/rabbitmq start 4)
 
-Messages wait in a durable classic queue; each contender moves all of them to another one, settling
-each when the target has it, one contender after the other in each round, in a changing order. The
-rate is that from the first look at the target that shows some on. Processor time is that of the
-contender, where it is a process of its own, and of both brokers, by message, from the same look on:
-it says more than the rate does on a machine with other work.
+Each contender moves all messages of a durable classic queue to another one, and settles each when
+the target has accepted it. The contenders run one after the other in each round, in changing order.
+The rate is measured from the first query that finds messages in the target. Processor time per
+message is measured from then on, too: that of both brokers and, if it is a separate process, of the
+contender. On a busy machine it is more reliable than the rate.
 
-All three have the same window: the prefetch or credit of the source, 1000 as shovels have it where
-nothing else is said. Each acknowledges on confirm, and the target keeps the messages on disk: both
-queues are durable classic ones. Shovels are dynamic ones in the new broker. From 1.0 to 0-9-1, a
-shovel passes on the body alone, without the properties, so that its messages would not be kept on
-disk, but for the properties that it is told here: the same ones for all messages. The glued one is
-bench/peers/bridge.py.
+All three use the same window, which is the prefetch or credit of the source: 1000, the default of
+shovels. Each acknowledges after the confirmation, and the target stores the messages on disk. The
+shovels are dynamic ones in the new broker. From 1.0 to 0-9-1, a shovel forwards the body without
+properties, so the messages would not be persistent: the tool gives it fixed properties for all
+messages. The script of two clients is bench/peers/bridge.py.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ import pika
 from bridge_faults import Place
 
 ROOT = Path(__file__).parents[1]
-#: The ways, and the least rate of the bridge as times the shovel's. Two of them stay in the new
-#: broker, which speaks 1.0 itself.
+#: The protocols of source and target, with the least rate of the bridge relative to the shovel's.
+#: Two of them use the new broker only, which implements 1.0 natively.
 WAYS = {
     "0-9-1 -> 1.0": 1.25,
     "1.0 -> 0-9-1": 0.75,
@@ -97,7 +96,7 @@ def channel_of(place: str) -> Iterator[Any]:
 
 
 def fill(side: Side, count: int, size: int) -> None:
-    """Put messages into a new queue."""
+    """Publish messages to a new queue."""
     with channel_of(side.place) as channel:
         channel.queue_declare(side.queue, durable=True)
         for number in range(count):
@@ -112,7 +111,7 @@ def fill(side: Side, count: int, size: int) -> None:
 
 
 def processor(pids: dict[str, int]) -> Counter[str]:
-    """Return the processor time of processes, in µs, by what they are."""
+    """Return the processor time of processes by kind, in µs."""
     found: Counter[str] = Counter()
     for name, pid in pids.items():
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -130,7 +129,7 @@ def bridge(source: Side, target: Side, window: int) -> Iterator[dict[str, int]]:
 
 @contextlib.contextmanager
 def glued(source: Side, target: Side, window: int) -> Iterator[dict[str, int]]:
-    """Run what is glued by hand."""
+    """Run the script of two clients."""
     way = "to-1.0" if target.protocol == "1.0" else "to-0-9-1"
     ends = [
         one
@@ -183,11 +182,11 @@ CONTENDERS = {"bridge": bridge, "shovel": shovel, "glued": glued}
 
 @attrs.frozen
 class Made:
-    """What one contender did.
+    """The result of one contender.
 
     Attributes:
-        rate: messages a second.
-        costs: processor time in µs a message, by what spent it.
+        rate: messages per second.
+        costs: processor time per message in µs, by kind of process.
     """
 
     rate: float
@@ -195,13 +194,13 @@ class Made:
 
 
 def measure(contender: Any, ends: list[Side], given: Any, brokers: dict[str, int]) -> Made:
-    """Have a contender move messages; measure from the first look at the target that shows some.
+    """Measure a contender, from the first query that finds messages in the target.
 
     Args:
         contender: one of `CONTENDERS`.
         ends: the source and the target.
-        given: the arguments.
-        brokers: the process of each, by place.
+        given: the command line's arguments.
+        brokers: the process id of each broker, by its HOST:PORT.
     """
     source, target = ends
     count = given.messages
@@ -232,7 +231,7 @@ def measure(contender: Any, ends: list[Side], given: Any, brokers: dict[str, int
 
 
 def main() -> int:
-    """Measure, and print a line for each way and contender."""
+    """Measure, and print a line for each pair of protocols and contender."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--old", metavar="HOST:PORT", required=True, help="of .ci/rabbitmq start 3")
     parser.add_argument("--new", metavar="HOST:PORT", required=True, help="of .ci/rabbitmq start 4")
@@ -250,7 +249,7 @@ def main() -> int:
     failed = 0
     for way in given.way or WAYS:
         protocols = way.removesuffix(" of 4.0").split(" -> ")
-        # 1.0 is spoken with the new broker, which has it inside.
+        # 1.0 uses the new broker, which implements it natively.
         places = [given.new, given.old] if protocols[0] == "1.0" else [given.old, given.new]
         if way in {"1.0 -> 1.0", "1.0 -> 0-9-1 of 4.0"}:
             places = [given.new, given.new]

@@ -11,16 +11,16 @@ several queues that are deleted at the end. A message agrees if the profile give
 consumer receives, or refuses it where the broker does, or where the consumer's connection dies. The
 profile is that of the broker's version and the queue.
 
-Messages that are known to be odd come first. With ``--record``, what the broker made of each is
-appended to a file, in the form of tests/vectors/translations.jsonl.gz. With ``--given-back``, each
-message is given back to its queue before. With ``--dead-lettered``, it comes from a queue that
-holds none; a stream gets it from a classic queue.
+Known odd messages are tried first. With ``--record``, the broker's translation of each message is
+appended to a file in the format of tests/vectors/translations.jsonl.gz. With ``--given-back``, each
+message is returned to its queue before. With ``--dead-lettered``, each message expires in another
+queue, a classic one for streams, and is dead-lettered from there.
 
-A connection over 1.0 on which RabbitMQ 3.10 finds a message that it cannot read ends 3 s later (the
-``SILENT_CLOSE_DELAY`` of its reader), so several messages are under way at the same time.
+RabbitMQ 3.10 closes a 1.0 connection with an unreadable message only after 3 s (its reader's
+``SILENT_CLOSE_DELAY``), so several messages are processed concurrently.
 
-What differs is cut down to the smallest message that still differs, and printed; the exit status
-is 1. Messages that the library cannot read are counted, and not compared.
+A message with a difference is reduced to the smallest one that still differs, and printed; the exit
+status is 1. Messages that the library cannot read are counted, but not compared.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ from amqp10msg.translate import (
 )
 from amqp10msg.wire.kernel import skip_value
 
-#: What there is of a message: its bytes, for 0-9-1 those of properties and body; None where none.
+#: The bytes of a 1.0 message, or of the properties and the body of a 0-9-1 message; or None.
 Seen = bytes | tuple[bytes, bytes] | None
 
 
 class NotGivenBackError(Exception):
-    """The consumer that should give a message back died on it, or the message expired."""
+    """The consumer that should return a message was disconnected, or the message expired."""
 
 
 @attrs.define
 class Lane:
-    """A queue with a publisher and a consumer, made anew where the broker ends one of them."""
+    """A queue with a publisher and a consumer, which are reopened when the broker closes them."""
 
     broker: Broker
     kind: str
@@ -85,7 +85,8 @@ class Lane:
         """Send a message through the queue.
 
         Returns:
-            The names of the queues it is sent to and comes from, and what came, or None and why.
+            The names of the queues it is sent to and comes from, and the delivered message, or None
+            and the reason.
         """
         if self._open is None:
             self._start()
@@ -114,7 +115,7 @@ class Lane:
         peer = stack.enter_context(Peer(self.broker))
         address = self.broker.address(name)
         if self.given_back:
-            # No consumer waits here, which would take the message before it is given back.
+            # Without a waiting consumer, which would get the message before it is returned.
             to = "amqp10" if self.to_amqp10 else "basic"
             if self.to_amqp10:
                 self._publish = partial(basic.publish, name)
@@ -153,18 +154,18 @@ class Lane:
 
     @property
     def dies_in(self) -> Any:
-        """The kind of the queue that dead letters come from."""
+        """The kind of the queue in which messages become dead letters."""
         return "quorum" if self.kind == "quorum" else "classic"
 
     def circumstances(self, given: Any, name: str, delivered: Any) -> Circumstances:
-        """Say how what was delivered came to its consumer, from a queue by this name."""
+        """Return the circumstances of a delivery from the queue with this name."""
         is_stream = self.kind == "stream"
         offset = offset_of(delivered) if delivered and is_stream else None
         deaths: Sequence[Death] = ()
         if self.dead_lettered:
             death = attrs.evolve(death_of(delivered, name), queue_type=self.dies_in)
             with suppress(AttributeError, TypeError, ValueError):
-                # What is published over 0-9-1 may not fit into the type that states it over 1.0.
+                # A value published over 0-9-1 may not fit into the type used for it over 1.0.
                 death = attrs.evolve(death, ttl=int(given.properties.expiration))
             deaths = [death]
         return Circumstances(
@@ -175,14 +176,14 @@ class Lane:
         )
 
     def close(self) -> None:
-        """Delete the queue, and hang up."""
+        """Delete the queue, and close the connections."""
         if self._open is not None:
             self._open.close()
             self._open = None
 
 
 def death_of(seen: Any, name: str) -> Death:
-    """Return how a dead letter left a queue: time, time to live and keys are those it states."""
+    """Return the death of a dead letter, with the time, time to live and keys that it states."""
     death = Death(name, "maxlen", 0, "", [name])
     if isinstance(seen, BasicMessage):
         headers: Any = seen.properties.headers
@@ -196,7 +197,7 @@ def death_of(seen: Any, name: str) -> Death:
                 routing_keys=list(said["routing-keys"]),
             )
         return death
-    # Not every message can be read, and the sender's part of it may hold the name, too.
+    # The message may be unreadable, and the sender's sections may contain the same name.
     octets, name_of = seen or b"", b"\xa3\x0cx-opt-deaths"
     end = octets.find(name_of)
     while end >= 0:
@@ -217,7 +218,7 @@ def death_of(seen: Any, name: str) -> Death:
 def predicted(
     given: Any, profile: TranslationProfile, circumstances: Circumstances, name: str
 ) -> tuple[Seen, str]:
-    """Return what the profile gives, or None and why."""
+    """Return the profile's translation, or None and the reason."""
     try:
         if isinstance(given, BasicMessage):
             sent = attrs.evolve(given, routing_key=name)
@@ -234,9 +235,9 @@ class Comparison:
 
     Attributes:
         lane: the queue.
-        profile: what is held to it.
-        counts: of messages, by what became of them.
-        entry: what became of the last one, in the form of a recording.
+        profile: the profile that is compared with the broker.
+        counts: numbers of messages by result.
+        entry: the result of the last message, in the format of a recording.
     """
 
     lane: Lane
@@ -245,7 +246,7 @@ class Comparison:
     entry: dict[str, Any] = attrs.Factory(dict)
 
     def difference(self, given: Any) -> str:
-        """Say how profile and broker differ on a message; nothing where they agree."""
+        """Return how profile and broker differ for a message, or an empty text."""
         self.entry = {}
         sent = octets_of(given)
         if isinstance(sent, bytes):
@@ -304,7 +305,7 @@ def shown(seen: Seen) -> str:
 
 
 def main() -> int:
-    """Compare, and print what differs."""
+    """Compare, and print the differences."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--broker", default="127.0.0.1:5672", help="HOST:PORT; it knows guest")
     parser.add_argument("--to", choices=["amqp10", "basic"], default="amqp10")
@@ -342,7 +343,7 @@ def main() -> int:
     printed: set[str] = set()
 
     def compared(message: Any) -> tuple[bool, dict[str, Any]]:
-        """Return whether profile and broker differ on a message, and what the broker did."""
+        """Return whether profile and broker differ for a message, and the broker's result."""
         comparison = free.get()
         try:
             text, entry = comparison.difference(message), comparison.entry

@@ -1,14 +1,14 @@
-"""Build what would be released, and try it as those will who install it: ``make release-check``.
+"""Build the distributions of a release, and test them as a user would: ``make release-check``.
 
     python tools/release_check.py [--tag v1.2.3] [--python PYTHON ...] [--out dist]
 
-From the committed files alone it builds the source distribution, and from that the pure wheel and,
-where there is a C compiler, the compiled wheel of this Python. Each is built twice, in different
-folders: the bytes must be the same, so that whoever builds the tag can compare. Each wheel is
-installed into empty environments, on every Python from 3.11 to 3.14 that is here: with nothing but
-its dependencies it must pass the corpus, and with the extra ``cli`` run the demonstration. A bill
-of materials of the core's environment (CycloneDX) stands beside them. It prints a check-list; its
-exit status is 1 where a line of it failed.
+The tool builds the source distribution from the committed files, and from that the pure wheel and,
+with a C compiler, the compiled wheel for this Python. Each is built twice in different folders: the
+bytes must be equal, so that anybody can compare a build of the tag. Each wheel is installed into
+empty environments, on every installed Python from 3.11 to 3.14: with only its dependencies it must
+pass the corpus, and with the extra ``cli`` run the demonstration. The folder also gets a bill of
+materials of the core's environment (CycloneDX). The tool prints a checklist, and exits with 1 if an
+entry failed.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ raise SystemExit(not report.ok)
 
 
 class CheckError(Exception):
-    """A line of the check-list failed; the text says why."""
+    """An entry of the checklist failed; the text is the reason."""
 
 
 def call(*command: str | Path, cwd: Path | None = None, **environment: str) -> str:
-    """Run a command and return what it printed.
+    """Run a command and return its output.
 
     Raises:
-        CheckError: its exit status is not 0.
+        CheckError: the exit status is not 0.
     """
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AMQP10MSG_", "PYTHON"))}
     done = subprocess.run(
@@ -95,7 +95,7 @@ def unpack(archive: Path, into: Path) -> Path:
     with tarfile.open(archive) as tar:
         if hasattr(tarfile, "data_filter"):
             tar.extractall(into, filter="data")
-        else:  # before Python 3.11.4; what is unpacked was built a moment ago
+        else:  # before Python 3.11.4; the file was built by this tool
             tar.extractall(into)
     (folder,) = into.iterdir()
     return folder
@@ -107,16 +107,16 @@ def build(kind: str, source: Path, out: Path, mode: str, epoch: int) -> Path:
     Args:
         kind: ``sdist`` or ``wheel``.
         source: the tree.
-        out: where it goes.
+        out: the target folder.
         mode: ``skip`` for the pure build, ``require`` for the compiled one.
         epoch: the time of all files in it, in s since 1970.
 
     Raises:
-        CheckError: it cannot be built, or the second time its bytes are other ones.
+        CheckError: the build fails, or the second build has other bytes.
     """
     made = []
     with tempfile.TemporaryDirectory(prefix="amqp10msg-twice-") as folder:
-        for number in ("1", "second-time"):  # a path of another length
+        for number in ("1", "second-time"):  # a path of different length
             tree, into = Path(folder, number, source.name), Path(folder, f"{number}-out")
             shutil.copytree(source, tree)
             command = ("-m", "build", "--no-isolation", f"--{kind}", "--outdir", into, tree)
@@ -132,7 +132,7 @@ def build(kind: str, source: Path, out: Path, mode: str, epoch: int) -> Path:
 
 
 def pack_again(sdist: Path, epoch: int) -> None:
-    """Write an sdist anew without what differs from build to build: times, owners, order."""
+    """Rewrite an sdist without variable metadata: times, owners and order."""
     packed = io.BytesIO()
     with (
         tarfile.open(sdist) as old,
@@ -149,14 +149,14 @@ def pack_again(sdist: Path, epoch: int) -> None:
 
 
 def environment(python: str, folder: Path) -> Path:
-    """Make an empty virtual environment and return its interpreter."""
+    """Create an empty virtual environment and return its interpreter."""
     call(python, "-m", "venv", folder)
     names = ("bin/python", "Scripts/python.exe")
     return next(path for path in map(folder.joinpath, names) if path.exists())
 
 
 def try_core(python: Path, wheel: Path, compiled: bool) -> str:
-    """Install a wheel with its dependencies alone and run the corpus; return what it said."""
+    """Install a wheel with only its dependencies and run the corpus; return its output."""
     call(python, "-m", "pip", "install", "--quiet", wheel)
     listed = call(python, "-m", "pip", "list", "--format", "freeze")
     names = {line.partition("==")[0].partition(" ")[0] for line in listed.splitlines()}
@@ -169,14 +169,14 @@ def try_core(python: Path, wheel: Path, compiled: bool) -> str:
 
 
 def try_command(python: Path, wheel: Path) -> str:
-    """Install the command and run the demonstration; return what it calls itself."""
+    """Install the command and run the demonstration; return the printed version."""
     call(python, "-m", "pip", "install", "--quiet", f"amqp10msg[cli,cbor] @ {wheel.as_uri()}")
     call(python, "-I", "-m", "amqp10msg", "demo", cwd=python.parent)
     return call(python, "-I", "-m", "amqp10msg", "--version", cwd=python.parent).strip()
 
 
 def interpreters(named: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the version and the path of every Python that is asked for and here."""
+    """Yield version and path of every requested Python that is installed."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     seen = set()
     for name in named:
@@ -184,7 +184,7 @@ def interpreters(named: list[str]) -> Iterator[tuple[str, str]]:
             try:
                 found = path and call(path, "-c", "import ensurepip, sys; print(sys.version[:4])")
             except CheckError:
-                continue  # a shim of a version that is not chosen
+                continue  # a shim of an inactive version
             if path and found and found not in seen:
                 seen.add(found)
                 yield found.strip(), path
@@ -192,12 +192,12 @@ def interpreters(named: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def has_compiler() -> bool:
-    """Whether C can be compiled here."""
+    """Whether a C compiler is available."""
     return shutil.which(os.environ.get("CC", "cc")) is not None
 
 
 def check(tag: str | None, named: list[str], out: Path, work: Path) -> Iterator[str]:
-    """Do all of it, and yield a line for each thing that holds."""
+    """Run all checks, and yield a line for each that passed."""
     archive = work / "committed.tar"
     call("git", "archive", "--prefix=committed/", "--output", archive, "HEAD", cwd=ROOT)
     source = unpack(archive, work / "source")
@@ -219,7 +219,7 @@ def check(tag: str | None, named: list[str], out: Path, work: Path) -> Iterator[
     for number, (found, path) in enumerate(interpreters(named)):
         for wheel, compiled in wheels:
             if compiled and found != own:
-                continue  # a compiled wheel is for the Python that built it
+                continue  # a compiled wheel works only with the Python that built it
             python = environment(path, work / f"venv-{number}-{compiled}")
             verdict = try_core(python, wheel, compiled)
             kind = "compiled" if compiled else "pure"
@@ -245,7 +245,7 @@ def check(tag: str | None, named: list[str], out: Path, work: Path) -> Iterator[
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the check-list; return the exit status."""
+    """Print the checklist; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--tag", help="the tag of the release, such as v1.2.3")
     parser.add_argument("--python", nargs="+", default=[*PYTHONS], help="interpreters to try")

@@ -1,16 +1,16 @@
-"""Translate messages there and back in Spark, and compare the bytes there.
+"""Translate messages to the other protocol and back in Spark, and compare the bytes.
 
     python tools/spark_round_trips.py --count 1000000
 
 Half of the messages go 1.0 -> 0-9-1 -> 1.0, the other half 0-9-1 -> 1.0 -> 0-9-1, in the profile
-lossless, by `amqp10msg.spark.translate` twice: usual messages and odd ones (`odd_messages`). All
-that a message is comes back as the same bytes: the encoded message, or content header, payload,
-exchange, routing key and whether it was redelivered. Counted apart is what is refused (it is no
-message, or holds a text that is no UTF-8), by the reason, and what differs as was reported, by what
-was lost: a header that only RabbitMQ adds, such as `x-stream-offset`, is no part of a message that
-was delivered. What is the same is counted as such, whatever was reported of it.
+lossless, by two calls of `amqp10msg.spark.translate`: usual messages and odd ones (`odd_messages`).
+Each message must return as the same bytes: the encoded message, or content header, payload,
+exchange, routing key and redelivered flag. Counted separately are refused messages (undecodable
+ones, and texts that are not UTF-8) by reason, and messages whose difference was reported, by the
+path of the loss: a header that only RabbitMQ adds, such as `x-stream-offset`, is removed from a
+delivered message. Messages that return unchanged count as such, whatever losses were reported.
 
-The exit status is 1 where another one differs.
+The exit status is 1 if another message differs.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ from amqp10msg.jobs.translating import BASIC
 
 Protocol = Literal["1.0", "0-9-1"]
 WIRE = pa.schema([("wire", pa.binary())])
-# Messages of a file.
+# Messages per file.
 _FILE = 25_000
-# Messages that are shown.
+# Differing messages that are printed.
 _SHOWN = 5
-# Combinations of paths that are shown.
+# Combinations of paths that are printed.
 _REASONS = 20
-# A message that was refused has no losses.
+# A refused message has no losses.
 _LOST = (
     "coalesce(transform(filter(losses, loss -> not loss.recoverable), loss -> loss.path), array())"
 )
-# Exchanges and routing keys, some of which 1.0 cannot say in an address.
+# Exchanges and routing keys, some of which a 1.0 address cannot express.
 _PLACES = ["", "amq.direct", "orders", "q/ü 1", "a\0b", "k" * 255]
 
 
 @attrs.frozen
 class Found:
-    """What became of messages.
+    """Counts of messages by result.
 
     Attributes:
-        messages: how many there were.
-        refused: how many were refused, by direction and reason.
-        same: how many came back as the same bytes.
-        reported: how many came back as other bytes, and a loss for good was reported of them, by
-            the paths of these losses.
-        differing: how many others came back, or did not, as other bytes.
-        samples: some of these, by column.
+        messages: all messages.
+        refused: refused messages, by direction and reason.
+        same: messages that returned as the same bytes.
+        reported: messages that returned with other bytes and a reported permanent loss, by the
+            paths of these losses.
+        differing: messages that were lost, or returned with other bytes without such a report.
+        samples: some of the differing messages, by column.
     """
 
     messages: int
@@ -84,7 +84,7 @@ def amqp10_table(chosen: random.Random, count: int) -> pa.Table:
 
 
 def basic_table(messages: Iterable[BasicMessage]) -> pa.Table:
-    """Return messages of 0-9-1 as `amqp10msg.spark.translate` has them."""
+    """Return 0-9-1 messages in the columns of `amqp10msg.spark.translate`."""
     rows = [
         {
             "content_header": encode_content_header(one.properties, len(one.body)),
@@ -120,7 +120,7 @@ def _write(seed: int, folder: Path, part: tuple[Protocol, int, int]) -> None:
 
 
 def write(folder: Path, count: int, seed: int) -> None:
-    """Write messages of either protocol, half of `count` each, into folders of these names."""
+    """Write `count` messages, half of each protocol, into folders with these names."""
     halves: dict[Protocol, int] = {"1.0": count - count // 2, "0-9-1": count // 2}
     parts = []
     for protocol, half in halves.items():
@@ -133,16 +133,16 @@ def write(folder: Path, count: int, seed: int) -> None:
 
 
 def there_and_back(df: Any, to: Protocol) -> Found:
-    """Translate messages to the other protocol and back, and compare; all of it in Spark.
+    """Translate messages to the other protocol and back in Spark, and compare them.
 
     Args:
-        df: messages as `amqp10msg.spark.translate` takes them for `to`.
-        to: where they go first.
+        df: messages in the columns of `amqp10msg.spark.translate` for `to`.
+        to: the first target protocol.
     """
     names = WIRE.names if to == "0-9-1" else BASIC.names
     given = df.select(*names, *(F.col(name).alias(f"given_{name}") for name in names))
     kept = [f"given_{name}" for name in names]
-    # What is lost for good, why one was refused, and the translated message.
+    # Permanent losses, the reason of a refusal, and the translated message.
     there = spark.translate(given, to, keep=kept).withColumn("lost", F.expr(_LOST))
     there = there.withColumnRenamed("error_code", "refused")
     there = there.drop("losses", "error_clause", "error_offset", "error_text")
@@ -173,7 +173,7 @@ def there_and_back(df: Any, to: Protocol) -> Found:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run; return the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=100_000, help="messages of both protocols")
     parser.add_argument("--seed", type=int, default=1, help="what they are drawn from")

@@ -2,22 +2,22 @@
 
     python tools/spark_streams.py --broker 127.0.0.1:26682 --count 2000000 --kills 10
 
-Needs RabbitMQ 4, its user guest, pika and deltalake. Three ways, of which ``--ways`` chooses:
+Needs RabbitMQ 4, its user guest, pika and deltalake. ``--ways`` selects from three tests:
 
 - ``stream``: a stream, by ``amqp10-stream`` into a Delta table;
-- ``queue``: a quorum queue, by ``amqp10-queue``, its landing, into a Delta table;
+- ``queue``: a quorum queue, by ``amqp10-queue`` with its landing folder, into a Delta table;
 - ``back``: a DataFrame to a stream and to a quorum queue, by ``amqp10-broker``.
 
-Meanwhile the JVM of the driver and the workers in Python are killed so many times each, in a drawn
-order, and with ``--restart COMMAND``, a shell command that kills the broker and starts it again,
-that once. Then: of a stream, each message is one row, at its offset; of a queue, none is missing,
-and the identities are as many as the messages; what was sent back is there at least once, and what
-is there more often has the same message-id. All bare messages have the bytes that were sent.
+Meanwhile the driver's JVM and the Python workers are killed ``--kills`` times each in random order;
+with ``--restart COMMAND``, a shell command that kills and restarts the broker, the broker once.
+Then each message of a stream must be one row with its offset; no message of a queue may be missing,
+and there must be as many identities as messages; messages sent back must arrive at least once, with
+the same message-id in each copy. All bare messages must have the bytes that were sent.
 
-In the way ``stream``, ``--stream HOST:PORT`` reads the stream by RabbitMQ's stream protocol, where
-its plugin rabbitmq_stream listens.
+``--stream HOST:PORT`` makes ``stream`` read by RabbitMQ's stream protocol, at the port of the
+plugin rabbitmq_stream.
 
-The exit status is 1 where anything is missing, doubled or altered.
+The exit status is 1 if a message is missing, duplicated or altered.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ ROOT = Path(__file__).parents[1]
 _BATCH = 10_000
 
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# Seconds for what is left when nothing is killed any more.
+# Seconds to finish after the last kill.
 _PATIENCE = 3_600
 
 
 def message(number: int) -> Message:
-    """Return the message of a number, of 1 to 400 bytes."""
+    """Return the message with this number; its body has 1 to 400 bytes."""
     body = (b"%d " % number) * (1 + number % 40)
     properties = Properties(message_id=f"m-{number}", subject=f"s-{number % 7}")
     return Message(body, properties=properties, application_properties={"n": number})
 
 
 def number_of(octets: bytes) -> int | None:
-    """Return the number of a message; None where its bytes are not those that were sent."""
+    """Return the number of a message, or None if its bytes differ from those sent."""
     found = Message.decode(octets)
     number = int(found.application_property("n", -1))
     return number if found.bare == message(number).bare else None
@@ -72,12 +72,12 @@ def number_of(octets: bytes) -> int | None:
 
 @attrs.define
 class Broker:
-    """A RabbitMQ, and the queues that were made in it.
+    """A RabbitMQ, and the queues created in it.
 
     Attributes:
         place: HOST:PORT.
-        stream: where its plugin rabbitmq_stream listens, which is read; None to read over AMQP 1.0.
-        made: names.
+        stream: HOST:PORT of the plugin rabbitmq_stream; None to read over AMQP 1.0.
+        made: the names of the created queues.
     """
 
     place: str
@@ -86,12 +86,12 @@ class Broker:
 
     @property
     def url(self) -> str:
-        """The broker, as guest."""
+        """The broker's URL with the user guest."""
         return f"amqp://guest:guest@{self.place}"
 
     @property
     def source(self) -> str:
-        """Where streams are read."""
+        """The URL from which streams are read."""
         return self.url if self.stream is None else f"rabbitmq-stream://guest:guest@{self.stream}"
 
     def _channel(self) -> Any:
@@ -101,7 +101,7 @@ class Broker:
         return pika.BlockingConnection(pika.ConnectionParameters(host, int(port))).channel()
 
     def declare(self, kind: str) -> str:
-        """Make a queue; return its name."""
+        """Declare a queue; return its name."""
         name = f"spark-streams-{kind}-{uuid.uuid4()}"
         channel = self._channel()
         channel.queue_declare(name, durable=True, arguments={"x-queue-type": kind})
@@ -110,14 +110,14 @@ class Broker:
         return name
 
     def count(self, name: str) -> int:
-        """Return how many messages it says that a queue has."""
+        """Return the broker's message count of a queue."""
         channel = self._channel()
         found: int = channel.queue_declare(name, passive=True).method.message_count
         channel.connection.close()
         return found
 
     def publish(self, name: str, count: int) -> float:
-        """Send the messages; return how many a second."""
+        """Publish the messages; return the rate per second."""
         begun = time.monotonic()
         how = Delivering(window=5_000)
         with Deliverer(parse_url(f"{self.url}/?queue={name}"), how) as deliverer:
@@ -129,16 +129,16 @@ class Broker:
         return count / (time.monotonic() - begun)
 
     def in_stream(self, name: str) -> Iterator[bytes]:
-        """Yield what is in a stream."""
+        """Yield the messages of a stream."""
         endpoint = parse_url(self.url)
         with StreamProbe(endpoint) as probe:
             bounds = probe.bounds([name])[name]
         for rows in read_range(endpoint, StreamRange(name, 0, bounds.next)):
-            if not isinstance(rows, tuple):  # what is lost counts as missing
+            if not isinstance(rows, tuple):  # rows about removed offsets count as missing
                 yield from rows.octets
 
     def in_queue(self, name: str, folder: Path) -> Iterator[bytes]:
-        """Yield what is in a queue, and take it."""
+        """Consume the messages of a queue."""
         from amqp10msg.net.landing import Landing  # noqa: PLC0415  (of one way)
         from amqp10msg.net.spool import Batches, spool_from  # noqa: PLC0415
 
@@ -149,18 +149,18 @@ class Broker:
             yield from batch.column("wire").to_pylist()
 
     def delete(self) -> None:
-        """Delete the queues that were made."""
+        """Delete the created queues."""
         channel = self._channel()
         for name in self.made:
             channel.queue_delete(name)
         channel.connection.close()
 
 
-# What is killed: this file, as a program of its own.
+# The program to kill: this file, in a separate process.
 
 
 def consume(way: str, url: str, name: str, folder: Path, *, finish: bool) -> None:
-    """Run a query to Delta until it is killed, or, to finish, until all is there."""
+    """Run a query to Delta until it is killed or, when finishing, until it has all messages."""
     session = session_of(folder)
     reader = session.readStream.format(f"amqp10-{way}")
     if way == "stream":
@@ -202,7 +202,7 @@ def session_of(folder: Path) -> Any:
 
 
 def below(ancestor: int) -> dict[int, str]:
-    """The processes that a process has started, and those have, with their command lines."""
+    """Return the descendants of a process with their command lines."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -225,7 +225,7 @@ def below(ancestor: int) -> dict[int, str]:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process with all that it has started."""
+    """Kill a process and its descendants."""
     for pid in [process.pid, *below(process.pid)]:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -236,13 +236,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 @attrs.define
 class Run:
-    """A program that is killed, and started again.
+    """A program that is killed and restarted.
 
     Attributes:
-        arguments: of it.
-        folder: with its log.
-        chosen: chooses what is killed, and when.
-        killed: how often what was.
+        arguments: the arguments of the program.
+        folder: the folder of its log.
+        chosen: chooses the process to kill, and the time.
+        killed: the number of kills by kind of process.
     """
 
     arguments: list[str]
@@ -265,11 +265,11 @@ class Run:
 
     @property
     def running(self) -> bool:
-        """Whether it runs."""
+        """Whether the program is running."""
         return self._process is not None and self._process.poll() is None
 
     def kill(self, victim: str) -> bool:
-        """Kill the driver's JVM or a worker; return whether there was one."""
+        """Kill the driver's JVM or a worker; return False if there is none."""
         sign = "org.apache.spark" if victim == "driver" else "pyspark.daemon"
         found = [pid for pid, command in below(self._process.pid).items() if sign in command]
         if not found:
@@ -281,27 +281,27 @@ class Run:
         self.killed[victim] += 1
         if victim == "driver":
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(20)  # the driver in Python ends without it
+                self._process.wait(20)  # the Python driver exits without its JVM
             end(self._process)
         return True
 
     def finish(self, *more: str) -> None:
-        """Run it to its end.
+        """Run the program until it exits.
 
         Raises:
-            RuntimeError: it failed, or took too long.
+            RuntimeError: the program failed, or took too long.
         """
         if self.start(*more).wait(_PATIENCE):
             raise RuntimeError((self.folder / "log").read_text()[-4_000:])
 
     def stop(self) -> None:
-        """Kill it with all that it has started."""
+        """Kill the program and its descendants."""
         if self._process is not None:
             end(self._process)
 
 
 def kill_all(run: Run, kills: int, restart: str | None, progress: Any) -> None:
-    """Kill what there is, so often each, and the broker once, at moments of its work."""
+    """Kill each kind of process several times, and the broker once, while messages move."""
     victims = [*["driver"] * kills, *["worker"] * kills, *(["broker"] if restart else [])]
     run.chosen.shuffle(victims)
     for victim in victims:
@@ -326,7 +326,7 @@ def kill_all(run: Run, kills: int, restart: str | None, progress: Any) -> None:
 
 
 def figures(name: str, octets: Iterable[bytes], count: int, *, once: bool) -> bool:
-    """Print what became of the messages; return whether it is right."""
+    """Print the counts of the messages; return whether they are right."""
     found: Counter[int | None] = Counter(map(number_of, octets))
     altered = found.pop(None, 0)
     missing = count - len(found)
@@ -365,7 +365,7 @@ def to_delta(way: str, broker: Broker, folder: Path, given: argparse.Namespace) 
     if way == "stream":
         offsets = table_of(folder, "offset").column("offset").to_pylist()
         table = table_of(folder, "wire").column("wire")
-        # RabbitMQ takes an offset for itself, as it seems where a segment of 500 MB begins.
+        # RabbitMQ seems to use one offset itself at the beginning of each segment of 500 MB.
         own = max(offsets, default=-1) + 1 - len(offsets)
         right = min(offsets, default=0) == 0 and len(set(offsets)) == len(offsets)
         right = right and own <= table.nbytes // 500_000_000
@@ -394,11 +394,11 @@ def back(broker: Broker, folder: Path, given: argparse.Namespace) -> bool:
             run.start()
             while run.killed["worker"] < given.kills and run.running:
                 time.sleep(run.chosen.uniform(0.2, 2))
-                if broker.count(name):  # not before it is sending
+                if broker.count(name):  # only while it is sending
                     run.kill("worker")
             if run.running:
                 run._process.wait(_PATIENCE)
-            run.finish()  # written once more, as after a driver that was killed: the same ids
+            run.finish()  # writes again, as after a killed driver, with the same ids
         finally:
             run.stop()
         print(f"back: killed {dict(run.killed)}", flush=True)
@@ -411,7 +411,7 @@ def back(broker: Broker, folder: Path, given: argparse.Namespace) -> bool:
 
 
 def main() -> int:
-    """Run the ways that are chosen."""
+    """Run the selected tests."""
     match sys.argv[1:]:
         case ["consume", way, url, name, folder, *rest]:
             consume(way, url, name, Path(folder), finish=bool(rest))

@@ -1,24 +1,24 @@
-"""The rate at which a stream becomes Parquet by ``amqp10-stream``, beside that of another client.
+"""Compare the rate from a stream to Parquet by ``amqp10-stream`` with that of another client.
 
     python tools/stream_rates.py --broker 127.0.0.1:26762 --stream 127.0.0.1:26772 \
       --beside 'python tools/rstream_to_parquet.py {stream} {count} {out} {place}'
 
 Needs RabbitMQ 4 with its plugin rabbitmq_stream, its user guest, and pika. The same messages are
 published twice: by the stream protocol, 1,000 to a frame, as stream clients do, and over AMQP 1.0.
-The sizes of their chunks are told, as those decide what the broker does for a message.
+The tool prints the sizes of their chunks, which determine the broker's cost per message.
 
-In each round, the client of ``--beside`` and the source read both streams, one after the other: the
-client its own way, the source in a Spark of its own with ``--cores`` tasks at a time, which reads
-the stream ``--reads`` times. The client says ``seconds`` and how many its work took without its
-start. Four ratios are told, each the median of the rounds, with the least and the most:
+In each round, the client of ``--beside`` and the source read both streams, one after the other. The
+source runs in a separate Spark with ``--cores`` concurrent tasks and reads the stream ``--reads``
+times. The client prints ``seconds`` and the duration of its work without its start. The tool prints
+four ratios, each as the median of the rounds with the minimum and the maximum:
 
 - whole: from the start of a process to the end of the first read, Java and Spark included;
 - first: the first read of a session, its workers and the compiling of the JVM included;
 - later: the last read of the session;
-- processor: processor time without that of the broker, of the whole client and of the last read.
+- processor: processor time, without the broker's, of the whole client and of the last read.
 
-With other work on the machine, processor time says more than the others. The exit status is 1 where
-a message is missing, doubled or altered, or a ratio of ``later`` is less than ``--least``.
+On a busy machine, processor time is the most reliable one. The exit status is 1 if a message is
+missing, duplicated or altered, or if a ratio of ``later`` is below ``--least``.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from amqp10msg.net.stream_chunks import parse_chunk
 from amqp10msg.net.stream_protocol import StreamConnection
 
 ROOT = Path(__file__).parents[1]
-#: Commands of the stream protocol that only publishers have.
+#: Commands of the stream protocol for publishers.
 _DECLARE_PUBLISHER, _PUBLISH, _CONFIRM = 1, 2, 3
-#: Messages of a frame; frames whose messages may wait for their confirmation.
+#: Messages per frame; unconfirmed frames in flight.
 _FRAME, _WINDOW = 1_000, 10
-#: Chunks that are looked at, and that may be on their way.
+#: Chunks that are inspected, and credit for chunks.
 _LOOKED_AT, _CREDIT = 2_000, 50
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -59,7 +59,7 @@ class Publisher(StreamConnection):
     """Publishes by the stream protocol."""
 
     def publish(self, stream: str, count: int) -> float:
-        """Publish messages, and wait until the broker has them; return how many a second."""
+        """Publish messages, and wait for their confirmations; return the rate per second."""
         begun = time.monotonic()
         name = stream.encode()
         sized = len(name).to_bytes(2, "big") + name
@@ -84,7 +84,7 @@ class Publisher(StreamConnection):
         return confirmed
 
     def chunks(self, stream: str) -> str:
-        """Say how large the chunks of a stream are."""
+        """Return a text with the sizes of a stream's chunks."""
         self.subscribe(0, stream, "first", _CREDIT)
         counts: list[int] = []
         size, until = 0, time.monotonic() + 60
@@ -92,7 +92,7 @@ class Publisher(StreamConnection):
             try:
                 delivery = self.delivery(min(until, time.monotonic() + 2))
             except TimeoutError:
-                break  # there are no more
+                break  # end of the stream
             chunk = parse_chunk(delivery.octets)
             counts.append(chunk.count)
             size += len(delivery.octets)
@@ -106,7 +106,7 @@ class Publisher(StreamConnection):
 
 
 def spent(pids: list[int]) -> float:
-    """Return the processor time of processes, and of those below them that ended, in s."""
+    """Return the processor time of processes and of their finished children, in s."""
     found = 0
     for pid in pids:
         try:
@@ -118,7 +118,7 @@ def spent(pids: list[int]) -> float:
 
 
 def memory(pids: list[int]) -> int:
-    """Return the most memory that one of these processes had, in MiB."""
+    """Return the peak memory of the largest of these processes, in MiB."""
     found = [0]
     for pid in pids:
         try:
@@ -130,7 +130,7 @@ def memory(pids: list[int]) -> int:
 
 
 def read(url: str, name: str, out: str, given: dict[str, Any]) -> None:
-    """Read a stream some times, and say as JSON what that took; a program of its own."""
+    """Read a stream several times, and print the times as JSON; runs as a separate program."""
     from amqp10msg import spark  # noqa: PLC0415  (what is measured)
 
     session = spark.session(f"local[{given['cores']}]", config={"spark.log.level": "ERROR"})
@@ -142,7 +142,7 @@ def read(url: str, name: str, out: str, given: dict[str, Any]) -> None:
         reader.options(**given["options"]).load().write.mode("overwrite").parquet(out)
         made["reads"].append(time.monotonic() - since)
         made["whole"] = made["whole"] or time.monotonic() - given["since"]
-        # A process that started meanwhile counts as a whole.
+        # Processes that started meanwhile count from their start.
         workers = below(os.getpid())
         made["processor"].append(spent([os.getpid(), *workers]) - before)
         made["memory"] = memory([pid for pid, said in workers.items() if "pyspark.daemon" in said])
@@ -152,14 +152,14 @@ def read(url: str, name: str, out: str, given: dict[str, Any]) -> None:
 
 @attrs.frozen
 class Measured:
-    """What one reader took, in s.
+    """Measurements of one reader, in s.
 
     Attributes:
-        whole: from the start of its process until all was read.
-        reads: each time that it read all.
-        processor: likewise, in processor time.
-        memory: MiB, at most, of a worker in Python.
-        broker: processor time of the broker for each time, where it is known.
+        whole: from the start of its process to the end of the first read.
+        reads: the duration of each read.
+        processor: the processor time of each read.
+        memory: the peak memory of a Python worker, in MiB.
+        broker: the broker's processor time of each read, if known.
     """
 
     whole: float
@@ -173,7 +173,7 @@ def ours(broker: Broker, name: str, out: Path, given: Any) -> Measured:
     """Read by the source."""
     before = _of_broker(given)
     asked = {"cores": given.cores, "reads": given.reads, "options": given.options}
-    asked["since"] = time.monotonic()  # the clock of the machine
+    asked["since"] = time.monotonic()  # comparable between processes
     arguments = [sys.executable, __file__, "read", broker.source, name, str(out), json.dumps(asked)]
     made = subprocess.run(
         arguments,
@@ -211,7 +211,7 @@ def _of_children() -> float:
 
 
 def told(what: str, measured: Measured, count: int) -> None:
-    """Print what a reader did."""
+    """Print the measurements of a reader."""
     rates = ", ".join(f"{count / seconds:,.0f}" for seconds in measured.reads)
     cost = " ".join(f"{seconds / count * 1e6:.2f}" for seconds in measured.processor)
     broker = "" if measured.broker is None else f", broker {measured.broker / count * 1e6:.2f} us"
@@ -224,7 +224,7 @@ def told(what: str, measured: Measured, count: int) -> None:
 
 
 def ratios(theirs: Measured, mine: Measured) -> dict[str, float]:
-    """Return by how much the source is quicker, each way."""
+    """Return each ratio of the client's time to the source's."""
     return {
         "whole": theirs.whole / mine.whole,
         "first": theirs.reads[0] / mine.reads[0],
