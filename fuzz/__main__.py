@@ -1,17 +1,17 @@
-"""``python -m fuzz``: look for bytes that break the contract, on every build of the kernel.
+"""``python -m fuzz``: search for bytes that violate the contract, on every build of the kernel.
 
-The contract: a value or DecodeError, whatever the bytes; what was decoded encodes again, a
-message byte for byte; the pure and the compiled kernel agree. What breaks it is kept in
-``fuzz/findings`` under its build and a digest, told in a line, and makes the exit status 1.
+The contract: any bytes give a value or a DecodeError; a decoded value encodes again, a message to
+the same bytes; the pure and the compiled kernel agree. An input that violates the contract is
+stored in ``fuzz/findings`` by build and digest, and printed; the exit status is then 1.
 
-Builds: ``pure``, the kernel's source; ``compiled``; and ``asan``, the compiled one under
+Builds: ``pure``, the kernel's Python source; ``compiled``; and ``asan``, the compiled kernel with
 AddressSanitizer and UBSan. Engines: ``atheris``, guided by coverage (of the Python code in the pure
-build, of the kernel's C in the compiled ones); and ``mutate``, changes by chance, three times as
-fast, and all there is where atheris is not installed. Inputs that reach new code are kept in
-``fuzz/corpus`` and are where the next run begins, whatever its build.
+build, of the kernel's C code in the others); and ``mutate``, random mutation, three times as fast,
+and used if atheris is not installed. Inputs that reach new code are stored in ``fuzz/corpus``: the
+next run starts from them, with any build.
 
-``--agree COUNT`` does something else: it holds the pure and the compiled build against each other
-on so many short inputs, in one process and without guidance, thousands a second.
+``--agree COUNT`` instead compares the pure and the compiled build on COUNT short inputs, in one
+process and without guidance, thousands per second.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STATUS = re.compile(
 
 
 def seeds() -> Path:
-    """Write the corpus of the library as files, one a case, and name their folder."""
+    """Write each case of the library's corpus to a file; return the folder."""
     folder = FOLDER / "seeds"
     folder.mkdir(parents=True, exist_ok=True)
     for case in load():
@@ -48,7 +48,7 @@ def seeds() -> Path:
 
 
 def fuzz(build: str, engine: str, chosen: argparse.Namespace) -> int:
-    """Fuzz one build in a process of its own; tell how it went, and give the number of findings."""
+    """Fuzz one build in a subprocess, print a summary, and return the number of findings."""
     GROWN.mkdir(parents=True, exist_ok=True)
     FINDINGS.mkdir(parents=True, exist_ok=True)
     before = set(FINDINGS.iterdir())
@@ -84,7 +84,7 @@ def fuzz(build: str, engine: str, chosen: argparse.Namespace) -> int:
                 found += 1
                 print(f"{build}: {line.strip()}", flush=True)
     if worker.returncode and not found and current.exists():
-        # The process itself died, of what it read last. (libFuzzer keeps such an input itself.)
+        # The process crashed on its last input. (libFuzzer stores such an input itself.)
         octets = current.read_bytes()
         digest = hashlib.sha256(octets).hexdigest()[:16]
         (FINDINGS / f"{build}-crash-{digest}").write_bytes(octets)
@@ -106,7 +106,7 @@ def fuzz(build: str, engine: str, chosen: argparse.Namespace) -> int:
 
 def agree(chosen: argparse.Namespace) -> int:
     """Compare two builds in this process; return the number of findings."""
-    # Its imports are two packages, of which the fuzzing of one build has no need.
+    # Imported here, because it loads both builds, and fuzzing one build needs only that.
     compared = importlib.import_module("fuzz.agree")
     found: int = compared.run(
         chosen.agree, chosen.seed, seconds=chosen.seconds, grown=GROWN, findings=FINDINGS
@@ -115,7 +115,7 @@ def agree(chosen: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Fuzz the builds that are asked for, one after the other."""
+    """Fuzz the selected builds, one after the other."""
     parser = argparse.ArgumentParser(
         prog="python -m fuzz",
         description=__doc__,

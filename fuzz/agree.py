@@ -1,9 +1,9 @@
-"""``python -m fuzz --agree COUNT``: both builds side by side, on so many inputs made by chance.
+"""``python -m fuzz --agree COUNT``: compare both builds on COUNT random inputs.
 
-No coverage guides it, so that it is quick: thousands of short inputs a second on one core. For
-each, both builds of the kernel must come to the same: the value or the error (rule, offset, path,
-condition and reason) of decoding, strictly and leniently, what is encoded again, what `scan` finds,
-and what `validate` says.
+Without coverage guidance one core compares thousands of short inputs per second. For each input,
+both builds of the kernel must have the same results: the value or the error (rule, offset, path,
+condition and reason) of strict and lenient decoding, the re-encoded bytes, the sections of `scan`,
+and the violations of `validate`.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from fuzz.mutate import mutate
 from fuzz.shapes import parse, reshape, write
 
 VECTORS = ROOT / "tests" / "vectors"
-#: Longer seeds take the time of many short ones, and are left to the fuzzing of each build.
+#: Bytes of the longest seed: longer ones take too long here, and are used when fuzzing one build.
 LONGEST = 96
-#: After so many inputs it says how far it is.
+#: Inputs between two progress lines.
 TOLD = 100_000
 
 
 def seeds(grown: Path) -> list[bytes]:
-    """Return the short ones of the corpus, of the recorded messages, and of what coverage grew.
+    """Return the short inputs of the corpus, the recordings, and coverage-guided runs.
 
     Args:
-        grown: the folder of what coverage grew; it need not be there.
+        grown: the folder of inputs from coverage-guided runs; it may be missing.
     """
     found = {case.data for case in load()}
     for name in ("recorded", "translations", "odd_translations"):
@@ -57,7 +57,7 @@ def seeds(grown: Path) -> list[bytes]:
 
 
 def inputs(known: list[bytes], draw: random.Random) -> Iterator[bytes]:
-    """Yield the seeds, then changes of them without end: of their bytes, their values, or both."""
+    """Yield the seeds, then endless mutations of their bytes, their values, or both."""
     yield from known
     trees = [tree for octets in known if (tree := parse(octets)) is not None and len(tree) > 1]
     messages = [tree for tree in trees if is_message(write(tree))]
@@ -74,7 +74,7 @@ def inputs(known: list[bytes], draw: random.Random) -> Iterator[bytes]:
 
 
 def is_message(octets: bytes) -> bool:
-    """Whether the bytes are one message, read strictly."""
+    """Whether the bytes are a valid message."""
     try:
         amqp10msg.Message.decode(octets)
     except amqp10msg.DecodeError:
@@ -83,11 +83,11 @@ def is_message(octets: bytes) -> bool:
 
 
 class Comparison:
-    """Two builds, and how often they agreed.
+    """Compares two builds, and counts the inputs on which they agree.
 
     Args:
         other: the package with the other build of the kernel.
-        findings: the folder for inputs on which they differ, or of which one of them fails.
+        findings: the folder for inputs on which the builds differ or one of them fails.
     """
 
     def __init__(self, other: ModuleType, findings: Path) -> None:
@@ -100,14 +100,14 @@ class Comparison:
         """Compare the builds on one input.
 
         Raises:
-            RuntimeError: there are so many findings that one more says nothing.
+            RuntimeError: the limit of findings is reached.
         """
         self.inputs += 1
         with self.findings.kept(octets):
             self.decoded += agreement(amqp10msg, self.other, octets)
 
     def told(self, spent: float) -> str:
-        """Return what there is to say after so many seconds of processor time."""
+        """Return the progress line after this number of seconds of processor time."""
         return (
             f"agree: {self.inputs:,} inputs, {self.decoded:,} of them messages, "
             f"{self.inputs / max(spent, 1e-6):.0f} a second, {self.findings.count} findings"
@@ -123,15 +123,15 @@ def run(
     findings: Path,
     clock: Callable[[], float] = time.process_time,
 ) -> int:
-    """Compare both builds on so many inputs; return the number of findings.
+    """Compare both builds on `count` inputs; return the number of findings.
 
     Args:
-        count: of inputs.
-        seed: of the changes.
-        seconds: of processor time that it may take at most; as long as it takes where None.
-        grown: as `seeds` takes it.
-        findings: as `Comparison` takes it.
-        clock: tells the seconds of processor time.
+        count: the number of inputs.
+        seed: the seed of the mutations.
+        seconds: the limit of processor time in s; None for no limit.
+        grown: the argument of `seeds`.
+        findings: the argument of `Comparison`.
+        clock: returns the processor time in s.
 
     Raises:
         RuntimeError: the kernel is not compiled.
@@ -142,8 +142,8 @@ def run(
     known = seeds(grown)
     begin = clock()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    was_frozen = gc.get_freeze_count() > 0  # by the caller, who wants it to stay so
-    gc.freeze()  # two packages and the seeds: what is there to stay need not be walked
+    was_frozen = gc.get_freeze_count() > 0  # the caller has frozen objects: keep them frozen
+    gc.freeze()  # exempt the two packages and the seeds from garbage collection
     try:
         with (FOLDER / f"agree-{seed}.last").open("wb", buffering=0) as last:
             for octets in islice(inputs(known, random.Random(seed)), count):
@@ -151,7 +151,7 @@ def run(
                     print(comparison.told(clock() - begin), flush=True)
                 if seconds and comparison.inputs % 64 == 0 and clock() - begin >= seconds:
                     break
-                # Where it can be found if the process dies of it.
+                # Stored before it runs, in case the process crashes.
                 last.seek(0)
                 last.truncate()
                 last.write(octets)

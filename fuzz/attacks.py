@@ -1,10 +1,10 @@
-"""``python -m fuzz.attacks``: what hostile input costs each entry point, the worst first.
+"""``python -m fuzz.attacks``: the cost of hostile input at each entry point, the worst first.
 
-Each attack is input of about 100 kB that is made to cost more than it pays for. Every entry point
-that takes such input reads it in a process of its own, which says how much CPU time and how much
-memory that took. ``--check`` exits with 1 where one takes more than the floor: 0.5 s of CPU for
-100 kB of input, and 200 times the input of memory. Seconds are those of a machine that does a unit
-of work (`tests.effort`) in a millisecond: a slower or busy machine counts fewer than it takes.
+An attack is an input of about 100 kB that is designed to cost much more time or memory than its
+size justifies. Each entry point for such input reads it in a separate process, which reports its
+CPU time and memory. ``--check`` exits with 1 if one exceeds a limit: 0.5 s of CPU for 100 kB of
+input, or memory of 200 times the input. Seconds are normalized to a machine that does a unit of
+work (`tests.effort`) in a millisecond, so a slow or busy machine gives about the same figures.
 """
 
 from __future__ import annotations
@@ -53,31 +53,31 @@ from tests.effort import one_unit, processor_time
 
 __all__ = ["ATTACKS", "ENTRY_POINTS", "Attack", "Cost", "measure"]
 
-#: Bytes of an attack, about.
+#: Approximate bytes of an attack.
 SIZE = 100_000
-#: CPU seconds for 100 kB of input, at most; the source takes longer than the compiled kernel.
+#: Limit of CPU seconds for 100 kB of input; higher for the pure kernel.
 SECONDS = 0.5 if COMPILED else 5.0
-# What a unit of work takes on the machine that `SECONDS` is meant for.
+# Seconds of a unit of work on the reference machine of `SECONDS`.
 _UNIT_SECONDS = 1e-3
-#: Bytes of memory for each byte of input, at most.
+#: Limit of memory, in bytes per byte of input.
 MEMORY = 200
-#: What no attack may take, whatever its size.
+#: Limit of memory of an attack of any size, in bytes.
 MOST_MEMORY = 64 << 20
-#: What is known to be beyond the floor, and why: a defect or a price. An attack, or an attack and
-#: the entry point that it is known of.
+#: Attacks that are known to exceed a limit, with the reason. The key is an attack, or an attack and
+#: an entry point.
 KNOWN: dict[tuple[str, ...], str] = {
     ("a body of empty lists", "to_typed"): "a list, one byte, is held beside the two it becomes",
     ("small messages with many empty lists", "columns.decode"): "JSON of what Limits allows",
     ("small messages with many nulls", "columns.decode"): "JSON of what Limits allows",
 }
-# Input that is shorter is charged as if it had so many bytes: a call has a price of its own.
+# Shorter input counts as this number of bytes, because each call has a fixed cost.
 _LEAST = 20_000
-# CPU seconds that each further message of an input may take. The slowest entry point takes a
-# quarter of that for the most elements that `Limits` allows a message of 27 bytes.
+# Limit of CPU seconds for each additional message of an input. The slowest entry point needs a
+# quarter of that for the largest number of elements that `Limits` allows in a message of 27 bytes.
 _CALL_SECONDS = 20e-3 * SECONDS / 0.5
-# What a measurement itself takes, and what cannot be told from it: pages that are touched.
+# The memory that a measurement itself uses, and noise of touched pages.
 _NOISE = 2 << 20
-_KILLED = 4 if COMPILED else 20  # seconds of CPU after which a measurement is ended
+_KILLED = 4 if COMPILED else 20  # CPU seconds after which a measurement is killed
 
 Make = Callable[[int], bytes]
 Use = Callable[[bytes], object]
@@ -85,12 +85,12 @@ Use = Callable[[bytes], object]
 
 @attrs.frozen
 class Attack:
-    """Input that asks for more than it pays for.
+    """An input that costs more than its size justifies.
 
     Attributes:
-        name: what it is.
-        kind: what is to be attacked: a key of `ENTRY_POINTS`.
-        make: returns the input, of about so many bytes.
+        name: a description of the input.
+        kind: the kind of input: a key of `ENTRY_POINTS`.
+        make: returns an input of about the given number of bytes.
     """
 
     name: str
@@ -100,16 +100,16 @@ class Attack:
 
 @attrs.frozen
 class Cost:
-    """What one entry point took for one attack.
+    """The cost of one attack at one entry point.
 
     Attributes:
-        attack: its name.
+        attack: the name of the attack.
         entry: the name of the entry point.
         size: bytes of the input.
-        seconds: of CPU.
-        memory: bytes, at the peak, above what was there before.
-        failed: what ended the process, such as a signal; empty where it came to its end.
-        calls: how many messages the input was split into.
+        seconds: CPU time in s.
+        memory: peak memory above the initial one, in bytes.
+        failed: the reason why the process failed, such as a signal; empty if it succeeded.
+        calls: the number of messages that the input was split into.
     """
 
     attack: str
@@ -122,24 +122,24 @@ class Cost:
 
     @property
     def per_kilobyte(self) -> float:
-        """Seconds of CPU for each kilobyte of input."""
+        """CPU seconds per kilobyte of input."""
         return self.seconds / self.size * 1e3
 
     @property
     def per_byte(self) -> float:
-        """Bytes of memory for each byte of input."""
+        """Bytes of memory per byte of input."""
         return self.memory / self.size
 
     @property
     def is_too_much(self) -> bool:
-        """Whether it exceeds the floor."""
+        """Whether the cost exceeds a limit, or the process failed."""
         allowed = min(MEMORY * self.size, MOST_MEMORY) + _NOISE
         seconds = SECONDS * max(self.size, _LEAST) / SIZE + _CALL_SECONDS * (self.calls - 1)
         return bool(self.failed) or self.seconds > seconds or self.memory > allowed
 
     @property
     def known(self) -> str:
-        """Why this is beyond the floor; empty where it must not be."""
+        """The known reason for exceeding the limit, or an empty text."""
         return KNOWN.get((self.attack, self.entry)) or KNOWN.get((self.attack,), "")
 
 
@@ -179,7 +179,7 @@ def _keys(key: Callable[[int], bytes]) -> Make:
 
 
 def _nested(wrap: Callable[[bytes], bytes], levels: int = 250) -> Make:
-    """Values in values, around a binary that takes what is left of the size."""
+    """Return nested values around a binary that fills the remaining size."""
 
     def make(size: int) -> bytes:
         value = _binary(max(1, size - 15 * levels))
@@ -191,7 +191,7 @@ def _nested(wrap: Callable[[bytes], bytes], levels: int = 250) -> Make:
 
 
 def _wide_and_nested(size: int) -> bytes:
-    """Lists nested deep, each with as many nulls beside the next as the size pays for."""
+    """Return deeply nested lists, each with as many nulls as the size allows."""
     nulls = max(1, size // 250 - 9)
     value = b"\x40"
     for _ in range(250):
@@ -263,7 +263,7 @@ MESSAGES: dict[str, Make] = {
 }
 
 
-# Many small messages. Each has as many zero-width elements as `Limits` allows for its size.
+# Many small messages, each with as many zero-width elements as `Limits` allows for its size.
 _SMALL = 27
 
 
@@ -389,7 +389,7 @@ TYPED: dict[str, Make] = {
     ).encode(),
     "a long integer": lambda size: json.dumps([["amqp-value", ["string", "9" * size]]]).encode(),
 }
-# Text of filters is bounded by FilterLimits, mostly far below the size.
+# FilterLimits bounds the text of filters, mostly far below the size of other attacks.
 EXPRESSIONS: dict[str, Make] = {
     "ors": lambda size: (" OR ".join(["a = 1"] * (size // 9))).encode(),
     "parentheses": lambda size: b"(" * size,
@@ -402,7 +402,7 @@ EXPRESSIONS: dict[str, Make] = {
 
 
 def _patterns(size: int) -> bytes:
-    """A message whose one property is as long as the size, for the patterns below."""
+    """Return a message with one property as long as the size, for the patterns below."""
     return Message("x", application_properties={"a": "a" * size}).encode()
 
 
@@ -457,7 +457,7 @@ def _to_amqp10(header: bytes) -> None:
 
 
 def _each(use: Use) -> Use:
-    """Return an entry point that reads every `_SMALL` bytes as one message."""
+    """Return an entry point that reads each `_SMALL` bytes as a message."""
 
     def read(data: bytes) -> None:
         for at in range(0, len(data), _SMALL):
@@ -476,7 +476,7 @@ def _in_columns(data: bytes) -> object:
     return decode(pa.array(messages, pa.binary()))
 
 
-#: What can be attacked, by the kind of its input.
+#: Entry points by the kind of input.
 ENTRY_POINTS: dict[str, dict[str, Use]] = {
     "value": {
         "decode_value": decode_value,
@@ -557,7 +557,7 @@ ATTACKS: tuple[Attack, ...] = (
 
 
 def measure(attack: Attack, entry: str, size: int = SIZE) -> Cost:
-    """Let one entry point read one attack, in a process of its own."""
+    """Measure an attack at an entry point, in a separate process."""
     data = attack.make(size)
     calls = len(data) // _SMALL if attack.kind == "small messages" else 1
     small = attack.make(max(1_000, size // 100))
@@ -585,7 +585,7 @@ def measure(attack: Attack, entry: str, size: int = SIZE) -> Cost:
 
 def _measured(use: Use, data: bytes, small: bytes) -> tuple[float, int, str]:
     resource.setrlimit(resource.RLIMIT_CPU, (_KILLED, _KILLED))
-    _attempt(use, small)  # what is imported or cached by the first call is no cost of the attack
+    _attempt(use, small)  # exclude the imports and caches of the first call
     before = _peak(reset=True)
     begin = time.process_time()
     failed = _attempt(use, data)
@@ -596,7 +596,7 @@ def _measured(use: Use, data: bytes, small: bytes) -> tuple[float, int, str]:
 
 
 def _attempt(use: Use, data: bytes) -> str:
-    """Use an entry point; return what it raised that it must not."""
+    """Call an entry point; return an undocumented exception as text, or an empty text."""
     try:
         use(data)
     except (AmqpError, ValueError):
@@ -607,9 +607,9 @@ def _attempt(use: Use, data: bytes) -> str:
 
 
 def _peak(*, reset: bool = False) -> int:
-    """Return the most memory that this process has had, in bytes."""
+    """Return the peak memory of this process in bytes."""
     with suppress(OSError):
-        if reset:  # to what it has now (Linux)
+        if reset:  # to the current memory (Linux)
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
             if line.startswith("VmHWM:"):
@@ -625,7 +625,7 @@ def _said(cost: Cost) -> str:
 
 
 def main() -> int:
-    """Measure, and list the costs."""
+    """Measure all attacks, and print the costs."""
     parser = argparse.ArgumentParser(
         prog="python -m fuzz.attacks",
         description=__doc__,

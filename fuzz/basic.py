@@ -1,10 +1,10 @@
-"""``python -m fuzz.basic``: what must hold of bytes of AMQP 0-9-1, and of every translation.
+"""``python -m fuzz.basic``: fuzz the codec of AMQP 0-9-1 and the translator.
 
-Content headers, tables, the older content of AMQP 0-9 and 1.0 messages, spoilt by chance, go
-through the codec in its three dialects and through every profile of the translator: a value,
-DecodeError or TranslationError, whatever the bytes; what was decoded encodes as it came; the
-lossless profile translates everything, and back to the same bytes. Every so many inputs the pure
-build must give the same as the compiled one. What breaks this is kept in fuzz/findings.
+Randomly mutated content headers, tables, classes of AMQP 0-9 and 1.0 messages pass through the
+codec in its three dialects and through every profile of the translator. Any bytes must give a
+value, a DecodeError or a TranslationError; decoded values must encode to the same bytes; the
+lossless profile must translate everything, and back to the same bytes. Now and then the pure build
+must agree with the compiled one. Inputs that violate this are stored in fuzz/findings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COMPARED = 16
 
 
 def seeds() -> dict[str, list[bytes]]:
-    """Give bytes by what they are: what clients and brokers sent, and what is made of it."""
+    """Return seeds by kind: recorded bytes of clients and brokers, and their translations."""
     found: dict[str, set[bytes]] = {kind: set() for kind in CHECKS}
     with gzip.open(VECTORS, "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -61,7 +61,7 @@ def seeds() -> dict[str, list[bytes]]:
 
 
 def _older(table: Any, octets: bytes) -> Iterator[bytes]:
-    """Make older content around a table."""
+    """Return content of an AMQP 0-9 class that contains a table."""
     classes = amqp10msg.basic.classes
     yield classes.encode_class_header(classes.FileProperties("text/plain", headers=table), 5)
     yield classes.encode_class_header(classes.StreamProperties(headers=table, priority=3), 5)
@@ -72,7 +72,7 @@ def _older(table: Any, octets: bytes) -> Iterator[bytes]:
 
 
 def _part(package: ModuleType, name: str) -> Any:
-    """Give a subpackage of this very copy of the package."""
+    """Return a subpackage of the given copy of the package."""
     part = package
     for step in name.split("."):
         part = getattr(part, step)
@@ -80,27 +80,27 @@ def _part(package: ModuleType, name: str) -> Any:
 
 
 def table(package: ModuleType, octets: bytes) -> Any:
-    """Read a table in every dialect; it is written as it came."""
+    """Decode a table in every dialect, and check that it encodes to the same bytes."""
     basic = _part(package, "basic")
     return _read_all(package, basic.decode_table, basic.encode_table, octets)
 
 
 def properties(package: ModuleType, octets: bytes) -> Any:
-    """Read properties in every dialect, and translate them."""
+    """Decode properties in every dialect, and translate them."""
     basic = _part(package, "basic")
     found = _read_all(package, basic.decode_properties, basic.encode_properties, octets)
     return found, _translated(package, found[0], octets)
 
 
 def header(package: ModuleType, octets: bytes) -> Any:
-    """Read a content header in every dialect, and translate it."""
+    """Decode a content header in every dialect, and translate it."""
     basic = _part(package, "basic")
     found = _read_all(package, basic.decode_content_header, basic.encode_content_header, octets)
     return found, _translated(package, getattr(found[0], "properties", None), octets)
 
 
 def older(package: ModuleType, octets: bytes) -> Any:
-    """Read older content, and translate it as class basic."""
+    """Decode content of an AMQP 0-9 class, and translate it as class basic."""
     classes = _part(package, "basic.classes")
     made = []
     try:
@@ -125,7 +125,7 @@ def older(package: ModuleType, octets: bytes) -> Any:
 
 
 def message(package: ModuleType, octets: bytes) -> Any:
-    """Read a 1.0 message and translate it."""
+    """Decode a 1.0 message and translate it."""
     translate = _part(package, "translate")
     found: list[Any] = []
     for strict in (True, False):
@@ -147,7 +147,7 @@ def message(package: ModuleType, octets: bytes) -> Any:
             raise AssertionError("a 1.0 message does not come back from class basic")
         lossless = _part(package, "translate._lossless")
         carried = partial(_carried, lossless.carry_encodings)
-        # Neither the engine nor what is certain to come back: they would give the same.
+        # Without the fast engine and the shortcut for reversible values, which must agree.
         with (
             mock.patch.object(translate, "basic_translation", return_value=None),
             mock.patch.object(lossless, "carry_encodings", carried),
@@ -156,13 +156,13 @@ def message(package: ModuleType, octets: bytes) -> Any:
         if not alike(basic, thorough.message):
             raise AssertionError("the engine and a second look at the plain rules differ")
         found.append(basic)
-        # The bytes are another message to the profiles where reading was lenient.
+        # After lenient decoding, the profiles see a message that differs from the bytes.
         found += _each(package, translate.to_basic, made)
     return found
 
 
 def _carried(carry: Any, made: Any) -> bool:
-    """Carry what it does, and say that there is something: so nothing is certain."""
+    """Carry encodings, and return True, so that the translator assumes that some remain."""
     carry(made)
     return True
 
@@ -195,7 +195,7 @@ def _told(error: Any) -> tuple[Any, ...]:
 
 
 def _translated(package: ModuleType, given: Any, octets: bytes) -> Any:
-    """Translate properties with a payload, an exchange and a key that the bytes choose."""
+    """Translate properties with a payload, an exchange and a key taken from the bytes."""
     if type(given).__name__ != "BasicProperties":
         return None
     where = ("", "", False) if octets[-1:] < b"\x80" else ("amq.topic", "k", True)
@@ -222,7 +222,7 @@ def _both_ways(package: ModuleType, given: Any) -> Any:
 
 
 def _each(package: ModuleType, way: Any, given: Any) -> list[Any]:
-    """Translate as every bridge does it; give what comes out, or how it is refused."""
+    """Translate in every profile; return the results, or the errors."""
     translate = _part(package, "translate")
     found: list[Any] = []
     # The batch engine does not support stream offsets, so the plain rules translate.
@@ -239,7 +239,7 @@ def _each(package: ModuleType, way: Any, given: Any) -> list[Any]:
 
 
 def agreement(one: ModuleType, other: ModuleType, kind: str, octets: bytes) -> None:
-    """Hold two builds against each other.
+    """Compare two builds.
 
     Raises:
         AssertionError: they differ.
@@ -250,7 +250,7 @@ def agreement(one: ModuleType, other: ModuleType, kind: str, octets: bytes) -> N
 
 
 def main() -> int:
-    """Run until the inputs are used up; return the exit status."""
+    """Run the given number of inputs; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.basic", description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,8 +1,8 @@
-"""``python -m fuzz.batches``: the kernel of `translate.batches` against the translator.
+"""``python -m fuzz.batches``: compare the kernel of `translate.batches` with the translator.
 
-Batches of randomly mutated messages are translated by both, to 0-9-1 and to 1.0, without loss and
-as every RabbitMQ does it; a difference in a byte, a loss or an error is printed, and kept in
-fuzz/findings.
+Both translate batches of randomly mutated messages to 0-9-1 and to 1.0, losslessly and in every
+RabbitMQ profile. Any difference in a byte, a loss or an error is printed, and its input is stored
+in fuzz/findings.
 
 Under sanitizers, build a copy of the tree with AMQP10MSG_SANITIZE and run this in it with libasan
 preloaded and PYTHONMALLOC=malloc: the messages of a batch end where their memory ends.
@@ -37,12 +37,12 @@ BROKERS = tuple(profile for profile in KNOWN if profile.startswith("rabbitmq-"))
 PROFILES = ("lossless", *BROKERS)
 TO_BASIC = {profile: Translator("0-9-1", profile) for profile in PROFILES}
 TO_AMQP10 = {profile: Translator("1.0", profile) for profile in PROFILES}
-# The usual messages, which the kernel translates itself.
+# Usual messages, which the kernel translates without fallback.
 _USUAL = (GENERAL, GENERAL_VALUE, REFERENCE)
 
 
 def canonical(known: Sequence[bytes]) -> list[bytes]:
-    """Return those messages that can be read, in the encodings of this library."""
+    """Return the decodable messages, re-encoded by this library."""
     found = list(_USUAL)
     for octets in known:
         try:
@@ -55,7 +55,7 @@ def canonical(known: Sequence[bytes]) -> list[bytes]:
 
 
 def contents(known: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
-    """Return content headers and payloads that messages become."""
+    """Return the content headers and payloads of translated messages."""
     found = [(HEADER, BODY)]
     for octets in known:
         try:
@@ -74,7 +74,7 @@ def contents(known: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
 
 @contextlib.contextmanager
 def plain_rules() -> Iterator[None]:
-    """Have single messages translated by the plain rules alone, without the engine."""
+    """Make single messages be translated by the plain rules, without the engine."""
     known = _single._engine
     vars(_single)["_engine"] = lambda *_: None
     try:
@@ -94,7 +94,7 @@ def differs(translator: Translator, given: dict[str, Any]) -> bool:
 
 
 def columns_of(rows: Sequence[tuple[bytes, bytes]], draw: random.Random) -> dict[str, Any]:
-    """Return the columns of messages of 0-9-1, some of them delivered, or sent again."""
+    """Return the columns of 0-9-1 messages, some with delivery data or redelivered."""
     exchange = [draw.choice(("", "", "", "e", None)) for _ in rows]
     return {
         "content_header": exactly([header for header, _ in rows]),
@@ -106,7 +106,7 @@ def columns_of(rows: Sequence[tuple[bytes, bytes]], draw: random.Random) -> dict
 
 
 def main() -> int:
-    """Run until the inputs are used up; return the exit status."""
+    """Run the given number of batches; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.batches", description=__doc__)
     parser.add_argument("--inputs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
@@ -133,7 +133,7 @@ def main() -> int:
         columns = columns_of(rows, draw)
         if set(columns) != set(BASIC.names):
             raise RuntimeError("a message of 0-9-1 has other columns")
-        # Every fourth batch is one without loss, as there is most that can go wrong.
+        # Every fourth batch is lossless, the profile with the most rules.
         profile = draw.choice(chosen.profile or ("lossless", "lossless", *BROKERS))
         wire = {"wire": exactly(octets)}
         for translator, given in ((TO_BASIC[profile], wire), (TO_AMQP10[profile], columns)):

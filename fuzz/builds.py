@@ -1,8 +1,8 @@
-"""The package more than once in one process: pure beside compiled, so that they can be compared.
+"""Load the package twice in one process, pure and compiled, to compare the builds.
 
-A whole second package, and not only a second kernel: then a comparison covers every entry point
-and depends on none of the package's insides. The copies' classes differ, so what they give is
-compared by `alike`.
+The whole package is loaded again, not only the kernel, so that a comparison covers every entry
+point and does not depend on internals. The two copies have different classes, so `alike` compares
+their results.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.pure_build import PACKAGE, VARIABLE, follow_the_environment
 
 @contextmanager
 def _without_package() -> Iterator[None]:
-    """Forget the package for a while, so that importing it makes another one."""
+    """Remove the package from sys.modules temporarily, so that an import creates another copy."""
     kept = {
         name: module
         for name, module in sys.modules.items()
@@ -48,16 +48,16 @@ def _without_package() -> Iterator[None]:
 
 
 def load(*, pure: bool) -> ModuleType:
-    """Import the package once more, with the pure kernel or the compiled one.
+    """Import another copy of the package, with the pure or the compiled kernel.
 
     Raises:
-        RuntimeError: the compiled kernel is wanted and there is none.
+        RuntimeError: the compiled kernel is requested and missing.
     """
     follow_the_environment()
     with _without_package():
         os.environ[VARIABLE] = "1" if pure else ""
         module = importlib.import_module(PACKAGE)
-        # Before they are forgotten again: what is imported later would find the other package.
+        # While this copy is in sys.modules: a later import would find the other copy.
         for name in (
             *("wire.primitives", "wire.limits", "wire.errors", "composite", "sections", "delivery"),
             *("basic.classes", "translate", "message.templates", "notation", "files"),
@@ -77,14 +77,14 @@ def load(*, pure: bool) -> ModuleType:
     return module
 
 
-#: The classes whose values compare as they are; subclasses of them are of the package.
+#: Classes whose values are compared by ==; their subclasses belong to the package.
 _ATOMS = frozenset({type(None), bool, int, str, bytes})
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Whether values of two copies of the package are the same, by type and bit by bit.
+    """Whether values of two copies of the package are equal in type and in every bit.
 
-    Their classes differ, so those are compared by name, and values by what they hold.
+    The copies have different classes, which are compared by name, and their values by content.
     """
     kind: Any = type(one)
     if kind in _ATOMS:
@@ -113,7 +113,7 @@ def _names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in attrs.fields(kind) if field.name[0] != "_")
 
 
-# By what a class is: how two values of it are compared.
+# Comparison functions by base class.
 _alike: dict[str, Callable[[Any, Any], bool]] = {
     "number": lambda one, other: (
         int(one) == int(other) and getattr(one, "octet", 0) == getattr(other, "octet", 0)
@@ -131,7 +131,7 @@ _alike: dict[str, Callable[[Any, Any], bool]] = {
 
 @cache
 def _of(kind: Any) -> str:
-    """Which of the ways above a class is compared in."""
+    """Return the comparison function for a class."""
     if issubclass(kind, int):
         return "number"
     if hasattr(kind, "bits"):

@@ -1,4 +1,4 @@
-"""What must hold of any bytes: of one build, and of two builds side by side."""
+"""The contract for arbitrary bytes: checks of one build, and the agreement of two builds."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fuzz.builds import alike
 
 
 def core(package: ModuleType, octets: bytes) -> None:
-    """Feed the bytes to the decoders of one build, which is most of the kernel and fast.
+    """Check the decoders of one build, which covers most of the kernel quickly.
 
-    A value or DecodeError; what was decoded encodes again, and a message byte for byte; picks give
-    what is in it, and templates what encoding gives.
+    The bytes give a value or a DecodeError; a decoded value encodes again, a message to the same
+    bytes; picks return the message's fields, and templates the same bytes as encoding.
 
     Raises:
-        Exception: anything that the contract does not allow.
+        Exception: a violation of the contract.
     """
     decode_error = package.DecodeError
     with suppress(decode_error):
@@ -38,10 +38,10 @@ def core(package: ModuleType, octets: bytes) -> None:
 
 
 def contract(package: ModuleType, octets: bytes) -> None:
-    """Feed the bytes to every entry point of one build.
+    """Check every entry point of one build.
 
     Raises:
-        Exception: anything that the contract does not allow.
+        Exception: a violation of the contract.
     """
     decode_error = package.DecodeError
     core(package, octets)
@@ -71,7 +71,7 @@ def contract(package: ModuleType, octets: bytes) -> None:
         message.sections()
         if message.encode() != octets:
             raise AssertionError("an unchanged message does not encode as it came")
-        # Where a section is cut off, nothing may be left that can be read.
+        # After a truncated section, no readable section may follow.
         with suppress(*(() if strict else (decode_error,))):
             package.Message.decode(message.evolve(header=None).encode(), strict=strict)
     with suppress(decode_error):
@@ -80,7 +80,7 @@ def contract(package: ModuleType, octets: bytes) -> None:
 
 
 def judgement(package: ModuleType, octets: bytes) -> None:
-    """Hold the quick judgements of a message to the thorough one, in every profile.
+    """Compare the fast validation of a message with the complete one, in every profile.
 
     Raises:
         AssertionError: they differ.
@@ -98,10 +98,10 @@ def judgement(package: ModuleType, octets: bytes) -> None:
 
 
 def agreement(one: ModuleType, other: ModuleType, octets: bytes) -> bool:
-    """Hold two builds against each other: the same values, or the same errors at the same place.
+    """Compare two builds: equal values, or equal errors at the same offset.
 
     Returns:
-        Whether the bytes are a message, read strictly.
+        Whether the bytes are a valid message.
 
     Raises:
         AssertionError: they differ.
@@ -139,7 +139,7 @@ def _scan(package: ModuleType, octets: bytes) -> Any:
 
 
 def _strict(package: ModuleType, octets: bytes) -> Any:
-    """Decode, encode, and encode once more what has no bytes that it came from."""
+    """Decode and encode, and encode again a copy without the original bytes."""
     try:
         message = package.Message.decode(octets)
     except package.DecodeError as error:
@@ -154,7 +154,7 @@ def _strict(package: ModuleType, octets: bytes) -> Any:
 
 
 def _lenient(package: ModuleType, octets: bytes) -> Any:
-    """Decode, encode, and read what stands in no attribute, too."""
+    """Decode leniently and encode, and read the sections that no attribute contains, too."""
     try:
         message = package.Message.decode(octets, strict=False)
     except package.DecodeError as error:
@@ -173,7 +173,7 @@ def _verdict(package: ModuleType, octets: bytes) -> Any:
     return package.validate(octets)
 
 
-#: What is done with input, by its name; two builds must come to the same.
+#: Operations by name, whose results must agree between two builds.
 OUTCOMES: dict[str, Callable[[ModuleType, bytes], Any]] = {
     "decode_value": _value,
     "skip_value": _skip,

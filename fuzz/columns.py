@@ -1,9 +1,8 @@
-"""``python -m fuzz.columns``: the kernel of `amqp10msg.columns` against the plain implementation.
+"""``python -m fuzz.columns``: compare the kernel of `amqp10msg.columns` with the Python code.
 
-Batches of randomly mutated messages go through both, and their columns back again; a difference is
-printed, and kept in fuzz/findings. The rows that the kernel leaves to the plain implementation,
-errors above all, are compared in one batch of ten, since there one piece of code would be held to
-itself.
+Both decode batches of randomly mutated messages to columns and encode them again. A difference is
+printed, and its input stored in fuzz/findings. Rows that the kernel leaves to the Python code,
+mainly errors, are compared in one batch of ten only, because both sides then run the same code.
 
 Under sanitizers, build a copy of the tree with AMQP10MSG_SANITIZE and run this in it with libasan
 preloaded and PYTHONMALLOC=malloc: the messages of a batch end where their memory ends.
@@ -45,7 +44,7 @@ PROJECTIONS: tuple[tuple[str, ...], ...] = (
     ("body_lengths", "body_text"),
     ("body_text",),
     ("body", "body_text", "error_code", "footer"),
-    # These with VARIANT.
+    # These columns with VARIANT.
     (*(name for name in SCHEMA.names if name != "section_offsets"), "body_text", "body_value"),
     ("application_properties", "application_properties.tenant", "body_value"),
     ("message_annotations", "body_value", "error_code", "message_annotations.x-opt-to"),
@@ -54,7 +53,7 @@ PROJECTIONS: tuple[tuple[str, ...], ...] = (
 
 
 def decoded(array: Any, names: Sequence[str], limits: Limits | None = None) -> Any:
-    """Decode; where the body is a VARIANT, so are the map sections."""
+    """Decode; the map sections are VARIANT columns if the body is one."""
     maps: MapsAs = "variant" if "body_value" in names else "map"
     return decode(array, names, limits=limits, maps=maps)
 
@@ -98,7 +97,7 @@ def same(first: Any, second: Any) -> bool:
             continue
         if not pa.types.is_struct(one.type):
             return False
-        # Flattened: what stands below a row that is null is nobody's.
+        # Flattened, because values below a null row have no meaning.
         if one.is_null().to_pylist() != other.is_null().to_pylist() or any(
             _bits(field) != _bits(others)
             for field, others in zip(one.flatten(), other.flatten(), strict=True)
@@ -108,7 +107,7 @@ def same(first: Any, second: Any) -> bool:
 
 
 def exactly(octets: Sequence[bytes]) -> Any:
-    """Make an array whose last message ends where the memory ends."""
+    """Return an array whose last message ends at the end of its memory."""
     ends = list(accumulate(map(len, octets), initial=0))
     offsets = b"".join(end.to_bytes(4, sys.byteorder) for end in ends)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(octets))]
@@ -116,7 +115,7 @@ def exactly(octets: Sequence[bytes]) -> Any:
 
 
 def differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits | None) -> bool:
-    """Whether `decode` and the plain implementation differ."""
+    """Whether `decode` and the Python code differ."""
     array = exactly(octets)
     found = decoded(array, names, limits)
     found.validate(full=True)
@@ -124,7 +123,7 @@ def differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits | None
 
 
 def kernel_differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits | None) -> bool:
-    """Whether they differ in the rows that the kernel does not leave to the plain one."""
+    """Whether they differ in the rows that the kernel decodes itself."""
     assert _decode.scan_kernel is not None
     plan = plan_of(names, "variant" if "body_value" in names else "map")
     found, odd = _decode.scan_kernel(exactly(octets), plan, limits or DEFAULT_LIMITS)
@@ -135,7 +134,7 @@ def kernel_differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits
 
 
 def encoded(batch: Any) -> Any:
-    """Return the messages of columns, or what is said of a row that is none."""
+    """Return the messages of columns, or the error of an invalid row."""
     try:
         made = encode(batch)
     except EncodeError as error:
@@ -145,7 +144,7 @@ def encoded(batch: Any) -> Any:
 
 
 def encoding_differs(octets: Sequence[bytes]) -> bool:
-    """Whether `encode` and its plain implementation differ in the columns of messages."""
+    """Whether `encode` and its Python code differ for the columns of messages."""
     batch = decode(exactly(octets), (*SCHEMA.names, "wire"))
     found = encoded(batch)
     kernel = _encode.kernel
@@ -157,12 +156,12 @@ def encoding_differs(octets: Sequence[bytes]) -> bool:
 
 
 def seeds() -> list[bytes]:
-    """Return the messages of the corpus and the recordings, and some that neither has."""
+    """Return the messages of the corpus and the recordings, and some additional ones."""
     path = Path(__file__).parents[1] / "tests" / "vectors" / "recorded.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         found = [bytes.fromhex(json.loads(line)["raw"]) for line in lines]
     found += [case.data for case in corpus.load() if case.kind == "message"]
-    # Arrays of values without bytes: null, true, zeros, empty lists.
+    # Arrays of zero-width values: null, true, zeros, empty lists.
     for code in (0x40, 0x41, 0x43, 0x44, 0x45):
         array = bytes((0xE0, 2, 3, code))
         found.append(b"\0\x53\x72\xc1\x08\2\xa3\1k" + array + b"\0\x53\x77" + array)
@@ -171,7 +170,7 @@ def seeds() -> list[bytes]:
 
 
 def main() -> int:
-    """Run until the inputs are used up; return the exit status."""
+    """Run the given number of batches; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.columns", description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
@@ -183,7 +182,7 @@ def main() -> int:
     begin = time.perf_counter()
     done = differ = 0
     while done < chosen.inputs:
-        # What is whole among what is spoilt, so that columns have values between the nulls.
+        # Some valid messages among the damaged ones, so that columns have values between nulls.
         octets = [
             draw.choice(known) if draw.random() < 0.3 else mutate(known, draw)
             for _ in range(draw.choice((1, 3, 40, 400)))

@@ -1,13 +1,13 @@
-"""``python -m fuzz.files``: damaged captures and files, of which only what is damaged may be lost.
+"""``python -m fuzz.files``: damaged captures and files, of which only the damaged part may be lost.
 
-Whatever the bytes, the readers of `amqp10msg.files` give records, whose attributes are of the types
-and ranges that `Record` says, or raise ValueError where the whole is not what it must be. What is
-whole beside the damage is read: the other connection of a capture, the lines around one of JSON,
-the messages before it elsewhere.
+For any bytes, the readers of `amqp10msg.files` must return records with attributes of the types and
+ranges that `Record` documents, or raise ValueError if the file as a whole is invalid. Intact parts
+must be read: the other connections of a capture, the lines around a damaged JSON line, the messages
+before the damage in other formats.
 
-With ``--memory`` they do so in processes that get so much memory, of which none may end.
+With ``--memory`` the readers run in processes with limited memory, none of which may crash.
 
-What breaks that is printed, and kept in fuzz/findings with the form as its suffix.
+A violation is printed, and its file stored in fuzz/findings with the format as the suffix.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from tests.captures import (
 )
 
 FINDINGS = Path(__file__).with_name("findings")
-#: What one message may take here; a damaged size asks for more.
+#: Limit of a message in bytes; a damaged size can claim more.
 MAX_SIZE = 1 << 16
 GOOD = [b"\x00\x53\x75\xa0\x04good", b"\x00\x53\x75\xa0\x05again", b"\x00\x53\x77\x40"]
 # Microseconds from the Unix epoch to the end of the year 9999.
@@ -59,7 +59,7 @@ _LAST_TIME = 253_402_300_799_999_999
 
 
 def _optional(*kinds: type) -> Callable[[Any], bool]:
-    """Return what takes None and values of these types, and no bool for a number."""
+    """Return a predicate for None and values of these types; bool is no subclass of int here."""
     return lambda value: (
         value is None or (isinstance(value, kinds) and (type(value) is not bool or bool in kinds))
     )
@@ -93,16 +93,16 @@ _FITS: dict[str, Callable[[Any], bool]] = {
 
 
 def records(octets: bytes, form: str, max_size: int = MAX_SIZE) -> list[Record]:
-    """Read a file, unpacked where it is gzip.
+    """Read a file, decompressed if it is gzip.
 
     Args:
         octets: the file.
-        form: of `FORMS`; that of the content where it is gzip.
-        max_size: bytes that one message may take.
+        form: one of `FORMS`; the format of the content for gzip.
+        max_size: the largest message in bytes.
 
     Raises:
-        AssertionError: a record is not as `Record` says.
-        Exception: whatever a reader raises.
+        AssertionError: a record violates the documentation of `Record`.
+        Exception: an exception of the reader.
     """
     stream = containers.unpacked(io.BufferedReader(io.BytesIO(octets)))
     found = list(read_stream(stream, form, max_size=max_size))
@@ -117,7 +117,7 @@ def records(octets: bytes, form: str, max_size: int = MAX_SIZE) -> list[Record]:
 
 
 def _performative(draw: random.Random) -> bytes:
-    """Return a frame with a performative of which some values are odd."""
+    """Return a frame whose performative has some unusual values."""
     values = [draw.choice(EDGES) if draw.random() < 0.5 else b"\x43" for _ in range(14)]
     values = values[: draw.randrange(15)]
     descriptor = draw.choice(
@@ -140,7 +140,7 @@ def _streams() -> list[bytes]:
 
 
 def _beside(draw: random.Random) -> tuple[bytes, list[bytes]]:
-    """Return a capture of a connection that sends odd bytes beside one that does not."""
+    """Return a capture of two connections, one of which sends invalid bytes."""
     octets = draw.choice(_streams())
     if draw.random() < 0.5:
         octets = HEADER + attach(0, "q") + transfer(0, b"m", 0, more=True)
@@ -202,7 +202,7 @@ def _gzip(draw: random.Random) -> tuple[bytes, str, list[bytes]]:
 def _parquet(draw: random.Random) -> tuple[bytes, str, list[bytes]]:
     if draw.random() < 0.5:
         return mutate([draw.choice(_TABLES)], draw), "parquet", []
-    # Damage in the row group between two others.
+    # Damage in the second of three row groups.
     whole, (begin, end) = _groups()
     octets = bytearray(whole)
     for _ in range(draw.randint(1, 4)):
@@ -216,7 +216,7 @@ def _avro(draw: random.Random) -> tuple[bytes, str, list[bytes]]:
 
 @functools.cache
 def _groups() -> tuple[bytes, tuple[int, int]]:
-    """Return a table of three row groups, and where the second of them stands."""
+    """Return a table of three row groups, and the byte range of the second one."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -249,7 +249,7 @@ def _avros() -> list[bytes]:
 
 _TABLES: list[bytes] = []
 _AVROS: list[bytes] = []
-#: What is made of a form, with the messages that must be read of it.
+#: Functions that create a file of a format, with the messages that must be read from it.
 FORMS: dict[str, Callable[[random.Random], tuple[bytes, str, list[bytes]]]] = {
     "pcap": _captures,
     "jsonl": _lines,
@@ -262,7 +262,7 @@ FORMS: dict[str, Callable[[random.Random], tuple[bytes, str, list[bytes]]]] = {
 
 
 def fault_of(octets: bytes, form: str, beside: list[bytes], max_size: int = MAX_SIZE) -> str:
-    """Read a file; return what broke the contract, empty if nothing did."""
+    """Read a file; return the violation of the contract, or an empty text."""
     try:
         found = records(octets, form, max_size)
     except ValueError as error:
@@ -284,15 +284,15 @@ def run(
     begun: Callable[[bytes], object] = lambda _: None,
     max_size: int = MAX_SIZE,
 ) -> list[str]:
-    """Read so many damaged files, of the forms by turns; return the faults.
+    """Read `count` damaged files of alternating formats; return the violations.
 
     Args:
-        count: how many.
-        seed: of what is drawn.
-        forms: of `FORMS`.
-        kept: the folder for files with a fault; None for none.
+        count: the number of files.
+        seed: the seed of the damage.
+        forms: a selection of `FORMS`.
+        kept: the folder for files with a violation; None to store none.
         begun: called with each file before it is read.
-        max_size: bytes that one message may take.
+        max_size: the largest message in bytes.
     """
     draw = random.Random(seed)
     if "parquet" in forms:
@@ -323,16 +323,16 @@ _AT_ONCE = 2_000
 
 
 def run_bounded(count: int, seed: int, form: str, memory: int, kept: Path) -> int:
-    """Read damaged files in processes that get little memory; return how many have a fault.
+    """Read damaged files in processes with limited memory; return the number of violations.
 
-    A process that ends is a fault of the file that it was reading.
+    A crash of a process counts as a violation of the file that it was reading.
 
     Args:
-        count: how many.
-        seed: of what is drawn.
-        form: of `FORMS`.
-        memory: bytes that a process may take beside what it has at first.
-        kept: the folder for files with a fault.
+        count: the number of files.
+        seed: the seed of the damage.
+        form: one of `FORMS`.
+        memory: the limit in bytes, in addition to a process's initial memory.
+        kept: the folder for files with a violation.
     """
     context = multiprocessing.get_context("fork")
     faults = context.Value("q", 0)
