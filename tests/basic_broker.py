@@ -24,7 +24,7 @@ from amqp10msg.net.bridge.basic_frames import (
     NACK,
     Content,
     FrameReader,
-    confirmed,
+    decode_confirm,
     decode_method,
     method,
 )
@@ -396,7 +396,7 @@ class _Peer:
         self.send(arguments, one.header, one.body)
 
     def settle(self, index: int, arguments: bytes) -> None:
-        tag, multiple = confirmed(arguments)
+        tag, multiple = decode_confirm(arguments)
         requeue = index != ACK and bool(arguments[8] & (2 if index == NACK else 1))
         assert tag in self.unacked, f"delivery-tag {tag} is not known"  # RabbitMQ closes with 406
         tags = [one for one in self.unacked if one <= tag] if multiple else [tag]

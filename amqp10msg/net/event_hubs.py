@@ -228,7 +228,7 @@ class Partitions(Streams):
         if link is not self._responses:
             super().on_transfers(link, deliveries)
             return
-        self._connection.took(len(deliveries))
+        self._connection.count_frames(len(deliveries))
         for delivery in deliveries:
             if not delivery.settled:
                 delivery.update(Accepted())
@@ -266,7 +266,7 @@ def _attributes(response: Message, hub: str) -> dict[str, Any]:
         reason = properties.get("status-description", properties.get("statusDescription"))
         raise LinkError(
             f"$management: status {status} for the event hub {hub}: {reason}",
-            said=True,
+            sent_by_peer=True,
             permanent=status in _PERMANENT,
         )
     body = response.value

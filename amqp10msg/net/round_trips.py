@@ -184,7 +184,7 @@ class _Queue:
             others = await self._synchronize()
             reason = f"{lost}, and it is delivered" if others else f"{lost}{self._poison_note}"
             # If the broker itself broke a rule, its error is not about the message.
-            by_broker = lost.said and _BROKER_FAULT not in reason
+            by_broker = lost.sent_by_peer and _BROKER_FAULT not in reason
             return RoundTrip(end, reason, error_by_broker=by_broker)
         if outcome.kind != "accepted":
             words = " ".join(filter(None, (outcome.kind, outcome.condition, outcome.description)))

@@ -77,7 +77,7 @@ class _Nodes:
                     failed.abort()
                 name = f"{replica.host}:{replica.port}, as the broker names it"
                 reason = f"{reason}; at {name}: {error}"
-        raise LinkError(reason, said=True)
+        raise LinkError(reason, sent_by_peer=True)
 
     def close(self, *, politely: bool = True) -> None:
         first, self._first = self._first, None

@@ -169,7 +169,7 @@ class StreamConnection:
         offered = [response.text() for _ in response.each()]
         if mechanism not in offered:
             text = f"the broker offers the SASL mechanisms {', '.join(offered) or '(none)'}, not"
-            raise LinkError(f"{text} {mechanism}", said=True, permanent=True)
+            raise LinkError(f"{text} {mechanism}", sent_by_peer=True, permanent=True)
         data = _NULL_BYTES
         if mechanism == "PLAIN":
             octets = f"\0{endpoint.user or ''}\0{endpoint.password or ''}".encode()
@@ -333,7 +333,9 @@ class StreamConnection:
             return
         text = f"{subject}: {_DESCRIPTIONS.get(code, 'the broker refused it')} (code {code})"
         kind = ElsewhereError if code == _NOT_AVAILABLE else LinkError
-        raise kind(text, said=True, permanent=code in _PERMANENT, missing=code == _NO_STREAM)
+        raise kind(
+            text, sent_by_peer=True, permanent=code in _PERMANENT, missing=code == _NO_STREAM
+        )
 
     @contextlib.contextmanager
     def _checking_frames(self) -> Any:
@@ -357,7 +359,7 @@ class StreamConnection:
             text = (
                 "this port speaks AMQP; the plugin rabbitmq_stream has another port, usually 5552"
             )
-            raise LinkError(text, said=True, permanent=True)
+            raise LinkError(text, sent_by_peer=True, permanent=True)
         self._has_answered = True
         limit = MAX_CHUNK if key == _DELIVER else self._frame_max
         if not 4 <= size <= limit:
@@ -393,7 +395,9 @@ class StreamConnection:
         code, reason = fields.number(_U16), fields.text()
         with contextlib.suppress(LinkError):
             self._send(_CLOSE | _RESPONSE, response)
-        raise LinkError(f"the broker closed the connection: {reason} (code {code})", said=True)
+        raise LinkError(
+            f"the broker closed the connection: {reason} (code {code})", sent_by_peer=True
+        )
 
     # Bytes.
 

@@ -33,7 +33,7 @@ from amqp10msg.net.bridge.amqp10 import Amqp10Connection, SessionLink, connected
 from amqp10msg.net.bridge.links import open_first_reachable
 from amqp10msg.net.bridge.terms import LinkError, OnLost, Request
 from amqp10msg.net.bridge.urls import Endpoint, queue_address
-from amqp10msg.net.bridge.wire import refuse
+from amqp10msg.net.bridge.wire import fail_future
 from amqp10msg.net.transport import SenderSettleMode
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import AmqpError
@@ -232,7 +232,7 @@ class Streams(SessionLink):
         if not self.starts_at_offset(accepted):
             text = f"{cursor.stream} is not a stream: {self.product.strip()} does not start "
             text += "reading at an offset"
-            self.fail(LinkError(text, said=True, permanent=True))
+            self.fail(LinkError(text, sent_by_peer=True, permanent=True))
 
     def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:
         """End the connection: the broker detached a link."""
@@ -241,7 +241,7 @@ class Streams(SessionLink):
 
     def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
         """Pass messages to their cursor."""
-        self._connection.took(len(deliveries))
+        self._connection.count_frames(len(deliveries))
         for delivery in deliveries:
             cursor = self._cursors.get(link)
             if cursor is not None and delivery.payload is not None:
@@ -256,7 +256,7 @@ class Streams(SessionLink):
     def failing(self, lost: LinkError) -> None:
         """Fail the requests that wait for a response."""
         for waiter in self._waiting:
-            refuse(waiter, lost)
+            fail_future(waiter, lost)
 
     # Requests.
 
@@ -339,7 +339,9 @@ def offset_of(octets: bytes, expected: int | None = None, annotation: str = STRE
         annotations: Any = scan(octets).section("message_annotations")
         annotated = annotations.get(annotation)
     if not isinstance(annotated, int) or annotated < 0:
-        raise LinkError("a message has no offset: this is not a stream", said=True, permanent=True)
+        raise LinkError(
+            "a message has no offset: this is not a stream", sent_by_peer=True, permanent=True
+        )
     return int(annotated)
 
 

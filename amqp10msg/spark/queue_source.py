@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from amqp10msg.jobs.inputs import bool_option, positive_option, reject_unknown_options
-from amqp10msg.net.bridge.counting import declared
+from amqp10msg.net.bridge.counting import declare_and_count
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls
 from amqp10msg.net.landing import LANDED, Landing, file_name, next_of, numbers_in
@@ -178,11 +178,11 @@ class Consumer:
         progress_at, next_file = time.monotonic(), self._landing.next
         while True:
             self._spool_with_retries(lambda: spool_from(options.endpoint, self._landing, batches))
-            queue_state = declared(options.endpoint)
+            queue_state = declare_and_count(options.endpoint)
             if queue_state.ready is None:
                 warnings.warn(
                     f"{options.endpoint}: no message for {options.idle:g} s, so the queue is "
-                    f"treated as empty; its depth is unknown: {queue_state.why}",
+                    f"treated as empty; its depth is unknown: {queue_state.reason}",
                     stacklevel=2,
                 )
             if not queue_state.ready:

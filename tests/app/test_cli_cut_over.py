@@ -298,7 +298,7 @@ def test_queue_declared_during_the_move_is_reported(
         meanwhile(monkeypatch, lambda: found.rows.append({**row, "messages": messages}))
         done = found.run(status=status)
 
-    said = f"new: {migration.CAME}"
+    said = f"new: {migration.NEW_QUEUE_REPORT}"
     last = "not done: 1 of 2 queues open" if status else "done: 1 queue"
     assert (bool(status), last) == (said in done.output, done.output.splitlines()[-1])
     assert (["new"] if status else []) == json.loads(Path("r.json").read_text())["came"]
@@ -433,7 +433,7 @@ def moved(**given: Any) -> Moved:
         *([Step("queue", "q", state="made")], None, 3, 4, 7, 0),
     )
     made.sample.update([b"1", b"2"])
-    made.found = 2
+    made.found_count = 2
     for name in set(given) & {one.name for one in attrs.fields(Moved)}:
         setattr(made, name, given.pop(name))
     made.counts = Statistics(**{**counts, **given})
@@ -455,16 +455,16 @@ def test_complete_queue_has_no_open_points() -> None:
         ({"left": 1}, 3),
         ({"missed": 1}, 6),
         ({"fault": "away"}, 1),
-        ({"there": None}, 6),
-        ({"there": 4}, 6),
-        ({"before": None}, 6),
-        ({"after": None}, 6),
-        ({"after": 8}, 6),
-        ({"since": 1}, 3),
-        ({"since": None}, 6),
-        ({"there": 2, "source_lost": 1}, 6),
-        ({"found": None}, 6),
-        ({"found": 1}, 6),
+        ({"source_before": None}, 6),
+        ({"source_before": 4}, 6),
+        ({"target_before": None}, 6),
+        ({"target_after": None}, 6),
+        ({"target_after": 8}, 6),
+        ({"source_after": 1}, 3),
+        ({"source_after": None}, 6),
+        ({"source_before": 2, "source_lost": 1}, 6),
+        ({"found_count": None}, 6),
+        ({"found_count": 1}, 6),
         ({"steps": [Step("queue", "q", state="differs")]}, 6),
         ({"steps": [Step("exchange", "e", state="refused")]}, 6),
         ({"steps": [Step("queue", "q", state="none")]}, 6),

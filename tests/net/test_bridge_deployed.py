@@ -55,7 +55,7 @@ def test_a_password_may_be_what_a_file_holds(password: str) -> None:
         assert (password, "h") == (found.password, found.host)
         assert (password or None) == found.address
         api = Management("http://u:${file:secret}@h:1", found)
-        assert "http://h:1" == api.place
+        assert "http://h:1" == api.url
 
 
 def test_a_file_that_is_not_there_is_named() -> None:

@@ -26,7 +26,7 @@ from amqp10msg.net.bridge import (
     parse_url,
 )
 from amqp10msg.net.bridge.bridge import status_of
-from amqp10msg.net.bridge.counting import over_basic
+from amqp10msg.net.bridge.counting import basic_endpoint_of
 from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.report import as_html, as_json
 from amqp10msg.net.bridge.terms import Depth, SourceRequest
@@ -306,11 +306,11 @@ def test_rabbitmq_that_refuses_to_name_other_consumers_is_no_proof(sole: bool) -
         return await asks.ask(Link(), None, 0)
 
     depth = asyncio.run(asked())
-    counts = Statistics(asked=True, remaining=depth.ready, others=depth.others)
+    counts = Statistics(asked=True, remaining=depth.ready, others=depth.other_consumers)
 
-    assert (0, 0 if sole else None) == (depth.ready, depth.others)
+    assert (0, 0 if sole else None) == (depth.ready, depth.other_consumers)
     assert (0 if sole else 4) == status_of([counts])
-    assert bool(depth.why) != sole
+    assert bool(depth.reason) != sole
 
 
 # What is ready, what others hold, how many others there are; the status, and what is said of it.
@@ -349,7 +349,7 @@ def test_empty_is_said_only_where_all_is_known(
 ) -> None:
     counts = Statistics()
     until = ending.Ending(parse_url("amqp://h/a"), options(), counts, lambda *_, **__: None, print)
-    until.note(Depth(ready=ready, others=others, unacknowledged=held, why="WHY"), 0)
+    until.note(Depth(ready=ready, other_consumers=others, unacknowledged=held, reason="WHY"), 0)
 
     assert status == status_of([counts])
     assert (status == 0) == counts.is_empty
@@ -387,16 +387,18 @@ def test_a_source_is_empty_only_where_it_or_its_user_says_so(
     async def declared(*_: Any) -> Depth:
         if over_0_9_1 is None:
             raise LinkError("refused")
-        return Depth(ready=0, others=over_0_9_1)
+        return Depth(ready=0, other_consumers=over_0_9_1)
 
-    monkeypatch.setattr(counting, "_declared", declared)
+    monkeypatch.setattr(counting, "_declare_and_count", declared)
 
     async def asked(depth: Depth, sole: bool) -> Depth:
         asks = counting.Counting(parse_url(source), None, sole=sole)
         return await asks.ask(_Answering(product, depth), None, 0)
 
     for held, others, sole in itertools.product((None, 0, 2), (None, 0, 2), (False, True)):
-        depth = asyncio.run(asked(Depth(ready=0, unacknowledged=held, others=others), sole))
+        depth = asyncio.run(
+            asked(Depth(ready=0, unacknowledged=held, other_consumers=others), sole)
+        )
         counts = Statistics()
         until = ending.Ending(parse_url(source), options(), counts, lambda *_, **__: None, print)
         until.note(depth, 0)
@@ -408,7 +410,7 @@ def test_a_source_is_empty_only_where_it_or_its_user_says_so(
             expected = 0 if known == 0 or (known is None and sole) else 4
         assert expected == status_of([counts]), (held, others, sole, depth)
         if expected == 4 and not known:
-            assert depth.why
+            assert depth.reason
 
 
 @pytest.mark.parametrize("source", ["amqp://127.0.0.1:1/a", "amqp://127.0.0.1:1//exchanges/e"])
@@ -420,10 +422,10 @@ def test_a_stream_that_cannot_be_counted_is_not_empty(source: str, following: in
         return await asks.ask(link, following, 0)
 
     depth = asyncio.run(asked())
-    counts = Statistics(asked=True, remaining=depth.ready, others=depth.others)
+    counts = Statistics(asked=True, remaining=depth.ready, others=depth.other_consumers)
 
     assert (None, 4) == (depth.ready, status_of([counts]))
-    assert depth.why
+    assert depth.reason
 
 
 @pytest.mark.parametrize("server", ["amqp10msg"], indirect=True)
@@ -721,7 +723,7 @@ def test_reports_say_what_remains() -> None:
     ],
 )
 def test_the_queue_of_an_address_of_rabbitmq(url: str, queue: str | None, host: str) -> None:
-    found = over_basic(parse_url(url))
+    found = basic_endpoint_of(parse_url(url))
 
     if queue is None:
         assert found is None

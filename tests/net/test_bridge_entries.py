@@ -262,7 +262,7 @@ def test_any_file_is_read_or_refused(octets: bytes) -> None:
         path.write_bytes(octets)
         found = list(entries_in(path))
         assert len(found) <= octets.count(b"\n") + 1
-        assert all(isinstance(one, Entry) or "q.jsonl, line" in one.why for one in found)
+        assert all(isinstance(one, Entry) or "q.jsonl, line" in one.fault for one in found)
         with contextlib.suppress(ValueError):
             list(read_quarantine(path))
 

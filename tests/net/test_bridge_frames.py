@@ -65,7 +65,7 @@ def test_what_is_published_is_read_again(
     assert (header, body, (7, True, exchange, key)) == (
         content.header,
         content.body,
-        content.deliver(),
+        content.decode_deliver(),
     )
 
 
@@ -80,8 +80,8 @@ def test_random_bytes_are_frames_or_an_error(octets: bytes, step: int) -> None:
                     decode_method(payload)
                 else:
                     content.add(kind, payload, 100)
-        content.deliver()
-        content.returned()
+        content.decode_deliver()
+        content.decode_returned()
     except FrameError:
         pass
 

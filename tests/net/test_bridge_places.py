@@ -15,7 +15,7 @@ pytest.importorskip("pika")
 
 from amqp10msg import Message
 from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, counting
-from amqp10msg.net.bridge.counting import over_basic
+from amqp10msg.net.bridge.counting import basic_endpoint_of
 from amqp10msg.net.bridge.links import first_reachable
 from amqp10msg.net.bridge.routes import read_routes
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls
@@ -81,7 +81,7 @@ def test_places_of_one_end_name_one_thing() -> None:
 def test_a_queue_over_0_9_1_and_an_offset_are_those_of_each_place() -> None:
     made = parse_urls(["amqp://a//queues/q", "amqp://b//queues/q"])
 
-    basic = over_basic(made)
+    basic = basic_endpoint_of(made)
     assert basic is not None
     assert [("a", "q"), ("b", "q")] == [(one.host, one.queue) for one in basic.places]
     assert {"0-9-1"} == {one.protocol for one in basic.places}

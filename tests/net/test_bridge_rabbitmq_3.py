@@ -63,10 +63,12 @@ def test_rabbitmq_3_is_asked_for_the_queue_of_a_target(there: bool) -> None:
         target.link.remote = Attach(name="n", handle=0, role=True, target=Target(address="q"))
         target.on_attach(target.link)
         waits = not target.opened.done()
-        assert target.asked is not None
+        assert target.queue_probe is not None
         if there:
-            target.asked.remote = Attach(name="a", handle=1, role=False, source=Source(address="q"))
-            target.on_attach(target.asked)
+            target.queue_probe.remote = Attach(
+                name="a", handle=1, role=False, source=Source(address="q")
+            )
+            target.on_attach(target.queue_probe)
         else:
             target.on_end(target.session, Error("amqp:not-found", "no queue"))
         return waits, target.opened.done() and not target.opened.exception(), lost

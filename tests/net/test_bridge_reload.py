@@ -489,7 +489,7 @@ def test_a_bridge_that_stands_by_ends_when_it_is_to(stopped: bool) -> None:
     async def made(broker: BasicBroker) -> str:
         broker.streams["stream"] = numbered(2)
         lease = Lease(Path("s.db"), "r")
-        assert lease.take()
+        assert lease.acquire()
         given: dict[str, Any] = {} if stopped else {"idle": 0.1, "connect_timeout": 0.2}
         bridge = _stream(broker, **given)
         with contextlib.nullcontext() if stopped else pytest.raises(LinkError, match="another"):
@@ -500,7 +500,7 @@ def test_a_bridge_that_stands_by_ends_when_it_is_to(stopped: bool) -> None:
                     bridge.stop()
                 await bridge.run()
         lease.release()
-        assert lease.take()
+        assert lease.acquire()
         lease.release()
         return bridge.statistics["r"].state
 
@@ -514,7 +514,7 @@ def test_a_bridge_that_stood_by_does_not_know_that_the_source_is_empty(late: boo
     async def made(broker: BasicBroker) -> Any:
         broker.streams["stream"] = numbered(2)
         lease = Lease(Path("s.db"), "r")
-        assert lease.take()
+        assert lease.acquire()
         given: dict[str, Any] = {"deadline": 0.2} if late else {}
         async with asyncio.timeout(60), _stream(broker, idle=0.1, **given) as bridge:
             (counts,) = bridge.statistics.values()
@@ -568,7 +568,7 @@ def test_a_state_file_that_cannot_be_opened_is_a_failure_that_names_it() -> None
 def test_a_bridge_that_is_killed_leaves_its_lease() -> None:
     program = (
         "import time; from pathlib import Path; from amqp10msg.net.bridge.records import Lease\n"
-        "print(Lease(Path('s.db'), 'r').take(), flush=True); time.sleep(60)"
+        "print(Lease(Path('s.db'), 'r').acquire(), flush=True); time.sleep(60)"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
@@ -578,10 +578,10 @@ def test_a_bridge_that_is_killed_leaves_its_lease() -> None:
         # The file is closed with the process, whatever the garbage collector does there.
         assert "True" == process.stdout.readline().strip()
         mine, other = Lease(Path("s.db"), "r"), Lease(Path("s.db"), "another route")
-        assert not mine.take()
-        assert other.take()
+        assert not mine.acquire()
+        assert other.acquire()
         process.kill()
         process.wait()
-        assert mine.take()
+        assert mine.acquire()
         mine.release()
         other.release()

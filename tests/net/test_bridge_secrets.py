@@ -94,10 +94,10 @@ def test_any_event_is_one_printable_line(text: str, live: bool) -> None:
 
 @given(st.text())
 def test_an_error_of_a_link_is_printable(text: str) -> None:
-    error = LinkError(text, said=True)
+    error = LinkError(text, sent_by_peer=True)
 
     assert str(error).isprintable()
-    assert error.said
+    assert error.sent_by_peer
     assert str(error) == str(error.of_several()) == str(error.without("x" * 99))
 
 

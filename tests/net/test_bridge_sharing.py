@@ -22,7 +22,7 @@ from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics, links
 from amqp10msg.net.bridge.basic import open_target
 from amqp10msg.net.bridge.terms import Outgoing, SourceDelivery, TargetRequest
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import _TURN, AttachedLink, ConnectionPool, Wire
+from amqp10msg.net.bridge.wire import _MAX_BYTES_PER_TURN, AttachedLink, ConnectionPool, Wire
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored
 from tests.bridging import Refusing, bodies, numbered, options, quarantined, short_waits
@@ -510,7 +510,7 @@ def test_a_link_sends_no_more_than_its_turn() -> None:
             while one.room:
                 one.send([(Outgoing(b"x" * 1_000, message.header, "", "a"), SourceDelivery(b""))])
                 sent += 1_000 + len(message.header)
-            assert _TURN <= sent < _TURN + 2_000
+            assert _MAX_BYTES_PER_TURN <= sent < _MAX_BYTES_PER_TURN + 2_000
             assert 1_000 == other.room
             await until(lambda: one.room and {"a", "b"} <= set(rooms))
             await one.close(1)

@@ -372,7 +372,7 @@ def test_what_the_api_refuses_is_said_with_its_reason() -> None:
     with both("from") as (_, new, _made):
         api = Management(new, parse_url("amqp091://h"))
         with pytest.raises(LinkError, match="400 Bad Request: no such"):
-            api.make("PUT", "queues", ["refused"], {})
+            api.create("PUT", "queues", ["refused"], {})
         assert (4, 0, 5) == api.version()
 
 

@@ -136,7 +136,7 @@ def hide_credentials(
     for end in endpoints:
         if end.is_exposed:
             complain(f"{end}: the password is sent unencrypted: use amqps or amqp091s for TLS")
-    for url in dict.fromkeys(api.place for api in apis if api.is_exposed):
+    for url in dict.fromkeys(api.url for api in apis if api.is_exposed):
         complain(f"{url}: the password is sent unencrypted: use https")
     arguments = [unquote(argument, errors="surrogateescape") for argument in sys.argv]
     secrets = {*(end.password for end in endpoints), *(api.password for api in apis)}
@@ -144,7 +144,7 @@ def hide_credentials(
         with contextlib.suppress(ModuleNotFoundError):
             import setproctitle
 
-            urls = [*map(str, endpoints), *(api.place for api in apis)]
+            urls = [*map(str, endpoints), *(api.url for api in apis)]
             setproctitle.setproctitle(" ".join(["amqp10msg", command, *urls]))
             return
         complain(

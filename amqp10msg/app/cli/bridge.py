@@ -197,9 +197,9 @@ def bridge(
                 logger=events_logger(log_format, live=line is not None, alone=len(specs) == 1),
                 show=line.show if line is not None else None,
                 listen=listen,
-                listening=lambda url: click.echo(f"{url}/metrics", err=True),
-                again=None if config is None else lambda: read_routes(config),
-                hold=True,
+                on_listening=lambda url: click.echo(f"{url}/metrics", err=True),
+                reread_routes=None if config is None else lambda: read_routes(config),
+                hold_signals=True,
             )
         except (ModuleNotFoundError, ValueError) as error:
             raise click.ClickException(str(error)) from None

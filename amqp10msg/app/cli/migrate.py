@@ -219,7 +219,7 @@ def migrate(
     try:
         from amqp10msg.net.bridge import parse_url, report
         from amqp10msg.net.bridge.management import EXCLUSIVE, Management, queues_of
-        from amqp10msg.net.bridge.migration import CAME, Migration, status_of
+        from amqp10msg.net.bridge.migration import NEW_QUEUE_REPORT, Migration, status_of
         from amqp10msg.net.bridge.routes import matching, routes_of_queues
     except ModuleNotFoundError as error:
         raise missing_extra(error, "bridge") from None
@@ -255,13 +255,13 @@ def migrate(
         migration.compare()
         # Skip empty auto-delete queues: clients create and delete them all the time.
         try:
-            migration.came = {
-                queue.name: CAME
+            migration.new_queues = {
+                queue.name: NEW_QUEUE_REPORT
                 for queue in matching(queues_of(apis[0]), pattern)
                 if queue.name not in queues and (queue.messages or not queue.auto_delete)
             }
         except (OSError, ValueError) as error:  # still report the moved queues
-            migration.came = {"other queues": f"could not be listed at the end: {error}"}
+            migration.new_queues = {"other queues": f"could not be listed at the end: {error}"}
     if live_line is not None:
         click.echo(err=True)
     write_reports(
@@ -272,9 +272,9 @@ def migrate(
         for text in problems:
             click.echo(safe(f"{name}: {text}"))
     unresolved = len(migration.open())
-    total = plural(len(migration.moved) + len(migration.came), "queue")
+    total = plural(len(migration.moved) + len(migration.new_queues), "queue")
     click.echo(f"not done: {unresolved:,} of {total} open" if unresolved else f"done: {total}")
-    return status_of(migration.moved, migration.came, accept_quarantine=accept_quarantine)
+    return status_of(migration.moved, migration.new_queues, accept_quarantine=accept_quarantine)
 
 
 def _show_check(migration: Migration) -> None:

@@ -1,12 +1,12 @@
-"""A live bridge between AMQP 0-9-1 and 1.0, both ways, that loses nothing.
+"""A live, lossless bridge between AMQP 0-9-1 and 1.0, in both directions.
 
     from amqp10msg.net.bridge import Bridge
 
     async with Bridge("amqp091://old/?queue=orders", "amqp://new/?queue=orders") as bridge:
         report = await bridge.run()
 
-Needs the extra ``amqp10msg[bridge]``: pika knows the methods of 0-9-1. Frames, sessions and links
-of 1.0 are those of `amqp10msg.net.transport`.
+Needs the extra ``amqp10msg[bridge]``: pika encodes the methods of 0-9-1. `amqp10msg.net.transport`
+implements the frames, sessions and links of 1.0.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ __all__ = [
     "read_quarantine",
 ]
 
-if not TYPE_CHECKING:  # so that type checkers find names that are not there
-    # Workers of Spark, which start often, read streams by its links alone.
+if not TYPE_CHECKING:  # so that type checkers report names that do not exist
+    # Imported on first use: Spark's workers, which start often, need only a few of these modules.
     __getattr__ = later(
         __name__,
         {

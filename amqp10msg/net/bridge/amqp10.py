@@ -1,6 +1,6 @@
 """The sources and targets of AMQP 1.0. Payloads are passed on without decoding them.
 
-Each link has a session. When a session ends, the other sessions of its connection go on.
+Each link has a session. The end of a session does not affect other sessions of its connection.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from amqp10msg.net.bridge.terms import (
     no_room_for_large,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import AttachedLink, Wire, attached, dial, refuse
+from amqp10msg.net.bridge.wire import AttachedLink, Wire, attached, dial, fail_future
 from amqp10msg.net.transport import SenderSettleMode
 from amqp10msg.wire.errors import (
     CONNECTION_FORCED,
@@ -53,8 +53,10 @@ _MAX_UNSENT = 1 << 20
 _CHANNEL_MAX = 255
 #: Seconds between two checks whether the peer has answered the end of a session.
 _END_INTERVAL = 0.005
-#: Maximum number of frames per iteration of the event loop, and of deliveries per callback.
-_FRAMES, _RUN = 200, 100
+#: Maximum number of frames per iteration of the event loop.
+_MAX_FRAMES_PER_TURN = 200
+#: Maximum number of deliveries that one callback receives.
+_MAX_DELIVERIES_PER_CALL = 100
 #: Error conditions that a retry cannot fix.
 _PERMANENT = {NOT_FOUND, UNAUTHORIZED_ACCESS, NOT_ALLOWED, INVALID_FIELD}
 #: Error conditions that a message need not have caused: the peer shuts down or has failed.
@@ -73,7 +75,7 @@ class Amqp10Connection(Wire, transport.Handler):
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
         self._frames_left = 0  # in this iteration of the event loop
-        self.stirred: dict[AttachedLink, None] = {}
+        self.unblocked_links: dict[AttachedLink, None] = {}
         self.opened: asyncio.Future[None] = self.loop.create_future()
         hostname = endpoint.server_name or endpoint.host
         if endpoint.virtual_host is not None:
@@ -93,7 +95,7 @@ class Amqp10Connection(Wire, transport.Handler):
             idle_time_out=max(endpoint.heartbeat * 500, 1_000),
             properties={"product": "amqp10msg bridge", "version": __version__},
         )
-        self.engine = transport.Connection(self, opens, sasl, run=_RUN)
+        self.engine = transport.Connection(self, opens, sasl, run=_MAX_DELIVERIES_PER_CALL)
         self.engine.open()
 
     async def handshake(self) -> None:
@@ -134,9 +136,9 @@ class Amqp10Connection(Wire, transport.Handler):
         """Process received frames, a limited number per iteration: other routes must run, too."""
         if self._failed:
             return
-        self._frames_left = _FRAMES
+        self._frames_left = _MAX_FRAMES_PER_TURN
         super().process()
-        stirred, self.stirred = self.stirred, {}
+        stirred, self.unblocked_links = self.unblocked_links, {}
         for link in stirred:
             if link.alive:
                 link.on_room()
@@ -157,14 +159,14 @@ class Amqp10Connection(Wire, transport.Handler):
     def wants_input(self) -> bool:
         """Whether to read from the peer: not while it is held, or too many bytes wait for it."""
         is_choked = self.paused and self.engine.pending > _MAX_UNSENT
-        return not (self.held or self._behind or is_choked)
+        return not (self.reading_paused or self._behind or is_choked)
 
-    def took(self, count: int) -> None:
+    def count_frames(self, count: int) -> None:
         """Count the deliveries of one callback as frames."""
         self._frames_left -= count - 1
 
     def _beat(self) -> None:
-        """Send empty frames in time, and fail the connection if the peer sends nothing."""
+        """Send empty frames in time, and fail the connection if the peer is silent."""
         now = self.loop.time()
         patience = float(max(self.endpoint.heartbeat, 2))
         if now - self._heard > patience and self._reading:
@@ -207,15 +209,15 @@ class Amqp10Connection(Wire, transport.Handler):
     def on_begin(self, session: transport.Session) -> None:  # noqa: ARG002  (sessions of this end have other handlers)
         """Fail the connection: the peer must not begin sessions."""
         text = "the peer violated the protocol: it began a session"
-        self.fail(LinkError(text, said=True))
+        self.fail(LinkError(text, sent_by_peer=True))
 
     # The end.
 
-    def failing(self, lost: LinkError) -> None:
+    def failing(self, error: LinkError) -> None:
         """Send the pending close, which has the error if the peer violated the protocol."""
         if self.engine.authenticated and not (self.paused or self.is_closing):
             self._stream.write(self.engine.take())
-        refuse(self.opened, lost)
+        fail_future(self.opened, error)
 
     async def close_gracefully(self) -> None:
         """Send the pending bytes and a close frame, and wait until the connection is closed."""
@@ -236,15 +238,15 @@ class SessionLink(AttachedLink, transport.Handler):
 
     @property
     def in_use(self) -> bool:
-        """Whether the peer has accepted this link, so that an error has another cause."""
+        """Whether the peer has accepted this link, so that later errors have another cause."""
         raise NotImplementedError
 
     def touch(self) -> None:
-        """Send the pending bytes at the end of this iteration of the event loop."""
+        """Send the pending bytes at the end of the current event-loop iteration."""
         self._connection.touch()
 
     def on_transfer(self, delivery: transport.LinkDelivery) -> None:
-        """Process a single delivery like several."""
+        """Process a single delivery as a list of one."""
         self.on_transfers(delivery.link, [delivery])
 
     def on_end(self, session: transport.Session, error: Error | None) -> None:  # noqa: ARG002  (its own)
@@ -311,9 +313,9 @@ class Amqp10Link(SessionLink):
         if link is self.link:
             self._end("link", error)
 
-    def failing(self, lost: LinkError) -> None:
+    def failing(self, error: LinkError) -> None:
         """Fail the wait for the attach."""
-        refuse(self.opened, lost)
+        fail_future(self.opened, error)
 
 
 def error_of(
@@ -333,7 +335,7 @@ def error_of(
         reason += "; give address_version=1 for the addresses of RabbitMQ 3"
     return LinkError(
         reason,
-        said=name not in _AMBIGUOUS,
+        sent_by_peer=name not in _AMBIGUOUS,
         permanent=permanent,
         failed=name == INTERNAL_ERROR,
         scope=scope,
@@ -352,8 +354,8 @@ _STATES = {
 #: Products that report the number of ready messages in the field available of a flow.
 _COUNTING = ("RabbitMQ ", "amqp10msg ")
 
-#: A peer that ignores the credit is cut off at this multiple of the window.
-_EXCESS = 4
+#: Disconnect a peer that ignores the credit and delivers this multiple of the window.
+_EXCESS_FACTOR = 4
 
 #: Prefix of the address of a queue before RabbitMQ 4.
 _QUEUE_BEFORE_4 = "/amq/queue/"
@@ -368,7 +370,7 @@ class Amqp10Source(Amqp10Link):
         self._window = request.window
         self._overflow = request.overflow
         self._incomplete: Oversized | None = None
-        self._owed = 0
+        self._owed_credit = 0
         self._stopped = False
         self._answer: asyncio.Future[None] | None = None
         source = Source(address=self.endpoint.address)
@@ -380,7 +382,7 @@ class Amqp10Source(Amqp10Link):
         # that exceed a max-message-size.
         self.link.max_message_size = request.max_message
         self.link.overflow = self._large
-        self.link.excess = _EXCESS * self._window
+        self.link.excess = _EXCESS_FACTOR * self._window
         self.touch()
 
     def _large(self) -> transport.Sink:
@@ -389,7 +391,7 @@ class Amqp10Source(Amqp10Link):
             large = self._incomplete = self._overflow()
         except OSError as error:
             self._cannot_keep(error)
-            return bytearray()  # for the rest of this frame; the session has ended
+            return bytearray()  # discards the remaining bytes of the frame; the session has ended
         large.on_fault = self._cannot_keep
         return large
 
@@ -401,11 +403,11 @@ class Amqp10Source(Amqp10Link):
         """Grant credit, unless the peer sends settled: lost messages would not be redelivered."""
         if remote.snd_settle_mode is SenderSettleMode.SETTLED:
             text = "this source sends settled: messages in flight could be lost"
-            self.fail(LinkError(text, said=True, permanent=True))
+            self.fail(LinkError(text, sent_by_peer=True, permanent=True))
             return False
         if self.endpoint.offset is not None and self.product.startswith("RabbitMQ 3.10."):
             text = "RabbitMQ 3.10 delivers nothing from a stream over 1.0: read it over amqp091"
-            self.fail(LinkError(text, said=True, permanent=True))
+            self.fail(LinkError(text, sent_by_peer=True, permanent=True))
             return False
         self.link.grant(self._window)  # 0 for a link that only counts
         return True
@@ -417,7 +419,7 @@ class Amqp10Source(Amqp10Link):
 
     def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
         """Pass deliveries on."""
-        self._connection.took(len(deliveries))
+        self._connection.count_frames(len(deliveries))
         if not self.alive or link is not self.link:
             return
         received = []
@@ -425,7 +427,7 @@ class Amqp10Source(Amqp10Link):
             octets = delivery.payload
             if octets is None:  # aborted
                 self._discard()
-                self._owe()
+                self._replenish_credit()
                 continue
             large, self._incomplete = self._incomplete, None
             source_delivery = SourceDelivery(
@@ -453,9 +455,9 @@ class Amqp10Source(Amqp10Link):
         super().abort()
         self._discard()
 
-    def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
-        """Settle deliveries of this link. Deliveries of other links are ignored."""
-        alive, state, settled = self.alive, _STATES[how], 0
+    def settle(self, deliveries: Sequence[SourceDelivery], settlement: Settle) -> None:
+        """Settle the deliveries that belong to this link; ignore deliveries of other links."""
+        alive, state, settled = self.alive, _STATES[settlement], 0
         for delivery in deliveries:
             if delivery.link is self:
                 delivery.link = None
@@ -464,19 +466,19 @@ class Amqp10Source(Amqp10Link):
                     tag.update(state)
                     settled += 1
         if settled:
-            self._owe(settled)
+            self._replenish_credit(settled)
             self.touch()
 
-    def _owe(self, count: int = 1) -> None:
+    def _replenish_credit(self, count: int = 1) -> None:
         """Grant credit for settled deliveries, in batches of a quarter of the window."""
-        self._owed += count
-        if self._owed * 4 >= self._window and not self._stopped:
-            self.link.grant(self._owed)
-            self._owed = 0
+        self._owed_credit += count
+        if self._owed_credit * 4 >= self._window and not self._stopped:
+            self.link.grant(self._owed_credit)
+            self._owed_credit = 0
 
     async def depth(self) -> int | None:
         """Query the number of ready messages. Return the previous answer."""
-        # RabbitMQ 3 takes every flow as new credit.
+        # RabbitMQ 3 treats every flow frame as new credit.
         if self.alive and not self.product.startswith("RabbitMQ 3."):
             self.link.request_flow()
             self.touch()
@@ -486,7 +488,7 @@ class Amqp10Source(Amqp10Link):
         """Query the number of ready messages.
 
         RabbitMQ and this library's server report it. Other brokers may report zero in any case:
-        they are asked to drain the link, and are empty if nothing arrives (Part 2, 2.6.7).
+        this method drains the link, and counts zero if no message arrives (Part 2, 2.6.7).
 
         Raises:
             LinkError: the connection ended.
@@ -496,18 +498,21 @@ class Amqp10Source(Amqp10Link):
             await self._request_flow(self.link.request_flow)
         available = self.link.available
         if available or self.product.startswith(_COUNTING):
-            held = (self.link.properties or {}).get(transport.ACQUIRED_BY_OTHERS)
-            return Depth(ready=available, unacknowledged=held if isinstance(held, int) else None)
+            held_by_others = (self.link.properties or {}).get(transport.ACQUIRED_BY_OTHERS)
+            return Depth(
+                ready=available,
+                unacknowledged=held_by_others if isinstance(held_by_others, int) else None,
+            )
         if self._stopped or self.link.credit <= 0:
-            return Depth(why=NO_COUNT)
-        self._owed = 0
+            return Depth(reason=NO_COUNT)
+        self._owed_credit = 0
         await self._request_flow(self.link.request_drain)
         self.link.grant(self._window - len(self.session.incoming))
         self.touch()
         return Depth(ready=0)
 
     async def _request_flow(self, ask: Callable[[], None]) -> None:
-        """Send a flow by `ask`, and wait for the peer's flow."""
+        """Send a flow frame with `ask`, and wait for the peer's flow frame."""
         if not self.alive:
             raise LinkError("the connection ended")
         self._answer = self._connection.loop.create_future()
@@ -523,11 +528,11 @@ class Amqp10Source(Amqp10Link):
         if not link.drain or link.credit <= 0:
             answer.set_result(None)
 
-    def failing(self, lost: LinkError) -> None:
+    def failing(self, error: LinkError) -> None:
         """Discard an incomplete message, and fail the pending query."""
-        super().failing(lost)
+        super().failing(error)
         self._discard()
-        refuse(self._answer, lost)
+        fail_future(self._answer, error)
 
     def stop(self) -> None:
         """Revoke the credit."""
@@ -540,7 +545,7 @@ class Amqp10Source(Amqp10Link):
         """Grant credit again after `stop`."""
         if self.alive:
             self._stopped = False
-            self._owed = 0
+            self._owed_credit = 0
             self.link.grant(self._window - len(self.session.incoming))
             self.touch()
 
@@ -548,25 +553,25 @@ class Amqp10Source(Amqp10Link):
 class Amqp10Target(Amqp10Link):
     """A sender. Outcomes are passed to `request.on_outcomes`.
 
-    RabbitMQ 3 accepts messages over 1.0 for which there is no queue. So a receiver is attached
-    first, which fails if the queue does not exist.
+    RabbitMQ 3 accepts messages over 1.0 even if their queue does not exist. A receiver is therefore
+    attached first: that fails if the queue does not exist.
 
     Args:
         request: the request.
         connection: the connection.
-        asks: whether to attach that receiver.
+        checks_queue: whether to attach that receiver.
 
     Attributes:
-        asked: that receiver, while the peer has not answered.
+        queue_probe: that receiver, until the peer has attached it; then None.
     """
 
     def __init__(
-        self, request: TargetRequest, connection: Amqp10Connection, *, asks: bool = True
+        self, request: TargetRequest, connection: Amqp10Connection, *, checks_queue: bool = True
     ) -> None:
         super().__init__(request, connection, sends=True)
         self._outcomes = request.on_outcomes
-        self._asks = asks
-        self.asked: transport.Link | None = None
+        self._checks_queue = checks_queue
+        self.queue_probe: transport.Link | None = None
         self._on_room = request.on_room
         self._window = request.window
         self._sent = 0
@@ -583,20 +588,20 @@ class Amqp10Target(Amqp10Link):
             return True
         if not address.isascii():
             text = "RabbitMQ 3 does not find names over 1.0 that are not ASCII: send over amqp091"
-            self.fail(LinkError(text, said=True, permanent=True))
+            self.fail(LinkError(text, sent_by_peer=True, permanent=True))
             return False
-        if not self._asks or not address.startswith(_QUEUE_BEFORE_4):
+        if not self._checks_queue or not address.startswith(_QUEUE_BEFORE_4):
             return True
-        self.asked = self.session.link(f"{self.link.name}-asks", sends=False)
-        self.asked.attach(source=Source(address=address), target=Target())
+        self.queue_probe = self.session.link(f"{self.link.name}-asks", sends=False)
+        self.queue_probe.attach(source=Source(address=address), target=Target())
         return False
 
     def on_attach(self, link: transport.Link) -> None:
         """Open the link if the queue exists."""
-        if link is not self.asked:
+        if link is not self.queue_probe:
             super().on_attach(link)
         elif link.remote is not None and link.remote.source is not None:
-            self.asked = None
+            self.queue_probe = None
             link.detach()
             self._open()
 
@@ -619,11 +624,11 @@ class Amqp10Target(Amqp10Link):
 
     def on_writable(self, session: transport.Session) -> None:  # noqa: ARG002  (its own)
         """Record that the link may be able to send again."""
-        self._connection.stirred[self] = None
+        self._connection.unblocked_links[self] = None
 
     def on_flow(self, link: transport.Link) -> None:
         """Record that the link may be able to send again. Answer a drain."""
-        self._connection.stirred[self] = None
+        self._connection.unblocked_links[self] = None
         if link is self.link and link.drain:
             self._on_room()
             link.drained()
@@ -640,8 +645,10 @@ class Amqp10Target(Amqp10Link):
                 continue
             self._sent += 1
             kind = outgoing.message_format
-            sent = self.link.send(self._sent.to_bytes(8, "big"), octets, message_format=kind)
-            sent.context = delivery
+            link_delivery = self.link.send(
+                self._sent.to_bytes(8, "big"), octets, message_format=kind
+            )
+            link_delivery.context = delivery
             self._unsettled += 1
             charged += len(octets)
         self.charge(charged)
@@ -649,15 +656,15 @@ class Amqp10Target(Amqp10Link):
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
         """Report the outcome of a message."""
-        self._connection.stirred[self] = None
+        self._connection.unblocked_links[self] = None
         state = delivery.state
         if delivery.done or (not delivery.settled and (state is None or type(state) is Received)):
             return  # not terminal
         outcome = ACCEPTED if type(state) is Accepted else self._outcome_of(state)
         delivery.update(state)
         self._unsettled -= 1
-        sent, delivery.context = delivery.context, None
-        self._outcomes([(sent, outcome)])
+        source_delivery, delivery.context = delivery.context, None
+        self._outcomes([(source_delivery, outcome)])
 
     def _outcome_of(self, state: Any) -> Outcome:
         if isinstance(state, Rejected):
@@ -678,19 +685,19 @@ class Amqp10Target(Amqp10Link):
 
 
 def _is_redelivered(octets: bytes) -> bool:
-    """Whether the header of a message says that it may have been delivered before."""
+    """Whether the header marks the message as possibly delivered before."""
     header = header_of(octets)
     return header is not None and bool(header.delivery_count or header.first_acquirer is False)
 
 
-async def connected(at: Endpoint) -> Amqp10Connection:
+async def connected(endpoint: Endpoint) -> Amqp10Connection:
     """Open a connection, and wait until the peer has opened it, too."""
-    return await dial(Amqp10Connection(at))
+    return await dial(Amqp10Connection(endpoint))
 
 
 async def open_source(request: SourceRequest) -> Amqp10Source:
     """Open a receiver."""
-    return await attached(request, connected, lambda at: Amqp10Source(request, at))
+    return await attached(request, connected, lambda connection: Amqp10Source(request, connection))
 
 
 async def open_target(request: TargetRequest) -> Amqp10Target:
@@ -701,13 +708,13 @@ async def open_target(request: TargetRequest) -> Amqp10Target:
     """
     attempts: list[Amqp10Target] = []
 
-    def make(at: Amqp10Connection) -> Amqp10Target:
-        attempts.append(Amqp10Target(request, at, asks=not attempts))
+    def make(connection: Amqp10Connection) -> Amqp10Target:
+        attempts.append(Amqp10Target(request, connection, checks_queue=not attempts))
         return attempts[-1]
 
     try:
         return await attached(request, connected, make)
     except LinkError as error:
-        if not attempts or attempts[0].asked is None or NOT_FOUND in str(error):
+        if not attempts or attempts[0].queue_probe is None or NOT_FOUND in str(error):
             raise
         return await attached(request, connected, make)

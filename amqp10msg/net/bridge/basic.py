@@ -1,6 +1,6 @@
 """The sources and targets of AMQP 0-9-1: connections, channels, consumers and publishers.
 
-Each link has a channel. When a channel ends, the other channels of its connection go on.
+Each link has a channel. The end of a channel does not affect other channels of its connection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from amqp10msg.net.bridge.basic_frames import (
     FrameError,
     FrameReader,
     ack,
-    confirmed,
+    decode_confirm,
     decode_method,
     method,
     nack,
@@ -54,7 +54,14 @@ from amqp10msg.net.bridge.terms import (
     no_room_for_large,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import AttachedLink, ConnectionPool, Wire, attached, dial, refuse
+from amqp10msg.net.bridge.wire import (
+    AttachedLink,
+    ConnectionPool,
+    Wire,
+    attached,
+    dial,
+    fail_future,
+)
 
 _MAX_FRAME = 131_072
 #: Maximum number of channels per connection if the broker gives no limit.
@@ -64,9 +71,9 @@ _PERMANENT = {402, 403, 404, 530}
 #: Reply codes that a message need not have caused: the broker shuts down or has failed.
 _AMBIGUOUS = {320, 541}
 #: Reply code "internal error".
-_FAILED = 541
+_INTERNAL_ERROR = 541
 #: Reply code "not found" of a queue or exchange.
-_MISSING = 404
+_NOT_FOUND = 404
 _CAPABILITIES = (
     *("publisher_confirms", "basic.nack", "consumer_cancel_notify"),
     *("connection.blocked", "authentication_failure_close"),
@@ -112,7 +119,7 @@ class BasicConnection(Wire):
                 if self._stream.is_closing():
                     return
         except FrameError as error:
-            self.fail(LinkError(str(error), said=True))
+            self.fail(LinkError(str(error), sent_by_peer=True))
 
     # Frames.
 
@@ -174,17 +181,17 @@ class BasicConnection(Wire):
     # Output.
 
     def write(self, octets: bytes) -> None:
-        """Send bytes at the end of this iteration of the event loop."""
+        """Send bytes at the end of the current event-loop iteration."""
         self._out.append(octets)
         self.touch()
 
     def extend(self, pieces: list[bytes]) -> None:
-        """Send many byte strings at the end of this iteration of the event loop."""
+        """Send many byte strings at the end of the current event-loop iteration."""
         self._out += pieces
         self.touch()
 
     def settle_soon(self, channel: Channel) -> None:
-        """Send the settlements of a channel at the end of this iteration of the event loop."""
+        """Send a channel's settlements at the end of the current event-loop iteration."""
         self._due[channel] = None
         self.touch()
 
@@ -201,9 +208,9 @@ class BasicConnection(Wire):
         self.end_turn()
 
     def _beat(self, interval: float) -> None:
-        """Send heartbeats, and fail the connection if none arrive from the peer."""
+        """Send heartbeats, and fail the connection if the peer sends no frames."""
         now = self.loop.time()
-        if now - self._heard > 2 * interval and not self.held:
+        if now - self._heard > 2 * interval and not self.reading_paused:
             self.fail(LinkError(f"no heartbeat from the peer for {2 * interval:g} s"))
             return
         if now - self._wrote >= interval / 2:
@@ -213,7 +220,7 @@ class BasicConnection(Wire):
     # Requests.
 
     async def _ask(self, request: Any, *expected: Any) -> Any:
-        """Send a method, if it is not None. Return the answer, one of the `expected` methods."""
+        """Send `request`, unless it is None, and return the answer, which must be `expected`."""
         self._awaited = self.loop.create_future()
         if request is not None:
             self.write(method(0, request))
@@ -223,12 +230,14 @@ class BasicConnection(Wire):
 
     async def handshake(self) -> None:
         """Open the connection."""
-        at = self.endpoint
+        endpoint = self.endpoint
         start = await self._ask(None, spec.Connection.Start)
         properties = start.server_properties if isinstance(start.server_properties, dict) else {}
         self.product = f"{_text(properties.get('product'))} {_text(properties.get('version'))}"
-        mechanism = at.mechanism or "PLAIN"
-        response = f"\0{at.user or ''}\0{at.password or ''}" if mechanism == "PLAIN" else ""
+        mechanism = endpoint.mechanism or "PLAIN"
+        response = (
+            f"\0{endpoint.user or ''}\0{endpoint.password or ''}" if mechanism == "PLAIN" else ""
+        )
         capabilities = dict.fromkeys(_CAPABILITIES, True)
         start_ok = spec.Connection.StartOk(
             {"product": "amqp10msg bridge", "version": __version__, "capabilities": capabilities},
@@ -242,16 +251,16 @@ class BasicConnection(Wire):
         self._reader.max_frame = size
         self.max_frame = size
         self.max_links = min(tune.channel_max or _MAX_CHANNELS, _MAX_CHANNELS)
-        beat = min(at.heartbeat, tune.heartbeat or at.heartbeat)
+        beat = min(endpoint.heartbeat, tune.heartbeat or endpoint.heartbeat)
         self.write(method(0, spec.Connection.TuneOk(tune.channel_max, size, beat)))
-        await self._ask(spec.Connection.Open(at.virtual_host or "/"), spec.Connection.OpenOk)
+        await self._ask(spec.Connection.Open(endpoint.virtual_host or "/"), spec.Connection.OpenOk)
         self._beat(float(beat))
 
     # The end.
 
-    def failing(self, lost: LinkError) -> None:
+    def failing(self, error: LinkError) -> None:
         """Fail the request that waits for an answer."""
-        refuse(self._awaited, lost)
+        fail_future(self._awaited, error)
 
     def abort(self) -> None:
         """Drop the connection without a close. No callback is called afterwards."""
@@ -313,7 +322,7 @@ class Channel(AttachedLink):
         return self._content is not None
 
     def frame(self, kind: int, payload: bytes) -> None:
-        """Process a frame of this channel.
+        """Process a frame that arrived on this channel.
 
         Raises:
             FrameError: the frame violates the protocol.
@@ -335,7 +344,7 @@ class Channel(AttachedLink):
         if index in {DELIVER, RETURN}:
             self._content = Content(index, payload[4:])
         elif index in {ACK, NACK}:
-            self.on_confirm(*confirmed(payload[4:]), index == ACK)
+            self.on_confirm(*decode_confirm(payload[4:]), index == ACK)
         else:
             self._method(decode_method(payload))
 
@@ -357,11 +366,11 @@ class Channel(AttachedLink):
     # Output.
 
     def write(self, request: Any) -> None:
-        """Send a method at the end of this iteration of the event loop."""
+        """Send a method at the end of the current event-loop iteration."""
         self._connection.write(method(self.number, request))
 
     async def ask(self, request: Any, *expected: Any) -> Any:
-        """Send a method. Return the answer, one of the `expected` methods."""
+        """Send `request`, and return the answer, which must be an `expected` method."""
         self._awaited = self._connection.loop.create_future()
         self.write(request)
         answer = await self._awaited
@@ -374,10 +383,10 @@ class Channel(AttachedLink):
 
     # The end.
 
-    def failing(self, lost: LinkError) -> None:
+    def failing(self, error: LinkError) -> None:
         """Discard an incomplete message, and fail the request that waits for an answer."""
         self.discard()
-        refuse(self._awaited, lost)
+        fail_future(self._awaited, error)
 
     def discard(self) -> None:
         """Discard an incomplete message."""
@@ -404,18 +413,18 @@ def _close_error(close: Any) -> LinkError:
     code = close.reply_code
     return LinkError(
         f"{code} {_text(close.reply_text)}",
-        said=code not in _AMBIGUOUS,
+        sent_by_peer=code not in _AMBIGUOUS,
         permanent=code in _PERMANENT,
-        failed=code == _FAILED,
-        missing=code == _MISSING and isinstance(close, spec.Channel.Close),
+        failed=code == _INTERNAL_ERROR,
+        missing=code == _NOT_FOUND and isinstance(close, spec.Channel.Close),
     )
 
 
 def _check_answer(answer: Any, *expected: Any) -> Any:
-    """Return `answer`, or raise LinkError if it is not one of the expected methods."""
+    """Return `answer`; raise LinkError if it is not an expected method."""
     if not isinstance(answer, expected):
         name = expected[0].NAME
-        raise LinkError(f"the peer sent {answer.NAME} instead of {name}", said=True)
+        raise LinkError(f"the peer sent {answer.NAME} instead of {name}", sent_by_peer=True)
     return answer
 
 
@@ -425,11 +434,12 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-#: A peer that exceeds this multiple of the prefetch-count, plus `_SPARE` messages, is cut off.
-_EXCESS, _SPARE = 4, 1_000
+#: Disconnect a peer that delivers more unacknowledged messages than the prefetch-count times
+#: `_EXCESS_FACTOR`, plus `_EXCESS_ALLOWANCE`.
+_EXCESS_FACTOR, _EXCESS_ALLOWANCE = 4, 1_000
 #: Maximum of a prefetch-count, which has 16 bits.
 _MAX_PREFETCH = 65_535
-#: Maximum size in bytes of a message in memory, if only its position is needed.
+#: Maximum size in bytes of a message in memory when only its position is needed.
 _MAX_PEEKED = 1 << 20
 #: Timeout in seconds of closing a connection that was opened for a query.
 _CLOSE_TIMEOUT = 5.0
@@ -471,9 +481,9 @@ class BasicSource(Channel):
             FrameError: the peer ignores the prefetch-count.
         """
         if content.index == DELIVER:
-            tag, again, exchange, key = content.deliver()
+            tag, again, exchange, key = content.decode_deliver()
             self._unsettled += 1
-            if self._unsettled > _EXCESS * self._window + _SPARE:
+            if self._unsettled > _EXCESS_FACTOR * self._window + _EXCESS_ALLOWANCE:
                 raise FrameError(
                     f"{self._unsettled} unacknowledged messages exceed the prefetch-count of "
                     f"{self._window}"
@@ -481,32 +491,32 @@ class BasicSource(Channel):
             body, header, large = content.body, content.header, content.large
             self._receive([SourceDelivery(body, header, exchange, key, again, tag, self, large)])
 
-    def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
-        """Settle deliveries of this link. Deliveries of other links are ignored."""
+    def settle(self, deliveries: Sequence[SourceDelivery], settlement: Settle) -> None:
+        """Settle the deliveries that belong to this link; ignore deliveries of other links."""
         mine = [delivery for delivery in deliveries if delivery.link is self]
         self._unsettled -= len(mine)
         for delivery in mine:
             delivery.link = None
         if not mine or not self.alive:
             return
-        if how is Settle.ACCEPT:
+        if settlement is Settle.ACCEPT:
             self._acked.update([delivery.tag for delivery in mine])
         else:
-            requeue = how is Settle.RELEASE
+            requeue = settlement is Settle.RELEASE
             for delivery in mine:
                 self._connection.write(nack(self.number, delivery.tag, requeue=requeue))
-                self._settled[delivery.tag] = how
+                self._settled[delivery.tag] = settlement
         self._connection.settle_soon(self)
 
     def settlements(self) -> list[bytes]:
         """Return acknowledgements of the accepted deliveries: one for all consecutive tags."""
-        lowest, acked, done = self._lowest, self._acked, self._settled
+        lowest, acked, settled = self._lowest, self._acked, self._settled
         number = self.number
         frames = []
         if acked:
             last = 0
-            while lowest in acked or lowest in done:
-                if done.pop(lowest, None) is None:
+            while lowest in acked or lowest in settled:
+                if settled.pop(lowest, None) is None:
                     acked.discard(lowest)
                     last = lowest
                 lowest += 1
@@ -516,7 +526,7 @@ class BasicSource(Channel):
                 frames.append(ack(number, last, multiple=True))
             for tag in acked:
                 frames.append(ack(number, tag))
-                done[tag] = Settle.ACCEPT
+                settled[tag] = Settle.ACCEPT
             acked.clear()
         return frames
 
@@ -548,15 +558,17 @@ class BasicSource(Channel):
         self._ready = declare_ok.message_count
         answer = self._asking.popleft() if self._asking else None
         if answer is not None and not answer.done():
-            others = max(declare_ok.consumer_count - self._own_consumers, 0)
-            answer.set_result(Depth(ready=declare_ok.message_count, others=others))
+            other_consumers = max(declare_ok.consumer_count - self._own_consumers, 0)
+            answer.set_result(
+                Depth(ready=declare_ok.message_count, other_consumers=other_consumers)
+            )
         return True
 
-    def failing(self, lost: LinkError) -> None:
+    def failing(self, error: LinkError) -> None:
         """Fail the queries that wait for an answer."""
-        super().failing(lost)
+        super().failing(error)
         for answer in self._asking:
-            refuse(answer, lost)
+            fail_future(answer, error)
         self._asking.clear()
 
     def stop(self) -> None:
@@ -585,13 +597,13 @@ class BasicTarget(Channel):
 
     async def attach(self) -> None:
         """Open the channel, check that the queue or exchange exists, and request confirms."""
-        at, ask = self.endpoint, self.ask
+        endpoint, ask = self.endpoint, self.ask
         await super().attach()
-        if at.queue is not None:
-            declare: Any = spec.Queue.Declare(0, at.queue, passive=True)
+        if endpoint.queue is not None:
+            declare: Any = spec.Queue.Declare(0, endpoint.queue, passive=True)
             await ask(declare, spec.Queue.DeclareOk)
-        elif at.exchange:
-            declare = spec.Exchange.Declare(0, at.exchange, passive=True)
+        elif endpoint.exchange:
+            declare = spec.Exchange.Declare(0, endpoint.exchange, passive=True)
             await ask(declare, spec.Exchange.DeclareOk)
         await ask(spec.Confirm.Select(), spec.Confirm.SelectOk)
 
@@ -633,7 +645,7 @@ class BasicTarget(Channel):
         """Record a returned message. Its confirm follows."""
         if content.index != RETURN:
             return
-        code, text, exchange, key = content.returned()
+        code, text, exchange, key = content.decode_returned()
         outcome = Outcome("returned", str(code), text)
         self._unconfirmed.add_returned(exchange, key, content.header, content.body, outcome)
 
@@ -643,18 +655,18 @@ class BasicTarget(Channel):
         self._on_room()
 
 
-async def _dial(at: Endpoint) -> BasicConnection:
-    return await dial(BasicConnection(at))
+async def _dial(endpoint: Endpoint) -> BasicConnection:
+    return await dial(BasicConnection(endpoint))
 
 
 async def open_source(request: SourceRequest) -> BasicSource:
     """Open a consumer of a queue."""
-    return await attached(request, _dial, lambda at: BasicSource(request, at))
+    return await attached(request, _dial, lambda connection: BasicSource(request, connection))
 
 
 async def open_target(request: TargetRequest) -> BasicTarget:
     """Open a publisher to an exchange, or to a queue by the default exchange."""
-    return await attached(request, _dial, lambda at: BasicTarget(request, at))
+    return await attached(request, _dial, lambda connection: BasicTarget(request, connection))
 
 
 async def depth_of(endpoint: Endpoint, queue: str, pool: ConnectionPool | None = None) -> Depth:
@@ -669,7 +681,7 @@ async def depth_of(endpoint: Endpoint, queue: str, pool: ConnectionPool | None =
         await channel.attach()
         declare = spec.Queue.Declare(0, queue, passive=True)
         answer = await channel.ask(declare, spec.Queue.DeclareOk)
-        return Depth(ready=answer.message_count, others=answer.consumer_count)
+        return Depth(ready=answer.message_count, other_consumers=answer.consumer_count)
 
     depth = await channel.within(ask)
     await channel.close(_CLOSE_TIMEOUT)
@@ -682,7 +694,7 @@ async def positions_of(
     """Return the first and last position of the messages that a stream delivers from `offset` on.
 
     With ``last``, RabbitMQ delivers all messages of the last chunk before it answers the next
-    request. With another offset, only some messages are read. Return None if there are none.
+    request. With another offset, only some messages are read. Return None for an empty stream.
     """
     digests = await _read_digests(endpoint, offset, pool)
     return (min(digests), max(digests)) if digests else None

@@ -29,15 +29,15 @@ HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 METHOD, HEADER, BODY, BEAT = 1, 2, 3, 8
 DELIVER, RETURN, ACK, NACK = 0x003C003C, 0x003C0032, 0x003C0050, 0x003C0078
 #: The head of a frame: type, channel, payload size.
-_FRAME = struct.Struct(">BHL")
-#: The frame-end byte of a frame, and the head of the next one.
-_NEXT = struct.Struct(">BBHL")
+_FRAME_HEAD = struct.Struct(">BHL")
+#: The frame-end byte of a frame, and the head of the frame that follows.
+_FRAME_END_AND_HEAD = struct.Struct(">BBHL")
 #: The frame types, and the beginning of a TLS alert.
-_KINDS = (METHOD, HEADER, BODY, BEAT)
+_FRAME_TYPES = (METHOD, HEADER, BODY, BEAT)
 _TLS = b"\x15\3"
 _END = b"\xce"
 _END_OCTET = 0xCE
-_CONTENT = struct.Struct(">HHQ")
+_CONTENT_HEAD = struct.Struct(">HHQ")
 _ACK = struct.Struct(">BHLHHQBB")
 _PUBLISH = struct.Struct(">HHH")
 _TAG = struct.Struct(">QB")
@@ -73,7 +73,7 @@ class FrameReader:
         position, length = 0, len(buffer)
         self._needed = 0
         while length - position >= 8:
-            kind, channel, size = _FRAME.unpack_from(buffer, position)
+            kind, channel, size = _FRAME_HEAD.unpack_from(buffer, position)
             if size > self.max_frame - 8:
                 raise FrameError(self._too_large(bytes(buffer[position : position + 8]), size))
             end = position + 7 + size
@@ -89,7 +89,7 @@ class FrameReader:
     def _too_large(self, start: bytes, size: int) -> str:
         if start.startswith(b"AMQP"):
             return f"the peer uses another version of AMQP: {start!r}"
-        if start[0] not in _KINDS:
+        if start[0] not in _FRAME_TYPES:
             hint = (
                 ": this is TLS, for which the URL is amqp091s://" if start.startswith(_TLS) else ""
             )
@@ -135,9 +135,9 @@ class Content:
             OSError: the body cannot be written to its file.
         """
         if self._size < 0:
-            if kind != HEADER or len(payload) < _CONTENT.size:
+            if kind != HEADER or len(payload) < _CONTENT_HEAD.size:
                 raise FrameError(f"a frame of type {kind} instead of a content header")
-            class_id, _, self._size = _CONTENT.unpack_from(payload)
+            class_id, _, self._size = _CONTENT_HEAD.unpack_from(payload)
             if class_id != _BASIC:
                 raise FrameError(f"content of class {class_id} instead of basic, 60")
             if self._size > max_size:
@@ -166,36 +166,36 @@ class Content:
         """The joined payloads of the body frames."""
         return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
-    def deliver(self) -> tuple[int, bool, str, str]:
+    def decode_deliver(self) -> tuple[int, bool, str, str]:
         """Decode basic.deliver: delivery-tag, redelivered, exchange, routing-key."""
         try:
-            at = 1 + self.arguments[0]
-            tag, redelivered = _TAG.unpack_from(self.arguments, at)
-            exchange, at = _short(self.arguments, at + _TAG.size)
-            return tag, bool(redelivered), exchange, _short(self.arguments, at)[0]
+            offset = 1 + self.arguments[0]
+            tag, redelivered = _TAG.unpack_from(self.arguments, offset)
+            exchange, offset = _decode_short_string(self.arguments, offset + _TAG.size)
+            return tag, bool(redelivered), exchange, _decode_short_string(self.arguments, offset)[0]
         except (struct.error, IndexError):
             raise FrameError("basic.deliver is truncated") from None
 
-    def returned(self) -> tuple[int, str, str, str]:
+    def decode_returned(self) -> tuple[int, str, str, str]:
         """Decode basic.return: reply-code, reply-text, exchange, routing-key."""
         try:
             (code,) = struct.unpack_from(">H", self.arguments)
-            text, at = _short(self.arguments, 2)
-            exchange, at = _short(self.arguments, at)
-            return code, text, exchange, _short(self.arguments, at)[0]
+            text, offset = _decode_short_string(self.arguments, 2)
+            exchange, offset = _decode_short_string(self.arguments, offset)
+            return code, text, exchange, _decode_short_string(self.arguments, offset)[0]
         except (struct.error, IndexError):
             raise FrameError("basic.return is truncated") from None
 
 
-def _short(octets: bytes, at: int) -> tuple[str, int]:
+def _decode_short_string(octets: bytes, offset: int) -> tuple[str, int]:
     """Decode a short string at an offset. Return it with the offset after it."""
-    end = at + 1 + octets[at]
+    end = offset + 1 + octets[offset]
     if end > len(octets):
         raise IndexError
-    return octets[at + 1 : end].decode("utf-8", "surrogateescape"), end
+    return octets[offset + 1 : end].decode("utf-8", "surrogateescape"), end
 
 
-def confirmed(arguments: bytes) -> tuple[int, bool]:
+def decode_confirm(arguments: bytes) -> tuple[int, bool]:
     """Decode basic.ack or basic.nack: delivery-tag, multiple."""
     try:
         tag, bits = _TAG.unpack_from(arguments)
@@ -219,8 +219,8 @@ def publish(
 ) -> list[Any]:
     """Return the frames of a mandatory basic.publish with an encoded content header.
 
-    The result is a list of pieces, to be joined with those of other messages, so that a body is
-    copied once.
+    The result is a list of byte strings. The caller joins the byte strings of several messages, so
+    that each body is copied once.
 
     Raises:
         FrameError: the content header exceeds a frame, or a name exceeds 255 bytes.
@@ -235,15 +235,15 @@ def publish(
     size = len(body)
     if 0 < size <= max_payload:
         head, foot = (
-            _FRAME.pack(HEADER, channel, len(header)),
-            _NEXT.pack(_END_OCTET, BODY, channel, size),
+            _FRAME_HEAD.pack(HEADER, channel, len(header)),
+            _FRAME_END_AND_HEAD.pack(_END_OCTET, BODY, channel, size),
         )
         return [method, head, header, foot, body, _END]
-    pieces: list[Any] = [method, _FRAME.pack(HEADER, channel, len(header)), header, _END]
+    pieces: list[Any] = [method, _FRAME_HEAD.pack(HEADER, channel, len(header)), header, _END]
     whole = memoryview(body)
-    for at in range(0, size, max_payload):
-        piece = whole[at : at + max_payload]
-        pieces += [_FRAME.pack(BODY, channel, len(piece)), piece, _END]
+    for offset in range(0, size, max_payload):
+        piece = whole[offset : offset + max_payload]
+        pieces += [_FRAME_HEAD.pack(BODY, channel, len(piece)), piece, _END]
     return pieces
 
 
@@ -255,7 +255,7 @@ def _publish(channel: int, exchange: str, key: str) -> bytes:
         raise FrameError("the name of the exchange or the routing key exceeds 255 bytes")
     strings = b"".join(bytes((len(name),)) + name for name in names)
     arguments = b"%b%b\x01" % (_PUBLISH.pack(_BASIC, 40, 0), strings)
-    return _FRAME.pack(METHOD, channel, len(arguments)) + arguments + _END
+    return _FRAME_HEAD.pack(METHOD, channel, len(arguments)) + arguments + _END
 
 
 def method(channel: int, pika_method: Any) -> bytes:

@@ -75,18 +75,20 @@ class Bridge:
             specs = list(source)
         self._specs = _by_name(specs)
         self._logger = logger or logging.getLogger("amqp10msg.bridge")
-        self._sides = ConnectionPools()
+        self._pools = ConnectionPools()
         self._routes: dict[str, Route] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        # The statistics of earlier routes, by the name that their successor has, too.
-        self._before: dict[str, Statistics] = {}
-        # The statistics of routes removed long ago, as one sum: reloads must not grow the memory.
-        self._older: Statistics | None = None
+        # The statistics of replaced routes, by the name of the route that replaced them.
+        self._earlier_counts: dict[str, Statistics] = {}
+        # The sum of the statistics of routes removed long ago: reloads must not grow the memory.
+        self._removed_counts: Statistics | None = None
         self._fault: BaseException | None = None
         # The names of the routes of the latest `reload`; other routes are ending or have ended.
-        self._current = set(self._specs)
-        self._next: dict[str, Route] = {}  # routes that start when their predecessor has ended
-        self._follows: dict[str, str] = {}  # the old names of renamed routes
+        self._current_names = set(self._specs)
+        self._successors: dict[
+            str, Route
+        ] = {}  # routes that start when their predecessor has ended
+        self._old_names: dict[str, str] = {}  # the old names of renamed routes
         self._stopping = False
         self._replacing: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
@@ -117,8 +119,8 @@ class Bridge:
                     await self._running
 
     def _route(self, spec: RouteSpec) -> Route:
-        ends = spec.source, spec.target
-        return Route(spec.name, *ends, spec.options, self._logger, self._sides)
+        endpoints = spec.source, spec.target
+        return Route(spec.name, *endpoints, spec.options, self._logger, self._pools)
 
     def _start(self, route: Route) -> None:
         self._routes[route.name] = route
@@ -126,7 +128,7 @@ class Bridge:
         self._changed.set()
 
     async def _run(self) -> None:
-        """Wait for all routes. A failed route does not end the others; its error is raised last."""
+        """Wait for all routes. The error of a failed route is raised when all routes have ended."""
         while pending := {*(t for t in self._tasks.values() if not t.done()), *self._replacing}:
             self._changed.clear()
             changed = asyncio.ensure_future(self._changed.wait())
@@ -158,47 +160,47 @@ class Bridge:
             route.stop()
 
     def reload(self, specs: Iterable[RouteSpec]) -> Changes:
-        """Replace the routes by others, matched by name. Return the changes, without waiting.
+        """Replace the routes by the routes of `specs`, matched by name. Does not wait.
 
         An unchanged route goes on, or stays ended; a failed route starts again. The old version of
-        a changed route drains before the new one starts. A route of which only the name changed
-        also keeps its position in the state file and its message-ids in the deduplication file.
+        a changed route drains before the new one starts. A route that was only renamed keeps its
+        position in the state file and its message-ids in the deduplication file.
 
         Raises:
-            ValueError: two routes have the same name, or a route is invalid; nothing changes then.
+            ValueError: two routes have the same name, or a route is invalid; no route is changed.
             RuntimeError: the bridge is not running.
         """
         if self._running is None or self._running.done() or self._stopping:
             raise RuntimeError("the bridge is not running: routes cannot be replaced")
         new_specs = _by_name(specs)
         new_routes = {name: self._route(spec) for name, spec in new_specs.items()}
-        stopped = [name for name in self._specs if name in self._current - new_specs.keys()]
-        started, replaced, kept = [], [], []
+        stopped = [name for name in self._specs if name in self._current_names - new_specs.keys()]
+        started, replaced, unchanged = [], [], []
         for name, spec in new_specs.items():
             failed = name in self._routes and self._routes[name].statistics.failed
-            if name not in self._current or (failed and name not in self._next):
+            if name not in self._current_names or (failed and name not in self._successors):
                 started.append(name)
             elif spec != self._specs[name]:
                 replaced.append(name)
             else:
-                kept.append(name)
-        self._current = set(new_specs)
+                unchanged.append(name)
+        self._current_names = set(new_specs)
         for name in stopped:
-            self._next.pop(name, None)
-            if (before := self._routes.get(name)) is not None:
-                before.stop()
-        self._follows |= self._find_renamed(started, stopped, new_specs)
+            self._successors.pop(name, None)
+            if (predecessor := self._routes.get(name)) is not None:
+                predecessor.stop()
+        self._old_names |= self._find_renamed(started, stopped, new_specs)
         for name in [*started, *replaced]:
             self._specs[name] = new_specs[name]
-            self._next[name] = new_routes[name]
-            if (before := self._routes.get(name)) is not None:
-                before.stop()
+            self._successors[name] = new_routes[name]
+            if (predecessor := self._routes.get(name)) is not None:
+                predecessor.stop()
             task = asyncio.ensure_future(self._replace(name))
             self._replacing.add(task)
             task.add_done_callback(self._replacing.discard)
         self._merge_removed()
         self._changed.set()
-        return Changes(*map(tuple, (started, replaced, stopped, kept)))
+        return Changes(*map(tuple, (started, replaced, stopped, unchanged)))
 
     def _find_renamed(
         self, started: list[str], stopped: list[str], new_specs: Mapping[str, RouteSpec]
@@ -215,42 +217,46 @@ class Bridge:
 
     def _merge_removed(self) -> None:
         """Add up the statistics of removed routes beyond the `_MAX_REMOVED` latest."""
-        removed = [name for name in self._routes if name not in self._current]
-        ended = [name for name in removed if self._tasks[name].done() and name not in self._next]
+        removed = [name for name in self._routes if name not in self._current_names]
+        ended = [
+            name for name in removed if self._tasks[name].done() and name not in self._successors
+        ]
         for name in ended[: max(len(removed) - _MAX_REMOVED, 0)]:
             counts = self.statistics[name]
-            self._older = counts if self._older is None else counts.after(self._older)
+            self._removed_counts = (
+                counts if self._removed_counts is None else counts.after(self._removed_counts)
+            )
             error = self._tasks.pop(name).exception()
             self._fault = self._fault or error
             del self._routes[name], self._specs[name]
-            self._before.pop(name, None)
+            self._earlier_counts.pop(name, None)
 
     async def _replace(self, name: str) -> None:
-        """Start the next route of this name when its predecessor has ended."""
-        old = self._follows.get(name, name)
+        """Start the successor of the route `name` when that route has ended."""
+        old = self._old_names.get(name, name)
         predecessors = [self._tasks[n] for n in (old, name) if n in self._tasks]
         await asyncio.gather(*predecessors, return_exceptions=True)
-        route = self._next.get(name)
+        route = self._successors.get(name)
         if route is None or self._stopping:
-            self._next.pop(name, None)
+            self._successors.pop(name, None)
             return
         if old != name:
             try:
                 await asyncio.to_thread(rename, self._specs[name].options, old, name)
             except OSError as error:
-                event, why = "route-not-renamed", str(error)
-                log_event(self._logger, event, logging.ERROR, route=name, why=why)
-        if self._next.get(name) is not route or self._stopping:
+                event, reason = "route-not-renamed", str(error)
+                log_event(self._logger, event, logging.ERROR, route=name, why=reason)
+        if self._successors.get(name) is not route or self._stopping:
             return
-        del self._next[name]
-        self._follows.pop(name, None)
+        del self._successors[name]
+        self._old_names.pop(name, None)
         if name in self._routes:
-            self._before[name] = self.statistics[name]
+            self._earlier_counts[name] = self.statistics[name]
         self._start(route)
 
     @property
     def specs(self) -> list[RouteSpec]:
-        """The specifications of the routes that were started, also of removed ones."""
+        """The specifications of all routes that were started, including removed routes."""
         return [spec for name, spec in self._specs.items() if name in self._routes]
 
     @property
@@ -262,16 +268,16 @@ class Bridge:
     def statistics(self) -> dict[str, Statistics]:
         """The statistics by name of the route, which include the routes that it replaced.
 
-        Of the routes that `reload` removed, the latest 100 have their own entries; the entry ``…``
-        is the sum of the others.
+        The latest 100 routes that `reload` removed have their own entries. The entry ``…`` is the
+        sum of the routes removed before.
         """
         statistics = {}
         for name, route in self._routes.items():
-            before = self._before.get(name)
+            earlier_counts = self._earlier_counts.get(name)
             counts = route.statistics
-            statistics[name] = counts if before is None else counts.after(before)
-        if self._older is not None:
-            statistics[_OLDER] = self._older
+            statistics[name] = counts if earlier_counts is None else counts.after(earlier_counts)
+        if self._removed_counts is not None:
+            statistics[_OLDER] = self._removed_counts
         return statistics
 
 
@@ -303,9 +309,9 @@ def run_bridge(
     show: Show | None = None,
     every: float = 0.5,
     listen: tuple[str, int] | None = None,
-    listening: Callable[[str], None] | None = None,
-    again: Callable[[], Iterable[RouteSpec]] | None = None,
-    hold: bool = False,
+    on_listening: Callable[[str], None] | None = None,
+    reread_routes: Callable[[], Iterable[RouteSpec]] | None = None,
+    hold_signals: bool = False,
 ) -> tuple[list[RouteSpec], dict[str, Statistics], BaseException | None]:
     """Run routes in this thread until they end, or SIGINT or SIGTERM stops them.
 
@@ -317,11 +323,10 @@ def run_bridge(
         show: called with the statistics every `every` seconds.
         every: seconds between two calls of `show`.
         listen: the host and port to serve metrics and health at; port 0 chooses a free one.
-        listening: called with the URL of the metrics and health, which has the chosen port.
-        again: called on SIGHUP; returns the routes that replace the present ones. Without it,
-            SIGHUP is ignored.
-        hold: block SIGINT, SIGTERM and SIGHUP from the end of all routes until `drop_signals` is
-            called, so that the caller can write a report first.
+        on_listening: called with the URL of the metrics and health, which has the chosen port.
+        reread_routes: called on SIGHUP; returns the new routes. Without it, SIGHUP is ignored.
+        hold_signals: block SIGINT, SIGTERM and SIGHUP from the end of all routes until
+            `drop_signals` is called, so that the caller can write a report first.
 
     Returns:
         The specifications of the routes, the statistics by route, and the error of a route that
@@ -339,20 +344,20 @@ def run_bridge(
                 monitor = await stack.enter_async_context(
                     Monitor(lambda: bridge.statistics, *listen)
                 )
-                if listening is not None:
-                    listening(monitor.url)
+                if on_listening is not None:
+                    on_listening(monitor.url)
             loop = asyncio.get_running_loop()
 
             def stop() -> None:
                 service.stopping()
                 bridge.stop()
 
-            begun = asyncio.Event()
-            _on_hangup(loop, _reload_handler(bridge, again, logger, service, begun))
+            has_begun = asyncio.Event()
+            _on_hangup(loop, _reload_handler(bridge, reread_routes, logger, service, has_begun))
             _on_signals(loop, stop)
             try:
                 async with bridge:
-                    begun.set()
+                    has_begun.set()
                     service.started()
                     helpers = [asyncio.ensure_future(_measure_lag(bridge))]
                     if service.every is not None:
@@ -367,10 +372,10 @@ def run_bridge(
                         for task in helpers:
                             task.cancel()
                         await asyncio.gather(*helpers, return_exceptions=True)
-                        if hold:
+                        if hold_signals:
                             _hold_signals()
             except (OSError, ValueError) as error:
-                if not begun.is_set():
+                if not has_begun.is_set():
                     raise
                 return error
         return None
@@ -395,28 +400,28 @@ def _on_hangup(loop: asyncio.AbstractEventLoop, handler: Callable[[], None]) -> 
 
 def _reload_handler(
     bridge: Bridge,
-    again: Callable[[], Iterable[RouteSpec]] | None,
+    reread_routes: Callable[[], Iterable[RouteSpec]] | None,
     logger: logging.Logger,
     service: Service,
-    begun: asyncio.Event,
+    has_begun: asyncio.Event,
 ) -> Callable[[], None]:
-    """Return a handler of SIGHUP that replaces the bridge's routes by those that `again` returns.
+    """Return a handler of SIGHUP that reloads the bridge with the routes from `reread_routes`.
 
-    The handler starts a task and returns. The task waits until the bridge has `begun`, and for
-    earlier tasks. Without `again`, the signal is logged and ignored.
+    The handler starts a task and returns. The task waits until the bridge has `has_begun`, and for
+    earlier tasks. Without `reread_routes`, the signal is logged and ignored.
     """
-    if again is None:
-        why = "no --config that could be read again"
-        return lambda: log_event(logger, "hangup-ignored", logging.INFO, why=why)
+    if reread_routes is None:
+        reason = "no --config that could be read again"
+        return lambda: log_event(logger, "hangup-ignored", logging.INFO, why=reason)
     turn, tasks = asyncio.Lock(), set[asyncio.Task[None]]()
 
     async def read() -> None:
-        await begun.wait()
+        await has_begun.wait()
         async with turn:
             service.reloading()
             try:
                 # In a thread, because it may wait for the answer of a management API.
-                changes = attrs.asdict(bridge.reload(await in_thread(again)))
+                changes = attrs.asdict(bridge.reload(await in_thread(reread_routes)))
             except (OSError, ValueError, RuntimeError) as error:
                 log_event(logger, "routes-refused", logging.ERROR, why=str(error))
             else:
@@ -482,10 +487,10 @@ def signals_are_held() -> bool:
 
 
 def drop_signals() -> None:
-    """Unblock SIGINT, SIGTERM and SIGHUP, and discard those that came while they were blocked."""
+    """Unblock SIGINT, SIGTERM and SIGHUP; discard signals that arrived while they were blocked."""
     for number in (signal.SIGINT, signal.SIGTERM, *_HANGUP):
         handler = signal.getsignal(number)
-        signal.signal(number, signal.SIG_IGN)  # discards a pending one
+        signal.signal(number, signal.SIG_IGN)  # discards a pending signal
         if hasattr(signal, "pthread_sigmask"):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         signal.signal(number, handler)
@@ -557,18 +562,18 @@ def run_check(
     options: RouteOptions,
     count: int,
     idle: float,
-    tell: Callable[[Checked], None],
+    on_result: Callable[[Checked], None],
 ) -> list[Checked]:
     """Run `check_queue` for each queue, for a target of AMQP 1.0 and the same user.
 
-    `tell` is called with each result.
+    Calls `on_result` after each queue.
     """
     target = Endpoint("1.0", "localhost", 5672, user=endpoint.user)
     results = []
     with asyncio.Runner() as runner:
         for queue in queues:
             checked = runner.run(check_queue(endpoint, target, queue, options, count, idle))
-            tell(checked)
+            on_result(checked)
             results.append(checked)
     return results
 
@@ -581,8 +586,8 @@ def run_dry(spec: RouteSpec, count: int, idle: float) -> DryRun:
 def run_dry_or_stop(spec: RouteSpec, count: int, idle: float) -> tuple[DryRun, bool]:
     """Run `dry_run` in this thread until it ends or SIGINT or SIGTERM arrives.
 
-    These signals are blocked on return. The second element of the result says whether one of them
-    ended the run; the messages that were read are released to the source in any case.
+    Return the result and whether a signal ended the run. The messages that were read are released
+    to the source in both cases. The two signals are blocked on return.
     """
     result = DryRun(spec)
 

@@ -66,12 +66,12 @@ class Unconfirmed:
 
         With `multiple`, these are all messages up to `tag`; tag 0 means all messages.
         """
-        sent = self._sent
+        unconfirmed = self._sent
         if not multiple:
-            return [self._confirm(tag, accepted)] if tag in sent else []
+            return [self._confirm(tag, accepted)] if tag in unconfirmed else []
         last = tag or self.published
         confirmed = []
-        while sent and (first := next(iter(sent))) <= last:
+        while unconfirmed and (first := next(iter(unconfirmed))) <= last:
             confirmed.append(self._confirm(first, accepted))
         return confirmed
 
@@ -87,8 +87,8 @@ class Unconfirmed:
     def _index(self) -> None:
         """Index the messages that were published since the last return by their content."""
         for tag in range(self._indexed + 1, self.published + 1):
-            if (sent := self._sent.get(tag)) is not None:
-                for content in _content_keys(sent[1]):
+            if (published := self._sent.get(tag)) is not None:
+                for content in _content_keys(published[1]):
                     self._by_content.setdefault(content, OrderedDict())[tag] = None
         self._indexed = self.published
 

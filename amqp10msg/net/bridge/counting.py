@@ -28,13 +28,13 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import ConnectionPool, in_thread
 from amqp10msg.net.options import WAITS, Waits
 
-_OTHERS_UNKNOWN = "the broker does not report the messages that other consumers hold"
+_HELD_BY_OTHERS_UNKNOWN = "the broker does not report the messages that other consumers hold"
 
 
-def over_basic(endpoint: Endpoint) -> Endpoint | None:
+def basic_endpoint_of(endpoint: Endpoint) -> Endpoint | None:
     """Return the endpoint of a source's queue for AMQP 0-9-1, which RabbitMQ serves on this port.
 
-    Return None if the source's address is not that of a RabbitMQ queue.
+    Return None if the source is not a RabbitMQ queue.
     """
     if endpoint.protocol == "0-9-1":
         return endpoint
@@ -61,7 +61,11 @@ def over_basic(endpoint: Endpoint) -> Endpoint | None:
         user=user,
         password=password,
         mechanism=endpoint.mechanism if endpoint.mechanism == "EXTERNAL" else None,
-        others=tuple(other for other in map(over_basic, endpoint.others) if other is not None),
+        others=tuple(
+            alternative
+            for alternative in map(basic_endpoint_of, endpoint.others)
+            if alternative is not None
+        ),
     )
 
 
@@ -99,14 +103,14 @@ class Counting:
         self._waits = waits
         self._sole = sole
         self._source = source
-        self._over_basic = over_basic(source)
+        self._basic_endpoint = basic_endpoint_of(source)
         self.is_stream = source.offset is not None and source.file is None
         self._management = (
             None
             if management is None
             else Management(management, source, timeout=waits.management_timeout)
         )
-        if management is not None and (source.file is not None or self._over_basic is None):
+        if management is not None and (source.file is not None or self._basic_endpoint is None):
             raise ValueError(f"{source}: management needs a source that is a queue of RabbitMQ")
         self._zero_since: float | None = None  # when the count first was zero, on the loop's clock
         self.end: int | None = None
@@ -115,28 +119,28 @@ class Counting:
         self.gone = 0
 
     def restart(self) -> None:
-        """Forget earlier counts of zero, because a message came."""
+        """Forget earlier counts of zero, because a message arrived."""
         self._zero_since = None
 
-    async def begin(self, source: Endpoint, following: int | None = None) -> Depth:
+    async def begin(self, source: Endpoint, next_position: int | None = None) -> Depth:
         """Count the messages before the source is read; find the positions of a stream.
 
-        `following` is the position after the last message that was read from a stream.
+        `next_position` is the position after the last message that was read from a stream.
         """
         if self.is_stream:
             depth = await self._begin_stream()
-            if following is not None:
-                self._compare(self.oldest, self.end, following)
+            if next_position is not None:
+                self._compare(self.oldest, self.end, next_position)
             return depth
         if source.protocol == "0-9-1" and source.file is None:
-            return await _declared(source, self._waits.query_timeout, self._pool)
+            return await _declare_and_count(source, self._waits.query_timeout, self._pool)
         link = await open_source(
             SourceRequest(
                 endpoint=source,
                 receive=lambda _: None,
                 on_lost=lambda _: None,
                 window=0,
-                # Of a broker, nothing is requested; the lines of a file are read to be counted.
+                # A broker is not asked for messages; a file is read, to count its lines.
                 max_message=1 if source.file is None else MAX_MESSAGE,
                 overflow=lambda: Oversized(Path(), 0),
                 pool=self._pool,
@@ -151,45 +155,47 @@ class Counting:
         finally:
             await link.close(5.0)
 
-    async def check(self, following: int) -> None:
-        """Raise LinkError if the stream is known to end before position `following`.
+    async def check(self, next_position: int) -> None:
+        """Raise LinkError if the stream ends before the position `next_position`.
 
-        Then it was replaced by a new stream, from which RabbitMQ would silently deliver nothing
-        until it has that position.
+        In that case it was replaced by a new stream. RabbitMQ would silently deliver no message
+        until the new stream reaches that position.
         """
-        at = self._over_basic
-        if at is None:
+        endpoint = self._basic_endpoint
+        if endpoint is None:
             return
         try:
-            _, end = await self._end(at)
-            first = await self._positions(at, "first")
+            _, end = await self._last_messages(endpoint)
+            first = await self._positions(endpoint, "first")
         except LinkError:
             return  # if the stream is missing, reading it fails
         self.oldest = end if first is None else first[0]
-        self._compare(self.oldest, end, following)
+        self._compare(self.oldest, end, next_position)
 
-    def _compare(self, oldest: int | None, end: int | None, following: int) -> None:
+    def _compare(self, oldest: int | None, end: int | None, next_position: int) -> None:
         """Compare the positions of a stream with the position up to which it was read."""
-        _refuse_replaced(end, following)
-        self.gone = 0 if oldest is None else max(oldest - following, 0)
+        _refuse_replaced(end, next_position)
+        self.gone = 0 if oldest is None else max(oldest - next_position, 0)
 
-    async def _positions(self, at: Endpoint, offset: str) -> tuple[int, int] | None:
+    async def _positions(self, endpoint: Endpoint, offset: str) -> tuple[int, int] | None:
         """Return the first and the last position that the broker delivers from an offset on."""
         from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)
 
-        return await first_reachable(at, lambda address: positions_of(address, offset, self._pool))
+        return await first_reachable(
+            endpoint, lambda address: positions_of(address, offset, self._pool)
+        )
 
-    async def _end(self, at: Endpoint) -> tuple[tuple[int, int] | None, int]:
+    async def _last_messages(self, endpoint: Endpoint) -> tuple[tuple[int, int] | None, int]:
         """Return the positions of the last messages of a stream, and the position after its end."""
-        last = await self._positions(at, "last")
+        last = await self._positions(endpoint, "last")
         return last, 0 if last is None else last[1] + 1
 
     async def _begin_stream(self) -> Depth:
         start = self._source.start
-        at = self._over_basic
-        if at is None:
-            return Depth(why=NO_COUNT)
-        last, self.end = await self._end(at)
+        endpoint = self._basic_endpoint
+        if endpoint is None:
+            return Depth(reason=NO_COUNT)
+        last, self.end = await self._last_messages(endpoint)
         if start == "next":
             self.first = self.end
         elif last is None:
@@ -197,60 +203,68 @@ class Counting:
         elif start == "last":
             self.first = last[0]
         elif start == "first" or isinstance(start, int):
-            first = await self._positions(at, "first")
+            first = await self._positions(endpoint, "first")
             self.first = self.oldest = 0 if first is None else first[0]
             if isinstance(start, int):
                 self.first = max(self.first, start)
         if self.first is None:
-            return Depth(why=f"the number of messages from {start} on is unknown before reading")
-        return Depth(ready=max(self.end - self.first, 0), others=0, unacknowledged=0)
+            return Depth(reason=f"the number of messages from {start} on is unknown before reading")
+        return Depth(ready=max(self.end - self.first, 0), other_consumers=0, unacknowledged=0)
 
     def observer(self) -> Observer | None:
         """Return an observer of the source's queue; None if the source is not a RabbitMQ queue."""
-        at = self._over_basic
-        return None if at is None or self.is_stream else Observer(at, self._pool, self._waits)
+        endpoint = self._basic_endpoint
+        return (
+            None
+            if endpoint is None or self.is_stream
+            else Observer(endpoint, self._pool, self._waits)
+        )
 
-    async def ask(self, link: Countable | None, following: int | None, held: int) -> Depth:
+    async def ask(
+        self, link: Countable | None, next_position: int | None, held_count: int
+    ) -> Depth:
         """Count the messages at the source now.
 
         Args:
             link: the link of the source; None if it is not open.
-            following: for a stream, the position after the last message that was read.
-            held: number of deliveries that the route holds, and will release. All of its other
+            next_position: for a stream, the position after the last message that was read.
+            held_count: number of deliveries that the route holds, and will release. All other
                 deliveries must be settled.
         """
-        depth = await self._count(link, following, held)
-        if depth.ready == 0 and self._source.others and (why := await self._check_others()):
-            return Depth(why=why)
+        depth = await self._count(link, next_position, held_count)
+        if depth.ready == 0 and self._source.others and (reason := await self._check_others()):
+            return Depth(reason=reason)
         return depth
 
     async def _check_others(self) -> str:
-        """Check that the other addresses of the source are empty, too. Return why not, or "".
+        """Check that the alternative addresses of the source are empty. Return "", or why not.
 
         The addresses should be nodes of one cluster, which would give the same answer.
         """
-        at = self._over_basic
-        if at is None:
+        endpoint = self._basic_endpoint
+        if endpoint is None:
             return "the other addresses of the source cannot be queried one by one"
         from amqp10msg.net.bridge.basic import last_of  # noqa: PLC0415  (an extra)
 
         # The nodes of a cluster have the same last message of a stream.
         last_messages = set()
-        for place in at.places:
-            node = attrs.evolve(place, others=())
+        for candidate in endpoint.places:
+            node = attrs.evolve(candidate, others=())
             try:
                 if self.is_stream:
                     last_messages.add(await last_of(node, self._pool))
-                elif (await _declared(node, self._waits.query_timeout, self._pool)).ready:
+                elif (await _declare_and_count(node, self._waits.query_timeout, self._pool)).ready:
                     return f"{node.host}:{node.port} has messages, but another address has none"
             except LinkError as error:
                 text = str(error.without(node.password))
                 return f"{node.host}:{node.port} cannot be counted: {text}"
         return "its addresses are different streams" if len(last_messages) > 1 else ""
 
-    async def _count(self, link: Countable | None, following: int | None, held: int) -> Depth:
+    async def _count(
+        self, link: Countable | None, next_position: int | None, held_count: int
+    ) -> Depth:
         if self.is_stream:
-            return await self._rest_of_stream(following)
+            return await self._rest_of_stream(next_position)
         if link is None:
             return await self._count_separately("the source is not connected")
         if link.incomplete:
@@ -259,76 +273,88 @@ class Counting:
             async with asyncio.timeout(self._waits.query_timeout):
                 depth = await link.count()
         except (TimeoutError, LinkError) as error:
-            why = str(error) or f"no answer within {self._waits.query_timeout:g} s"
-            return await self._count_separately(why)
+            reason = str(error) or f"no answer within {self._waits.query_timeout:g} s"
+            return await self._count_separately(reason)
         if depth.ready != 0:
             self._zero_since = None
             return depth
         now = asyncio.get_running_loop().time()
         self._zero_since = self._zero_since or now
-        if depth.others is None and link.product.startswith("RabbitMQ") and self._over_basic:
+        if (
+            depth.other_consumers is None
+            and link.product.startswith("RabbitMQ")
+            and self._basic_endpoint
+        ):
             try:
-                declared = await _declared(self._over_basic, self._waits.query_timeout, self._pool)
+                queue_depth = await _declare_and_count(
+                    self._basic_endpoint, self._waits.query_timeout, self._pool
+                )
                 # Without the route itself.
-                others = None if declared.others is None else max(declared.others - 1, 0)
-                depth = attrs.evolve(depth, others=others)
+                other_consumers = (
+                    None
+                    if queue_depth.other_consumers is None
+                    else max(queue_depth.other_consumers - 1, 0)
+                )
+                depth = attrs.evolve(depth, other_consumers=other_consumers)
             except LinkError as error:
-                depth = attrs.evolve(depth, why=f"{_OTHERS_UNKNOWN}: {error}")
+                depth = attrs.evolve(depth, reason=f"{_HELD_BY_OTHERS_UNKNOWN}: {error}")
         if self._management is not None:
-            depth = await self._held_by_others(depth, now, held)
-        elif self._sole and depth.others is None and depth.unacknowledged is None:
-            depth = attrs.evolve(depth, others=0, why="")
-        elif depth.others is None and depth.unacknowledged is None and not depth.why:
-            depth = attrs.evolve(depth, why=_OTHERS_UNKNOWN)
+            depth = await self._held_by_others(depth, now, held_count)
+        elif self._sole and depth.other_consumers is None and depth.unacknowledged is None:
+            depth = attrs.evolve(depth, other_consumers=0, reason="")
+        elif depth.other_consumers is None and depth.unacknowledged is None and not depth.reason:
+            depth = attrs.evolve(depth, reason=_HELD_BY_OTHERS_UNKNOWN)
         return depth
 
-    async def _count_separately(self, why: str) -> Depth:
-        """Count over another connection, because that of the route cannot be used (`why`).
+    async def _count_separately(self, reason: str) -> Depth:
+        """Count over a separate connection; `reason` is why the route's connection cannot be used.
 
         A count of zero is not used: the source may not have processed the settlements of the
         route's own connection yet.
         """
-        if self._over_basic is None or self._source.file is not None:
-            return Depth(why=why)
+        if self._basic_endpoint is None or self._source.file is not None:
+            return Depth(reason=reason)
         try:
-            depth = await _declared(self._over_basic, self._waits.query_timeout, self._pool)
-        except LinkError:
-            return Depth(why=why)
-        return depth if depth.ready else Depth(why=why)
-
-    async def _rest_of_stream(self, following: int | None) -> Depth:
-        at = self._over_basic
-        if at is None:
-            return Depth(why=NO_COUNT)
-        try:
-            last, end = await self._end(at)
-            _refuse_replaced(end, following)
-        except LinkError as error:
-            return Depth(why=str(error.without(at.password)))
-        following = self.first if following is None else following
-        if last is not None and following is None:
-            return Depth(
-                why=f"the stream has messages, but delivered none from {self._source.offset} on"
+            depth = await _declare_and_count(
+                self._basic_endpoint, self._waits.query_timeout, self._pool
             )
-        return Depth(ready=max(end - (following or 0), 0), others=0, unacknowledged=0)
+        except LinkError:
+            return Depth(reason=reason)
+        return depth if depth.ready else Depth(reason=reason)
 
-    async def _held_by_others(self, depth: Depth, now: float, held: int) -> Depth:
+    async def _rest_of_stream(self, next_position: int | None) -> Depth:
+        endpoint = self._basic_endpoint
+        if endpoint is None:
+            return Depth(reason=NO_COUNT)
+        try:
+            last, end = await self._last_messages(endpoint)
+            _refuse_replaced(end, next_position)
+        except LinkError as error:
+            return Depth(reason=str(error.without(endpoint.password)))
+        next_position = self.first if next_position is None else next_position
+        if last is not None and next_position is None:
+            return Depth(
+                reason=f"the stream has messages, but delivered none from {self._source.offset} on"
+            )
+        return Depth(ready=max(end - (next_position or 0), 0), other_consumers=0, unacknowledged=0)
+
+    async def _held_by_others(self, depth: Depth, now: float, held_count: int) -> Depth:
         """Add the messages held by other consumers, from the management API.
 
         The API lags behind: it is queried only after a count of zero has held for `management_lag`.
         """
-        at, since = self._over_basic, self._zero_since
-        if at is None or self._management is None or since is None:
+        endpoint, since = self._basic_endpoint, self._zero_since
+        if endpoint is None or self._management is None or since is None:
             return depth
         if now - since < self._waits.management_lag:
-            return Depth(why="the management API may not count yet what other consumers hold")
+            return Depth(reason="the management API may not count yet what other consumers hold")
         try:
-            count = await in_thread(self._management.unacknowledged, at.queue or "")
+            count = await in_thread(self._management.unacknowledged, endpoint.queue or "")
         except (LinkError, ValueError) as error:
-            return Depth(why=str(error))
+            return Depth(reason=str(error))
         if count is None:
-            return Depth(why="the management API does not report what other consumers hold")
-        return attrs.evolve(depth, unacknowledged=max(count - held, 0))
+            return Depth(reason="the management API does not report what other consumers hold")
+        return attrs.evolve(depth, unacknowledged=max(count - held_count, 0))
 
 
 class Observer:
@@ -343,8 +369,8 @@ class Observer:
     product = "RabbitMQ"
     incomplete = False
 
-    def __init__(self, at: Endpoint, pool: ConnectionPool | None, waits: Waits) -> None:
-        self._at = at
+    def __init__(self, endpoint: Endpoint, pool: ConnectionPool | None, waits: Waits) -> None:
+        self._endpoint = endpoint
         self._pool = pool
         self._waits = waits
 
@@ -357,46 +383,46 @@ class Observer:
         Raises:
             LinkError: the queue cannot be queried.
         """
-        depth = await _declared(self._at, self._waits.query_timeout, self._pool)
-        if depth.ready == 0 and depth.others == 0:
+        depth = await _declare_and_count(self._endpoint, self._waits.query_timeout, self._pool)
+        if depth.ready == 0 and depth.other_consumers == 0:
             await asyncio.sleep(self._waits.recount_delay)
-            depth = await _declared(self._at, self._waits.query_timeout, self._pool)
+            depth = await _declare_and_count(self._endpoint, self._waits.query_timeout, self._pool)
         return depth
 
 
-def _refuse_replaced(end: int | None, following: int | None) -> None:
+def _refuse_replaced(end: int | None, next_position: int | None) -> None:
     """Raise LinkError if a stream ends before the position up to which it was read.
 
-    A route that was running retries in spite of this error, because a replica may lag for a moment.
+    A running route retries in spite of this error, because a replica may lag for a moment.
     """
-    if end is not None and following is not None and end < following:
+    if end is not None and next_position is not None and end < next_position:
         raise LinkError(
-            f"the stream ends at position {end}, and was read up to {following}: it was deleted "
-            "and declared again, or is another one; give another --state to read it from its "
-            "beginning",
+            f"the stream ends at position {end}, and was read up to {next_position}: it was "
+            "deleted and declared again, or is another one; give another --state to read it from "
+            "its beginning",
             permanent=True,
         )
 
 
-def declared(endpoint: Endpoint) -> Depth:
+def declare_and_count(endpoint: Endpoint) -> Depth:
     """Count the messages of a RabbitMQ queue over a new connection of AMQP 0-9-1."""
-    at = over_basic(endpoint)
-    if at is None:
-        return Depth(why=NO_COUNT)
+    basic_endpoint = basic_endpoint_of(endpoint)
+    if basic_endpoint is None:
+        return Depth(reason=NO_COUNT)
     try:
-        return asyncio.run(_declared(at, WAITS.query_timeout))
+        return asyncio.run(_declare_and_count(basic_endpoint, WAITS.query_timeout))
     except (LinkError, ModuleNotFoundError) as error:
-        return Depth(why=str(error))
+        return Depth(reason=str(error))
 
 
-async def _declared(
+async def _declare_and_count(
     endpoint: Endpoint, timeout: float, pool: ConnectionPool | None = None
 ) -> Depth:
     """Count the messages and consumers of a queue with a passive queue.declare."""
     from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
-    def ask(at: Endpoint) -> Awaitable[Depth]:
-        short = attrs.evolve(at, timeout=min(at.timeout, timeout))
+    def ask(candidate: Endpoint) -> Awaitable[Depth]:
+        short = attrs.evolve(candidate, timeout=min(candidate.timeout, timeout))
         return depth_of(short, short.queue or "", pool)
 
     return await first_reachable(endpoint, ask)

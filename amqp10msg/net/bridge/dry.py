@@ -1,6 +1,6 @@
-"""Dry runs: find out what a route or a migration would lose, without consuming messages.
+"""Dry runs: report the data that a route or a migration would lose, without consuming messages.
 
-Messages are read and released.
+A dry run reads messages, and releases them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Example:
     Attributes:
         words: a description of its translation and losses.
         octets: the message of AMQP 1.0, as received or as it would be sent; None if it is too large
-            or there is none.
+            or the message is not one of AMQP 1.0.
     """
 
     words: str
@@ -57,7 +57,7 @@ class DryRun:
     Attributes:
         spec: the route.
         read: number of messages read.
-        octets: total size of these messages, in bytes.
+        octets: total size of the messages read, in bytes.
         exact: number of messages without a permanent loss.
         unmatched: number of messages that do not pass the route's filter.
         losses: messages with a permanent loss of the sender's data, by path, action and reason.
@@ -133,28 +133,28 @@ class DryRun:
         self._lose([*names, *translation.losses], example)
 
     def _lose(self, losses: Iterable[Loss], example: Callable[[], Example]) -> None:
-        """Count the losses of one message. It is the example of losses that are new."""
-        lost: dict[tuple[str, str, str], None] = {}
+        """Count the losses of one message, and keep it as the example of losses not seen before."""
+        permanent: dict[tuple[str, str, str], None] = {}
         for loss in losses:
             if loss.is_permanent:
-                lost[loss.path, loss.action, loss.reason] = None
+                permanent[loss.path, loss.action, loss.reason] = None
             elif loss.owner == "broker":
                 count_bounded(self.marks, (loss.path, loss.action, loss.reason))
             elif loss.action == "carried":
                 count_bounded(self.carried, (loss.path, loss.reason))
             else:
                 count_bounded(self.changed, (loss.path, loss.action, loss.reason))
-        self.exact += not lost
-        for key in lost:
+        self.exact += not permanent
+        for key in permanent:
             count_bounded(self.losses, key)
-        new = [key for key in lost if key not in self.examples and key in self.losses]
+        new = [key for key in permanent if key not in self.examples and key in self.losses]
         if new:
             self._add_example(new, example())
 
-    def _fail(self, why: str, example: Example) -> None:
-        why = count_bounded(self.failures, why)
-        if why not in self.examples:
-            self._add_example([why], example)
+    def _fail(self, reason: str, example: Example) -> None:
+        reason = count_bounded(self.failures, reason)
+        if reason not in self.examples:
+            self._add_example([reason], example)
 
     def _add_example(self, keys: list[Any], example: Example) -> None:
         self.examples |= dict.fromkeys(keys, len(self.messages))
@@ -172,7 +172,7 @@ def _published_to(delivery: SourceDelivery) -> str:
 
 
 def _is_foreign(message: BasicMessage | Message, user: str | None) -> bool:
-    """Whether the user-id of a message is known to differ from the connection's user."""
+    """Whether the message has a user-id that differs from the connection's user."""
     properties = message.properties
     user_id: Any = None if properties is None else properties.user_id
     if user_id is None or user is None:
@@ -201,15 +201,15 @@ async def dry_run(run: DryRun, count: int, idle: float) -> DryRun:
 
 
 async def read_and_release(
-    spec: RouteSpec, count: int, idle: float, look: Callable[[SourceDelivery], None]
+    spec: RouteSpec, count: int, idle: float, on_delivery: Callable[[SourceDelivery], None]
 ) -> None:
-    """Read messages of a route's source, call `look` for each, and release them.
+    """Read messages of a route's source, call `on_delivery` for each, and release them.
 
     Args:
         spec: the route, whose target is not connected to.
-        count: maximum number of messages, 1 to 65535: all of them are unsettled at the same time.
+        count: maximum number of messages, 1 to 65535; all are unsettled at the same time.
         idle: stop after this many seconds without a message.
-        look: called with each delivery, whose bytes are dropped afterwards.
+        on_delivery: called with each delivery, whose bytes are dropped afterwards.
 
     Raises:
         LinkError: the source cannot be read.
@@ -221,15 +221,15 @@ async def read_and_release(
     def receive(deliveries: Sequence[SourceDelivery]) -> None:
         for delivery in deliveries:
             if len(received) < count:
-                look(delivery)
+                on_delivery(delivery)
             if delivery.large is not None:
                 delivery.large.discard()
-            # It is settled at the end, without its bytes.
+            # Settled at the end; its bytes are not needed for that.
             delivery.octets, delivery.content_header = b"", None
             received.append(delivery)
         changed.set()
 
-    def lost(error: LinkError) -> None:
+    def on_lost(error: LinkError) -> None:
         faults.append(error)
         changed.set()
 
@@ -238,7 +238,7 @@ async def read_and_release(
             SourceRequest(
                 endpoint=spec.source,
                 receive=receive,
-                on_lost=lost,
+                on_lost=on_lost,
                 window=count,
                 max_message=spec.options.max_message,
                 overflow=lambda: Oversized(Path(folder), spec.options.max_large),
@@ -287,12 +287,12 @@ async def check_queue(
 
     if queue.exclusive:
         return Checked(queue, fault=EXCLUSIVE)
-    at = attrs.evolve(endpoint, queue=queue.name, offset=None)
+    queue_endpoint = attrs.evolve(endpoint, queue=queue.name, offset=None)
     if queue.kind == "stream":
-        at = attrs.evolve(at, offset="first")
-        of_streams = f"{options.profile}-stream"
-        if of_streams in PROFILES:
-            options = attrs.evolve(options, profile=of_streams)
+        queue_endpoint = attrs.evolve(queue_endpoint, offset="first")
+        stream_profile = f"{options.profile}-stream"
+        if stream_profile in PROFILES:
+            options = attrs.evolve(options, profile=stream_profile)
     try:
         if not queue.messages:
             # The management API updates its counts every few seconds, or not at all.
@@ -301,11 +301,11 @@ async def check_queue(
             return Checked(queue)
         # For a stream, the broker reports an earlier number of messages.
         limit = min(count, queue.messages or count)
-        spec = RouteSpec(at, target, options, queue.name)
+        spec = RouteSpec(queue_endpoint, target, options, queue.name)
         run = await dry_run(DryRun(spec), limit, idle)
         if not run.read and not queue.kind:
-            # It may be a stream, of which by default only new messages are read.
-            spec = attrs.evolve(spec, source=attrs.evolve(at, offset="first"))
+            # It may be a stream: without an offset, only new messages of a stream are delivered.
+            spec = attrs.evolve(spec, source=attrs.evolve(queue_endpoint, offset="first"))
             run = await dry_run(DryRun(spec), limit, idle)
         if not run.read:
             ready = (await depth_of(endpoint, queue.name)).ready

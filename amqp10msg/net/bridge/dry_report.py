@@ -1,4 +1,4 @@
-"""The report of dry runs: JSON, and the page that a team takes to the meeting about a migration."""
+"""The report of dry runs, as JSON and as an HTML page for planning a migration."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from amqp10msg.app.pages.reports import Part, table
 from amqp10msg.net.bridge.dry import Checked, DryRun
 from amqp10msg.notation.html import annotated
 
-#: Messages that are shown byte by byte.
+#: Maximum number of messages that the page shows byte by byte.
 _MAX_EXAMPLES = 100
+#: Maximum number of bytes shown of such a message.
 _MAX_OCTETS = 2_048
 
 
 def as_json(checked: Sequence[Checked]) -> str:
     """Return the findings as JSON; URLs have no credentials."""
-    found = {"made": facts(), "queues": [_json_of(one) for one in checked]}
-    return json.dumps(found, indent=2) + "\n"
+    report = {"made": facts(), "queues": [_json_of(checked_queue) for checked_queue in checked]}
+    return json.dumps(report, indent=2) + "\n"
 
 
-def _json_of(one: Checked) -> dict[str, Any]:
-    queue, run = one.queue, one.run
-    made: dict[str, Any] = {
+def _json_of(checked_queue: Checked) -> dict[str, Any]:
+    queue, run = checked_queue.queue, checked_queue.run
+    fields: dict[str, Any] = {
         "name": queue.name,
         "type": queue.kind or None,
         "messages": queue.messages,
         "notes": list(queue.notes),
-        "fault": one.fault or None,
+        "fault": checked_queue.fault or None,
     }
     if run is None:
-        return {**made, "read": 0}
+        return {**fields, "read": 0}
     return {
-        **made,
+        **fields,
         "source": str(run.spec.source),
         "target": str(run.spec.target),
         "profile": run.spec.options.profile,
@@ -56,8 +57,8 @@ def _json_of(one: Checked) -> dict[str, Any]:
             for (path, action, reason), count in run.losses.most_common()
         ],
         "failures": [
-            {"reason": why, "messages": count, "example": _words(run, why)}
-            for why, count in run.failures.most_common()
+            {"reason": failure, "messages": count, "example": _words(run, failure)}
+            for failure, count in run.failures.most_common()
         ],
         "carried": [
             {"property": path, "reason": reason, "messages": count}
@@ -82,21 +83,27 @@ def _words(run: DryRun, key: Any) -> str | None:
 def as_html(
     checked: Sequence[Checked], *, title: str, source: str, target: str, profile: str
 ) -> str:
-    """Return the findings as a page that needs no other file.
-
-    It needs Jinja2.
-    """
-    runs = [(one.queue.name, one.run) for one in checked if one.run is not None]
-    shown = _Examples(runs)
+    """Return the findings as a self-contained HTML page. Needs Jinja2."""
+    runs = [
+        (checked_queue.queue.name, checked_queue.run)
+        for checked_queue in checked
+        if checked_queue.run is not None
+    ]
+    examples = _Examples(runs)
     losing = sum(run.losing for _, run in runs)
-    unread = sum(bool(one.fault) for one in checked)
+    unread = sum(bool(checked_queue.fault) for checked_queue in checked)
     counts = [
         ("messages read", f"{sum(run.read for _, run in runs):,}", ""),
         ("lose no data", f"{sum(run.exact for _, run in runs):,}", "sound"),
         ("lose data", f"{losing:,}", "error" if losing else ""),
         ("queues not read", f"{unread:,}", "warning" if unread else ""),
     ]
-    parts = [_queues(checked), *_notes(checked), *_losses(runs, shown), *_failures(runs, shown)]
+    parts = [
+        _queues(checked),
+        *_notes(checked),
+        *_losses(runs, examples),
+        *_failures(runs, examples),
+    ]
     return pages.render(
         "migration.html",
         title=title,
@@ -105,73 +112,87 @@ def as_html(
         profile=profile,
         counts=counts,
         parts=[*parts, *_carried(runs), *_changed(runs), *_marks(runs)],
-        others=shown.others,
-        messages=shown.messages,
+        others=examples.without_bytes,
+        messages=examples.messages,
         more=0,
-        script=bool(shown.messages),
+        script=bool(examples.messages),
     )
 
 
 class _Examples:
-    """The messages that the page shows, and where.
+    """The example messages of the page, and the anchors that lead to them.
 
-    Those in `messages` are shown byte by byte; of `others` there are words alone.
+    Attributes:
+        messages: examples that the page shows byte by byte, at most `_MAX_EXAMPLES`.
+        without_bytes: examples of which the page shows only the description.
     """
 
     def __init__(self, runs: Sequence[tuple[str, DryRun]]) -> None:
-        self._places: dict[tuple[int, int], str] = {}
+        self._anchors: dict[tuple[int, int], str] = {}
         octets: list[bytes] = []
         words: list[list[str]] = []
         labels: list[str] = []
-        self.others: list[dict[str, Any]] = []
-        for at, (name, run) in enumerate(runs):
+        self.without_bytes: list[dict[str, Any]] = []
+        for run_number, (name, run) in enumerate(runs):
             for index, example in enumerate(run.messages):
                 lines = example.words.splitlines()
                 label = f"{name}, example {index + 1}"
                 if example.octets is None or len(octets) >= _MAX_EXAMPLES:
-                    number = len(self.others) + 1
-                    self._places[at, index] = f"example-{number}"
-                    self.others.append({"number": number, "name": label, "words": lines})
+                    number = len(self.without_bytes) + 1
+                    self._anchors[run_number, index] = f"example-{number}"
+                    self.without_bytes.append({"number": number, "name": label, "words": lines})
                     continue
                 octets.append(example.octets)
                 words.append(lines)
                 labels.append(label)
-                self._places[at, index] = f"message-{len(octets)}"
-        made = annotated(octets, labels, max_octets=_MAX_OCTETS)
+                self._anchors[run_number, index] = f"message-{len(octets)}"
+        annotated_messages = annotated(octets, labels, max_octets=_MAX_OCTETS)
         self.messages = [
-            {**message, "words": lines} for message, lines in zip(made, words, strict=True)
+            {**message, "words": lines}
+            for message, lines in zip(annotated_messages, words, strict=True)
         ]
 
-    def cell(self, at: int, run: DryRun, key: Any) -> Any:
-        """Return the cell that leads to the example of a loss, or is empty."""
+    def cell(self, run_number: int, run: DryRun, key: Any) -> Any:
+        """Return a table cell with a link to the example of a loss, or an empty cell."""
         index = run.examples.get(key)
-        return "" if index is None else ("", f"{index + 1}", self._places[at, index])
+        return "" if index is None else ("", f"{index + 1}", self._anchors[run_number, index])
 
 
 def _queues(checked: Sequence[Checked]) -> Part:
     rows = []
-    for one in checked:
-        queue, run = one.queue, one.run
-        there = "" if queue.messages is None else f"{queue.messages:,}"
+    for checked_queue in checked:
+        queue, run = checked_queue.queue, checked_queue.run
+        message_count = "" if queue.messages is None else f"{queue.messages:,}"
         numbers = ("", "", "") if run is None else (run.read, run.exact, run.losing)
         cells = [f"{number:,}" if isinstance(number, int) else "" for number in numbers]
-        fault = ("error", one.fault) if one.fault else ""
-        rows.append((queue.name, queue.kind, there, *cells, fault))
+        fault = ("error", checked_queue.fault) if checked_queue.fault else ""
+        rows.append((queue.name, queue.kind, message_count, *cells, fault))
     numbers_of = ("messages", "read", "lose no data", "lose data")
     columns = {"queue": "", "type": "", **dict.fromkeys(numbers_of, "n"), "not read because": ""}
     return table("Queues", columns, rows, drop_empty=True)
 
 
 def _notes(checked: Sequence[Checked]) -> list[Part]:
-    rows = [(one.queue.name, note) for one in checked for note in one.queue.notes]
-    note = "What becomes of the queues themselves, whatever is in them."
-    return _if_any("In RabbitMQ 4", note, {"queue": "", "note": ""}, rows)
-
-
-def _losses(runs: Sequence[tuple[str, DryRun]], shown: _Examples) -> list[Part]:
     rows = [
-        (name, path, action, reason, f"{count:,}", shown.cell(at, run, (path, action, reason)))
-        for at, (name, run) in enumerate(runs)
+        (checked_queue.queue.name, explanation)
+        for checked_queue in checked
+        for explanation in checked_queue.queue.notes
+    ]
+    explanation = "What becomes of the queues themselves, whatever is in them."
+    return _if_any("In RabbitMQ 4", explanation, {"queue": "", "note": ""}, rows)
+
+
+def _losses(runs: Sequence[tuple[str, DryRun]], examples: _Examples) -> list[Part]:
+    rows = [
+        (
+            name,
+            path,
+            action,
+            reason,
+            f"{count:,}",
+            examples.cell(run_number, run, (path, action, reason)),
+        )
+        for run_number, (name, run) in enumerate(runs)
         for (path, action, reason), count in run.losses.most_common()
     ]
     names = ("queue", "property", "action", "because")
@@ -180,11 +201,11 @@ def _losses(runs: Sequence[tuple[str, DryRun]], shown: _Examples) -> list[Part]:
     return _if_any("What would be lost", note, columns, rows)
 
 
-def _failures(runs: Sequence[tuple[str, DryRun]], shown: _Examples) -> list[Part]:
+def _failures(runs: Sequence[tuple[str, DryRun]], examples: _Examples) -> list[Part]:
     rows = [
-        (name, why, f"{count:,}", shown.cell(at, run, why))
-        for at, (name, run) in enumerate(runs)
-        for why, count in run.failures.most_common()
+        (name, failure, f"{count:,}", examples.cell(run_number, run, failure))
+        for run_number, (name, run) in enumerate(runs)
+        for failure, count in run.failures.most_common()
     ]
     note = "These messages would go to the quarantine."
     columns = {"queue": "", "because": "", "messages": "n", "example": ""}
@@ -220,8 +241,8 @@ def _listed(
 ) -> list[Part]:
     rows = [
         (name, path, action, reason, f"{count:,}")
-        for name, found in counts
-        for (path, action, reason), count in found.most_common()
+        for name, losses in counts
+        for (path, action, reason), count in losses.most_common()
     ]
     columns = {"queue": "", "property": "", "action": "", "because": "", "messages": "n"}
     return _if_any(title, note, columns, rows)

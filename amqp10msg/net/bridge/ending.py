@@ -53,7 +53,7 @@ class Ending:
         # Since the last message: seconds; seconds with all deliveries settled; queries.
         self._idle, self._stalled, self._queries = 0.0, 0.0, 0
 
-    async def begin(self, source: Endpoint, following: int | None) -> None:
+    async def begin(self, source: Endpoint, next_position: int | None) -> None:
         """Prepare the opening of the source.
 
         The first time, the messages to read are counted. Later, a stream is refused if it ends
@@ -61,49 +61,49 @@ class Ending:
 
         Args:
             source: the source.
-            following: for a stream or file, the position after all settled messages.
+            next_position: for a stream or file, the position after all settled messages.
         """
         if not self._begun:
-            await self._begin(source, following)
+            await self._begin(source, next_position)
             self._begun = True
-        elif self._counting.is_stream and following is not None:
-            await self._counting.check(following)
-        self._count_gone(following)
+        elif self._counting.is_stream and next_position is not None:
+            await self._counting.check(next_position)
+        self._count_gone(next_position)
 
     @property
     def oldest(self) -> int | None:
-        """The position of the first message of a stream; None if it is not known."""
+        """The position of the first message of a stream; None if unknown."""
         return self._counting.oldest
 
-    def _count_gone(self, following: int | None) -> None:
+    def _count_gone(self, next_position: int | None) -> None:
         """Log and count the messages that retention removed before they were read."""
         gone, self._counting.gone = self._counting.gone, 0
-        if not gone or following is None:
+        if not gone or next_position is None:
             return
-        start = max(following, self._counted_to)
-        self._counted_to = following + gone
+        start = max(next_position, self._counted_to)
+        self._counted_to = next_position + gone
         missed = self._counted_to - start
         if missed > 0:
             self._statistics.missed += missed
-            why = "its retention removed them before they were read"
-            fields = {"at": str(self._source), "positions": missed, "why": why}
+            reason = "its retention removed them before they were read"
+            fields = {"at": str(self._source), "positions": missed, "why": reason}
             self._log("stream-gap", logging.WARNING, **fields)
 
-    async def _begin(self, source: Endpoint, following: int | None) -> None:
+    async def _begin(self, source: Endpoint, next_position: int | None) -> None:
         counting = self._counting
         if not (self._options.until_length or counting.is_stream):
             return
-        depth = await counting.begin(source, following)
+        depth = await counting.begin(source, next_position)
         if not self._options.until_length:
             return
         if counting.end is not None:
             self._end_position = counting.end
-            ready = depth.ready if following is None else max(counting.end - following, 0)
+            ready = depth.ready if next_position is None else max(counting.end - next_position, 0)
         else:
             ready = depth.ready
             if ready is None:
-                text = f"until-length: {depth.why}; use until-empty, which needs no count"
-                raise LinkError(text, said=True, permanent=True)
+                text = f"until-length: {depth.reason}; use until-empty, which needs no count"
+                raise LinkError(text, sent_by_peer=True, permanent=True)
             self.max_settled = ready if self.max_settled is None else min(ready, self.max_settled)
         self._log("source-counted", at=str(self._source), messages=ready)
         if ready == 0:
@@ -124,7 +124,7 @@ class Ending:
             self._log("length-unknown", at=str(self._source), until="empty")
 
     def restart(self) -> tuple[float, float, int]:
-        """Reset the idle times, because a message came. Return their values for `resume`."""
+        """Reset the idle times, because a message arrived. Return their values for `resume`."""
         silence = self._idle, self._stalled, self._queries
         self._idle, self._stalled, self._queries = 0.0, 0.0, 0
         self._counting.restart()
@@ -150,14 +150,14 @@ class Ending:
         return options.asks and self._idle >= interval
 
     def end_if_late(self) -> None:
-        """End the route after its deadline, or if no message came for `stall` seconds."""
+        """End the route after its deadline, or if no message arrived for `stall` seconds."""
         options = self._options
         if options.deadline is not None and self._statistics.seconds >= options.deadline:
             self._finish("deadline")
         if options.asks and self._stalled >= options.stall:
             self._finish("stalled")
 
-    def end_if_done(self, following: int | None) -> None:
+    def end_if_done(self, next_position: int | None) -> None:
         """End the route if the requested number of messages is settled."""
         limit = self.max_settled
         if limit is not None and self._statistics.settled >= limit:
@@ -165,49 +165,53 @@ class Ending:
             by_count = max_messages is not None and max_messages <= limit
             self._finish("count" if by_count else "length")
         end = self._end_position
-        if end is not None and following is not None and following >= end:
+        if end is not None and next_position is not None and next_position >= end:
             self._finish("length")
 
     def observer(self) -> Observer | None:
         """Return an observer of the source, which does not consume it; None if impossible."""
         return self._counting.observer()
 
-    async def ask(self, source: Countable, following: int | None, held: int) -> Depth:
-        """Query the number of messages at the source, which are in addition to the `held` ones."""
-        depth = await self._counting.ask(source, following, held)
+    async def ask(self, source: Countable, next_position: int | None, held_count: int) -> Depth:
+        """Count the messages at the source, without the `held_count` unsettled deliveries."""
+        depth = await self._counting.ask(source, next_position, held_count)
         self._idle = 0.0
         self._queries += 1
         return depth
 
-    def end_if_empty(self, depth: Depth, held: int) -> None:
-        """End the route if the answer of the source says that it is empty; otherwise log it."""
-        counts = self.note(depth, held)
+    def end_if_empty(self, depth: Depth, held_count: int) -> None:
+        """End the route if `depth` shows that the source is empty; otherwise log the depth."""
+        counts = self.note(depth, held_count)
         if depth.ready == 0 and not counts.is_shared:
             self._finish("empty")
             return
-        known = {name: getattr(counts, name) for name in ("remaining", "unacknowledged", "others")}
-        known = {name: count for name, count in known.items() if count is not None}
+        fields = {name: getattr(counts, name) for name in ("remaining", "unacknowledged", "others")}
+        fields = {name: count for name, count in fields.items() if count is not None}
         if counts.uncounted:
-            known["why"] = counts.uncounted
-        self._log("source-silent", logging.WARNING, at=str(self._source), **known)
+            fields["why"] = counts.uncounted
+        self._log("source-silent", logging.WARNING, at=str(self._source), **fields)
 
-    def note(self, depth: Depth, held: int) -> Statistics:
-        """Store the counts of the source, plus the `held` messages that will be released to it."""
+    def note(self, depth: Depth, held_count: int) -> Statistics:
+        """Store the counts of `depth`, plus the `held_count` messages to release to the source."""
         counts = self._statistics
         counts.asked = True
-        counts.remaining = None if depth.ready is None else depth.ready + held
-        counts.unacknowledged, counts.others = depth.unacknowledged, depth.others
-        counts.uncounted = depth.why
+        counts.remaining = None if depth.ready is None else depth.ready + held_count
+        counts.unacknowledged, counts.others = depth.unacknowledged, depth.other_consumers
+        counts.uncounted = depth.reason
         return counts
 
-    def end_unasked(self, why: str) -> None:
+    def end_unasked(self, reason: str) -> None:
         """Record that the route ended before its source was queried, and why."""
         counts = self._statistics
         counts.state = "ended"
-        counts.asked, counts.uncounted = self._options.asks, why
+        counts.asked, counts.uncounted = self._options.asks, reason
 
     async def count_rest(
-        self, source: Countable | None, following: int | None, wait: float, held: Callable[[], int]
+        self,
+        source: Countable | None,
+        next_position: int | None,
+        wait: float,
+        count_held: Callable[[], int],
     ) -> None:
         """Count the remaining messages, if the route was to empty its source and ended early.
 
@@ -216,9 +220,9 @@ class Ending:
 
         Args:
             source: the link to query, if it is open.
-            following: for a stream or file, the position after all settled messages.
+            next_position: for a stream or file, the position after all settled messages.
             wait: timeout in seconds.
-            held: returns the number of messages that will be released to the source.
+            count_held: returns the number of messages that will be released to the source.
         """
         counts = self._statistics
         if not self._options.asks or counts.ending in {"empty", "length", "count"}:
@@ -227,20 +231,20 @@ class Ending:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 while True:
-                    before = counts.requeued.total()
-                    depth = await self._counting.ask(source, following, 0)
+                    requeued_before = counts.requeued.total()
+                    depth = await self._counting.ask(source, next_position, 0)
                     if last is not None and depth.ready is None:
                         return
-                    since = counts.requeued.total() - before  # released after the count
-                    self._note_last(depth, held() + since)
+                    since = counts.requeued.total() - requeued_before  # released after the count
+                    self._note_last(depth, count_held() + since)
                     if source is None or self._source.keeps or counts.remaining in {None, last}:
                         return
                     last = counts.remaining
         if last is None:
-            self._note_last(Depth(why=f"no answer within {wait:.1f} s"), held())
+            self._note_last(Depth(reason=f"no answer within {wait:.1f} s"), count_held())
 
-    def _note_last(self, depth: Depth, held: int) -> None:
+    def _note_last(self, depth: Depth, held_count: int) -> None:
         counts = self._statistics
         # The count from before the stall is more useful than the missing answer.
         if depth.ready is not None or counts.ending != "stalled" or not counts.asked:
-            self.note(depth, held)
+            self.note(depth, held_count)

@@ -40,7 +40,7 @@ from amqp10msg.wire.errors import DecodeError
 
 #: The reason of quarantined lines that are not messages.
 UNREADABLE = "unreadable"
-#: Maximum size in bytes of a content header; real ones fit into a frame, usually 128 KiB.
+#: Maximum size in bytes of a content header; a real header fits into a frame, usually of 128 KiB.
 _MAX_HEADER = 16 << 20
 #: Size in bytes of a content header without properties.
 _MIN_HEADER = 14
@@ -119,13 +119,13 @@ class Unreadable:
 
     Attributes:
         octets: the line, at most its first 64 KiB.
-        why: the fault, with the file and the number of the line.
+        fault: why the line is not a message, with the file and the number of the line.
         unfinished: whether the line is truncated, for example because its writer was killed; the
             bridge did not settle that message, so it was delivered again.
     """
 
     octets: bytes
-    why: str
+    fault: str
     unfinished: bool = False
 
 
@@ -201,7 +201,7 @@ def read_quarantine(path: Path, start: int = 0) -> Iterator[Entry]:
         if isinstance(entry, Entry):
             yield entry
         elif not entry.unfinished:
-            raise ValueError(entry.why)
+            raise ValueError(entry.fault)
 
 
 def _is_unfinished(line: bytes) -> bool:

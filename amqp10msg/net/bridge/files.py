@@ -1,9 +1,7 @@
-"""Messages in files, a line each: the quarantine, and the ends of a bridge that are files.
+"""Files with one message per line: the quarantine, and files as source or target of a route.
 
-`entries` reads the lines.
-
-What no target takes is on disk with its exact bytes before it is settled. A quarantine may be sent
-again, and a recording is written and read in the same lines.
+`entries` reads the lines. A message that the target refuses is on disk, with its exact bytes,
+before it is settled at the source. A quarantine file can be the source of another route.
 """
 
 from __future__ import annotations
@@ -85,7 +83,7 @@ class Quarantine:
         """Write messages to disk.
 
         Raises:
-            OSError: the messages could not be written; the caller must not settle any of them.
+            OSError: the messages could not be written; the caller must not settle them.
         """
         names = {"route": route, "source": source, "target": target}
         lines = [
@@ -112,8 +110,8 @@ def line_of(
         **content_of(delivery),
     }
     if delivery.large is not None:
-        kept = delivery.large.keep().relative_to(folder or Path())
-        return _line(fields, raw_file=str(kept))
+        path = delivery.large.keep().relative_to(folder or Path())
+        return _line(fields, raw_file=str(path))
     return _line(fields, raw=delivery.raw.hex())
 
 
@@ -206,7 +204,7 @@ def _count(request: SourceRequest) -> int:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: as for `_entries`, or the file has lines, but none of them can be sent.
+        ValueError: as for `_entries`, or the file has lines, but none can be sent.
     """
     sendable, unreadable, first = 0, 0, ""  # the first fault that is not an unfinished line
     for _, entry in _entries(request):
@@ -214,7 +212,7 @@ def _count(request: SourceRequest) -> int:
             sendable += 1
         else:
             unreadable += 1
-            first = first or ("" if entry.unfinished else entry.why)
+            first = first or ("" if entry.unfinished else entry.fault)
     if first and not sendable:
         raise ValueError(first)
     return sendable + unreadable
@@ -227,7 +225,7 @@ def _delivery(number: int, entry: Entry | Unreadable) -> SourceDelivery:
         OSError: the file of a large message cannot be read because of a local error.
     """
     if isinstance(entry, Unreadable):
-        return SourceDelivery(entry.octets, position=number, fault=entry.why)
+        return SourceDelivery(entry.octets, position=number, fault=entry.fault)
     octets = entry.octets
     if entry.file is not None:
         try:
@@ -308,13 +306,13 @@ class FileSource:
             self._receive([delivery])
         self._schedule()
 
-    def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
-        """Settle deliveries. Released ones are delivered again."""
+    def settle(self, deliveries: Sequence[SourceDelivery], settlement: Settle) -> None:
+        """Settle deliveries. Released messages are delivered again."""
         for delivery in deliveries:
             if delivery.link is self:
                 delivery.link = None
                 self._unsettled -= 1
-                if how is Settle.RELEASE:
+                if settlement is Settle.RELEASE:
                     self._released.append(delivery.tag)
                     self._remaining += 1
         self._schedule()
@@ -325,10 +323,10 @@ class FileSource:
 
     async def count(self) -> Depth:
         """Return the number of messages that were not delivered yet."""
-        return Depth(ready=self._remaining, others=0, unacknowledged=0)
+        return Depth(ready=self._remaining, other_consumers=0, unacknowledged=0)
 
     def stop(self) -> None:
-        """Deliver nothing more."""
+        """Stop delivering."""
         self._stopped = True
 
     def resume(self) -> None:
@@ -336,9 +334,9 @@ class FileSource:
         self._stopped = not self.alive
         self._schedule()
 
-    def hold(self, held: bool) -> bool:
-        """Pause (`held`) or resume deliveries."""
-        self._held = held
+    def hold(self, pause: bool) -> bool:
+        """Pause (`pause`) or resume deliveries."""
+        self._held = pause
         self._schedule()
         return True
 
@@ -366,7 +364,7 @@ def _entry_in(outgoing: Outgoing) -> str:
             line = Message.decode(outgoing.octets).json()
         except RecursionError:
             raise ValueError("not JSON: nested too deeply") from None
-    # Without a folder, so that the sender cannot name files of this machine.
+    # Without a folder: the sender must not name files on this machine.
     entry_of(line, None)
     return json.dumps(line)
 
@@ -395,7 +393,7 @@ class FileTarget:
         return self._window - len(self._pending)
 
     def send(self, messages: Sequence[Sent]) -> None:
-        """Write messages in the next iteration of the event loop, all at once."""
+        """Write the messages together in the next iteration of the event loop."""
         if not self._pending:
             self._loop.call_soon(self._flush)
         for outgoing, delivery in messages:

@@ -1,8 +1,8 @@
 """Fingerprints of messages: whether two deliveries are the same message.
 
-A position in a stream or a file means nothing once the stream was declared again, or the file was
-rotated. A route therefore keeps the fingerprint of the last message that it settled, and compares
-it before it continues from the position after that message.
+After a stream was declared again, or a file was rotated, a stored position is meaningless. A route
+therefore stores the fingerprint of the last message that it settled, and compares it before it
+continues from the position after that message.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from amqp10msg.sections.parts import scan
 from amqp10msg.translate import as_published
 from amqp10msg.wire.errors import AmqpError
 
-#: The message annotation in which RabbitMQ's interceptor notes when it received a message, in ms.
+#: The message annotation of RabbitMQ's interceptor: when the broker received the message, in ms.
 _RECEIVED_TIME = "x-opt-rabbitmq-received-time"
 
 
@@ -28,9 +28,9 @@ class Fingerprint:
 
     Attributes:
         position: the offset in the stream, or the number of the line, from 0.
-        protocol: ``0-9-1`` or ``1.0``; a broker writes one message differently in each of them.
-        digest: SHA-256 of the message and, where they are known, of the times at which the broker
-            received it and the line was written.
+        protocol: ``0-9-1`` or ``1.0``; a broker encodes one message differently for each protocol.
+        digest: SHA-256 of the message, of the time at which the broker received it, and of the time
+            at which the line was written, if these are recorded.
     """
 
     position: int
@@ -54,8 +54,8 @@ def fingerprint_of(delivery: SourceDelivery, *, stream: bool) -> Fingerprint | N
 def digest_of(delivery: SourceDelivery, *, stream: bool) -> bytes | None:
     """Return a digest of a 0-9-1 message as it was published; None if its bytes are not in memory.
 
-    Whatever the broker adds to a single delivery is left out. The headers are sorted by name, as
-    RabbitMQ 4 delivers them, so that a message has the same digest at both ends of a route.
+    Headers that the broker adds to a single delivery are left out. The others are sorted by name,
+    as RabbitMQ 4 delivers them, so that a message has the same digest at both ends of a route.
     """
     if delivery.large is not None:
         return None

@@ -34,18 +34,18 @@ from amqp10msg.net.bridge.wire import ConnectionPool
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.sections import Data, Header, Properties
 
-#: The route fails after this number of consecutive connections that delivered nothing.
-_MAX_DEATHS = 3
-#: A connection that delivered fewer than this many windows of messages made no progress.
-_MIN_WINDOWS = 4
-#: After this number of connections without progress, messages are requested one at a time.
-_MAX_FRUITLESS = 2
-#: Outcomes of a message that is sent to a deleted queue.
-_NO_QUEUE = {"returned", "released"}
-#: Maximum number of messages to the quarantine queue without an outcome.
-_WINDOW = 100
+#: The route fails after this many consecutive connections that closed before delivering a message.
+_MAX_EMPTY_CONNECTIONS = 3
+#: A connection that delivered at most this many windows of messages made no progress.
+_MIN_WINDOWS_OF_PROGRESS = 4
+#: After this many connections without progress, messages are requested one at a time.
+_MAX_STALLED_CONNECTIONS = 2
+#: Outcomes of a message sent to a deleted queue: basic.return of 0-9-1, released of 1.0.
+_NO_QUEUE_OUTCOMES = {"returned", "released"}
+#: Maximum number of messages in flight to the quarantine queue.
+_QUARANTINE_WINDOW = 100
 _CONTENT_TYPE = "application/json"
-_DURABLE = 2
+_DELIVERY_MODE_DURABLE = 2
 
 _Link = TypeVar("_Link", bound=Link)
 _T = TypeVar("_T")
@@ -78,12 +78,14 @@ def _protocol(endpoint: Endpoint) -> Any:
     return amqp10
 
 
-def warn_unverified_tls(ends: Iterable[Endpoint | None], log: Callable[..., None]) -> None:
+def warn_unverified_tls(endpoints: Iterable[Endpoint | None], log: Callable[..., None]) -> None:
     """Log a warning for each address whose TLS certificate is not verified."""
-    for place in (place for end in ends if end is not None for place in end.places):
-        if place.tls and not place.verify:
-            why = "verify=verify_none: an attacker in between can read and change all messages"
-            log("certificate-not-verified", logging.WARNING, at=str(place), why=why)
+    for candidate in (
+        candidate for end in endpoints if end is not None for candidate in end.places
+    ):
+        if candidate.tls and not candidate.verify:
+            reason = "verify=verify_none: an attacker in between can read and change all messages"
+            log("certificate-not-verified", logging.WARNING, at=str(candidate), why=reason)
 
 
 async def open_first_reachable(open_: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
@@ -92,38 +94,40 @@ async def open_first_reachable(open_: Callable[[Any], Awaitable[Any]], request: 
     Passwords are removed from errors, also from the error that `request.on_lost` receives later.
     """
 
-    def lost(error: LinkError) -> None:
-        request.on_lost(_without(error, request.endpoint))
+    def on_lost(error: LinkError) -> None:
+        request.on_lost(_without_passwords(error, request.endpoint))
 
-    async def open_at(place: Endpoint) -> Any:
-        return await open_(attrs.evolve(request, endpoint=place, on_lost=lost))
+    async def open_at(candidate: Endpoint) -> Any:
+        return await open_(attrs.evolve(request, endpoint=candidate, on_lost=on_lost))
 
     return await first_reachable(request.endpoint, open_at, request.on_passed)
 
 
 async def first_reachable(
-    endpoint: Endpoint, ask: Callable[[Endpoint], Awaitable[_T]], on_passed: OnPassed | None = None
+    endpoint: Endpoint,
+    attempt: Callable[[Endpoint], Awaitable[_T]],
+    on_passed: OnPassed | None = None,
 ) -> _T:
-    """Return the result of `ask` for the first address of an endpoint for which it succeeds.
+    """Return the result of `attempt` for the first address of an endpoint for which it succeeds.
 
     `on_passed` is called for each earlier address.
 
     Raises:
-        LinkError: `ask` failed for all addresses. The error has the reason of each address, and is
-            permanent if it is permanent for all of them.
+        LinkError: `attempt` failed for all addresses. The error has the reason of each address. It
+            is permanent if the errors of all addresses are permanent.
     """
     errors: list[LinkError] = []
-    for place in endpoint.places:
+    for candidate in endpoint.places:
         try:
-            result = await ask(attrs.evolve(place, others=()))
+            result = await attempt(attrs.evolve(candidate, others=()))
         except LinkError as error:
-            errors.append(_without(error, endpoint))
+            errors.append(_without_passwords(error, endpoint))
             continue
         if on_passed is not None:
-            for passed, why in zip(endpoint.places, errors, strict=False):
-                on_passed(passed, why)
+            for passed, error_of_candidate in zip(endpoint.places, errors, strict=False):
+                on_passed(passed, error_of_candidate)
         return result
-    raise _combined(endpoint, errors) from None
+    raise _combine_errors(endpoint, errors) from None
 
 
 def connect_first_reachable(endpoint: Endpoint, connect: Callable[[Endpoint], _T]) -> _T:
@@ -133,39 +137,39 @@ def connect_first_reachable(endpoint: Endpoint, connect: Callable[[Endpoint], _T
         LinkError: all addresses failed; see `first_reachable`.
     """
     errors: list[LinkError] = []
-    for place in endpoint.places:
+    for candidate in endpoint.places:
         try:
-            return connect(attrs.evolve(place, others=()))
+            return connect(attrs.evolve(candidate, others=()))
         except LinkError as error:
-            errors.append(_without(error, endpoint))
-    raise _combined(endpoint, errors) from None
+            errors.append(_without_passwords(error, endpoint))
+    raise _combine_errors(endpoint, errors) from None
 
 
-def _combined(endpoint: Endpoint, errors: list[LinkError]) -> LinkError:
+def _combine_errors(endpoint: Endpoint, errors: list[LinkError]) -> LinkError:
     """Combine the errors of all addresses of an endpoint."""
     if len(errors) == 1:
         return errors[0]
     reasons = "; ".join(
-        f"{place.host}:{place.port}: {error}"
-        for place, error in zip(endpoint.places, errors, strict=True)
+        f"{candidate.host}:{candidate.port}: {error}"
+        for candidate, error in zip(endpoint.places, errors, strict=True)
     )
     return LinkError(
         reasons,
-        said=any(error.said for error in errors),
+        sent_by_peer=any(error.sent_by_peer for error in errors),
         permanent=all(error.permanent for error in errors),
         failed=any(error.failed for error in errors),
         missing=all(error.missing for error in errors),
     )
 
 
-def _without(error: LinkError, endpoint: Endpoint) -> LinkError:
+def _without_passwords(error: LinkError, endpoint: Endpoint) -> LinkError:
     """Return `error` with the endpoint's passwords removed."""
-    for place in endpoint.places:
-        error = error.without(place.password)
+    for candidate in endpoint.places:
+        error = error.without(candidate.password)
     return error
 
 
-def pause(options: RouteOptions, tries: int) -> float:
+def backoff_delay(options: RouteOptions, tries: int) -> float:
     """Return the seconds to wait before the next attempt: exponential backoff with jitter."""
     longest: float = min(options.backoff * 2.0 ** min(tries, 30), options.max_backoff)
     return longest * random.uniform(0.5, 1.0)  # noqa: S311  (jitter)
@@ -175,26 +179,26 @@ class ReconnectingLink(Generic[_Link]):
     """Keeps one end of a route connected: opens a new link after the present one is lost.
 
     Args:
-        name: the name of the end in logs.
-        endpoint: where to connect to.
+        name: the role of the link in logs: ``source``, ``target`` or ``quarantine``.
+        endpoint: the broker or file to connect to.
         options: the options of the route.
         log: logs an event.
-        open_: opens a link. The link calls `lose` when it is lost.
+        open_link: opens a link; raises LinkError. The link calls `lose` when it is lost.
         on_lost: called when the link is lost.
         on_open: called when a link is open.
         on_refused: called when the peer permanently refuses a link that was open before. Returns
             whether the route can go on without the link.
-        early: also call `on_lost` for a link that was lost right after it was opened.
+        report_early_loss: also call `on_lost` for a link that was lost while it was being opened.
 
     Attributes:
         endpoint: as above.
         link: the open link, or None.
-        progress: whether the present link achieved something. If so, the next link is opened
-            without a pause.
+        made_progress: whether the present link delivered or settled a message. If so, the next
+            link is opened immediately; otherwise after a backoff.
         opened: set once a link was open.
-        failures: failed attempts to open a link.
-        alone: whether the link must not share its connection with other routes.
-        since: when the link was opened, in seconds of the event loop's clock.
+        failed_attempts: number of failed attempts to open a link.
+        needs_own_connection: whether the link must not share its connection with other routes.
+        opened_at: when the link was opened, in seconds of the event loop's clock.
     """
 
     def __init__(
@@ -204,27 +208,27 @@ class ReconnectingLink(Generic[_Link]):
         options: RouteOptions,
         log: Callable[..., None],
         *,
-        open_: Callable[[], Awaitable[_Link]],
+        open_link: Callable[[], Awaitable[_Link]],
         on_lost: Callable[[LinkError], None],
         on_open: Callable[[], object] = lambda: None,
         on_refused: Callable[[LinkError], bool] = lambda _: False,
-        early: bool = False,
+        report_early_loss: bool = False,
     ) -> None:
         self.endpoint = endpoint
         self.link: _Link | None = None
-        self.progress = True
+        self.made_progress = True
         self.opened = asyncio.Event()
-        self.failures = 0
-        self.alone = False
-        self.since = 0.0
+        self.failed_attempts = 0
+        self.needs_own_connection = False
+        self.opened_at = 0.0
         self.name = name
         self._options = options
         self._log = log
-        self._open_link = open_
+        self._open_link = open_link
         self._on_open, self._on_lost, self._on_refused = on_open, on_lost, on_refused
-        self._early = early
+        self._report_early_loss = report_early_loss
         self._lost = asyncio.Event()
-        self._why = "no answer"
+        self._reason = "no answer"
         self._error = LinkError("it was lost as soon as it was open")
 
     async def keep(self) -> None:
@@ -232,22 +236,22 @@ class ReconnectingLink(Generic[_Link]):
 
         Raises:
             LinkError: a retry cannot succeed; the endpoint was not reached within
-                `RouteOptions.reach`; or the endpoint refused the link again for that long, and the
-                route ends by itself.
+                `RouteOptions.reach`; or the route ends by itself, and the endpoint refused to
+                reopen the link for `RouteOptions.reach`.
         """
         while True:
             link = await self._open()
             if not link.alive:
-                if self._early:
+                if self._report_early_loss:
                     self._on_lost(self._error)
                 continue
             self.link = link
-            self.since = asyncio.get_running_loop().time()
+            self.opened_at = asyncio.get_running_loop().time()
             self._on_open()
             await self._lost.wait()
 
     def lose(self, error: LinkError) -> None:
-        """Record that the link was lost, and open the next one."""
+        """Record that the link was lost, and open a new one."""
         if self.link is None:
             self._error = error  # lost while it was being opened
             return
@@ -257,14 +261,14 @@ class ReconnectingLink(Generic[_Link]):
 
     def report(self, error: LinkError, **fields: Any) -> None:
         """Log that the link was lost."""
-        at = str(self.endpoint)
-        self._log(f"{self.name}-lost", logging.WARNING, at=at, why=str(error), **fields)
+        endpoint = str(self.endpoint)
+        self._log(f"{self.name}-lost", logging.WARNING, at=endpoint, why=str(error), **fields)
 
-    def passed(self, place: Endpoint, error: LinkError) -> None:
+    def passed(self, candidate: Endpoint, error: LinkError) -> None:
         """Log that one address of the endpoint could not be used, but a later one could."""
-        self.failures += 1
+        self.failed_attempts += 1
         event = f"{self.name}-place-unreachable"
-        self._log(event, logging.WARNING, at=str(place), why=str(error))
+        self._log(event, logging.WARNING, at=str(candidate), why=str(error))
 
     def give_up(self, *, failed: bool = False) -> None:
         """Drop the link, because it did not answer in time."""
@@ -275,9 +279,9 @@ class ReconnectingLink(Generic[_Link]):
             self.lose(LinkError(text, failed=failed))
 
     def release(self, *, reopen: bool = True) -> _Link | None:
-        """Return the link for the caller to close; None if there is no open link.
+        """Return the link, which the caller must close; None if no link is open.
 
-        The next link is opened immediately, or without `reopen` once `reopen()` is called.
+        The next link is opened immediately, or if `reopen` is False, when `reopen()` is called.
         """
         link, self.link = self.link, None
         if link is not None and reopen:
@@ -307,45 +311,47 @@ class ReconnectingLink(Generic[_Link]):
             async with asyncio.timeout(reach):
                 return await self._open_with_retries()
         except TimeoutError:
-            text = f"{self.endpoint}: not reached within {reach:g} s ({self._why})"
+            text = f"{self.endpoint}: not reached within {reach:g} s ({self._reason})"
             raise LinkError(text, permanent=True) from None
 
-    def _wait_on(self, at: str) -> None:
+    def _warn_slow(self, endpoint: str) -> None:
         """Log that the peer has not answered yet."""
-        why = f"no answer for {self._options.waits.slow_connect:g} s"
-        self._log(f"{self.name}-silent", logging.WARNING, at=at, why=why)
+        reason = f"no answer for {self._options.waits.slow_connect:g} s"
+        self._log(f"{self.name}-silent", logging.WARNING, at=endpoint, why=reason)
 
     async def _open_with_retries(self) -> _Link:
-        tries, at = 0, str(self.endpoint)
+        tries, endpoint = 0, str(self.endpoint)
         clock, refused = asyncio.get_running_loop().time, None  # time of the first refusal
         while True:
-            if tries or not self.progress:
-                await asyncio.sleep(pause(self._options, tries))
+            if tries or not self.made_progress:
+                await asyncio.sleep(backoff_delay(self._options, tries))
             tries += 1
-            waiting = asyncio.get_running_loop().call_later(
-                self._options.waits.slow_connect, self._wait_on, at
+            slow_warning = asyncio.get_running_loop().call_later(
+                self._options.waits.slow_connect, self._warn_slow, endpoint
             )
             try:
                 link = await self._open_link()
             except LinkError as error:
-                self.failures += 1
-                self.alone = self.alone or error.shared
+                self.failed_attempts += 1
+                self.needs_own_connection = self.needs_own_connection or error.shared
                 if error.permanent and not self.opened.is_set():
-                    raise LinkError(f"{at}: {error}", permanent=True) from None
-                level, self._why = logging.WARNING, str(error)
-                self._log(f"{self.name}-unreachable", level, at=at, why=self._why, tries=tries)
+                    raise LinkError(f"{endpoint}: {error}", permanent=True) from None
+                level, self._reason = logging.WARNING, str(error)
+                self._log(
+                    f"{self.name}-unreachable", level, at=endpoint, why=self._reason, tries=tries
+                )
                 if not error.permanent or self._on_refused(error):
                     refused = None
                 elif refused is None:
                     refused = clock()
                 elif self._options.ends and clock() - refused >= (self._options.reach or 0.0):
-                    text = f"{at}: refused for {clock() - refused:.0f} s ({error})"
+                    text = f"{endpoint}: refused for {clock() - refused:.0f} s ({error})"
                     raise LinkError(text, permanent=True) from None
                 continue
             finally:
-                waiting.cancel()
+                slow_warning.cancel()
             self._log(f"{self.name}-open", at=str(link.endpoint), product=link.product.strip())
-            self.progress = False
+            self.made_progress = False
             self.opened.set()
             self._lost.clear()
             return link
@@ -354,60 +360,62 @@ class ReconnectingLink(Generic[_Link]):
 class PoisonGuard:
     """Chooses the window for a source that may end the connection because of a poison message.
 
-    The messages of the connection are delivered again, and the poison message would end the next
-    connection, too. So after two connections without progress, messages are requested one at a
-    time, and each is settled before the next. This removes the messages before the poison message.
-    A connection that then ends without a delivery must have ended on the next message.
+    Unsettled messages are delivered again after a disconnect, so a poison message would end every
+    following connection, too. After `_MAX_STALLED_CONNECTIONS` connections without progress, the
+    guard switches to single-message mode: each message is settled before the next is requested.
+    This drains the messages ahead of the poison message. A connection that then closes before
+    delivering a message was closed because of the next message in the queue.
 
     Attributes:
-        careful: whether messages are requested one at a time.
+        single_message_mode: whether messages are requested one at a time.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self.careful = False
+        self.single_message_mode = False
         self._endpoint = endpoint
-        self._received = 0
-        self._fruitless = 0
-        self._deaths = 0
+        self._delivered = 0
+        self._stalled_connections = 0
+        self._empty_connections = 0
 
-    def window(self, usual: int) -> int:
-        """Return the window for the next connection; `usual` is that of the options."""
-        self._received = 0
-        return 1 if self.careful else usual
+    def start_connection(self, usual_window: int) -> int:
+        """Return the window for a new connection: `usual_window`, or 1 in single-message mode."""
+        self._delivered = 0
+        return 1 if self.single_message_mode else usual_window
 
-    def receive(self, count: int) -> None:
-        """Record the delivery of `count` messages."""
-        self._received += count
+    def count_delivered(self, count: int) -> None:
+        """Count messages delivered on the current connection."""
+        self._delivered += count
 
-    def is_over(self, usual: int) -> bool:
-        """Whether a whole window was delivered one at a time, so that `relax` can be called."""
-        return self.careful and self._received >= usual
+    def can_resume_window(self, usual_window: int) -> bool:
+        """Whether a full window was delivered one message at a time; then call `resume_window`."""
+        return self.single_message_mode and self._delivered >= usual_window
 
-    def relax(self) -> None:
-        """Request many messages at a time again, because no message ended the connection."""
-        self.careful = False
-        self._fruitless = self._deaths = 0
+    def resume_window(self) -> None:
+        """Leave single-message mode: the poison message is no longer in the queue."""
+        self.single_message_mode = False
+        self._stalled_connections = self._empty_connections = 0
 
-    def end(self, error: LinkError, usual: int) -> LinkError | None:
-        """Record the end of a connection. Return the error to fail with, or None to go on.
+    def connection_lost(self, error: LinkError, usual_window: int) -> LinkError | None:
+        """Update the mode after a disconnect. Return the error to fail with, or None to reconnect.
 
         A connection that was cut, or whose broker shut down, did not end because of a message.
         """
-        if not (error.said or error.failed):
+        if not (error.sent_by_peer or error.failed):
             return None
-        if not self.careful:
-            self._fruitless = self._fruitless + 1 if self._received <= _MIN_WINDOWS * usual else 0
-            self.careful = self._fruitless >= _MAX_FRUITLESS
+        if not self.single_message_mode:
+            made_progress = self._delivered > _MIN_WINDOWS_OF_PROGRESS * usual_window
+            self._stalled_connections = 0 if made_progress else self._stalled_connections + 1
+            self.single_message_mode = self._stalled_connections >= _MAX_STALLED_CONNECTIONS
             return None
-        self._deaths = 0 if self._received else self._deaths + 1
-        if self._deaths < _MAX_DEATHS:
+        self._empty_connections = 0 if self._delivered else self._empty_connections + 1
+        if self._empty_connections < _MAX_EMPTY_CONNECTIONS:
             return None
         return LinkError(
-            f"{self._endpoint} ended the connection {self._deaths} times in a row instead of "
-            f"delivering its next message ({str(error).splitlines()[0]}). That message cannot be "
-            f"read over {self._endpoint.protocol}: remove it from the queue, for example over the "
-            "other protocol, and start again",
-            said=True,
+            f"{self._endpoint} ended the connection {self._empty_connections} times in a row "
+            f"instead of delivering its next message ({str(error).splitlines()[0]}). That message "
+            f"cannot be read over {self._endpoint.protocol}: remove it from the queue, for example "
+            "over the other protocol, and start again",
+            sent_by_peer=True,
             permanent=True,
         )
 
@@ -415,10 +423,10 @@ class PoisonGuard:
 class MissingTarget:
     """Handles a target queue or address that was deleted after the link was opened.
 
-    Messages to it are retried like other refused messages. A route that ends by itself does so for
-    the first message only: later messages are tried once, because otherwise every window would
-    wait for a queue that is gone. If refused messages are requeued at the source, and so would be
-    delivered again, the route fails instead.
+    Refused messages are normally retried. A route that ends by itself retries only the first
+    message: later messages are tried once, because otherwise every window would wait for a queue
+    that is gone. If the action for refused messages is ``requeue``, the source would deliver them
+    forever, so the route fails instead.
 
     Attributes:
         given_up: whether the route has stopped waiting for the target to return.
@@ -429,58 +437,58 @@ class MissingTarget:
         self._endpoint = endpoint
         self._options = options
         self._log = log
-        self._why: str | None = None
+        self._reason: str | None = None
 
-    def begin(self, why: str) -> None:
-        """Record that the target is missing; `why` is the broker's reason."""
-        if self._why is None:
+    def begin(self, reason: str) -> None:
+        """Record that the target is missing; `reason` is the broker's reason."""
+        if self._reason is None:
             text = f"up to {self._options.window} of the messages that it accepted last may be lost"
             self._log("target-queue-deleted", logging.ERROR, at=str(self._endpoint), why=text)
-        self._why = why
+        self._reason = reason
 
     def end(self) -> None:
         """Record that the target exists."""
-        self._why, self.given_up = None, False
+        self._reason, self.given_up = None, False
 
     @property
     def outcome(self) -> Outcome:
         """The outcome of a message that cannot be sent while the target is missing."""
         kind = "returned" if self._endpoint.protocol == "0-9-1" else "released"
-        return Outcome(kind, "", self._why or "")
+        return Outcome(kind, "", self._reason or "")
 
     def is_final(self, outcome: Outcome) -> bool:
         """Whether a message with this outcome is not retried."""
-        return outcome.final or (self.given_up and outcome.kind in _NO_QUEUE)
+        return outcome.final or (self.given_up and outcome.kind in _NO_QUEUE_OUTCOMES)
 
-    def give_up(self, outcome: Outcome, *, goes_back: bool) -> LinkError | None:
-        """Record that all attempts to send a message have failed, the last one with this outcome.
+    def give_up(self, outcome: Outcome, *, is_requeued: bool) -> LinkError | None:
+        """Record that all attempts to send a message have failed, the last with this outcome.
 
-        Return the error that the route must fail with: one is needed if the message is requeued
-        (`goes_back`), because the source would deliver it again and again. Otherwise return None.
+        Return the error that the route must fail with, or None to settle the message. The route
+        must fail if the message is requeued, because the source would deliver it forever.
         """
-        if self._why is None or outcome.kind not in _NO_QUEUE or not self._options.ends:
+        if self._reason is None or outcome.kind not in _NO_QUEUE_OUTCOMES or not self._options.ends:
             return None
         self.given_up = True
-        self._log("target-given-up", logging.ERROR, at=str(self._endpoint), why=self._why)
-        if not goes_back:
+        self._log("target-given-up", logging.ERROR, at=str(self._endpoint), why=self._reason)
+        if not is_requeued:
             return None
         text = f"{self._endpoint}: its queue was deleted, and refused messages would be requeued"
-        return LinkError(f"{text} ({self._why})", permanent=True)
+        return LinkError(f"{text} ({self._reason})", permanent=True)
 
 
 class QuarantineQueue(ReconnectingLink[TargetLink]):
     """Sends deliveries to a queue, each as a line in the format of the quarantine file.
 
-    A delivery that the queue does not accept, or that may not have reached it, is written to the
-    file instead, so that no delivery waits for the queue. It may then be in both.
+    A delivery is written to the file if the queue does not accept it, or may not have received it.
+    It may then be in both, but no delivery waits for the queue.
 
     Args:
         endpoint: the queue.
         options: the options of the route.
         names: the names of the route, source and target for the lines.
         log: logs an event.
-        kept: called with each delivery that the queue accepted.
-        left: called with each delivery that must be written to the file.
+        on_accepted: called with each delivery that the queue accepted.
+        write_to_file: called with each delivery that must be written to the file.
         pool: the connections that can be shared.
     """
 
@@ -491,33 +499,33 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
         names: dict[str, str],
         log: Callable[..., None],
         *,
-        kept: OnDecided,
-        left: OnDecided,
+        on_accepted: OnDecided,
+        write_to_file: OnDecided,
         pool: ConnectionPool,
     ) -> None:
         self.names = names
-        self._on_kept, self._left = kept, left
+        self._on_accepted, self._write_to_file = on_accepted, write_to_file
         self._reasons: dict[SourceDelivery, Outcome] = {}
         self._waiting: deque[SourceDelivery] = deque()
 
-        def open_() -> Awaitable[TargetLink]:
+        def open_link() -> Awaitable[TargetLink]:
             return open_target(
                 TargetRequest(
                     endpoint=endpoint,
                     on_outcomes=self._on_outcomes,
                     on_room=self._pump,
                     on_lost=self.lose,
-                    window=_WINDOW,
+                    window=_QUARANTINE_WINDOW,
                     on_passed=self.passed,
                     pool=pool,
-                    alone=self.alone,
+                    alone=self.needs_own_connection,
                 )
             )
 
         super().__init__(
             *("quarantine", endpoint, options, log),
-            open_=open_,
-            on_lost=self._leave_all,
+            open_link=open_link,
+            on_lost=self._write_all_to_file,
             on_refused=lambda _: True,  # deliveries go to the file meanwhile
         )
 
@@ -530,11 +538,11 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
         return len(self._reasons)
 
     def add(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        """Send a delivery. `kept` or `left` is called for it, now or later."""
+        """Send a delivery. Calls `on_accepted` or `write_to_file` for it, now or later."""
         if self.link is None:
-            self._left(delivery, outcome)
+            self._write_to_file(delivery, outcome)
             return
-        delivery.sent = asyncio.get_running_loop().time()
+        delivery.sent_at = asyncio.get_running_loop().time()
         self._reasons[delivery] = outcome
         self._waiting.append(delivery)
         self._pump()
@@ -542,7 +550,7 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
     def tick(self, now: float) -> None:
         """Drop the link if the queue did not answer in time."""
         oldest = next(iter(self._reasons), None)
-        if oldest is not None and now - oldest.sent > self._options.outcome_timeout:
+        if oldest is not None and now - oldest.sent_at > self._options.outcome_timeout:
             self.give_up()
 
     def _pump(self) -> None:
@@ -555,21 +563,23 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
             reason = self._reasons.pop(delivery, None)
             if reason is None:
                 continue
-            self.progress = True
+            self.made_progress = True
             if outcome.kind == "accepted":
-                self._on_kept(delivery, reason)
+                self._on_accepted(delivery, reason)
                 continue
             refusal = outcome.without(self.endpoint.password)
-            why = refusal.description or refusal.condition or refusal.kind
-            self._log("quarantine-refused", logging.WARNING, at=str(self.endpoint), why=why)
-            self._left(delivery, reason)
+            refusal_text = refusal.description or refusal.condition or refusal.kind
+            self._log(
+                "quarantine-refused", logging.WARNING, at=str(self.endpoint), why=refusal_text
+            )
+            self._write_to_file(delivery, reason)
 
-    def _leave_all(self, error: LinkError) -> None:
+    def _write_all_to_file(self, error: LinkError) -> None:
         self.report(error)
         unanswered, self._reasons = self._reasons, {}
         self._waiting.clear()
         for delivery, outcome in unanswered.items():
-            self._left(delivery, outcome)
+            self._write_to_file(delivery, outcome)
 
     def _outgoing(self, delivery: SourceDelivery, outcome: Outcome) -> Outgoing:
         """Return the message with the line of a delivery."""
@@ -586,7 +596,7 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
             return Outgoing(message.encode())
         properties = BasicProperties(
             content_type=_CONTENT_TYPE,
-            delivery_mode=_DURABLE,
+            delivery_mode=_DELIVERY_MODE_DURABLE,
             headers=FieldTable.of([(name, "S", text) for name, text in headers.items()]),
         )
         header = encode_content_header(properties, len(body))

@@ -27,7 +27,7 @@ _MAX_ANSWER = 64 << 20
 _MAX_REASON = 4_096
 #: Maximum size in bytes of the name of a queue or exchange, or a routing key (0-9-1, 4.2.5.3).
 _MAX_NAME = 255
-#: The fields that objects listed by `Management.all` must have. All of them are strings.
+#: The string fields that objects listed by `Management.all` must have, by kind of object.
 _FIELDS = {
     "exchanges": ("name", "type"),
     "bindings": ("source", "destination", "destination_type", "routing_key"),
@@ -43,18 +43,18 @@ class Management:
     """A client of RabbitMQ's management API for one virtual host.
 
     Every request raises `LinkError` if the API does not answer or refuses the request, and
-    `ValueError` if the answer is not one of RabbitMQ's.
+    `ValueError` if the answer does not have RabbitMQ's format.
 
     Args:
         management: the URL of the API. The user and password in it may be ``${NAME}`` or
-            ``${file:PATH}``; without them, those of the endpoint are used.
+            ``${file:PATH}``; by default they are the endpoint's.
         endpoint: has the virtual host and the certificates.
-        environment: environment variables; None for those of the process.
+        environment: environment variables; None for `os.environ`.
         timeout: seconds for connecting, and for each read of an answer.
 
     Attributes:
         password: the password that is used.
-        place: the URL of the API without credentials.
+        url: the URL of the API without credentials.
         is_exposed: whether the password would be sent to another machine without TLS.
 
     Raises:
@@ -76,7 +76,7 @@ class Management:
         except ValueError:
             parts = split_url("")  # raises the error below
         host = parts.hostname or ""
-        # Another @ means that the user or password contains a slash.
+        # A second @ means that the user or password contains a slash.
         if (
             parts.scheme not in {"http", "https"}
             or not host
@@ -93,15 +93,15 @@ class Management:
         self.password = password
         local = host in {"localhost", "::1"} or host.startswith("127.")
         self.is_exposed = password is not None and parts.scheme == "http" and not local
-        self.place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+        self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         credentials = f"{user or ''}:{password or ''}".encode(errors="surrogateescape")
         self._word = base64.b64encode(credentials).decode("ascii")
         self._endpoint = endpoint
         self._host = quote(endpoint.virtual_host or "/", safe="")
 
-    def queues(self, what: str) -> Any:
-        """Return the answer about all queues, or about one. `what` ends the path of the request."""
-        return self.get(f"queues/{self._host}{what}")
+    def queues(self, path_suffix: str) -> Any:
+        """Return the answer about all queues, or about the queue that `path_suffix` names."""
+        return self.get(f"queues/{self._host}{path_suffix}")
 
     def all(self, kind: str) -> list[dict[str, Any]]:
         """Return all ``exchanges``, ``bindings`` or ``policies`` of the virtual host.
@@ -118,8 +118,8 @@ class Management:
         return answer
 
     def unknown_answer(self, rule: str) -> ValueError:
-        """Return the error for another service's answer. `rule` describes RabbitMQ's answers."""
-        return ValueError(f"{self.place} is not a management API of RabbitMQ, whose {rule}")
+        """Return the error for an answer that is not RabbitMQ's; `rule` describes RabbitMQ's."""
+        return ValueError(f"{self.url} is not a management API of RabbitMQ, whose {rule}")
 
     def version(self) -> tuple[int, ...]:
         """Return the version of the broker, such as (4, 0, 5)."""
@@ -129,14 +129,16 @@ class Management:
             raise self.unknown_answer("overview has a string 'rabbitmq_version'")
         return tuple(map(int, parts[:3]))
 
-    def make(self, method: str, kind: str, what: Sequence[str], body: Mapping[str, Any]) -> None:
-        """Create an object in the virtual host. `what` has the path components of its name."""
-        path = "/".join([kind, self._host, *(quote(part, safe="") for part in what)])
-        self._ask(f"{self.place}/api/{path}", method, json.dumps(body).encode())
+    def create(
+        self, method: str, kind: str, name_parts: Sequence[str], body: Mapping[str, Any]
+    ) -> None:
+        """Create an object in the virtual host; `name_parts` end its path."""
+        path = "/".join([kind, self._host, *(quote(part, safe="") for part in name_parts)])
+        self._ask(f"{self.url}/api/{path}", method, json.dumps(body).encode())
 
     def get(self, path: str) -> Any:
         """Return the answer to a GET of `path`, which follows ``/api/``."""
-        url = f"{self.place}/api/{path}"
+        url = f"{self.url}/api/{path}"
         octets = self._ask(url)
         try:
             return load_json(octets)
@@ -144,9 +146,9 @@ class Management:
             raise ValueError(f"{url.partition('?')[0]}: {error}") from None
 
     def unacknowledged(self, queue: str) -> int | None:
-        """Return the number of unsettled messages of a queue; None if it is not known yet.
+        """Return the number of unsettled messages of a queue; None if RabbitMQ has not counted yet.
 
-        RabbitMQ updates it every few seconds: the number may be 12 s old.
+        RabbitMQ updates the number every few seconds: it may be 12 s old.
         """
         answer = self.queues(f"/{quote(queue, safe='')}")
         count = answer.get("messages_unacknowledged") if isinstance(answer, dict) else None
@@ -163,7 +165,7 @@ class Management:
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         )
-        place = url.partition("?")[0]
+        url_without_query = url.partition("?")[0]
         try:
             with opener.open(request, timeout=self._timeout) as answer:
                 octets: bytes = answer.read(_MAX_ANSWER)
@@ -174,17 +176,19 @@ class Management:
             hint = _UNTAGGED if b"Not management user" in answer else ""
             if method != "GET":
                 hint = _reason(answer)
-            raise LinkError(f"{place}: {error.code} {error.reason}{hint}", permanent=True) from None
+            raise LinkError(
+                f"{url_without_query}: {error.code} {error.reason}{hint}", permanent=True
+            ) from None
         except urllib.error.URLError as error:
-            raise LinkError(f"{place}: {error.reason}") from None
+            raise LinkError(f"{url_without_query}: {error.reason}") from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             # HTTPException: the answer is not HTTP, or ends early. ValueError: it redirects to
             # something that is not a URL.
-            raise LinkError(f"{place}: {str(error) or type(error).__name__}") from None
+            raise LinkError(f"{url_without_query}: {str(error) or type(error).__name__}") from None
 
 
 def _reason(answer: bytes) -> str:
-    """Return the reason in the answer to a refused declaration; empty if it has none."""
+    """Return the reason in the answer to a refused declaration, or an empty string."""
     try:
         reason = table(load_json(answer)).get("reason")
     except ValueError:
@@ -196,7 +200,7 @@ def _reason(answer: bytes) -> str:
 _PAGE_SIZE = 100
 #: Maximum number of pages: a million queues. It bounds the work that a broker can cause.
 _MAX_PAGES = 10_000
-#: Maximum number of listings until two of them agree.
+#: Maximum number of listings until two consecutive listings agree.
 _MAX_LISTINGS = 10
 _MIRRORED = (
     "mirrored: RabbitMQ 4.0 and later have no mirrored classic queues, and one copy remains; "
@@ -222,8 +226,8 @@ class Queue:
         durable: whether it survives a restart of the broker.
         auto_delete: whether it is deleted with its last consumer.
         arguments: the arguments with which it was declared.
-        policy: the name of its policy; empty if it has none.
-        effective: the definition of its policies.
+        policy: the name of its policy, or empty.
+        effective: the combined definition of the policies that apply to it.
     """
 
     name: str
@@ -306,9 +310,9 @@ def queues_of(api: Management) -> list[Queue]:
 
     Raises:
         LinkError: the API does not answer, or its listings do not agree.
-        ValueError: an answer is not one of RabbitMQ's.
+        ValueError: an answer does not have RabbitMQ's format.
     """
-    before: set[str] | None = None
+    previous_names: set[str] | None = None
     for _ in range(_MAX_LISTINGS):
         queues, pages = _list_pages(api)
         # If a queue is deleted between two requests, another queue moves to the previous page, and
@@ -316,10 +320,10 @@ def queues_of(api: Management) -> list[Queue]:
         names = {
             name for name, queue in queues.items() if not (queue.exclusive or queue.auto_delete)
         }
-        if pages <= 1 or names == before:
+        if pages <= 1 or names == previous_names:
             return [queues[name] for name in sorted(queues)]
-        before = names
-    raise LinkError(f"{api.place}: its queues change faster than they can be listed")
+        previous_names = names
+    raise LinkError(f"{api.url}: its queues change faster than they can be listed")
 
 
 def _list_pages(api: Management) -> tuple[dict[str, Queue], int]:
@@ -334,7 +338,7 @@ def _list_pages(api: Management) -> tuple[dict[str, Queue], int]:
         pages = count
         if pages > _MAX_PAGES:
             raise ValueError(
-                f"{api.place}: {pages:,} pages of queues exceed the limit, {_MAX_PAGES:,}"
+                f"{api.url}: {pages:,} pages of queues exceed the limit, {_MAX_PAGES:,}"
             )
         queues |= {queue.name: queue for queue in map(Queue.of, items)}
         page += 1

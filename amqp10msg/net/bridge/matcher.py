@@ -15,7 +15,7 @@ from amqp10msg.wire.errors import AmqpError
 
 @attrs.frozen
 class Matcher:
-    """A function that tells whether a message passes a filter at the current time.
+    """A callable that returns whether a message passes a filter at the current time.
 
     A message of 0-9-1 passes if its translation to 1.0 does.
 
@@ -34,8 +34,8 @@ class Matcher:
     @_filter.default
     def _parse(self) -> Any:
         if self.language not in LANGUAGES:
-            known = ", ".join(LANGUAGES)
-            raise ValueError(f"filter_language must be one of {known}, not {self.language!r}")
+            languages = ", ".join(LANGUAGES)
+            raise ValueError(f"filter_language must be one of {languages}, not {self.language!r}")
         if not self.text.strip():
             # An empty selector passes every message (JMS 2.0, 3.8.1.1). On a command line it is
             # more often a shell variable that was not set.

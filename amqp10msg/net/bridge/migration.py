@@ -33,7 +33,9 @@ _RECOUNT_INTERVAL = 0.25
 #: Maximum number of messages of the target to compare with the sample.
 _MAX_COMPARED = 65_535
 #: The report on a queue that was declared at the source during the migration.
-CAME = "was declared at the source while the others were moved, and was not moved: run it again"
+NEW_QUEUE_REPORT = (
+    "was declared at the source while the others were moved, and was not moved: run it again"
+)
 
 
 @attrs.define
@@ -45,50 +47,54 @@ class Moved:
         spec: its route.
         steps: the declarations at the target, and their results.
         check: the dry run of the sample; None if no message was read.
-        there: messages at the source before the move; for a stream, from the start offset on.
-        before: messages at the target before the move.
-        after: messages at the target after the move.
-        since: messages at the source after the comparison; for a stream, those after the last
-            message that was moved.
+        source_before: messages at the source before the move; for a stream, from its start offset.
+        target_before: messages at the target before the move.
+        target_after: messages at the target after the move.
+        source_after: messages at the source after the comparison; for a stream, the messages
+            after the last message that was moved.
         counts: the statistics of the route.
         end: for a stream, the position after the target's last message before the move.
         sample: digests of header and body of the sample's messages.
-        already: the digests of the sample that the target had before the move.
-        file: size of the quarantine file before the move, in bytes.
-        looked: number of messages of the target that were compared with the sample last.
-        found: number of messages of the sample that are at the target or in the quarantine.
-        unreadable: the fault of the first line that was added to the quarantine and is not a
-            message; empty if there is none.
-        fault: the error of the route or of a query; empty if there is none.
+        found_before: the digests of the sample that the target had before the move.
+        quarantine_size: size of the quarantine file before the move, in bytes.
+        compared_count: number of messages of the target in the last comparison with the sample.
+        found_count: number of messages of the sample that are at the target or in the quarantine.
+        unreadable: the fault of the first invalid line that was added to the quarantine; empty if
+            all lines are messages.
+        fault: the error of the route or of a query; empty if there was no error.
     """
 
     queue: Queue
     spec: RouteSpec
     steps: list[Step] = attrs.Factory(list)
     check: DryRun | None = None
-    there: int | None = None
-    before: int | None = None
-    after: int | None = None
-    since: int | None = None
+    source_before: int | None = None
+    target_before: int | None = None
+    target_after: int | None = None
+    source_after: int | None = None
     counts: Statistics = attrs.Factory(Statistics)
     end: int | None = None
     sample: Counter[bytes] = attrs.Factory(Counter)
-    already: Counter[bytes] = attrs.Factory(Counter)
-    file: int = 0
-    looked: int = 0
-    found: int | None = None
+    found_before: Counter[bytes] = attrs.Factory(Counter)
+    quarantine_size: int = 0
+    compared_count: int = 0
+    found_count: int | None = None
     unreadable: str = ""
     fault: str = ""
 
     @property
-    def aside(self) -> int:
+    def set_aside(self) -> int:
         """Number of messages that are neither at the source nor at the target."""
         return self.counts.quarantined.total() + self.counts.rejected.total()
 
     @property
     def arrived(self) -> int | None:
         """Number of messages that the target has gained, by its broker's counts."""
-        return None if self.after is None or self.before is None else self.after - self.before
+        return (
+            None
+            if self.target_after is None or self.target_before is None
+            else self.target_after - self.target_before
+        )
 
     def open(self) -> list[str]:
         """Return the open issues of the queue, a sentence each; empty if it is done."""
@@ -102,25 +108,29 @@ class Moved:
         if counts.left or counts.requeued:
             released = counts.left + counts.requeued.total()
             issues.append(f"{released:,} messages went back to the source")
-        moved = counts.accepted + self.aside + counts.duplicates
-        if self.there is None:
+        moved = counts.accepted + self.set_aside + counts.duplicates
+        if self.source_before is None:
             issues.append("the source could not be counted before")
-        elif moved < self.there:
-            issues.append(f"{self.there:,} messages were at the source before, and {moved:,} came")
-        elif counts.source_lost and counts.accepted + self.aside > self.there:
+        elif moved < self.source_before:
             issues.append(
-                f"{self.there:,} messages were at the source before, and {moved:,} came: its "
-                "connection was lost, and some may be at the target twice"
+                f"{self.source_before:,} messages were at the source before, and {moved:,} came"
+            )
+        elif counts.source_lost and counts.accepted + self.set_aside > self.source_before:
+            issues.append(
+                f"{self.source_before:,} messages were at the source before, and {moved:,} came: "
+                "its connection was lost, and some may be at the target twice"
             )
         if counts.missed:
             issues.append(
                 f"{counts.missed:,} messages were removed by the retention of the stream before "
                 "they were read"
             )
-        if self.since is None:
+        if self.source_after is None:
             issues.append("the source could not be counted afterwards")
-        elif self.since:
-            issues.append(f"{self.since:,} messages came to the source after its route had ended")
+        elif self.source_after:
+            issues.append(
+                f"{self.source_after:,} messages came to the source after its route had ended"
+            )
         if self.arrived is None:
             issues.append("the target could not be counted")
         elif self.arrived != counts.accepted:
@@ -128,13 +138,13 @@ class Moved:
                 f"the target took {counts.accepted:,} messages, and has {self.arrived:,} more than "
                 "before"
             )
-        if self.found is None:
+        if self.found_count is None:
             issues.append("no message was compared")
-        elif self.found < self.sample.total():
-            missing = self.sample.total() - self.found
+        elif self.found_count < self.sample.total():
+            missing = self.sample.total() - self.found_count
             compared = self.sample.total()
             where = "at the target"
-            if self.looked >= _MAX_COMPARED:
+            if self.compared_count >= _MAX_COMPARED:
                 where = f"among the first {_MAX_COMPARED:,} at the target, the most that are read"
             issues.append(f"{missing:,} of {compared:,} messages compared are not {where}")
             if self.unreadable:
@@ -170,17 +180,18 @@ class Migration:
         queues: the queues, as `queues_of` lists them. Exclusive queues cannot be read.
         specs: a route for each queue. Its options have both management APIs, and `idle`.
         sample: number of messages of each queue to compare, 1 to 30,000.
-        tell: called with progress messages.
+        on_progress: called with progress messages.
         moved: the results by queue.
-        came: queues that were declared at the source during the migration, with a report on each.
+        new_queues: queues that were declared at the source during the migration, with a report on
+            each.
     """
 
     queues: list[Queue]
     specs: list[RouteSpec]
     sample: int = 100
-    tell: Callable[[str], None] = lambda _: None
+    on_progress: Callable[[str], None] = lambda _: None
     moved: list[Moved] = attrs.field(init=False)
-    came: dict[str, str] = attrs.field(init=False, factory=dict)
+    new_queues: dict[str, str] = attrs.field(init=False, factory=dict)
 
     @moved.default
     def _moved(self) -> list[Moved]:
@@ -190,7 +201,7 @@ class Migration:
         """Plan the declarations, and do a dry run of the samples. Nothing is changed."""
         self._plan()
         for moved in self.moved:
-            self.tell(f"{moved.queue.name}: looking at its messages")
+            self.on_progress(f"{moved.queue.name}: looking at its messages")
             try:
                 asyncio.run(_read_sample(moved, self.sample))
             except LinkError as error:
@@ -208,16 +219,16 @@ class Migration:
     def move(self, logger: logging.Logger, show: Show | None = None) -> None:
         """Count the messages, and move them. Errors are stored in `Moved.fault`."""
         for moved in self.moved:
-            moved.there = asyncio.run(_count(moved, source=True))
-            moved.before = asyncio.run(_count(moved, source=False))
+            moved.source_before = asyncio.run(_count(moved, source=True))
+            moved.target_before = asyncio.run(_count(moved, source=False))
             quarantine = moved.spec.options.quarantine
-            moved.file = quarantine.stat().st_size if quarantine.exists() else 0
+            moved.quarantine_size = quarantine.stat().st_size if quarantine.exists() else 0
             try:
-                moved.already = asyncio.run(_read_target(moved))
+                moved.found_before = asyncio.run(_read_target(moved))
             except (OSError, ValueError) as error:
                 moved.fault = moved.fault or str(error)
         ready = [moved for moved in self.moved if not moved.fault]
-        self.tell(f"moving {len(ready)} queues")
+        self.on_progress(f"moving {len(ready)} queues")
         _, counts, fault = run_bridge([moved.spec for moved in ready], logger=logger, show=show)
         for moved in ready:
             moved.counts = counts[moved.spec.name]
@@ -225,20 +236,20 @@ class Migration:
                 moved.fault = str(fault) if len(ready) == 1 else "its route failed: see the log"
 
     def compare(self) -> None:
-        """Count the messages after the move, and search the target for those of the sample."""
+        """Count the messages after the move, and search the target for the sampled messages."""
         for moved in self.moved:
             if moved.fault:
                 continue
-            self.tell(f"{moved.queue.name}: comparing")
+            self.on_progress(f"{moved.queue.name}: comparing")
             try:
-                moved.after = asyncio.run(depth_after(moved))
-                moved.found = asyncio.run(_count_found(moved))
+                moved.target_after = asyncio.run(depth_after(moved))
+                moved.found_count = asyncio.run(_count_found(moved))
             except (OSError, ValueError) as error:
                 moved.fault = str(error)
-        # Last of all, because some routes may have ended long before others.
+        # Last, because some routes may have ended long before the last route.
         for moved in self.moved:
             if not moved.fault:
-                moved.since = asyncio.run(_count(moved, source=True))
+                moved.source_after = asyncio.run(_count(moved, source=True))
 
     def _plan(self) -> None:
         for moved in self.moved:
@@ -249,8 +260,12 @@ class Migration:
 
     def open(self) -> dict[str, list[str]]:
         """Return the open issues by queue; empty if the migration is done."""
-        issues = {moved.queue.name: found for moved in self.moved if (found := moved.open())}
-        return issues | {name: [report] for name, report in self.came.items()}
+        issues = {
+            moved.queue.name: issues_of_queue
+            for moved in self.moved
+            if (issues_of_queue := moved.open())
+        }
+        return issues | {name: [report] for name, report in self.new_queues.items()}
 
 
 #: Meanings of the exit statuses of a migration, most serious first.
@@ -263,25 +278,25 @@ STATUSES: Mapping[int, str] = {
 
 
 def status_of(
-    moved: Iterable[Moved], came: Collection[str] = (), *, accept_quarantine: bool = False
+    moved: Iterable[Moved], new_queues: Collection[str] = (), *, accept_quarantine: bool = False
 ) -> int:
     """Return the exit status of a migration: a key of `STATUSES`, or 0 if it is done.
 
     Args:
         moved: the results by queue.
-        came: queues that were declared at the source during the migration.
+        new_queues: queues that were declared at the source during the migration.
         accept_quarantine: quarantined messages do not count.
     """
-    statuses = {3} if came else set()
+    statuses = {3} if new_queues else set()
     for result in moved:
         counts = result.counts
         if result.fault:
             statuses.add(1)
-        elif not counts.is_empty or counts.left or counts.requeued or result.since:
+        elif not counts.is_empty or counts.left or counts.requeued or result.source_after:
             statuses.add(3)
         elif result.open():
             statuses.add(6)
-        if result.aside and not accept_quarantine:
+        if result.set_aside and not accept_quarantine:
             statuses.add(5)
     return next((status for status in STATUSES if status in statuses), 0)
 
@@ -293,7 +308,7 @@ def _api(management: str | None, endpoint: Any) -> Management:
 
 
 def _next_position(moved: Moved) -> int | None:
-    """Return the position after the last message read from a stream; None if none was read."""
+    """Return the position after the last message read from a stream; None before the first."""
     if moved.counts.position is not None:
         return moved.counts.position
     source, state = moved.spec.source, moved.spec.options.state
@@ -324,7 +339,7 @@ async def _read_sample(moved: Moved, sample: int) -> None:
     """Do a dry run of the first messages of the source, and store their digests."""
     spec, check = moved.spec, DryRun(moved.spec)
 
-    def look(delivery: SourceDelivery) -> None:
+    def count_digest(delivery: SourceDelivery) -> None:
         check.add(delivery)
         digest = digest_of(delivery, stream=spec.source.keeps)
         if digest is not None:
@@ -332,16 +347,18 @@ async def _read_sample(moved: Moved, sample: int) -> None:
 
     ready = (await _depth(moved, source=True)).ready
     if sample and ready:
-        at = attrs.evolve(spec, source=_source_of(moved))
-        await read_and_release(at, min(sample, ready), spec.options.idle or 2.0, look)
+        resumed_spec = attrs.evolve(spec, source=_source_of(moved))
+        await read_and_release(
+            resumed_spec, min(sample, ready), spec.options.idle or 2.0, count_digest
+        )
     moved.check = check
 
 
 async def _depth(moved: Moved, *, source: bool) -> Depth:
     """Count the messages at the source, or at the target."""
-    at = _source_of(moved) if source else _route_from_target(moved).source
-    counting = Counting(at, None, waits=moved.spec.options.waits)
-    depth = await counting.begin(at, _next_position(moved) if source else None)
+    endpoint = _source_of(moved) if source else _route_from_target(moved).source
+    counting = Counting(endpoint, None, waits=moved.spec.options.waits)
+    depth = await counting.begin(endpoint, _next_position(moved) if source else None)
     if not source and moved.end is None:
         moved.end = counting.end  # the first count of the target is before the move
     return depth
@@ -352,8 +369,8 @@ async def _count(moved: Moved, *, source: bool) -> int | None:
     try:
         return (await _depth(moved, source=source)).ready
     except LinkError as error:
-        at = moved.spec.source if source else moved.spec.target
-        moved.fault = moved.fault or f"{at}: {error}"
+        endpoint = moved.spec.source if source else moved.spec.target
+        moved.fault = moved.fault or f"{endpoint}: {error}"
         return None
 
 
@@ -362,7 +379,7 @@ async def depth_after(moved: Moved) -> int | None:
 
     Waits up to `Waits.count_lag` seconds for the count to match the accepted messages.
     """
-    expected = (moved.before or 0) + moved.counts.accepted
+    expected = (moved.target_before or 0) + moved.counts.accepted
     waited, count = 0.0, (await _depth(moved, source=False)).ready
     settle = moved.spec.options.waits.count_lag  # the count of a quorum queue lags
     while waited < settle and count != expected:
@@ -377,39 +394,39 @@ async def _count_found(moved: Moved) -> int | None:
 
     Return None if there is no sample although the source had messages.
 
-    The messages are first searched near the place where they are expected: after the messages that
-    the target had before. Then all messages are searched, because priorities change their order,
-    and a quorum queue may requeue released messages at its end. A message that the target had
-    before does not count, unless the route skipped duplicates.
+    The search begins near the expected position: after the messages that the target had before. If
+    messages are missing, all messages of the target are searched, because priorities change their
+    order, and a quorum queue may requeue released messages at its end. A message that the target
+    had before does not count, unless the route skipped duplicates.
     """
     if not moved.sample:
-        return 0 if moved.there == 0 else None
-    near = (moved.before or 0) + moved.sample.total() + 2 * moved.spec.options.window
-    found = 0
+        return 0 if moved.source_before == 0 else None
+    near = (moved.target_before or 0) + moved.sample.total() + 2 * moved.spec.options.window
+    found_count = 0
     for limit in (near, _MAX_COMPARED):
-        found = _count_in(moved, await _read_target(moved, limit))
-        if found == moved.sample.total() or moved.looked < min(limit, _MAX_COMPARED):
+        found_count = _count_in(moved, await _read_target(moved, limit))
+        if found_count == moved.sample.total() or moved.compared_count < min(limit, _MAX_COMPARED):
             break
-    return found
+    return found_count
 
 
 def _count_in(moved: Moved, at_target: Counter[bytes]) -> int:
     """Count the messages of the sample among digests of the target and the quarantine."""
     stream = moved.queue.kind == "stream"
     quarantine = moved.spec.options.quarantine
-    if moved.aside and quarantine.exists():
-        # Without the lines of earlier runs.
-        for entry in entries_in(quarantine, start=moved.file):
+    if moved.set_aside and quarantine.exists():
+        # Skip the lines of earlier runs.
+        for entry in entries_in(quarantine, start=moved.quarantine_size):
             if not isinstance(entry, Entry):
-                moved.unreadable = moved.unreadable or entry.why
+                moved.unreadable = moved.unreadable or entry.fault
             elif entry.route == moved.spec.name and not entry.file:
                 digest = digest_of(
                     SourceDelivery(entry.octets, entry.content_header), stream=stream
                 )
                 if digest is not None:
                     at_target[digest] += 1
-    new = moved.sample & (at_target - moved.already)
-    old = (moved.sample - new) & moved.already & at_target
+    new = moved.sample & (at_target - moved.found_before)
+    old = (moved.sample - new) & moved.found_before & at_target
     return new.total() + min(old.total(), moved.counts.duplicates)
 
 
@@ -419,22 +436,26 @@ async def _read_target(moved: Moved, limit: int = _MAX_COMPARED) -> Counter[byte
     Of a stream, only messages after the end that it had before the migration are read.
     """
     spec = _route_from_target(moved)
-    count = moved.after if moved.after is not None else moved.before
+    count = moved.target_after if moved.target_after is not None else moved.target_before
     stream = moved.queue.kind == "stream"
     if stream:
         # The moved messages have positions from the previous end on.
-        count = 0 if moved.after is None else max(moved.after - (moved.before or 0), 0)
+        count = (
+            0
+            if moved.target_after is None
+            else max(moved.target_after - (moved.target_before or 0), 0)
+        )
         spec = attrs.evolve(spec, source=spec.source.read_from(str(moved.end or 0)))
-    moved.looked = 0
+    moved.compared_count = 0
     at_target: Counter[bytes] = Counter()
 
-    def look(delivery: SourceDelivery) -> None:
-        moved.looked += 1
+    def count_digest(delivery: SourceDelivery) -> None:
+        moved.compared_count += 1
         digest = digest_of(delivery, stream=stream)
         if digest is not None and digest in moved.sample:
             at_target[digest] += 1
 
     if count and moved.sample:
         idle = moved.spec.options.idle or 2.0
-        await read_and_release(spec, min(limit, count, _MAX_COMPARED), idle, look)
+        await read_and_release(spec, min(limit, count, _MAX_COMPARED), idle, count_digest)
     return at_target

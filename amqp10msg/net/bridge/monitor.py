@@ -59,7 +59,7 @@ class Monitor:
     - ``/health`` is 200 if every route is running, draining or ended; otherwise 503, for example if
       a target accepts no messages.
 
-    The body of these three is a JSON object with the state of each route.
+    The body of the last three is a JSON object with the state of each route.
 
     Args:
         statistics: returns the current counts of each route, by name.
@@ -103,34 +103,40 @@ class Monitor:
         for name, text in _BY_REASON:
             counts = [
                 (route, reason, count)
-                for route, found in routes
-                for reason, count in getattr(found, name).items()
+                for route, statistics in routes
+                for reason, count in getattr(statistics, name).items()
             ]
             yield self._family("Counter", name, text, ("reason",), counts)
         text = "Values that the translation changed or dropped."
         counts = [
             (route, path.encode("utf-8", "replace").decode(), action, count)
-            for route, found in routes
-            for (path, action), count in found.losses.items()
+            for route, statistics in routes
+            for (path, action), count in statistics.losses.items()
         ]
         yield self._family("Counter", "losses", text, ("path", "action"), counts)
         for name, text, attribute in _GAUGES:
             counts = [(route, getattr(counter, attribute)) for route, counter in routes]
-            known = [(route, value) for route, value in counts if value is not None]
-            yield self._family("Gauge", name, text, (), known)
-        ends = [(route, end, found) for route, found in routes for end in found.connected]
+            measured = [(route, value) for route, value in counts if value is not None]
+            yield self._family("Gauge", name, text, (), measured)
+        connections = [
+            (route, end, statistics) for route, statistics in routes for end in statistics.connected
+        ]
         text = "1 if the end is connected, else 0."
-        connected = [(route, end, found.connected[end]) for route, end, found in ends]
+        connected = [
+            (route, end, statistics.connected[end]) for route, end, statistics in connections
+        ]
         yield self._family("Gauge", "connected", text, ("end",), connected)
         text = "Failed attempts to connect an end."
-        counts = [(route, end, found.unreachable[end]) for route, end, found in ends]
+        counts = [
+            (route, end, statistics.unreachable[end]) for route, end, statistics in connections
+        ]
         yield self._family("Counter", "connect_failures", text, ("end",), counts)
         text = "Seconds from receiving a message to settling it at the source."
         histogram = self._family("Histogram", "latency_seconds", text, (), ())
-        for route, found in routes:
+        for route, statistics in routes:
             bounds = [*map(str, map(float, LATENCIES)), "+Inf"]
-            buckets = list(zip(bounds, found.latency.cumulated(), strict=True))
-            histogram.add_metric([route], buckets, found.latency.seconds)
+            buckets = list(zip(bounds, statistics.latency.cumulated(), strict=True))
+            histogram.add_metric([route], buckets, statistics.latency.seconds)
         yield histogram
 
     def _family(
@@ -164,7 +170,7 @@ class Monitor:
             counts = self._statistics()
             passes = all(map(_PROBES[path], counts.values()))
             status = "200 OK" if passes else "503 Service Unavailable"
-            states = {name: found.state for name, found in counts.items()}
+            states = {name: statistics.state for name, statistics in counts.items()}
             kind, body = "application/json", json.dumps(states).encode()
         else:
             status, kind = "404 Not Found", "text/plain"

@@ -47,12 +47,12 @@ def id_of_message(parts: Scan) -> str | None:
     message_id = None if properties is None else properties.message_id
     if message_id is None or message_id in ("", b""):
         return None
-    shown = message_id.hex() if isinstance(message_id, bytes) else str(message_id)
-    return f"{_TYPES[type(message_id)]}:{shown}"
+    id_text = message_id.hex() if isinstance(message_id, bytes) else str(message_id)
+    return f"{_TYPES[type(message_id)]}:{id_text}"
 
 
 def id_of_properties(properties: BasicProperties) -> str | None:
-    """Return the message-id of a 0-9-1 message; None if it has none, or an empty one."""
+    """Return the message-id of a 0-9-1 message; None if it is missing or empty."""
     text = properties.message_id
     if not text:
         return None
@@ -148,13 +148,13 @@ def identity_of(delivery: SourceDelivery) -> str | None:
 class Ledger:
     """A file of the message-ids that the target of a route has accepted.
 
-    It survives ``kill -9``. Messages whose acceptance was not written yet, at most those of one
-    iteration of the event loop, may then be duplicated.
+    It survives ``kill -9``. Messages whose acceptance was not written yet may then be duplicated:
+    at most the messages accepted in one iteration of the event loop.
 
     Args:
         path: the file, which several routes may share.
         route: the name of the route.
-        max_count: number of message-ids to keep for this route: the latest ones.
+        max_count: number of message-ids to keep for this route; the oldest are deleted.
     """
 
     def __init__(self, path: Path, route: str, max_count: int) -> None:
@@ -185,12 +185,12 @@ class Ledger:
     def add(self, identities: Iterable[str]) -> None:
         """Write message-ids to the file."""
         with transaction(self._database, self._path) as database:
-            before = database.total_changes
+            changes_before = database.total_changes
             database.executemany(
                 "INSERT OR IGNORE INTO taken (route, identity) VALUES (?, ?)",
                 [(self._route, _key(identity)) for identity in identities],
             )
-            count = self._count + database.total_changes - before
+            count = self._count + database.total_changes - changes_before
             if count > self._max_count:
                 database.execute(
                     "DELETE FROM taken WHERE number IN "
@@ -230,15 +230,15 @@ _MAX_POSITION = (1 << 63) - 2
 def _storable(route: str) -> str:
     """Escape the surrogates in the name of a route, which SQLite cannot store.
 
-    The name may be that of a queue whose bytes are not UTF-8.
+    A route may be named after a queue whose name is not UTF-8.
     """
     return route.encode("utf-8", "backslashreplace").decode()
 
 
 def position_of(delivery: SourceDelivery) -> int | None:
-    """Return the position of a delivery in its stream or file, or None if it has none.
+    """Return the position of a delivery in its stream or file, or None.
 
-    A value above `_MAX_POSITION` is not a position: no stream is that long.
+    A value above `_MAX_POSITION` is ignored: no stream is that long.
     """
     if delivery.position is not None:
         return delivery.position
@@ -286,7 +286,7 @@ class Lease:
         self._path = state.with_name(f"{state.name}.{digest}.lock")
         self._handle: int | None = None
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Try to acquire the lock. Return False if another process holds it.
 
         Raises:
@@ -353,7 +353,7 @@ class Positions:
         self.active = active
         self.next: int | None = None
         self.skipped = 0
-        self._expected: int | None = None  # position after the last delivery of this connection
+        self._expected: int | None = None  # position after the connection's last delivery
         self._seen = 0  # all positions before this one were delivered or counted as skipped
         self._route = _storable(route)
         self._stream = stream
@@ -426,7 +426,7 @@ class Positions:
         """
         if not self.active:
             return
-        before, pending = self.next, self._pending
+        previous_next, pending = self.next, self._pending
         while pending:
             first = next(iter(pending))
             if not pending[first]:
@@ -434,15 +434,17 @@ class Positions:
             del pending[first]
             self.next = first + 1
         turn, self._turn = self._turn, []
-        if self.next is None or self.next == before:
+        if self.next is None or self.next == previous_next:
             return
-        following = self.next
-        settled = [each for each in turn if each.position is not None and each.position < following]
+        next_position = self.next
+        settled = [
+            each for each in turn if each.position is not None and each.position < next_position
+        ]
         self._last = max(settled, key=lambda each: each.position or 0, default=self._last)
         if self._file is not None:
             with transaction(*self._file) as database:
                 database.execute(
-                    "INSERT OR REPLACE INTO position VALUES (?, ?)", (self._route, following)
+                    "INSERT OR REPLACE INTO position VALUES (?, ?)", (self._route, next_position)
                 )
                 if self.fingerprint is not None:
                     row = (self._route, *attrs.astuple(self.fingerprint))
@@ -462,9 +464,9 @@ class Pending:
     """The unfinished deliveries of a route.
 
     Each delivery is waiting, in flight, held for a retry, or a suspect. Suspects were in flight
-    when the target's connection ended. If one of them may be the cause, they are isolated: they are
-    sent one at a time. After a poison message was found, few messages are in flight at first, and
-    more with each accepted message, because more poison messages may follow.
+    when the target's connection ended. If a suspect may be the cause, the suspects are isolated:
+    they are sent one at a time. After a poison message was found, only one message is in flight at
+    first, and more with each accepted message, because more poison messages may follow.
 
     Attributes:
         in_flight: the deliveries without an outcome, in the order in which they were sent.
@@ -489,7 +491,7 @@ class Pending:
         return len(self._waiting) + len(self._held) + len(self._suspects)
 
     @property
-    def held(self) -> int:
+    def held_count(self) -> int:
         """Number of deliveries that are held for a retry."""
         return len(self._held)
 
@@ -519,10 +521,10 @@ class Pending:
         heapq.heappush(self._held, (due, next(self._order), delivery))
 
     def put_back(self, deliveries: list[SourceDelivery]) -> None:
-        """Put back deliveries from `take` that were not sent, before all others."""
+        """Return unsent deliveries of `take_batch` to the front of the queue."""
         self._waiting.extendleft(reversed(deliveries))
 
-    def take(self, now: float, max_count: int) -> list[SourceDelivery]:
+    def take_batch(self, now: float, max_count: int) -> list[SourceDelivery]:
         """Remove and return the deliveries to send next, at most `max_count`.
 
         `now` is the time of the event loop's clock.
@@ -557,14 +559,14 @@ class Pending:
         self._limit += count * _LIMIT_GROWTH
 
     def lose_source(self) -> list[SourceDelivery]:
-        """Discard the deliveries that are not in flight. Return the others, without their link."""
+        """Discard the unsent deliveries. Return the deliveries in flight, without their link."""
         self._clear()
         for delivery in self.in_flight:
             delivery.link = None
         return list(self.in_flight)
 
     def lose_target(self) -> tuple[list[SourceDelivery], list[SourceDelivery]]:
-        """Remove the deliveries in flight. Return those to resend, and those without a link."""
+        """Remove the deliveries in flight. Return (to resend, orphans without a source link)."""
         flying: list[SourceDelivery] = []
         orphans: list[SourceDelivery] = []
         for delivery in self.in_flight:
@@ -573,10 +575,10 @@ class Pending:
         return flying, orphans
 
     def suspect(self, deliveries: Iterable[SourceDelivery], *, isolated: bool) -> None:
-        """Resend deliveries that were in flight when the connection ended, before all others.
+        """Resend the deliveries that were in flight when the connection ended, before new messages.
 
-        They are sent one at a time if one of them may be the cause (`isolated`), or one of them was
-        in flight when an earlier connection ended.
+        They are sent one at a time if a message may have ended the connection (`isolated`), or if a
+        delivery was already in flight when an earlier connection ended.
         """
         suspects = list(deliveries)
         repeated = bool(self._suspects) or any(delivery.suspected for delivery in suspects)
@@ -593,8 +595,8 @@ Finished = tuple[SourceDelivery, Settle, "Outcome | None"]
 class Records:
     """The quarantine file, the deduplication file and the state file of a route.
 
-    With deduplication, it also tracks the unfinished deliveries, and the duplicates of them that
-    arrived meanwhile.
+    With deduplication, it also tracks the unfinished deliveries, and the duplicates that arrive
+    before their outcomes.
 
     Attributes:
         names: the names of the route, its source and its target, for lines of the quarantine.
@@ -623,13 +625,14 @@ class Records:
 
     @property
     def copies(self) -> list[SourceDelivery]:
-        """The deliveries that wait for the outcome of another one with the same message-id."""
+        """The deliveries that wait for the outcome of a delivery with the same message-id."""
         return [copy for copies in self._copies.values() for copy in copies]
 
     def is_taken(self, delivery: SourceDelivery) -> bool | None:
         """Whether the target has accepted a message with this message-id before.
 
-        Return None if such a message is unfinished. `forget` of that message then returns this one.
+        Return None if a message with this id is unfinished: `forget` will return `delivery` when
+        that message is finished.
         """
         if self._ledger is None:
             return False

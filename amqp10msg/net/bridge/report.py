@@ -34,26 +34,26 @@ def as_json(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
         for spec in specs
     ]
     # Routes that are not in the file any more; their URLs are unknown.
-    known = {route["name"] for route in routes}
+    current_names = {route["name"] for route in routes}
     routes += [
         {"name": name, **stats.as_dict(), "empty": stats.is_empty}
         for name, stats in counts.items()
-        if name not in known
+        if name not in current_names
     ]
     return json.dumps({"made": facts(), "routes": routes}, indent=2) + "\n"
 
 
 def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str:
-    """Return the counts of all routes as a page that needs no other file."""
+    """Return the counts of all routes as a self-contained HTML page."""
     specs = list(specs)
-    every = list(counts.values())
-    aside = sum(stats.quarantined.total() for stats in every)
-    lost = sum(stats.source_lost + stats.target_lost for stats in every)
+    all_statistics = list(counts.values())
+    aside = sum(stats.quarantined.total() for stats in all_statistics)
+    lost_connections = sum(stats.source_lost + stats.target_lost for stats in all_statistics)
     head = [
-        ("messages taken", f"{sum(stats.accepted for stats in every):,}", "sound"),
+        ("messages taken", f"{sum(stats.accepted for stats in all_statistics):,}", "sound"),
         ("in quarantine", f"{aside:,}", "error" if aside else ""),
-        ("duplicates left out", f"{sum(stats.duplicates for stats in every):,}", ""),
-        ("connections lost", f"{lost:,}", ""),
+        ("duplicates left out", f"{sum(stats.duplicates for stats in all_statistics):,}", ""),
+        ("connections lost", f"{lost_connections:,}", ""),
     ]
     parts = [_routes(counts)]
     for name, stats in counts.items():
@@ -73,16 +73,16 @@ def _routes(counts: Mapping[str, Statistics]) -> Part:
     rows = []
     for name, stats in counts.items():
         numbers = (stats.received, stats.accepted, stats.quarantined.total(), round(stats.rate))
-        left = _left(stats)
+        remaining = _remaining_text(stats)
         ending = ENDINGS.get(stats.ending, "")
-        rows.append((name, stats.state, *(f"{number:,}" for number in numbers), left, ending))
+        rows.append((name, stats.state, *(f"{number:,}" for number in numbers), remaining, ending))
     numbers_of = ("received", "taken", "in quarantine", "messages a second", "left at the source")
     columns = {"route": "", "state": "", **dict.fromkeys(numbers_of, "n"), "it ended because": ""}
     return table("Routes", columns, rows, most=None)
 
 
-def _left(stats: Statistics) -> str:
-    """Describe the messages left at the source, including those that other consumers may hold."""
+def _remaining_text(stats: Statistics) -> str:
+    """Describe the messages left at the source and those that its other consumers may hold."""
     if not stats.asked:
         return ""
     if stats.remaining is None:
@@ -103,8 +103,8 @@ def _of_route(name: str, stats: Statistics) -> list[Part]:
         for reason, count in getattr(stats, fate).most_common()
     ]
     fates += [
-        (reason, fate, f"{count:,}", what)
-        for reason, fate, count, what in (
+        (reason, fate, f"{count:,}", meaning)
+        for reason, fate, count, meaning in (
             ("too-large", "left at the source", stats.left, _NO_ROOM),
             ("retention", "missed", stats.missed, _RETENTION),
             ("filter", "passed over", stats.unmatched, "the filter does not pass it"),
@@ -127,7 +127,7 @@ def migration_json(migration: Migration) -> str:
     """Return the result of a cut-over as JSON; URLs have no credentials."""
     queues = [_moved(item) for item in migration.moved]
     report = {"made": facts(), "done": not migration.open(), "queues": queues}
-    report["came"] = [*migration.came]
+    report["came"] = [*migration.new_queues]
     return json.dumps(report, indent=2) + "\n"
 
 
@@ -141,16 +141,16 @@ def _moved(item: Moved) -> dict[str, Any]:
         "open": item.open(),
         "received": item.counts.received,
         "accepted": item.counts.accepted,
-        "aside": item.aside,
+        "aside": item.set_aside,
         "left": item.counts.remaining,
         "held_by_others": item.counts.unacknowledged,
         "losses": counts["losses"],
-        "at_source_before": item.there,
-        "at_target_before": item.before,
-        "at_target_after": item.after,
-        "at_source_after": item.since,
+        "at_source_before": item.source_before,
+        "at_target_before": item.target_before,
+        "at_target_after": item.target_after,
+        "at_source_after": item.source_after,
         "compared": item.sample.total(),
-        "found": item.found,
+        "found": item.found_count,
         "declared": [
             {"kind": step.kind, "name": step.name, "state": step.state, "notes": list(step.notes)}
             for step in item.steps
@@ -161,25 +161,25 @@ def _moved(item: Moved) -> dict[str, Any]:
 
 def migration_html(migration: Migration) -> str:
     """Return the result of a cut-over as a self-contained page, to be signed."""
-    moved, left = migration.moved, migration.open()
-    whole = len(moved) + len(migration.came)
-    aside = sum(item.aside for item in moved)
-    taken = sum(item.counts.accepted for item in moved)
+    moved, open_issues = migration.moved, migration.open()
+    whole = len(moved) + len(migration.new_queues)
+    aside = sum(item.set_aside for item in moved)
+    accepted = sum(item.counts.accepted for item in moved)
     head = [
-        ("done" if not left else "not done", f"{whole - len(left)} of {whole}", ""),
-        ("messages taken", f"{taken:,}", "sound"),
+        ("done" if not open_issues else "not done", f"{whole - len(open_issues)} of {whole}", ""),
+        ("messages taken", f"{accepted:,}", "sound"),
         ("set aside", f"{aside:,}", "error" if aside else ""),
-        ("compared, found", f"{sum(item.found or 0 for item in moved):,}", ""),
+        ("compared, found", f"{sum(item.found_count or 0 for item in moved):,}", ""),
     ]
     unknown = "not known"
     rows = [
         (
             item.queue.name,
-            *(f"{n:,}" for n in (item.counts.received, item.counts.accepted, item.aside)),
-            _left(item.counts) or unknown,
+            *(f"{n:,}" for n in (item.counts.received, item.counts.accepted, item.set_aside)),
+            _remaining_text(item.counts) or unknown,
             unknown if item.arrived is None else f"{item.arrived:,}",
-            f"{item.found or 0:,} of {item.sample.total():,}",
-            ("error", "open") if item.queue.name in left else ("sound", "done"),
+            f"{item.found_count or 0:,} of {item.sample.total():,}",
+            ("error", "open") if item.queue.name in open_issues else ("sound", "done"),
         )
         for item in moved
     ]
@@ -191,18 +191,18 @@ def migration_html(migration: Migration) -> str:
         "messages of the sample are there unchanged."
     )
     parts = [table("Queues", columns, rows, note, most=None)]
-    if left:
-        open_ = [(name, text) for name, said in left.items() for text in said]
+    if open_issues:
+        open_ = [(name, text) for name, issues in open_issues.items() for text in issues]
         parts.append(table("Not accounted for", {"queue": "", "what": ""}, open_, most=None))
     steps = {(str(step)): step for item in moved for step in item.steps}
-    made = [(s.kind, s.name, s.state, "; ".join(s.notes)) for s in steps.values()]
-    if made:
+    declarations = [(s.kind, s.name, s.state, "; ".join(s.notes)) for s in steps.values()]
+    if declarations:
         columns = dict.fromkeys(("kind", "name", "state", "what is different"), "")
-        parts.append(table("What the target was to have", columns, made, most=None))
+        parts.append(table("What the target was to have", columns, declarations, most=None))
     for item in moved:
         parts += _of_route(item.spec.name, item.counts)
     columns = dict.fromkeys(("name", "role", "date", "signature"), "")
-    note = "Whoever signs has read what is not accounted for." if left else ""
+    note = "Whoever signs has read what is not accounted for." if open_issues else ""
     parts.append(table("Signed", columns, [("…", "…", "…", "…")] * 2, note))
     return pages.render(
         "bridge.html",

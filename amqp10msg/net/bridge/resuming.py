@@ -1,4 +1,4 @@
-"""Checks that a stream or file is still the one that a route has read before it continues."""
+"""Checks that a stream or file was not replaced since a route read it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import ConnectionPool
 
 #: Seconds to wait for a message of a stream.
-_ANSWER = 10.0
+_MESSAGE_TIMEOUT = 10.0
 #: Timeout in seconds of closing a link.
 _CLOSE_TIMEOUT = 5.0
 #: Number of messages to request in order to read one: RabbitMQ 4.0 exceeds the credit, and a peer
@@ -26,35 +26,35 @@ _UNKNOWN = "so it is not known whether the source was deleted and declared again
 
 
 class SourceReplacedError(LinkError):
-    """The source is another stream or file than the one that was read."""
+    """The source was replaced by another stream or file since it was read."""
 
 
-async def unchecked(
+async def check_not_replaced(
     source: Endpoint,
     positions: Positions,
     oldest: int | None,
     max_message: int,
     pool: ConnectionPool | None,
 ) -> str:
-    """Compare the last message that was read with the one that is at its position now.
+    """Compare the last message that was read with the message that is now at its position.
 
-    Return why they cannot be compared; empty if they are the same, or if nothing was read. If they
-    differ, the stream was declared again, or the file was rotated, and it has grown past the
-    position since: continuing would skip messages.
+    Return the reason why they cannot be compared; empty if they are the same, or if no message was
+    read. If they differ, the stream was declared again, or the file was rotated, and has since
+    grown past the position: continuing would skip messages.
 
     Args:
         source: the stream or the file.
-        positions: how far it was read.
-        oldest: the position of the first message of the stream; None if it is not known.
+        positions: the position up to which it was read, and the fingerprint of the last message.
+        oldest: the position of the first message of the stream; None if unknown.
         max_message: maximum size of the message in bytes; a larger one cannot be compared.
         pool: the connections that can be shared.
 
     Raises:
-        SourceReplacedError: they differ.
+        SourceReplacedError: the messages differ.
         LinkError: the source cannot be read.
     """
-    last, following = positions.fingerprint, positions.next
-    if following is None:
+    last, next_position = positions.fingerprint, positions.next
+    if next_position is None:
         return ""
     if last is None:
         return f"the state file has no fingerprint, as an earlier version wrote it, {_UNKNOWN}"
@@ -64,24 +64,26 @@ async def unchecked(
         line = message_in_file(source, last.position, max_message)
         if line is None or fingerprint_of(line, stream=False) == last:
             return ""  # a file that is shorter now is refused when it is read
-        place, cause = f"line {last.position + 1}", "the file was rotated or replaced"
-        raise _replaced(source, place, cause, following)
+        location, cause = f"line {last.position + 1}", "the file was rotated or replaced"
+        raise _replaced(source, location, cause, next_position)
     if oldest is not None and oldest > last.position:
         return f"the stream's retention removed the last message that was read, {_UNKNOWN}"
-    found = await _message_at(source, last.position, max_message, pool)
-    if found is None or (oldest is None and found.position != last.position):
+    message = await _message_at(source, last.position, max_message, pool)
+    if message is None or (oldest is None and message.position != last.position):
         return f"the message at position {last.position} was not delivered, {_UNKNOWN}"
-    if fingerprint_of(found, stream=True) != last:
+    if fingerprint_of(message, stream=True) != last:
         cause = "the stream was deleted and declared again"
-        raise _replaced(source, f"the message at position {last.position}", cause, following)
+        raise _replaced(source, f"the message at position {last.position}", cause, next_position)
     return ""
 
 
-def _replaced(source: Endpoint, place: str, cause: str, following: int) -> SourceReplacedError:
+def _replaced(
+    source: Endpoint, location: str, cause: str, next_position: int
+) -> SourceReplacedError:
     return SourceReplacedError(
-        f"{source}: {place} is not the one that was read there: {cause}, and going on after it "
+        f"{source}: {location} is not the one that was read there: {cause}, and going on after it "
         "would skip messages. Give another --state to read everything; if nothing was replaced, "
-        f"give another --state, and offset={following} in the URL",
+        f"give another --state, and offset={next_position} in the URL",
         permanent=True,
     )
 
@@ -91,7 +93,8 @@ async def _message_at(
 ) -> SourceDelivery | None:
     """Return the first message of a stream from a position on, without its link.
 
-    None if it has more than `max_message` bytes, or if nothing arrives within `_ANSWER` seconds.
+    Return None if the message has more than `max_message` bytes, or if no message arrives within
+    `_MESSAGE_TIMEOUT` seconds.
 
     Raises:
         LinkError: the broker cannot be reached, or refuses.
@@ -104,7 +107,7 @@ async def _message_at(
                 delivery.position = position_of(delivery)
                 first.set_result(delivery)
 
-    def lost(error: LinkError) -> None:
+    def on_lost(error: LinkError) -> None:
         if not first.done():
             first.set_exception(error)
 
@@ -113,7 +116,7 @@ async def _message_at(
             SourceRequest(
                 endpoint=source.read_from(str(position)),
                 receive=receive,
-                on_lost=lost,
+                on_lost=on_lost,
                 window=_WINDOW,
                 max_message=max_message,
                 overflow=lambda: Oversized(Path(folder), 0),
@@ -121,7 +124,7 @@ async def _message_at(
             )
         )
         try:
-            async with asyncio.timeout(_ANSWER):
+            async with asyncio.timeout(_MESSAGE_TIMEOUT):
                 delivery = await first
         except TimeoutError:
             return None

@@ -1,7 +1,7 @@
 """A route: moves the messages of one source to one target.
 
-A delivery is pending until its outcome is known. Then it is finished: it is settled at the source
-in the next iteration of the event loop, after its record is on disk.
+A delivery is pending until the target reports its outcome. Then it is finished: it is settled at
+the source in the next iteration of the event loop, after its record is on disk.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from amqp10msg.net.bridge.links import (
     PoisonGuard,
     QuarantineQueue,
     ReconnectingLink,
+    backoff_delay,
     open_source,
     open_target,
-    pause,
     warn_unverified_tls,
 )
 from amqp10msg.net.bridge.records import Finished, Lease, Pending, Records
-from amqp10msg.net.bridge.resuming import SourceReplacedError, unchecked
+from amqp10msg.net.bridge.resuming import SourceReplacedError, check_not_replaced
 from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import (
@@ -103,7 +103,7 @@ class Route:
         target: Endpoint,
         options: RouteOptions,
         logger: logging.Logger,
-        sides: ConnectionPools | None = None,
+        pools: ConnectionPools | None = None,
     ) -> None:
         self.name = name
         self.source = source
@@ -112,41 +112,43 @@ class Route:
         self._waits = options.waits
         self.statistics = Statistics()
         self._logger = logger
-        self._sides = sides or ConnectionPools()
+        self._pools = pools or ConnectionPools()
         overflow = options.quarantine.with_name(f"{options.quarantine.name}.large")
         self._overflow = functools.partial(Oversized, overflow, options.max_large)
         self._records: Records
         self._loop: asyncio.AbstractEventLoop
-        pool = self._sides.counting
+        pool = self._pools.counting
         self._ending = Ending(source, options, self.statistics, self.log, self._finish_as, pool)
         self._prepare = sender_of(source, target, options, self.statistics)
         # Source, target and quarantine queue.
         self._guard = PoisonGuard(source)
-        self._from: ReconnectingLink[SourceLink] = ReconnectingLink(
+        self._source_link: ReconnectingLink[SourceLink] = ReconnectingLink(
             "source",
             source,
             options,
             self.log,
-            open_=self._open_source,
+            open_link=self._open_source,
             on_open=self._source_opened,
             on_lost=self._lost_source,
-            early=True,
+            report_early_loss=True,
         )
-        self._to: ReconnectingLink[TargetLink] = ReconnectingLink(
+        self._target_link: ReconnectingLink[TargetLink] = ReconnectingLink(
             "target",
             target,
             options,
             self.log,
-            open_=self._open_target,
+            open_link=self._open_target,
             on_open=self._target_opened,
             on_lost=self._lost_target,
             on_refused=self._target_refused,
         )
-        self._queue: QuarantineQueue | None = None
-        self._holding = False
-        self._reopening = ""  # why the source will be reopened once all deliveries are settled
-        self._spilling = False  # release all further deliveries until the source is reopened
-        self._joining = False  # send nothing, so that the target can be reopened
+        self._quarantine_queue: QuarantineQueue | None = None
+        self._reading_paused = False
+        self._reopen_reason = ""  # why the source will be reopened once all deliveries are settled
+        self._releasing_all = False  # release all further deliveries until the source is reopened
+        self._sending_paused = (
+            False  # so that no message is in flight, and the target can be reopened
+        )
         self._observer: Observer | None = None  # counts the source while it is not consumed
         self._closing: dict[asyncio.Future[None], Link] = {}
         self._too_large = False  # the deliveries exceed max_bytes: needs its own connection
@@ -157,32 +159,32 @@ class Route:
         self._surplus: list[SourceDelivery] = []
         self._unmatched: dict[SourceDelivery, None] = {}  # did not pass the filter, until released
         self._bytes = 0
-        self._pumping = self._due = False
+        self._pumping = self._pump_scheduled = False
         # The run.
         self._stopping = self._is_disk_full = False
         self._stop = asyncio.Event()
         self._fault: BaseException | None = None
-        self._asking: asyncio.Task[None] | None = None
-        self._started = self._ticked = 0.0
-        self._slow = 0.0  # seconds since the beginning of a message that is not complete yet
-        self._skips = False  # whether skipped positions of the stream were logged
-        self._unchecked: set[str] = set()  # logged reasons why the source could not be checked
-        self._opened = 0.0  # when the source was first open, on the loop's clock
-        self._over = 0.0  # when the route stops waiting for anything, on the same clock
+        self._depth_query: asyncio.Task[None] | None = None
+        self._started_at = self._ticked_at = 0.0
+        self._incomplete_seconds = 0.0  # since the first bytes of an incomplete message
+        self._skipped_logged = False  # whether skipped positions of the stream were logged
+        self._logged_reasons: set[str] = set()  # logged reasons why the source could not be checked
+        self._first_opened_at = 0.0  # when the source was first open, on the loop's clock
+        self._stop_waiting_at = 0.0  # when the route stops waiting for anything, on the same clock
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
-        """Log an event of this route."""
+        """Log an event with the name of the route."""
         log_event(self._logger, event, level, route=self.name, **fields)
 
     async def depth(self) -> int | None:
         """Query the number of remaining messages. Return the previous answer, or None at first."""
-        source = self._from.link
+        source = self._source_link.link
         return await source.depth() if source is not None else None
 
     # The run.
 
     def stop(self) -> None:
-        """End the route after the outcomes of the messages in flight; accept no more deliveries."""
+        """End the route: stop accepting deliveries, and wait for the messages in flight."""
         self._finish_as("stopped")
 
     def _finish_as(self, ending: str) -> None:
@@ -201,7 +203,7 @@ class Route:
             OSError: a message could not be written to the quarantine; it was not settled.
         """
         self._loop = asyncio.get_running_loop()
-        self._started = self._loop.time()
+        self._started_at = self._loop.time()
         if self.options.state is None:
             await self._run()
             return
@@ -223,7 +225,7 @@ class Route:
 
     def _measure(self) -> None:
         """Update the duration of the run."""
-        self.statistics.seconds = self._loop.time() - self._started
+        self.statistics.seconds = self._loop.time() - self._started_at
 
     async def _wait(self) -> bool:
         """Wait for the stop of the route, for one tick at most. Return whether it is stopping."""
@@ -236,10 +238,10 @@ class Route:
         """Wait until no other bridge runs this route. Return False if it was stopped meanwhile.
 
         Raises:
-            LinkError: the route ends by itself, and the other bridge did not end in time.
+            LinkError: the other bridge did not end within `RouteOptions.reach`.
         """
         reach, counts = self.options.reach, self.statistics
-        while not lease.take():
+        while not lease.acquire():
             if counts.state != _STANDBY:
                 counts.state = _STANDBY
                 self.log("route-stands-by", at=str(self.source), state=str(self.options.state))
@@ -282,20 +284,20 @@ class Route:
         except (OSError, ValueError) as error:
             self._note_failure(error)
             raise
-        self._ticked = self._started
+        self._ticked_at = self._started_at
         warn_unverified_tls((self.source, self.target, self.options.quarantine_queue), self.log)
-        keeping = [self._to.keep(), self._keep_source()]
+        keeping = [self._target_link.keep(), self._keep_source()]
         if self.options.quarantine_queue is not None:
-            self._queue = QuarantineQueue(
+            self._quarantine_queue = QuarantineQueue(
                 self.options.quarantine_queue,
                 self.options,
                 self._records.names,
                 self.log,
-                kept=self._settle_queued,
-                left=self._write_to_file,
-                pool=self._sides.targets,
+                on_accepted=self._settle_queued,
+                write_to_file=self._write_to_file,
+                pool=self._pools.targets,
             )
-            keeping.append(self._queue.keep())
+            keeping.append(self._quarantine_queue.keep())
         tasks = [asyncio.ensure_future(coroutine) for coroutine in keeping]
         for task in tasks:
             task.add_done_callback(self._fail_with_task)
@@ -304,16 +306,15 @@ class Route:
                 self._measure()
                 if not await self._wait():
                     self._tick()
-            self._over = self._loop.time() + self._waits.shutdown_timeout
+            self._stop_waiting_at = self._loop.time() + self._waits.shutdown_timeout
             if self._fault is None or self._is_disk_full:
-                await (
-                    self._drain()
-                )  # settle what the target accepts; otherwise it is delivered again
+                # Wait for outcomes: a message without an outcome is delivered again.
+                await self._drain()
             await self._count_rest()
         finally:
             try:
-                if self._asking is not None:
-                    self._asking.cancel()
+                if self._depth_query is not None:
+                    self._depth_query.cancel()
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
@@ -323,7 +324,7 @@ class Route:
             counts = self.statistics
             counts.in_flight = counts.waiting = counts.held = 0
             counts.position = self._records.positions.next
-            self._count_ends()
+            self._count_connections()
             self._measure()
             counts.state = "failed" if self._fault else "ended"
         if self._fault is not None:
@@ -338,32 +339,33 @@ class Route:
         if self._fault is None:
             self._fault = error
             self.statistics.ending = "failed"
-            if self._from.link is not None:
-                self._from.link.stop()  # so that released messages are counted, not delivered again
+            if self._source_link.link is not None:
+                # So that released messages are counted, not delivered again.
+                self._source_link.link.stop()
         self._stop.set()
 
     def _tick(self) -> None:
         """Check everything that depends on time: overdue outcomes, retries, the route's end."""
         now = self._loop.time()
-        target, in_flight = self._to.link, self._pending.in_flight
+        target, in_flight = self._target_link.link, self._pending.in_flight
         if target is not None and in_flight:
             if target.waits:
                 for delivery in in_flight:
-                    delivery.sent = now
+                    delivery.sent_at = now
             oldest = next(iter(in_flight))
-            if now - oldest.sent > self.options.outcome_timeout:
-                self._to.give_up(failed=True)
-        if self._queue is not None:
-            self._queue.tick(now)
+            if now - oldest.sent_at > self.options.outcome_timeout:
+                self._target_link.give_up(failed=True)
+        if self._quarantine_queue is not None:
+            self._quarantine_queue.tick(now)
         self._pump()
-        if self._reopening and not self._unsettled:
+        if self._reopen_reason and not self._unsettled:
             self._reopen_source()
         self._rejoin(now)
         # The pause of a process that was suspended does not count as idle time of the source.
-        passed = min(now - self._ticked, self._waits.check_interval)
-        self._ticked = now
-        source = self._from.link
-        if source is not None and source.incomplete and not self._holding:
+        passed = min(now - self._ticked_at, self._waits.check_interval)
+        self._ticked_at = now
+        source = self._source_link.link
+        if source is not None and source.incomplete and not self._reading_paused:
             self._watch_slow(passed)
         countable = source or self._observer
         settled = countable is not None and not self._unsettled
@@ -373,23 +375,28 @@ class Route:
         self._ending.end_if_late()
 
     def _watch_slow(self, passed: float) -> None:
-        """Log repeatedly that the rest of a message does not arrive."""
-        before, self._slow = self._slow, self._slow + passed
+        """Log repeatedly that a message is still incomplete."""
+        previous, self._incomplete_seconds = (
+            self._incomplete_seconds,
+            self._incomplete_seconds + passed,
+        )
         every = self.options.outcome_timeout
-        if before // every != self._slow // every:
-            why = f"a message is incomplete {self._slow:.0f} s after its first bytes"
-            self.log("source-slow", logging.WARNING, at=str(self.source), why=why)
+        if previous // every != self._incomplete_seconds // every:
+            reason = (
+                f"a message is incomplete {self._incomplete_seconds:.0f} s after its first bytes"
+            )
+            self.log("source-slow", logging.WARNING, at=str(self.source), why=reason)
 
     def _ask(self, source: Countable) -> None:
         """Query the number of messages at the source, unless a query is running."""
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.ensure_future(self._end_if_empty(source))
-            self._asking.add_done_callback(self._fail_with_task)
+        if self._depth_query is None or self._depth_query.done():
+            self._depth_query = asyncio.ensure_future(self._end_if_empty(source))
+            self._depth_query.add_done_callback(self._fail_with_task)
 
     async def _end_if_empty(self, source: Countable) -> None:
         received = self.statistics.received
         depth = await self._ending.ask(source, self._records.positions.next, self._held)
-        link, observer = self._from.link, self._observer
+        link, observer = self._source_link.link, self._observer
         if source is not (link or observer) or self.statistics.received != received:
             return
         if self._unsettled:
@@ -401,7 +408,7 @@ class Route:
             await self._leave_to_others(link, depth)
         elif depth.ready != 0:
             self._observer = None
-            self._from.reopen()
+            self._source_link.reopen()
 
     async def _leave_to_others(self, source: SourceLink, depth: Depth) -> None:
         """Stop consuming an empty queue that has other consumers, and only count its messages.
@@ -410,36 +417,38 @@ class Route:
         their common queue is empty would wait for each other. A route that holds messages of the
         source keeps its link: closing it would requeue them.
         """
-        shared = depth.ready == 0 and depth.others and depth.unacknowledged is None
+        shared = depth.ready == 0 and depth.other_consumers and depth.unacknowledged is None
         observer = self._ending.observer()
-        if not shared or observer is None or self._held or self._reopening:
+        if not shared or observer is None or self._held or self._reopen_reason:
             return
         received = self.statistics.received
         source.stop()
         with contextlib.suppress(LinkError, TimeoutError):
             async with asyncio.timeout(self._waits.close_timeout):
                 await source.count()  # deliveries in flight arrive before the answer
-        if source is not self._from.link or self._stop.is_set():
+        if source is not self._source_link.link or self._stop.is_set():
             return
-        if self.statistics.received != received or self._reopening:
+        if self.statistics.received != received or self._reopen_reason:
             source.resume()  # before settling anything: other bridges must see this consumer
             return
         self._observer = observer
-        self._from.release(reopen=False)
+        self._source_link.release(reopen=False)
         self._close_later(source)
-        self.log("source-left", at=str(self.source), others=depth.others, why=_LEFT_TO_OTHERS)
+        self.log(
+            "source-left", at=str(self.source), others=depth.other_consumers, why=_LEFT_TO_OTHERS
+        )
 
     async def _count_rest(self) -> None:
         self._finish()  # so that released messages are counted
-        if self._asking is not None:
-            self._asking.cancel()
+        if self._depth_query is not None:
+            self._depth_query.cancel()
         wait = min(
             self._waits.close_timeout,
-            self._over - self._loop.time() - self._waits.min_close_timeout,
+            self._stop_waiting_at - self._loop.time() - self._waits.min_close_timeout,
         )
-        following = self._records.positions.next
-        source = self._from.link or self._observer
-        await self._ending.count_rest(source, following, wait, lambda: self._held)
+        next_position = self._records.positions.next
+        source = self._source_link.link or self._observer
+        await self._ending.count_rest(source, next_position, wait, lambda: self._held)
 
     @property
     def _held(self) -> int:
@@ -453,10 +462,10 @@ class Route:
     @property
     def _quarantining(self) -> int:
         """Number of messages that the quarantine queue has not answered yet."""
-        return 0 if self._queue is None else len(self._queue)
+        return 0 if self._quarantine_queue is None else len(self._quarantine_queue)
 
     @property
-    def _counted(self) -> int:
+    def _counted_total(self) -> int:
         """Number of messages that count for `max_messages`."""
         # Finished messages are counted already, except those for the quarantine file.
         counted = sum(
@@ -466,68 +475,76 @@ class Route:
 
     def _count(self) -> None:
         counts = self.statistics
-        pending, target = self._pending, self._to.link
+        pending, target = self._pending, self._target_link.link
         counts.in_flight = len(pending.in_flight)
         counts.waiting = self._unsettled - counts.in_flight
-        counts.held = pending.held + len(self._unmatched) + len(self._surplus)
-        self._count_ends()
+        counts.held = pending.held_count + len(self._unmatched) + len(self._surplus)
+        self._count_connections()
         if target is None:
             counts.state = "target is not connected"
         elif self._observer is not None:
             counts.state = _LEFT_TO_OTHERS
-        elif self._from.link is None:
+        elif self._source_link.link is None:
             counts.state = "source is not connected"
         elif target.waits:
             counts.state = "target has blocked publishing"
-        elif pending.held and not pending.in_flight:
+        elif pending.held_count and not pending.in_flight:
             counts.state = "target refuses messages"
         elif pending.isolating:
             counts.state = "searching the message that ended the target's connection"
-        elif self._slow >= self.options.outcome_timeout:
+        elif self._incomplete_seconds >= self.options.outcome_timeout:
             counts.state = "the source stopped partway through a message"
         else:
             counts.state = "running"
 
-    def _count_ends(self) -> None:
+    def _count_connections(self) -> None:
         """Update which ends are connected, and the number of failed attempts."""
-        ends: dict[str, ReconnectingLink[Any]] = {"source": self._from, "target": self._to}
-        if self._queue is not None:
-            ends["quarantine"] = self._queue
-        connected = {name: end.link is not None for name, end in ends.items()}
+        links: dict[str, ReconnectingLink[Any]] = {
+            "source": self._source_link,
+            "target": self._target_link,
+        }
+        if self._quarantine_queue is not None:
+            links["quarantine"] = self._quarantine_queue
+        connected = {name: link.link is not None for name, link in links.items()}
         connected["source"] |= self._observer is not None
         self.statistics.connected = connected
-        self.statistics.unreachable = Counter({name: end.failures for name, end in ends.items()})
+        self.statistics.unreachable = Counter(
+            {name: link.failed_attempts for name, link in links.items()}
+        )
 
     async def _drain(self) -> None:
         self.statistics.state = "draining"
-        if self._from.link is not None and self._fault is None:
-            self._from.link.stop()
+        if self._source_link.link is not None and self._fault is None:
+            self._source_link.link.stop()
         now = self._loop.time()
         deadline, quiet = now + self.options.drain, now + self._waits.drain_idle
         unsettled = self._unsettled
         while self._pending.in_flight or self._finished or self._quarantining:
-            lost = self._fault is not None and not self._is_disk_full
+            has_failed = self._fault is not None and not self._is_disk_full
             now = self._loop.time()
             if unsettled != self._unsettled:
                 unsettled, quiet = self._unsettled, now + self._waits.drain_idle
-                self._over = now + self._waits.shutdown_timeout
-            if lost or now >= min(deadline, quiet):
+                self._stop_waiting_at = now + self._waits.shutdown_timeout
+            if has_failed or now >= min(deadline, quiet):
                 break
             await asyncio.sleep(0.01)
-            self._count_ends()
+            self._count_connections()
 
     async def _close(self) -> None:
         """Release the unsent messages, and close the links."""
         self._finish()
         unsent = [*self._pending.unsent(), *self._surplus, *self._unmatched, *self._records.copies]
-        left = self._over - self._loop.time()
-        wait = max(self._waits.min_close_timeout, min(self._waits.close_timeout, left))
+        seconds_left = self._stop_waiting_at - self._loop.time()
+        wait = max(self._waits.min_close_timeout, min(self._waits.close_timeout, seconds_left))
         # A target that has not answered so far will not answer the close either.
         target_wait = self._waits.min_close_timeout if self._pending.in_flight else wait
-        closing: list[Awaitable[None]] = [self._from.close(wait), self._to.close(target_wait)]
-        if self._queue is not None:
-            unsent += self._queue.deliveries
-            closing.append(self._queue.close(wait))
+        closing: list[Awaitable[None]] = [
+            self._source_link.close(wait),
+            self._target_link.close(target_wait),
+        ]
+        if self._quarantine_queue is not None:
+            unsent += self._quarantine_queue.deliveries
+            closing.append(self._quarantine_queue.close(wait))
         closing += self._closing
         self._settle(unsent, Settle.RELEASE)
         with contextlib.suppress(TimeoutError):
@@ -541,19 +558,19 @@ class Route:
                 endpoint=self.target,
                 on_outcomes=self._on_outcomes,
                 on_room=self._pump,
-                on_lost=self._to.lose,
+                on_lost=self._target_link.lose,
                 window=self.options.window,
-                on_passed=self._to.passed,
-                pool=self._sides.targets,
-                alone=self._to.alone,
+                on_passed=self._target_link.passed,
+                pool=self._pools.targets,
+                alone=self._target_link.needs_own_connection,
             )
         )
 
     async def _keep_source(self) -> None:
-        await self._to.opened.wait()
-        if self._queue is not None:
-            await self._queue.opened.wait()
-        await self._from.keep()
+        await self._target_link.opened.wait()
+        if self._quarantine_queue is not None:
+            await self._quarantine_queue.opened.wait()
+        await self._source_link.keep()
 
     async def _open_source(self) -> SourceLink:
         await self._ending.begin(self._source_now(), self._records.positions.next)
@@ -562,41 +579,41 @@ class Route:
             SourceRequest(
                 endpoint=self._source_now(),
                 receive=self._receive,
-                on_lost=self._from.lose,
-                window=self._guard.window(self._window),
+                on_lost=self._source_link.lose,
+                window=self._guard.start_connection(self._window),
                 max_message=self.options.max_message,
                 overflow=self._overflow,
-                on_passed=self._from.passed,
-                pool=self._sides.sources,
-                alone=self._from.alone,
+                on_passed=self._source_link.passed,
+                pool=self._pools.sources,
+                alone=self._source_link.needs_own_connection,
             )
         )
 
     async def _check_last_message(self) -> None:
-        """Check that the source was not replaced by another one since the last run.
+        """Check that the source was not replaced since the last run.
 
         Raises:
             LinkError: the source was replaced, or cannot be read.
         """
         try:
-            why = await unchecked(
+            reason = await check_not_replaced(
                 self.source,
                 self._records.positions,
                 self._ending.oldest,
                 self.options.max_message,
-                self._sides.counting,
+                self._pools.counting,
             )
         except SourceReplacedError as error:
             self._fail(error)  # also in a running route: a retry cannot succeed
             raise
-        if why and why not in self._unchecked:
-            self._unchecked.add(why)
-            self.log("source-unchecked", logging.WARNING, at=str(self.source), why=why)
+        if reason and reason not in self._logged_reasons:
+            self._logged_reasons.add(reason)
+            self.log("source-unchecked", logging.WARNING, at=str(self.source), why=reason)
 
     def _source_opened(self) -> None:
         self._ending.open()
-        self._slow = 0.0
-        self._opened = self._opened or self._loop.time()
+        self._incomplete_seconds = 0.0
+        self._first_opened_at = self._first_opened_at or self._loop.time()
         self._count()
 
     @property
@@ -606,32 +623,32 @@ class Route:
 
     def _source_now(self) -> Endpoint:
         """Return the source with the offset up to which it was read."""
-        following = self._records.positions.next
-        return self.source if following is None else self.source.read_from(str(following))
+        next_position = self._records.positions.next
+        return self.source if next_position is None else self.source.read_from(str(next_position))
 
     def _lost_source(self, error: LinkError) -> None:
         """Discard the deliveries that are not in flight: the source delivers them again."""
         self.statistics.source_lost += 1
-        self._from.report(error)
+        self._source_link.report(error)
         self._forget_source()
         self._ending.lose()
         if error.local:
             self._fail(error)
             return
-        if error.shared and (error.said or error.failed):
-            self._separate(self._from)
+        if error.shared and (error.sent_by_peer or error.failed):
+            self._separate(self._source_link)
             return
-        stuck = self._guard.end(error, self._window)
+        stuck = self._guard.connection_lost(error, self._window)
         if stuck is not None:
             self._fail(stuck)
 
     def _reopen_source(self) -> None:
         """Reopen the source; all of its deliveries are settled."""
-        why = self._reopening
-        link = self._from.release()
+        reason = self._reopen_reason
+        link = self._source_link.release()
         if link is not None:
-            self.log("source-reopened", at=str(self.source), why=why)
-            self._guard.relax()
+            self.log("source-reopened", at=str(self.source), why=reason)
+            self._guard.resume_window()
             self._forget_source()
             self._close_later(link)
 
@@ -642,51 +659,57 @@ class Route:
 
     # Shared connections.
 
-    def _separate(self, end: ReconnectingLink[Any]) -> None:
-        """Use a separate connection: a message of this route may have ended the shared one."""
-        if not end.alone:
-            end.alone = True
-            self.log(f"{end.name}-apart", logging.WARNING, at=str(end.endpoint))
+    def _separate(self, link: ReconnectingLink[Any]) -> None:
+        """Use a separate connection: a message of the route may have ended the shared one."""
+        if not link.needs_own_connection:
+            link.needs_own_connection = True
+            self.log(f"{link.name}-apart", logging.WARNING, at=str(link.endpoint))
 
     def _rejoin(self, now: float) -> None:
         """Share connections again, some time after a shared connection ended."""
-        for end in (self._from, self._to):
-            if not end.alone or end.link is None or now - end.since < self._waits.rejoin_delay:
+        for reconnecting in (self._source_link, self._target_link):
+            if (
+                not reconnecting.needs_own_connection
+                or reconnecting.link is None
+                or now - reconnecting.opened_at < self._waits.rejoin_delay
+            ):
                 continue
-            if end is self._from:
-                if not (self._too_large or self._reopening or self._guard.careful):
-                    end.alone = False
+            if reconnecting is self._source_link:
+                if not (self._too_large or self._reopen_reason or self._guard.single_message_mode):
+                    reconnecting.needs_own_connection = False
                     self._reopen_soon("its separate connection was stable")
             elif not self._pending.isolating:
-                self._joining = True
+                self._sending_paused = True
                 if not self._pending.in_flight:
-                    self._joining = False
-                    end.alone = False
-                    end.progress = True
-                    link = end.release()
+                    self._sending_paused = False
+                    reconnecting.needs_own_connection = False
+                    reconnecting.made_progress = True
+                    link = reconnecting.release()
                     if link is not None:
                         self._close_later(link)
 
-    def _reopen_soon(self, why: str) -> None:
-        """Request no more deliveries, and reopen the source when all of them are settled."""
-        source = self._from.link
-        if source is not None and not self._reopening:
-            self._reopening = why
+    def _reopen_soon(self, reason: str) -> None:
+        """Stop requesting deliveries, and reopen the source when all deliveries are settled."""
+        source = self._source_link.link
+        if source is not None and not self._reopen_reason:
+            self._reopen_reason = reason
             source.stop()
 
     def _hold(self, source: SourceLink) -> None:
         """Pause reading. If other routes share the connection, move to a separate one instead."""
-        self._holding = True
+        self._reading_paused = True
         if not source.hold(True):
-            self._spilling = True  # deliveries in flight still arrive, without a bound
-            self._from.alone = self._too_large = True
+            self._releasing_all = True  # deliveries in flight still arrive, without a bound
+            self._source_link.needs_own_connection = self._too_large = True
             self._reopen_soon("its messages need a separate connection")
 
     def _forget_source(self) -> None:
-        self._holding = self._spilling = False
-        self._reopening = ""
+        self._reading_paused = self._releasing_all = False
+        self._reopen_reason = ""
         in_flight = self._pending.lose_source()
-        for delivery in self._queue.deliveries if self._queue is not None else []:
+        for delivery in (
+            self._quarantine_queue.deliveries if self._quarantine_queue is not None else []
+        ):
             delivery.link = None
             in_flight.append(delivery)
         self._surplus.clear()
@@ -708,39 +731,39 @@ class Route:
 
     def _refuse_unsent(self) -> None:
         for delivery in self._pending.take_unsent():
-            self._refused(delivery, self._missing.outcome)
+            self._on_refused(delivery, self._missing.outcome)
 
     def _lost_target(self, error: LinkError) -> None:
         """Resend the messages in flight: one at a time if one may have ended the connection.
 
-        So a message is duplicated only by the first loss. If a connection was only cut, no message
-        is blamed the first time.
+        So a message is duplicated only by the first loss. A connection that was only cut is not
+        blamed on a message the first time.
         """
         self.statistics.target_lost += 1
-        self._joining = False
-        flying, orphans = self._pending.lose_target()
-        self._to.report(error, suspects=len(flying))
+        self._sending_paused = False
+        in_flight, orphans = self._pending.lose_target()
+        self._target_link.report(error, suspects=len(in_flight))
         for delivery in orphans:
             self._forget(delivery)  # the source delivers it again
         if error.local:
-            self._pending.put_back(flying)  # released when the route ends
+            self._pending.put_back(in_flight)  # released when the route ends
             self._fail(error)
             return
-        blamed = error.said or error.failed
+        blamed = error.sent_by_peer or error.failed
         if error.shared:
             # A message is blamed only if no other route shared the connection.
-            is_suspect = len(flying) == 1 and flying[0].suspected
-            if is_suspect or (flying and blamed):
-                self._separate(self._to)
-        elif len(flying) == 1:
-            (alone,) = flying
-            alone.deaths += _MAX_DEATHS if error.said else 1
-            if alone.deaths >= _MAX_DEATHS:
-                self._refused(alone, Outcome("fatal", "", str(error), final=True))
-                flying = []
+            is_suspect = len(in_flight) == 1 and in_flight[0].suspected
+            if is_suspect or (in_flight and blamed):
+                self._separate(self._target_link)
+        elif len(in_flight) == 1:
+            (suspect,) = in_flight
+            suspect.deaths += _MAX_DEATHS if error.sent_by_peer else 1
+            if suspect.deaths >= _MAX_DEATHS:
+                self._on_refused(suspect, Outcome("fatal", "", str(error), final=True))
+                in_flight = []
                 self._pending.throttle()
-                self._to.progress = True
-        self._pending.suspect(flying, isolated=blamed)
+                self._target_link.made_progress = True
+        self._pending.suspect(in_flight, isolated=blamed)
 
     # Deliveries.
 
@@ -750,16 +773,16 @@ class Route:
             if not deliveries:
                 return
         now, idle, count = self._loop.time(), self._ending.restart(), self.statistics.received
-        self._slow = 0.0
-        returning = [self._receive_one(delivery, now) for delivery in deliveries]
+        self._incomplete_seconds = 0.0
+        returning = [self._receive_delivery(delivery, now) for delivery in deliveries]
         if all(returning):
             self._ending.resume(idle)  # no new message arrived
-        self._guard.receive(self.statistics.received - count)
+        self._guard.count_delivered(self.statistics.received - count)
 
     def _without_closing(self, deliveries: Sequence[SourceDelivery]) -> list[SourceDelivery]:
-        """Return the deliveries of links that are not closing.
+        """Drop the deliveries of links that are closing; return the remaining deliveries.
 
-        The others cannot be settled. The peer requeues them when their link closes.
+        Deliveries of a closing link cannot be settled. The peer requeues them when it closes.
         """
         closing = {id(link) for link in self._closing.values()}
         for delivery in deliveries:
@@ -767,19 +790,19 @@ class Route:
                 delivery.large.discard()
         return [delivery for delivery in deliveries if id(delivery.link) not in closing]
 
-    def _receive_one(self, delivery: SourceDelivery, now: float) -> bool:
+    def _receive_delivery(self, delivery: SourceDelivery, now: float) -> bool:
         """Process a delivery. Return whether it will be released, and so delivered again."""
         counts, options = self.statistics, self.options
-        if self._spilling:
+        if self._releasing_all:
             if delivery.large is not None:
                 delivery.large.discard()
             self._settle([delivery], Settle.RELEASE)
             return True
         counts.received += 1
-        delivery.came = now
+        delivery.received_at = now
         counts.redelivered += delivery.redelivered
-        limit, source = self._ending.max_settled, self._from.link
-        if self._stopping or (limit is not None and self._counted >= limit):
+        limit, source = self._ending.max_settled, self._source_link.link
+        if self._stopping or (limit is not None and self._counted_total >= limit):
             if not self._surplus and source is not None:
                 source.stop()
             if delivery.large is not None:
@@ -790,18 +813,18 @@ class Route:
         positions.receive(delivery)
         if positions.skipped > counts.skipped:
             counts.skipped = positions.skipped
-            if not self._skips:
-                self._skips = True
-                at = str(self.source)
-                self.log("stream-skipped", logging.WARNING, at=at, why=_SKIPPED)
+            if not self._skipped_logged:
+                self._skipped_logged = True
+                endpoint = str(self.source)
+                self.log("stream-skipped", logging.WARNING, at=endpoint, why=_SKIPPED)
         if delivery.large is not None:
             self._receive_large(delivery, delivery.large)
             return False
         if delivery.fault:
-            self._refused(delivery, Outcome(UNREADABLE, "", delivery.fault, final=True))
+            self._on_refused(delivery, Outcome(UNREADABLE, "", delivery.fault, final=True))
             return False
         self._bytes += delivery.size
-        if self._bytes > options.max_bytes and not self._holding and source is not None:
+        if self._bytes > options.max_bytes and not self._reading_paused and source is not None:
             self._hold(source)
         if options.deduplicate is not None and not self._is_new(delivery):
             return False
@@ -822,10 +845,10 @@ class Route:
             self._surplus.append(delivery)
             return
         text = f"{len(large)} bytes exceed max-message, {options.max_message}"
-        self._refused(delivery, Outcome("too-large", "", text, final=True))
+        self._on_refused(delivery, Outcome("too-large", "", text, final=True))
 
     def _is_new(self, delivery: SourceDelivery) -> bool:
-        """Whether the target did not accept this message before, and it is not in flight."""
+        """Whether no message with the same message-id was accepted before or is in flight."""
         try:
             accepted = self._records.is_taken(delivery)
         except OSError as error:  # the file is damaged; release the message
@@ -835,7 +858,7 @@ class Route:
             return False
         if accepted:
             self.statistics.duplicates += 1
-            self._end(delivery, Settle.ACCEPT)
+            self._settle_soon(delivery, Settle.ACCEPT)
         return accepted is False
 
     def _matches(self, delivery: SourceDelivery) -> bool:
@@ -843,34 +866,38 @@ class Route:
             predicate = self.options.predicate
             passes = predicate is None or predicate(message_of(delivery))
         except Exception as error:  # noqa: BLE001  (a hook's error quarantines the message)
-            self._refused(delivery, Outcome("untranslatable", "", f"filter: {error}", final=True))
+            self._on_refused(
+                delivery, Outcome("untranslatable", "", f"filter: {error}", final=True)
+            )
             return False
         if not passes:
             self.statistics.unmatched += 1
-            how = self.options.unmatched
-            if how == "requeue" and not self.source.keeps:
+            action = self.options.unmatched
+            if action == "requeue" and not self.source.keeps:
                 # After a pause, because the source may deliver it again immediately.
                 self._unmatched[delivery] = None
                 self._loop.call_later(self.options.max_backoff, self._release, delivery)
             else:
-                self._end(delivery, Settle.ACCEPT if how == "requeue" else _SETTLE_BY_ACTION[how])
+                self._settle_soon(
+                    delivery, Settle.ACCEPT if action == "requeue" else _SETTLE_BY_ACTION[action]
+                )
         return passes
 
     def _release(self, delivery: SourceDelivery) -> None:
         if self._unmatched.pop(delivery, self) is None:
-            self._end(delivery, Settle.RELEASE)
+            self._settle_soon(delivery, Settle.RELEASE)
 
     def _pump_soon(self) -> None:
         """Send in the next iteration of the loop, so that deliveries are sent together."""
-        if not self._due:
-            self._due = True
+        if not self._pump_scheduled:
+            self._pump_scheduled = True
             self._loop.call_soon(self._pump)
 
     def _pump(self) -> None:
         """Send the waiting messages that the target has room for."""
-        self._due = False
-        target = self._to.link
-        if self._pumping or self._joining or self._fault is not None or self._stop.is_set():
+        self._pump_scheduled = False
+        target = self._target_link.link
+        if self._pumping or self._sending_paused or self._fault is not None or self._stop.is_set():
             return
         if target is None:
             if self._missing.given_up:
@@ -879,18 +906,18 @@ class Route:
         self._pumping = True
         try:
             now = self._loop.time()
-            while self._to.link is target and (room := min(target.room, _BATCH)) > 0:
-                batch = self._pending.take(now, room)
+            while self._target_link.link is target and (room := min(target.room, _BATCH)) > 0:
+                batch = self._pending.take_batch(now, room)
                 if not batch:
                     break
                 ready: list[Sent] = []
                 for delivery, prepared in zip(batch, self._prepare(batch), strict=True):
                     if isinstance(prepared, Outgoing):
-                        delivery.sent = now
+                        delivery.sent_at = now
                         ready.append((prepared, delivery))
                     else:
                         self._settle_unsendable(delivery, prepared)
-                if self._to.link is not target:
+                if self._target_link.link is not target:
                     self._pending.put_back([delivery for _, delivery in ready])
                 elif ready:
                     self._pending.in_flight.update((delivery, None) for _, delivery in ready)
@@ -902,39 +929,39 @@ class Route:
         """Handle a message that the hook dropped (None) or that cannot be translated."""
         if error is None:
             self.statistics.dropped += 1
-            self._end(delivery, Settle.ACCEPT)
+            self._settle_soon(delivery, Settle.ACCEPT)
             return
-        why = str(error)
+        reason = str(error)
         if not isinstance(error, AmqpError):
-            why = f"hook: {error!r}"
+            reason = f"hook: {error!r}"
             self.log("hook-failed", logging.ERROR, why=repr(error))
-        self._refused(delivery, Outcome("untranslatable", "", why, final=True))
+        self._on_refused(delivery, Outcome("untranslatable", "", reason, final=True))
 
     def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
         in_flight, accepted = self._pending.in_flight, 0
         for delivery, outcome in outcomes:
             if in_flight.pop(delivery, self) is self:
                 continue
-            self._to.progress = True
+            self._target_link.made_progress = True
             if outcome.kind != "accepted":
                 if outcome.kind == "returned" and self.target.queue is not None:
                     self._missing.begin(outcome.description)
-                self._refused(delivery, outcome)
+                self._on_refused(delivery, outcome)
                 continue
             self._missing.end()
             accepted += 1
             self.statistics.octets += delivery.size
-            self._end(delivery, Settle.ACCEPT, outcome)
+            self._settle_soon(delivery, Settle.ACCEPT, outcome)
         if accepted:
             self._pending.succeed(accepted)
             self.statistics.accepted += accepted
             self.statistics.last_success = time.time()
 
-    def _refused(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        """Schedule a retry of a message, or settle it as the options say."""
+    def _on_refused(self, delivery: SourceDelivery, outcome: Outcome) -> None:
+        """Schedule a retry of a message, or settle it according to `RouteOptions.on`."""
         options, counts = self.options, self.statistics
-        for place in (*self.target.places, *self.source.places):
-            outcome = outcome.without(place.password)
+        for candidate in (*self.target.places, *self.source.places):
+            outcome = outcome.without(candidate.password)
         counts.refused[outcome.kind] += 1
         if delivery.link is None:
             self._forget(delivery)  # the source was lost, and delivers it again
@@ -944,27 +971,27 @@ class Route:
             action = "quarantine"  # a stream cannot requeue: the message would be skipped
         if not self._missing.is_final(outcome):
             now = self._loop.time()
-            delivery.first = delivery.first or now
+            delivery.first_refused_at = delivery.first_refused_at or now
             delivery.tries += 1
             delivery.attempts += outcome.kind not in _FULL
-            patient = options.patience is None or now - delivery.first < options.patience
+            patient = options.patience is None or now - delivery.first_refused_at < options.patience
             if delivery.attempts < options.attempts and patient:
-                due = now + pause(self.options, delivery.tries - 1)
+                due = now + backoff_delay(self.options, delivery.tries - 1)
                 self._pending.hold(delivery, due)
                 self._loop.call_at(due, self._pump)
                 return
-            error = self._missing.give_up(outcome, goes_back=action == "requeue")
+            error = self._missing.give_up(outcome, is_requeued=action == "requeue")
             if error is not None:
                 self._fail(error)
-        if action == "quarantine" and self._queue is not None and delivery.large is None:
-            self._queue.add(delivery, outcome)
+        if action == "quarantine" and self._quarantine_queue is not None and delivery.large is None:
+            self._quarantine_queue.add(delivery, outcome)
         elif action == "quarantine":
             self._write_to_file(delivery, outcome)
         else:
             counter: Counter[str] = counts.requeued if action == "requeue" else counts.rejected
             counter[outcome.kind] += 1
             self._log_refused(action, delivery, outcome)
-            self._end(delivery, _SETTLE_BY_ACTION[action])
+            self._settle_soon(delivery, _SETTLE_BY_ACTION[action])
 
     def _log_refused(self, action: str, delivery: SourceDelivery, outcome: Outcome) -> None:
         fields = {"reason": outcome.kind, "why": outcome.description or outcome.condition}
@@ -975,24 +1002,26 @@ class Route:
         if delivery.link is not None:
             self.statistics.quarantined[outcome.kind] += 1
             self._log_refused("quarantine", delivery, outcome)
-            self._end(delivery, Settle.ACCEPT)
+            self._settle_soon(delivery, Settle.ACCEPT)
         else:
             self._forget(delivery)  # the source delivers it again
 
     def _write_to_file(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         """Write a delivery to the quarantine file, and settle it."""
         if delivery.link is not None:
-            self._end(delivery, Settle.ACCEPT, outcome)
+            self._settle_soon(delivery, Settle.ACCEPT, outcome)
         else:
             self._forget(delivery)
 
     # Settling.
 
-    def _end(self, delivery: SourceDelivery, how: Settle, outcome: Outcome | None = None) -> None:
+    def _settle_soon(
+        self, delivery: SourceDelivery, settlement: Settle, outcome: Outcome | None = None
+    ) -> None:
         """Settle a delivery in the next iteration of the loop, after its record is written."""
         if not self._finished:
             self._loop.call_soon(self._finish)
-        self._finished.append((delivery, how, outcome))
+        self._finished.append((delivery, settlement, outcome))
 
     def _finish(self) -> None:
         """Write the records of the finished deliveries, and settle them."""
@@ -1001,43 +1030,43 @@ class Route:
         if fault is not None:
             self._is_disk_full = True
             self._fail(fault)
-            done = {delivery for delivery, _, _ in finished}
-            # The others stay unsettled, and are released.
-            self._surplus += [delivery for delivery, _, _ in to_record if delivery not in done]
+            recorded = {delivery for delivery, _, _ in finished}
+            # Deliveries without a record stay unsettled, and are released.
+            self._surplus += [delivery for delivery, _, _ in to_record if delivery not in recorded]
         now, latency = self._loop.time(), self.statistics.latency
-        for how, group in itertools.groupby(finished, key=operator.itemgetter(1)):
+        for settlement, group in itertools.groupby(finished, key=operator.itemgetter(1)):
             deliveries = []
             for delivery, _, outcome in group:
                 deliveries.append(delivery)
                 if delivery.link is not None:
-                    latency.add(now - delivery.came)
+                    latency.add(now - delivery.received_at)
                 if outcome is not None and outcome.kind != "accepted":
                     self.statistics.quarantined[outcome.kind] += 1
                     self._log_refused("quarantine", delivery, outcome)
-            self._settle(deliveries, how)
+            self._settle(deliveries, settlement)
             for delivery in deliveries:
                 self._forget(delivery)
         if finished:
-            self.statistics.busy = now - self._opened
+            self.statistics.busy = now - self._first_opened_at
         if not self._unsettled:
             self._ending.end_if_done(self._records.positions.next)
-            if not self._stop.is_set() and self._guard.is_over(self._window):
+            if not self._stop.is_set() and self._guard.can_resume_window(self._window):
                 self._reopen_soon("no message ended its connection")
 
-    def _settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
+    def _settle(self, deliveries: Sequence[SourceDelivery], settlement: Settle) -> None:
         for link, group in itertools.groupby(deliveries, key=operator.attrgetter("link")):
             if link is not None:
-                link.settle(list(group), how)
+                link.settle(list(group), settlement)
 
     def _forget(self, delivery: SourceDelivery) -> None:
         if delivery.large is not None:
             delivery.large.discard()  # does not remove a file that was kept
             return
         self._bytes -= delivery.size
-        source = self._from.link
+        source = self._source_link.link
         room = self._bytes * 2 < self.options.max_bytes
-        if self._holding and room and not self._spilling and source is not None:
-            self._holding = False
+        if self._reading_paused and room and not self._releasing_all and source is not None:
+            self._reading_paused = False
             source.hold(False)
         for copy in self._records.forget(delivery):
             if self._is_new(copy):

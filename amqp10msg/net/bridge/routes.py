@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.net.bridge.counting import over_basic
+from amqp10msg.net.bridge.counting import basic_endpoint_of
 from amqp10msg.net.bridge.management import Management, Queue, queues_of
 from amqp10msg.net.bridge.urls import Endpoint, parse_urls, queue_address
 from amqp10msg.net.options import RouteOptions
@@ -79,21 +79,25 @@ class RouteSpec:
 def _queues_of(endpoint: Endpoint) -> set[tuple[str, int, str, str]]:
     """Return the RabbitMQ queues of an endpoint as (host, port, virtual host, name)."""
     queues = set()
-    for place in endpoint.places:
-        at = over_basic(place) if place.file is None else None
-        if at is None:
+    for candidate in endpoint.places:
+        basic_endpoint = basic_endpoint_of(candidate) if candidate.file is None else None
+        if basic_endpoint is None:
             continue
-        name = at.queue
-        if not name and at.exchange == "":  # its routing keys are names of queues
-            name = at.routing_key
-        host = "localhost" if at.host in {"127.0.0.1", "::1"} else at.host.lower()
+        name = basic_endpoint.queue
+        if not name and basic_endpoint.exchange == "":  # its routing keys are names of queues
+            name = basic_endpoint.routing_key
+        host = (
+            "localhost"
+            if basic_endpoint.host in {"127.0.0.1", "::1"}
+            else basic_endpoint.host.lower()
+        )
         if name:
-            queues.add((host, at.port, at.virtual_host or "/", name))
+            queues.add((host, basic_endpoint.port, basic_endpoint.virtual_host or "/", name))
     return queues
 
 
 def profile_of(spec: RouteSpec) -> str:
-    """Return the profile of a route for display; for one protocol, that there is no translation."""
+    """Return the profile of a route for display, or that both ends have the same protocol."""
     translates = spec.source.protocol != spec.target.protocol
     return spec.options.profile if translates else "none, one protocol"
 
@@ -103,26 +107,26 @@ def apis_of(spec: RouteSpec) -> list[Management]:
     options = spec.options
     apis = ((options.management, spec.source), (options.target_management, spec.target))
     timeout = options.waits.management_timeout
-    return [Management(at, end, timeout=timeout) for at, end in apis if at is not None]
+    return [Management(url, end, timeout=timeout) for url, end in apis if url is not None]
 
 
 _NAME = Option(str)
 #: The options of a route in a file, by name. Hooks can be given in Python only.
-_OPTIONS = {field.name: how for field, how in options_of(RouteOptions)}
+_OPTIONS = {field.name: option for field, option in options_of(RouteOptions)}
 
 
 def read_routes(path: Path) -> list[RouteSpec]:
     """Read the routes of a TOML file: ``[[route]]`` with ``from``, ``to``, ``name`` and options.
 
     ``from`` and ``to`` are URLs, or lists of alternative URLs. A table with
-    ``all_queues = PATTERN`` stands for a route per matching queue of the source; see
-    `routes_of_queues`. The options are those of `RouteOptions`, with hyphens or underscores in
-    their names; a table ``[defaults]`` has the options that all routes share. Relative paths are
+    ``all_queues = PATTERN`` makes a route for each matching queue of the source; see
+    `routes_of_queues`. The options are the fields of `RouteOptions`, with hyphens or underscores
+    in their names; a table ``[defaults]`` has the options that all routes share. Relative paths are
     relative to the file.
 
     Raises:
         OSError: the file cannot be read, or a management API does not answer.
-        ValueError: the file is not valid; the message says which route, and shows no URL.
+        ValueError: the file is not valid; the message names the route, and shows no URL.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -168,7 +172,7 @@ def routes_of_queues(
     Args:
         source: the broker, without a queue.
         target: a broker without a queue, if each queue is moved to a queue of the same name; or one
-            queue, address, exchange or file for all of them.
+            queue, address, exchange or file for all messages.
         options: the options of all routes, with the source's management API. A state file is used
             for streams, which are read from the first message on.
         pattern: as for file names: ``*``, ``?``, ``[...]``.
@@ -192,8 +196,8 @@ def routes_of_queues(
     by_name = target.file is None and not (target.queue or target.address or target.exchange)
     return [
         RouteSpec(
-            _named(source, queue.name, "first" if queue.kind == "stream" else None),
-            _named(target, queue.name) if by_name else target,
+            _with_queue(source, queue.name, "first" if queue.kind == "stream" else None),
+            _with_queue(target, queue.name) if by_name else target,
             options if queue.kind == "stream" else attrs.evolve(options, state=None),
             queue.name,
         )
@@ -202,7 +206,7 @@ def routes_of_queues(
 
 
 def matching(listed: Iterable[Queue], pattern: str) -> list[Queue]:
-    """Return the queues whose names match, without exclusive ones: only their owner reads them."""
+    """Return the matching queues, without exclusive queues: only their owners can read them."""
     return [
         queue
         for queue in listed
@@ -210,12 +214,12 @@ def matching(listed: Iterable[Queue], pattern: str) -> list[Queue]:
     ]
 
 
-def _named(endpoint: Endpoint, queue: str, offset: str | None = None) -> Endpoint:
-    """Return the endpoint of a queue of a broker; over 1.0, for RabbitMQ 4 and later."""
-    others = tuple(_named(other, queue, offset) for other in endpoint.others)
+def _with_queue(endpoint: Endpoint, queue: str, offset: str | None = None) -> Endpoint:
+    """Return the endpoint of a queue of a broker; a 1.0 address is for RabbitMQ 4 and later."""
+    alternatives = tuple(_with_queue(alternative, queue, offset) for alternative in endpoint.others)
     if endpoint.protocol == "0-9-1":
-        return attrs.evolve(endpoint, queue=queue, offset=offset, others=others)
-    return attrs.evolve(endpoint, address=queue_address(queue), offset=offset, others=others)
+        return attrs.evolve(endpoint, queue=queue, offset=offset, others=alternatives)
+    return attrs.evolve(endpoint, address=queue_address(queue), offset=offset, others=alternatives)
 
 
 def _parse_options(values: dict[str, Any], folder: Path) -> RouteOptions:

@@ -1,8 +1,8 @@
 """Makes the message to send from a delivery: the same bytes, or their translation.
 
 The deliveries of one iteration of the event loop are translated together, by the batch kernel.
-Messages that the kernel does not handle are translated one by one; so are all messages if there is
-no kernel for the profile, or a hook must see each message.
+Messages that the kernel does not handle are translated singly. So are all messages if there is no
+kernel for the profile, or if a hook must see each message.
 """
 
 from __future__ import annotations
@@ -30,22 +30,25 @@ from amqp10msg.wire.limits import UNLIMITED
 
 #: The usual encoding of the header's descriptor, and the beginning of any section's descriptor.
 _HEADER, _SECTION = b"\x00\x53\x70", b"\x00\x53"
-#: Constructors of list8 and list0, and where the constructor and the size of the list are.
+#: Constructors of list8 and list0.
 _LIST8, _LIST0 = 0xC0, 0x45
-_CODE_AT, _SIZE_AT = len(_HEADER), len(_HEADER) + 1
+#: Offsets of the list's constructor and size in an encoded header.
+_CODE_OFFSET, _SIZE_OFFSET = len(_HEADER), len(_HEADER) + 1
 
 
 def header_of(octets: bytes) -> Header | None:
     """Decode the header of an encoded message; None if there is no header or it is invalid."""
-    if not octets.startswith(_HEADER) or len(octets) <= _SIZE_AT:
+    if not octets.startswith(_HEADER) or len(octets) <= _SIZE_OFFSET:
         # The descriptor has other encodings, too. Without a header, another section comes first.
         return None if octets.startswith(_SECTION) else _decode_header.__wrapped__(octets)
-    code = octets[_CODE_AT]
+    code = octets[_CODE_OFFSET]
     if code == _LIST8:
         # Cached: the messages of a queue have few different headers.
-        return _decode_header(octets[: _SIZE_AT + 1 + octets[_SIZE_AT]])
+        return _decode_header(octets[: _SIZE_OFFSET + 1 + octets[_SIZE_OFFSET]])
     return (
-        _decode_header(octets[:_SIZE_AT]) if code == _LIST0 else _decode_header.__wrapped__(octets)
+        _decode_header(octets[:_SIZE_OFFSET])
+        if code == _LIST0
+        else _decode_header.__wrapped__(octets)
     )
 
 
@@ -149,9 +152,9 @@ def _column(cells: list[bytes]) -> tuple[None, Any, bytes, int]:
 
 def _offsets(octets: bytes) -> array[int]:
     """Return the offsets of a column of the kernel."""
-    ends = array("i")
-    ends.frombytes(octets)
-    return ends
+    offsets = array("i")
+    offsets.frombytes(octets)
+    return offsets
 
 
 def _cells(buffers: tuple[Any, bytes, bytes]) -> list[bytes]:
@@ -190,30 +193,38 @@ def losses_of_names(
     """Return the losses of the exchange and routing key of a 0-9-1 message or delivery.
 
     The sender chose them. They are lost on the way to 1.0 unless `keep_names` stores them in
-    annotations, and on the way to 0-9-1 if the URL of the target names others. Nothing is lost if
-    the message was published directly to the queue that the route reads: then the exchange and
-    routing key only name that queue.
+    annotations, and on the way to 0-9-1 if the URL of the target names an exchange or routing key.
+    They do not count as lost if the message was published directly to the queue that the route
+    reads: then they only name that queue.
     """
-    own = message.exchange, message.routing_key
+    original_names = message.exchange, message.routing_key
     queue = None if source.file is not None else source.queue
-    if source.protocol != "0-9-1" or own in (("", ""), ("", queue)):
+    if source.protocol != "0-9-1" or original_names in (("", ""), ("", queue)):
         return []
     if target.protocol == "1.0":
         if options.keep_names:
             return []
-        sent, reason = ("", ""), "1.0 has no such field; --keep-names puts it into an annotation"
+        published_names, reason = (
+            ("", ""),
+            "1.0 has no such field; --keep-names puts it into an annotation",
+        )
     else:
-        sent, reason = _publish_names(target, message), "the URL of the target names another one"
+        published_names, reason = (
+            _publish_names(target, message),
+            "the URL of the target names another one",
+        )
     return [
-        Loss(path, "dropped", before, after or None, reason, recoverable=False)
-        for path, before, after in zip(("exchange", "routing-key"), own, sent, strict=True)
-        if before and before != after
+        Loss(path, "dropped", original, published or None, reason, recoverable=False)
+        for path, original, published in zip(
+            ("exchange", "routing-key"), original_names, published_names, strict=True
+        )
+        if original and original != published
     ]
 
 
 #: Returns the message to send for a delivery, or None if the hook dropped it.
 Prepare = Callable[[SourceDelivery], Outgoing | None]
-#: Returns the same for each delivery, or the exception that preparing it raised.
+#: Returns the result of `Prepare` for each delivery, or the exception that it raised.
 PrepareAll = Callable[[Sequence[SourceDelivery]], "list[Outgoing | Exception | None]"]
 
 #: Maximum size in bytes of a message that is translated in a batch.
@@ -346,7 +357,7 @@ def _with_names(target: Endpoint) -> Prepare:
 
 
 def _publish_names(target: Endpoint, message: Any) -> tuple[str, str]:
-    """Return the exchange and routing key of the target's URL, by default those of the message."""
+    """Return the exchange and routing key of the target's URL, by default the message's own."""
     if target.queue is not None:
         return "", target.queue
     exchange = message.exchange if target.exchange is None else target.exchange

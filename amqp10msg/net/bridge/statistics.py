@@ -26,12 +26,12 @@ def count_bounded(counts: Counter[Any], key: Any, count: int = 1) -> Any:
 
 
 def _bounded(losses: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
-    """Keep the `_MAX_LOSSES` most common losses, and add up the others."""
+    """Keep the `_MAX_LOSSES` most common losses, and add up the less common losses."""
     if len(losses) <= _MAX_LOSSES + 1:
         return losses
-    others = losses.pop(_OTHER_LOSSES, 0)
+    other_count = losses.pop(_OTHER_LOSSES, 0)
     bounded = Counter(dict(losses.most_common(_MAX_LOSSES)))
-    bounded[_OTHER_LOSSES] = others + losses.total() - bounded.total()
+    bounded[_OTHER_LOSSES] = other_count + losses.total() - bounded.total()
     return bounded
 
 
@@ -77,7 +77,7 @@ class Latency:
         return Latency(counts, self.seconds + other.seconds)
 
 
-#: The counts that a route takes over from an earlier route of the same name.
+#: The counts that a route inherits from an earlier route of the same name.
 _SUMMED = (
     *("received", "redelivered", "accepted", "octets", "duplicates", "dropped", "unmatched"),
     *("quarantined", "requeued", "rejected", "refused", "losses", "missed", "skipped"),
@@ -104,8 +104,8 @@ class Statistics:
         left: messages released to the source because they are too large for memory and for the
             folder of large messages.
         missed: messages of a stream that its retention removed before they were read.
-        skipped: positions of a stream for which the broker delivered nothing: its own entries, or
-            messages that it delivers only over its stream protocol.
+        skipped: positions of a stream for which the broker delivered no message: the broker's own
+            entries, or messages that it delivers only over its stream protocol.
         refused: refusals by the target, by reason. A message counts once per attempt.
         losses: values that the translation changed or dropped, by path and action.
         source_lost: times that the connection to the source ended.
@@ -117,16 +117,16 @@ class Statistics:
         connected: whether each end is connected, by name: ``source``, ``target``, ``quarantine``.
         unreachable: failed attempts to connect, by the same names.
         last_success: time at which the target last accepted a message, in seconds since 1970; None
-            if it accepted none.
+            before the first.
         latency: time from delivery until settlement at the source. Messages that were released
             when the route ended are not included.
         remaining: ready messages at the source when the route ended, by its broker's count; None if
             it was not queried or did not report it.
-        unacknowledged: messages that other consumers held then; None if unknown.
-        others: number of other consumers then; None if unknown.
+        unacknowledged: messages that other consumers held when the route ended; None if unknown.
+        others: number of the source's other consumers at that time; None if unknown.
         ending: why the route ended, a key of `ENDINGS`; empty while it runs.
-        asked: whether the number of remaining messages was queried at the end.
-        uncounted: why the remaining messages, or those of other consumers, could not be counted.
+        asked: whether the route queried the number of remaining messages at the end.
+        uncounted: why the messages at the source or at its other consumers could not be counted.
         lag: number of messages that the source still holds; None if unknown.
         position: for a stream or file, the position from which the next run continues: all earlier
             messages are settled. None for a queue, or if no message was settled.

@@ -1,8 +1,8 @@
 """The types that the sources, the targets and the routes of a bridge exchange.
 
 A source delivers messages and settles them; a target sends messages and reports their outcomes.
-Deliveries and outcomes are passed to callbacks in one event loop: nothing in their way awaits, and
-a message needs no task or future of its own.
+Deliveries and outcomes are passed to callbacks in one event loop. No function on their path awaits,
+so a message needs no task or future.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class SourceDelivery:
         routing_key: the routing key that a 0-9-1 message was published with.
         redelivered: the source marked the message as possibly delivered before.
         tag: the source's own handle of the delivery.
-        link: the link that delivered it, and the only one that can settle it.
+        link: the link that delivered it; only this link can settle it.
         large: the bytes of a message that is too large for memory; `octets` is empty then.
         position: the position in a stream or file; None for a queue.
         written: for a file, the time at which the line was written, in ISO 8601; empty if unknown.
@@ -133,9 +133,9 @@ class SourceDelivery:
         deaths: number of times that the target's connection ended while this was the only message
             in flight.
         suspected: the target's connection ended while this message was in flight.
-        came: time of arrival, in seconds of the event loop's clock.
-        sent: time of the latest attempt to send it, on the same clock.
-        first: time of the first refusal, on the same clock; 0.0 if it was not refused.
+        received_at: time of arrival, in seconds of the event loop's clock.
+        sent_at: time of the latest attempt to send it, on the same clock.
+        first_refused_at: time of the first refusal, on the same clock; 0.0 if it was not refused.
         identity: the message-id with its type, if the route looks for duplicates.
         size: size of the message in bytes.
     """
@@ -156,9 +156,9 @@ class SourceDelivery:
     attempts: int = 0
     deaths: int = 0
     suspected: bool = False
-    came: float = 0.0
-    sent: float = 0.0
-    first: float = 0.0
+    received_at: float = 0.0
+    sent_at: float = 0.0
+    first_refused_at: float = 0.0
     identity: str | None = None
     size: int = attrs.field(init=False)
 
@@ -231,7 +231,7 @@ ACCEPTED = Outcome("accepted")
 Sent = tuple[Outgoing, SourceDelivery]
 
 
-#: The text of `Depth.why` if the broker reports no message count.
+#: The text of `Depth.reason` if the broker reports no message count.
 NO_COUNT = "the broker does not report the number of messages"
 
 
@@ -241,15 +241,15 @@ class Depth:
 
     Attributes:
         ready: messages that the source could deliver now.
-        others: consumers other than this one; each of them may hold messages.
-        unacknowledged: messages that these consumers hold.
-        why: the reason why messages cannot be counted, or empty.
+        other_consumers: number of other consumers, which may hold messages.
+        unacknowledged: messages that the other consumers hold.
+        reason: the reason why messages cannot be counted, or empty.
     """
 
     ready: int | None = None
-    others: int | None = None
+    other_consumers: int | None = None
     unacknowledged: int | None = None
-    why: str = ""
+    reason: str = ""
 
 
 class LinkError(ConnectionError):
@@ -258,11 +258,11 @@ class LinkError(ConnectionError):
     The text is printable: control characters that a peer sent cannot affect a terminal.
 
     Attributes:
-        said: whether the peer gave an error, instead of only cutting the connection.
+        sent_by_peer: whether the peer sent an error, instead of only cutting the connection.
         permanent: whether a retry cannot succeed: wrong credentials, no such queue.
         failed: whether the peer reported a failure of its own (an internal error).
-        scope: what the peer ended: ``connection``, ``session`` or ``link``; empty if unknown.
-        shared: whether other links used the connection, so that one of them may be the cause.
+        scope: the peer ended this: ``connection``, ``session`` or ``link``; empty if unknown.
+        shared: whether other links used the connection, and may have caused its end.
         missing: whether the queue, exchange or address does not exist.
         local: whether this machine failed, for example because its disk is full: neither the peer
             nor a message is the cause, and the route must end.
@@ -272,7 +272,7 @@ class LinkError(ConnectionError):
         self,
         reason: str,
         *,
-        said: bool = False,
+        sent_by_peer: bool = False,
         permanent: bool = False,
         failed: bool = False,
         scope: str = "",
@@ -282,7 +282,7 @@ class LinkError(ConnectionError):
     ) -> None:
         # Peers send stack traces of several lines; logs and reports need one line.
         super().__init__(printable(" ".join(reason.splitlines())))
-        self.said = said
+        self.sent_by_peer = sent_by_peer
         self.permanent = permanent
         self.failed = failed
         self.scope = scope
@@ -307,7 +307,7 @@ class Link(Protocol):
 
     Attributes:
         product: name and version of the peer, such as ``RabbitMQ 4.0.5``; empty if unknown.
-        endpoint: where it is connected to.
+        endpoint: the broker or file that it is connected to.
     """
 
     product: str
@@ -342,7 +342,7 @@ class Countable(Protocol):
 
     @property
     def incomplete(self) -> bool:
-        """Whether the first bytes of a message have arrived, and the last ones have not."""
+        """Whether a message has arrived only in part."""
 
     async def count(self) -> Depth:
         """Query the number of messages and wait for the answer to this query.
@@ -358,22 +358,22 @@ class Countable(Protocol):
 class SourceLink(Link, Countable, Protocol):
     """An open source. Deliveries are passed to the callback that it was opened with."""
 
-    def settle(self, deliveries: Sequence[SourceDelivery], how: Settle) -> None:
-        """Settle deliveries of this link. Deliveries of other links are ignored."""
+    def settle(self, deliveries: Sequence[SourceDelivery], settlement: Settle) -> None:
+        """Settle the deliveries that belong to this link; ignore deliveries of other links."""
 
     async def depth(self) -> int | None:
         """Query the number of remaining messages. Return the previous answer, or None at first."""
 
     def stop(self) -> None:
-        """Request no more deliveries. Deliveries in flight may still arrive."""
+        """Stop requesting deliveries. Deliveries in flight may still arrive."""
 
     def resume(self) -> None:
         """Request deliveries again after `stop`."""
 
-    def hold(self, held: bool) -> bool:
-        """Pause (`held`) or resume reading from the connection, to bound the bytes in memory.
+    def hold(self, pause: bool) -> bool:
+        """Pause or resume reading from the connection, to bound the bytes in memory.
 
-        Return whether that was done: a connection that other links use is not paused.
+        Return False if other links use the connection: it is not paused then.
         """
 
 
@@ -409,13 +409,13 @@ class SharedConnections(Protocol):
 
     async def join(
         self,
-        place: Endpoint,
+        endpoint: Endpoint,
         call: Callable[[Endpoint], Awaitable[Any]],
         make: Callable[[Any], _LinkT],
         *,
         alone: bool = False,
     ) -> _LinkT:
-        """Return a link on the connection to `place`; connect with `call` if there is none."""
+        """Return a link on the connection to `endpoint`; use `call` to open the connection."""
 
 
 @attrs.frozen(kw_only=True)
@@ -423,7 +423,7 @@ class Request:
     """The parameters for opening a link.
 
     Attributes:
-        endpoint: where to connect to.
+        endpoint: the broker or file to connect to.
         on_lost: called when the link is lost.
         on_passed: called if an address of the endpoint could not be used and a later one could.
         pool: the connections that links can share; None to open one.

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.brokers import EXCHANGE_TYPES
-from amqp10msg.net.bridge.counting import over_basic
+from amqp10msg.net.bridge.counting import basic_endpoint_of
 from amqp10msg.net.bridge.management import EXCLUSIVE, Management, Queue, queues_of, table
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint
@@ -85,13 +85,13 @@ def plan(source: Management, target: Management, names: Mapping[str, str]) -> li
 
     Raises:
         LinkError: an API does not answer, or the source does not have a queue.
-        ValueError: an answer is not one of RabbitMQ's.
+        ValueError: an answer does not have RabbitMQ's format.
     """
     version = target.version()
     queues = [queue for queue in queues_of(source) if queue.name in names]
     missing = names.keys() - {queue.name for queue in queues}
     if missing:
-        raise LinkError(f"{source.place} has no queue {min(missing)!r}", permanent=True)
+        raise LinkError(f"{source.url} has no queue {min(missing)!r}", permanent=True)
     bindings = [binding for binding in source.all("bindings") if binding.get("source")]
     exchanges = {exchange["name"]: exchange for exchange in source.all("exchanges")}
     needed = _needed_exchanges(set(names), queues, bindings, exchanges)
@@ -114,26 +114,26 @@ def plan(source: Management, target: Management, names: Mapping[str, str]) -> li
 
 
 def declare(
-    steps: Iterable[Step], target: Management, tell: Callable[[Step], None] = lambda _: None
+    steps: Iterable[Step], target: Management, on_step: Callable[[Step], None] = lambda _: None
 ) -> list[Step]:
     """Declare the missing objects. Return all steps with their new states.
 
-    `tell` is called with each step.
+    Calls `on_step` with each step.
     """
-    done = []
+    declared_steps = []
     for step in steps:
         if step.state == "make":
             method, kind = ("POST", "bindings") if step.kind == "binding" else ("PUT", "")
             kind = kind or {"policy": "policies"}.get(step.kind, f"{step.kind}s")
             try:
-                target.make(method, kind, step.path, step.body)
+                target.create(method, kind, step.path, step.body)
                 step = attrs.evolve(step, state="made")  # noqa: PLW2901  (the step as it is now)
             except LinkError as error:
                 notes = (*step.notes, str(error))
                 step = attrs.evolve(step, state="refused", notes=notes)  # noqa: PLW2901  (the step as it is now)
-        tell(step)
-        done.append(step)
-    return done
+        on_step(step)
+        declared_steps.append(step)
+    return declared_steps
 
 
 def _is_predeclared(name: str) -> bool:
@@ -153,18 +153,18 @@ def _needed_exchanges(
         dead = queue.arguments.get("x-dead-letter-exchange")
         needed.add(str(dead or queue.effective.get("dead-letter-exchange") or ""))
     while True:
-        more = {
+        indirect = {
             binding["source"]
             for binding in bindings
             if binding["destination_type"] == "exchange" and binding["destination"] in needed
         }
         for name in needed:
             arguments = table(exchanges.get(name, {}).get("arguments"))
-            more.add(str(arguments.get("alternate-exchange") or ""))
-        more &= exchanges.keys()
-        if more <= needed:
+            indirect.add(str(arguments.get("alternate-exchange") or ""))
+        indirect &= exchanges.keys()
+        if indirect <= needed:
             return needed & exchanges.keys()
-        needed |= more
+        needed |= indirect
 
 
 def _policy(item: Mapping[str, Any], version: tuple[int, ...]) -> Step:
@@ -197,8 +197,8 @@ def _queue(queue: Queue, name: str, version: tuple[int, ...]) -> Step:
     if queue.exclusive:
         return Step("queue", name, state="none", notes=(EXCLUSIVE,))
     if name.startswith("amq."):
-        why = "its name was given by the broker, and nobody may declare it"
-        return Step("queue", name, state="none", notes=(why,))
+        reason = "its name was given by the broker, and nobody may declare it"
+        return Step("queue", name, state="none", notes=(reason,))
     kind, durable, notes = queue.kind or "classic", queue.durable, []
     arguments = {key: v for key, v in queue.arguments.items() if key != "x-queue-type"}
     mirrored = "ha-mode" in queue.effective and kind == "classic" and version >= _4
@@ -209,8 +209,8 @@ def _queue(queue: Queue, name: str, version: tuple[int, ...]) -> Step:
         stays += ["auto-delete"] if queue.auto_delete else []
         stays += ["one with reject-publish-dlx"] if "reject-publish-dlx" in overflows else []
         if stays:
-            why = f"a quorum queue cannot be {stays[0]}"
-            notes.append(f"it was mirrored, and has one copy now: {why}")
+            reason = f"a quorum queue cannot be {stays[0]}"
+            notes.append(f"it was mirrored, and has one copy now: {reason}")
         else:
             kind = "quorum"
             notes.append("it was mirrored, and is a quorum queue now")
@@ -288,14 +288,14 @@ def plan_of(
         LinkError: an API does not answer.
         ValueError: an API is missing, or an end of the route is not a queue of RabbitMQ.
     """
-    queue = over_basic(source)
+    queue = basic_endpoint_of(source)
     if options.management is None or options.target_management is None:
         raise ValueError("declare needs management and target_management, the two APIs")
     if queue is None or not queue.queue or source.file is not None or target.file is not None:
         raise ValueError(
             f"{source} -> {target}: declare needs queues of RabbitMQ as source and target"
         )
-    target_queue = over_basic(target)
+    target_queue = basic_endpoint_of(target)
     name = target_queue.queue if target_queue is not None and target_queue.queue else queue.queue
     timeout = options.waits.management_timeout
     target_api = Management(options.target_management, target, timeout=timeout)
@@ -307,8 +307,8 @@ async def declare_for(
     source: Endpoint, target: Endpoint, options: RouteOptions, log: Callable[..., None]
 ) -> None:
     """Declare the source's queue at the target of a route, in threads, and log each step."""
-    steps, at = await in_thread(plan_of, source, target, options)
-    for step in await in_thread(declare, steps, at):
+    steps, target_api = await in_thread(plan_of, source, target, options)
+    for step in await in_thread(declare, steps, target_api):
         level = logging.INFO if step.is_sound else logging.WARNING
         fields = {"why": "; ".join(step.notes)} if step.notes else {}
         log(f"{step.kind}-{step.state}", level, name=step.name, **fields)

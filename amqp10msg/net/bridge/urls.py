@@ -53,20 +53,20 @@ class Endpoint:
         exchange: for 0-9-1, the exchange; None for the exchange of each message.
         routing_key: for 0-9-1, the routing key; None for the routing key of each message.
         file: the path of a file of messages, instead of a broker.
-        route: for such a file as a source, read only the messages of this route; None for all.
-        entries: for such a file as a target, the messages come from a quarantine queue: the body
-            of each is a line of the file.
-        offset: where to start reading a stream: ``first``, ``last``, ``next``, an interval such as
-            ``10m``, or an offset.
+        route: for a file as a source, the route whose messages are read; None for all messages.
+        entries: for a file as a target, the messages come from a quarantine queue: each body is a
+            line of the file.
+        offset: the position at which to start reading a stream: ``first``, ``last``, ``next``,
+            an interval such as ``10m``, or an offset.
         heartbeat: heartbeat interval in seconds, 1 to 65535.
         timeout: timeout of connecting and opening, in seconds.
-        cacertfile: PEM file of the trusted certificates; None for those of the system.
+        cacertfile: PEM file of the trusted certificates; None for the system's.
         certfile: PEM file of the client's certificate.
         keyfile: PEM file of its key.
         verify: whether to verify the peer's certificate.
         server_name: host name that the peer's certificate must have; None for `host`.
-        others: alternative addresses of the same end, such as the other nodes of a cluster. They
-            are tried in this order if this one cannot be reached.
+        others: alternative endpoints, such as further nodes of a cluster. They are tried in this
+            order if this endpoint cannot be reached.
     """
 
     protocol: str
@@ -105,15 +105,15 @@ class Endpoint:
         )
         host = f"[{self.host}]" if ":" in self.host else self.host
         path = self.address if self.protocol == "1.0" else self.virtual_host
-        shown = f"{scheme}://{host}:{self.port}/"
+        url = f"{scheme}://{host}:{self.port}/"
         if path is not None and path != "/":
-            shown += quote(path, safe="/", **_SURROGATES)
+            url += quote(path, safe="/", **_SURROGATES)
         parameters = [
             f"{name}={quote(value, safe='', **_SURROGATES)}"
             for name in ("queue", "exchange", "routing_key")
             if self.protocol == "0-9-1" and (value := getattr(self, name)) is not None
         ]
-        return shown + ("?" + "&".join(parameters) if parameters else "")
+        return url + ("?" + "&".join(parameters) if parameters else "")
 
     @property
     def name(self) -> str:
@@ -138,8 +138,10 @@ class Endpoint:
 
     def read_from(self, offset: str) -> Endpoint:
         """Return a copy with another offset, also for the alternative addresses."""
-        others = tuple(attrs.evolve(other, offset=offset) for other in self.others)
-        return attrs.evolve(self, offset=offset, others=others)
+        alternatives = tuple(
+            attrs.evolve(alternative, offset=offset) for alternative in self.others
+        )
+        return attrs.evolve(self, offset=offset, others=alternatives)
 
     @property
     def keeps(self) -> bool:
@@ -183,7 +185,7 @@ def _name_file(file: str, otherwise: str) -> Iterator[None]:
         raise OSError(f"{file}: {error.strerror or error}") from None
 
 
-#: Attributes that may differ between the alternative addresses of an end.
+#: Attributes in which alternative endpoints may differ.
 _ADDRESS_FIELDS = (
     *("host", "port", "tls", "user", "password", "mechanism", "heartbeat", "timeout"),
     *("cacertfile", "certfile", "keyfile", "verify", "server_name", "others"),
@@ -195,11 +197,11 @@ def parse_urls(
     environment: Mapping[str, str] | None = None,
     also: Mapping[str, tuple[str, bool, int]] = MappingProxyType({}),
 ) -> Endpoint:
-    """Parse alternative URLs of one end, such as the nodes of a cluster, in order of preference.
+    """Parse alternative URLs of a source or target, such as cluster nodes, in order of preference.
 
     Args:
         texts: the URLs, as for `parse_url`.
-        environment: environment variables; None for those of the process.
+        environment: environment variables; None for `os.environ`.
         also: additional schemes, such as ``STREAM_SCHEMES``.
 
     Raises:
@@ -208,16 +210,19 @@ def parse_urls(
     endpoints = [parse_url(text, environment, also) for text in texts]
     if not endpoints:
         raise ValueError("no URL: an end needs at least one")
-    first, *others = endpoints
-    for other in others:
-        if attrs.evolve(other, **{name: getattr(first, name) for name in _ADDRESS_FIELDS}) != first:
+    first, *alternatives = endpoints
+    for alternative in alternatives:
+        if (
+            attrs.evolve(alternative, **{name: getattr(first, name) for name in _ADDRESS_FIELDS})
+            != first
+        ):
             raise ValueError(
-                f"{other} is not an alternative address of {first}: they differ in more than host, "
-                "port, credentials and TLS"
+                f"{alternative} is not an alternative address of {first}: they differ in more than "
+                "host, port, credentials and TLS"
             )
-        if other.file is not None:
-            raise ValueError(f"{other}: a file has no alternative addresses")
-    return attrs.evolve(first, others=tuple(others))
+        if alternative.file is not None:
+            raise ValueError(f"{alternative}: a file has no alternative addresses")
+    return attrs.evolve(first, others=tuple(alternatives))
 
 
 def split_url(text: str) -> SplitResult:
@@ -262,13 +267,13 @@ def parse_url(
     """Parse the URL of a source or target.
 
     ``amqp091://user:password@host:port/vhost?queue=NAME`` is AMQP 0-9-1; ``exchange=`` and
-    ``routing_key=`` may take the place of ``queue=``. ``amqp://user:password@host:port/ADDRESS`` is
-    AMQP 1.0; ``?queue=`` or ``?exchange=`` stand for RabbitMQ's addresses (with
-    ``address_version=1``, for those of RabbitMQ before 4.0). ``amqp091s`` and ``amqps`` use TLS.
-    User and password may be ``${NAME}``, an environment variable, or ``${file:PATH}``, the content
-    of a file. The other parameters are those of RabbitMQ's URIs: heartbeat (s), connection_timeout
-    (ms), auth_mechanism, cacertfile, certfile, keyfile, verify, server_name_indication; and vhost
-    (1.0) and offset.
+    ``routing_key=`` may replace ``queue=``. ``amqp://user:password@host:port/ADDRESS`` is
+    AMQP 1.0; ``?queue=`` or ``?exchange=`` are converted to RabbitMQ's addresses (with
+    ``address_version=1``, to the addresses of RabbitMQ 3). ``amqp091s`` and ``amqps`` use TLS. User
+    and password may be ``${NAME}``, an environment variable, or ``${file:PATH}``, the content of a
+    file. The other parameters are RabbitMQ's: heartbeat (s), connection_timeout (ms),
+    auth_mechanism, cacertfile, certfile, keyfile, verify, server_name_indication; and vhost (1.0)
+    and offset.
 
     ``file:PATH?protocol=0-9-1`` is a file of messages, one per line, in the format of a quarantine;
     the default of ``protocol`` is 1.0. A source may have ``route=`` and ``offset=``. A target for
@@ -276,7 +281,7 @@ def parse_url(
 
     Args:
         text: the URL.
-        environment: environment variables; None for those of the process.
+        environment: environment variables; None for `os.environ`.
         also: additional schemes, such as ``STREAM_SCHEMES``: a URL of RabbitMQ's stream protocol is
             ``rabbitmq-stream://user:password@host:port/vhost``.
 
@@ -311,19 +316,19 @@ def parse_url(
         "password": secret(parts.password, variables),
     }
     path = parts.path[1:]
-    named = {name: query.pop(name, None) for name in ("queue", "exchange", "routing_key")}
-    if protocol == "stream" and any(one is not None for one in named.values()):
+    names = {name: query.pop(name, None) for name in ("queue", "exchange", "routing_key")}
+    if protocol == "stream" and any(value is not None for value in names.values()):
         raise ValueError("a URL of the stream protocol names no queue and no exchange")
     if protocol != "1.0":
         attributes["virtual_host"] = unquote(path) if path else "/"
-        attributes |= named
-        if named["queue"] is not None and named["exchange"] is not None:
+        attributes |= names
+        if names["queue"] is not None and names["exchange"] is not None:
             raise ValueError("queue= and exchange= exclude each other")
         if attributes["user"] is None and query.get("auth_mechanism", "").upper() != "EXTERNAL":
             attributes["user"], attributes["password"] = "guest", "guest"
     else:
         attributes["virtual_host"] = query.pop("vhost", None)
-        attributes["address"] = _address(unquote(path, **_SURROGATES), query, named)
+        attributes["address"] = _address(unquote(path, **_SURROGATES), query, names)
     attributes |= _connection_attributes(query)
     return Endpoint(**attributes)
 
@@ -342,8 +347,8 @@ def _parse_file(parts: SplitResult) -> Endpoint:
     if entries not in {"true", "false"}:
         raise ValueError(f"entries is true or false, not {entries[:20]!r}")
     if query:
-        name, known = min(query), "protocol, route, offset, entries"
-        raise ValueError(f"{name[:40]!r} is not a parameter of a file: use {known}")
+        name, allowed = min(query), "protocol, route, offset, entries"
+        raise ValueError(f"{name[:40]!r} is not a parameter of a file: use {allowed}")
     return Endpoint(
         protocol, "", 0, file=path, route=route, offset=offset, entries=entries == "true"
     )
@@ -378,12 +383,12 @@ def with_files(text: str) -> str:
 
 def without_credentials(text: str) -> str:
     """Remove the user and password from the URL of a management API."""
-    scheme, colon, rest = text.partition("://")
-    return f"{scheme}{colon}{rest.rpartition('@')[2]}"
+    scheme, colon, after_scheme = text.partition("://")
+    return f"{scheme}{colon}{after_scheme.rpartition('@')[2]}"
 
 
 def secret(text: str | None, environment: Mapping[str, str]) -> str | None:
-    """Decode a user or password of a URL. ``${NAME}`` stands for an environment variable."""
+    """Decode a user or password of a URL. ``${NAME}`` is replaced by an environment variable."""
     if text is None:
         return None
     match = _VARIABLE.fullmatch(text)
@@ -394,13 +399,13 @@ def secret(text: str | None, environment: Mapping[str, str]) -> str | None:
     return environment[match[1]]
 
 
-def _address(path: str, query: dict[str, str], named: dict[str, str | None]) -> str | None:
+def _address(path: str, query: dict[str, str], names: dict[str, str | None]) -> str | None:
     """Return the address of a 1.0 terminus: as given, or RabbitMQ's for a queue or exchange."""
     version = query.pop("address_version", "2")
     if version not in {"1", "2"}:
         raise ValueError(f"address_version is 1 or 2, not {version!r}")
     address = query.pop("address", None)
-    queue, exchange, key = named["queue"], named["exchange"], named["routing_key"]
+    queue, exchange, key = names["queue"], names["exchange"], names["routing_key"]
     if sum(choice is not None for choice in (path or None, address, queue, exchange)) > 1:
         raise ValueError("give the address once: as the path, address=, queue= or exchange=")
     quoted = _quoted if version == "2" else _quoted_before_4
@@ -415,7 +420,7 @@ def _address(path: str, query: dict[str, str], named: dict[str, str | None]) -> 
 
 
 def queue_address(queue: str, version: str = "2") -> str:
-    """Return a queue's address in RabbitMQ 4.0 and later; `version` "1" is for older ones."""
+    """Return the address of a queue: for RabbitMQ 4.0 and later, or with `version` "1" for 3.x."""
     if version == "2":
         return f"/queues/{_quoted(queue)}"
     return f"/amq/queue/{_quoted_before_4(queue)}"

@@ -1,7 +1,7 @@
 """Client connections that several links share, for AMQP 0-9-1 and 1.0.
 
-A `Wire` is a connection. An `AttachedLink` is a channel (0-9-1) or a session (1.0) of it. A
-`ConnectionPool` has the connections of one side of a bridge.
+A `Wire` is a connection. An `AttachedLink` is a channel (0-9-1) or a session (1.0) on a `Wire`. A
+`ConnectionPool` holds the connections to all sources, or to all targets, of a bridge.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from amqp10msg.net.sockets import Socket
 
 # The text of asyncio's error has the number of each address that was tried.
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
-#: Bytes that a link may send before the other links of its connection have their turn.
-_TURN = 1 << 18
+#: Number of bytes after which a link must let other links of its connection send.
+_MAX_BYTES_PER_TURN = 1 << 18
 _T = TypeVar("_T")
 _W = TypeVar("_W", bound="Wire")
 _L = TypeVar("_L", bound="AttachedLink")
@@ -58,12 +58,12 @@ async def dial(wire: _W) -> _W:
         LinkError: the connection failed. The error is permanent if the certificate is not trusted,
             the TLS handshake failed, or a certificate file cannot be read.
     """
-    at = wire.endpoint
-    context = tls_context(at)
+    endpoint = wire.endpoint
+    context = tls_context(endpoint)
     try:
-        async with asyncio.timeout(at.timeout):
-            name = (at.server_name or at.host) if at.tls else None
-            connected = await _connect(at)
+        async with asyncio.timeout(endpoint.timeout):
+            name = (endpoint.server_name or endpoint.host) if endpoint.tls else None
+            connected = await _connect(endpoint)
             await asyncio.get_running_loop().create_connection(
                 lambda: wire, sock=connected, ssl=context, server_hostname=name
             )
@@ -75,25 +75,25 @@ async def dial(wire: _W) -> _W:
         raise
     except OSError as error:
         wire.abort()
-        raise dialing_error(error, at) from None
+        raise dialing_error(error, endpoint) from None
 
 
-def tls_context(at: Endpoint) -> ssl.SSLContext | None:
+def tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:
     """Return the TLS settings, or None for a connection without TLS.
 
     Raises:
         LinkError: a certificate file cannot be read.
     """
     try:
-        return at.tls_context()
+        return endpoint.tls_context()
     except (OSError, ssl.SSLError) as error:
         raise LinkError(str(error), permanent=True) from None
 
 
-def dialing_error(error: OSError, at: Endpoint) -> LinkError:
+def dialing_error(error: OSError, endpoint: Endpoint) -> LinkError:
     """Convert an error of connecting; it is permanent if the TLS handshake failed."""
     if isinstance(error, TimeoutError):
-        return LinkError(_no_answer(at))
+        return LinkError(_no_answer(endpoint))
     if isinstance(error, ssl.SSLCertVerificationError):
         text = (
             f"its certificate is not trusted: {error.verify_message}; give the trusted "
@@ -107,7 +107,7 @@ def dialing_error(error: OSError, at: Endpoint) -> LinkError:
     return LinkError(_describe(error))
 
 
-async def _connect(at: Endpoint) -> socket.socket:
+async def _connect(endpoint: Endpoint) -> socket.socket:
     """Return a socket that is connected to the first reachable IP address of the host.
 
     asyncio's own lookup of the name would delay the exit of the process.
@@ -118,7 +118,7 @@ async def _connect(at: Endpoint) -> socket.socket:
     loop, errors = asyncio.get_running_loop(), []
     family, kind = socket.AF_UNSPEC, socket.SOCK_STREAM
     for *parameters, _, address in await in_thread(
-        socket.getaddrinfo, at.host, at.port, family, kind
+        socket.getaddrinfo, endpoint.host, endpoint.port, family, kind
     ):
         try:
             opened = socket.socket(*parameters)
@@ -153,15 +153,15 @@ def _describe(error: OSError) -> str:
     return "; ".join(sorted(descriptions)) + (": nothing listens on that port" if refused else "")
 
 
-def refuse(awaited: asyncio.Future[Any] | None, lost: LinkError) -> None:
+def fail_future(awaited: asyncio.Future[Any] | None, error: LinkError) -> None:
     """Fail a future that waits for an answer of the peer, if there is one."""
     if awaited is not None and not awaited.done():
-        awaited.set_exception(lost)
-        awaited.exception()  # marks it as retrieved: no warning if nobody awaits it
+        awaited.set_exception(error)
+        awaited.exception()  # marks it as retrieved: asyncio warns of errors that nobody awaits
 
 
-def _no_answer(at: Endpoint) -> str:
-    return f"no answer within {at.timeout:g} s"
+def _no_answer(endpoint: Endpoint) -> str:
+    return f"no answer within {endpoint.timeout:g} s"
 
 
 class AttachedLink:
@@ -191,7 +191,7 @@ class AttachedLink:
         """Open the link, and wait until the peer has opened it."""
         raise NotImplementedError
 
-    def failing(self, lost: LinkError) -> None:
+    def failing(self, error: LinkError) -> None:
         """Called when the link is lost: fail the futures that wait for an answer."""
 
     def leave(self) -> None:
@@ -205,27 +205,27 @@ class AttachedLink:
 
     # The end of the link.
 
-    def fail(self, lost: LinkError) -> None:
+    def fail(self, error: LinkError) -> None:
         """End this link only: the peer ended it, or violated the protocol on it."""
         if self.alive:
             self.leave()
-            self.lose(lost)
-            self._wire.untie(self)
+            self.lose(error)
+            self._wire.remove_link(self)
 
-    def lose(self, lost: LinkError) -> None:
+    def lose(self, error: LinkError) -> None:
         """Record that the link was lost, and call `on_lost`."""
         if self.alive:
             self.alive = False
-            self.failing(lost)
+            self.failing(error)
             if not self._closing:
-                self._on_lost(lost)
+                self._on_lost(error)
 
     def abort(self) -> None:
         """End the link without waiting. No callback is called afterwards."""
         if self.alive:
             self.alive = False
             self.leave()
-            self._wire.untie(self)
+            self._wire.remove_link(self)
 
     async def close(self, wait: float) -> None:
         """Send the pending messages, and end the link; also the connection if it has no other link.
@@ -271,15 +271,15 @@ class AttachedLink:
         """Whether the connection has no other link."""
         return len(self._wire.links) == 1
 
-    def hold(self, held: bool) -> bool:
-        """Pause (`held`) or resume reading from the connection. Return whether that was done.
+    def hold(self, pause: bool) -> bool:
+        """Pause or resume reading from the connection.
 
-        A connection with other links is not paused.
+        Return False if the connection has other links: it is not paused then.
         """
-        if held and not self.is_sole:
+        if pause and not self.is_sole:
             return False
-        self._wire.exclusive = self._wire.exclusive or held
-        self._wire.hold(held)
+        self._wire.exclusive = self._wire.exclusive or pause
+        self._wire.hold(pause)
         return True
 
     def charge(self, octets: int) -> None:
@@ -289,11 +289,11 @@ class AttachedLink:
     @property
     def has_turn(self) -> bool:
         """Whether the link may send more in this turn."""
-        return self._turn < _TURN or self.is_sole
+        return self._turn < _MAX_BYTES_PER_TURN or self.is_sole
 
     def next_turn(self) -> bool:
         """Begin the next turn. Return whether the last one was used up."""
-        used, self._turn = self._turn >= _TURN, 0
+        used, self._turn = self._turn >= _MAX_BYTES_PER_TURN, 0
         return used
 
 
@@ -301,14 +301,14 @@ class Wire(Socket):
     """A client's connection.
 
     Attributes:
-        endpoint: where to connect to.
+        endpoint: the broker to connect to.
         product: name and version of the peer.
         closed: done when the connection has ended.
         is_open: whether the handshake is complete.
         links: the links of the connection, in the order of their turns.
         max_links: maximum number of links.
         exclusive: whether no further link may share the connection.
-        held: whether reading is paused, to bound the bytes in memory.
+        reading_paused: whether reading is paused, to bound the bytes in memory.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -319,7 +319,7 @@ class Wire(Socket):
         self.is_open = False
         self.links: dict[AttachedLink, None] = {}
         self.max_links = 1
-        self.exclusive = self.held = False
+        self.exclusive = self.reading_paused = False
         self._closing = False
         self._failed = False
         self._spoken = False
@@ -349,11 +349,11 @@ class Wire(Socket):
 
     def wants_input(self) -> bool:
         """Whether to read from the peer now."""
-        return not self.held
+        return not self.reading_paused
 
-    def hold(self, held: bool) -> None:
-        """Pause (`held`) or resume reading from the connection."""
-        self.held = held
+    def hold(self, pause: bool) -> None:
+        """Pause (`pause`) or resume reading from the connection."""
+        self.reading_paused = pause
         self._heard = self.loop.time()
         self.read_or_not()
 
@@ -372,7 +372,7 @@ class Wire(Socket):
         """Process bytes of the peer."""
         raise NotImplementedError
 
-    def failing(self, lost: LinkError) -> None:
+    def failing(self, error: LinkError) -> None:
         """Called before the connection is dropped: fail the futures that wait for an answer."""
 
     async def close_gracefully(self) -> None:
@@ -413,17 +413,17 @@ class Wire(Socket):
         closed = self._failed or self._closing or self.exclusive
         return not closed and len(self.links) < self.max_links
 
-    def fail(self, lost: LinkError) -> None:
+    def fail(self, error: LinkError) -> None:
         """End the connection, and all of its links."""
         if self._failed:
             return
         links = list(self.links)
         if len(links) > 1:
-            lost = lost.of_several()
-        self.failing(lost)
+            error = error.of_several()
+        self.failing(error)
         self.abort()
         for link in links:
-            link.lose(lost)
+            link.lose(error)
 
     def abort(self) -> None:
         """Drop the connection without a close. No callback is called afterwards."""
@@ -432,7 +432,7 @@ class Wire(Socket):
         self.cancel_timer()
         self.drop()
 
-    def untie(self, link: AttachedLink) -> None:
+    def remove_link(self, link: AttachedLink) -> None:
         """Remove a link. Drop the connection if it was the last one."""
         if self.links.pop(link, self) is None and not self.links:
             self.abort()
@@ -463,16 +463,16 @@ class ConnectionPool:
 
     async def join(
         self,
-        place: Endpoint,
+        endpoint: Endpoint,
         call: Callable[[Endpoint], Awaitable[Any]],
         make: Callable[[Any], _T],
         *,
         alone: bool = False,
     ) -> _T:
-        """Return a new link on the connection to `place`; open the connection if necessary.
+        """Return a new link on the connection to `endpoint`; open the connection if necessary.
 
         Args:
-            place: the address.
+            endpoint: the address.
             call: opens a connection.
             make: makes a link of a connection.
             alone: open a connection for this link alone.
@@ -480,35 +480,41 @@ class ConnectionPool:
         Raises:
             LinkError: the connection could not be opened. All links that wait for it get the error.
         """
-        at = attrs.evolve(
-            place, address=None, queue=None, exchange=None, routing_key=None, offset=None, others=()
+        connection_key = attrs.evolve(
+            endpoint,
+            address=None,
+            queue=None,
+            exchange=None,
+            routing_key=None,
+            offset=None,
+            others=(),
         )
         if alone:
-            wire = await call(at)
+            wire = await call(connection_key)
             wire.exclusive = True
             return make(wire)
         while True:
-            for wire in self._wires.get(at, ()):
+            for wire in self._wires.get(connection_key, ()):
                 if wire.joinable:
                     return make(wire)
-            dialing = self._dialing.get(at)
+            dialing = self._dialing.get(connection_key)
             if dialing is None:
-                task = asyncio.ensure_future(self._call(at, call))
-                dialing = self._dialing[at] = _Dialing(task)
-            await self._wait(at, dialing)
+                task = asyncio.ensure_future(self._call(connection_key, call))
+                dialing = self._dialing[connection_key] = _Dialing(task)
+            await self._wait(connection_key, dialing)
 
-    async def _call(self, at: Endpoint, call: Callable[[Endpoint], Awaitable[Any]]) -> Wire:
+    async def _call(self, endpoint: Endpoint, call: Callable[[Endpoint], Awaitable[Any]]) -> Wire:
         try:
-            wire: Wire = await call(at)
+            wire: Wire = await call(endpoint)
         finally:
-            dialing = self._dialing.get(at)
+            dialing = self._dialing.get(endpoint)
             if dialing is not None and dialing.task is asyncio.current_task():
-                del self._dialing[at]
-        alive = [other for other in self._wires.get(at, ()) if other.alive]
-        self._wires[at] = [*alive, wire]
+                del self._dialing[endpoint]
+        alive = [open_wire for open_wire in self._wires.get(endpoint, ()) if open_wire.alive]
+        self._wires[endpoint] = [*alive, wire]
         return wire
 
-    async def _wait(self, at: Endpoint, dialing: _Dialing) -> None:
+    async def _wait(self, endpoint: Endpoint, dialing: _Dialing) -> None:
         """Wait until a connection is open. The last waiting task that is cancelled cancels it."""
         task = dialing.task
         dialing.waiting += 1
@@ -516,8 +522,8 @@ class ConnectionPool:
             await asyncio.shield(task)
         except asyncio.CancelledError:
             if dialing.waiting == 1:
-                if self._dialing.get(at) is dialing:
-                    del self._dialing[at]
+                if self._dialing.get(endpoint) is dialing:
+                    del self._dialing[endpoint]
                 if not task.cancel() and task.exception() is None and not task.result().links:
                     task.result().abort()
             raise
@@ -541,7 +547,7 @@ class ConnectionPools:
 
     Sources and targets have separate connections, because a broker may block a connection that
     publishes, and must go on delivering. Messages are counted over separate connections, because
-    those of the sources may be stuck.
+    the sources' connections may be stuck.
     """
 
     sources: ConnectionPool = attrs.Factory(ConnectionPool)
