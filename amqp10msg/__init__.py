@@ -6,7 +6,7 @@ Importing this package does not load its modules: each public name is imported o
 
 import importlib as _importlib
 
-TYPE_CHECKING = False  # importing `typing` for it would take half the time of ``--version``
+TYPE_CHECKING = False  # importing `typing` would be half of the time of ``--version``
 if TYPE_CHECKING:
     from amqp10msg import (
         app,
@@ -187,7 +187,7 @@ _MODULE_OF = {
     "skip_value": "wire.kernel",
     "validate": "validation",
 }
-#: The modules and subpackages that are attributes of this package without an import statement.
+#: The modules and subpackages that are imported when they are first used as attributes.
 _SUBMODULES = frozenset(
     {
         "app",
@@ -230,6 +230,6 @@ if not TYPE_CHECKING:  # a type checker would accept every misspelled name other
 
 
 def __dir__() -> list[str]:
-    """Return the public names and the modules of this package."""
-    own = {name for name in globals() if name.startswith("__")}
-    return sorted(own.union(__all__, _SUBMODULES))
+    """Return the public names, modules and subpackages."""
+    dunder_names = {name for name in globals() if name.startswith("__")}
+    return sorted(dunder_names.union(__all__, _SUBMODULES))

@@ -20,8 +20,8 @@ from amqp10msg.private_files import private_opener
 # Arguments of renameat2(2): paths are relative to the current folder; exchange both paths.
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
-# Errors of writing to a full disk. Unlike those of opening a file, they do not name the file.
-_FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
+# Errors of writing to a full disk. Unlike errors of opening a file, they do not name the file.
+_DISK_FULL_ERRORS = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 
 
 @contextlib.contextmanager
@@ -42,7 +42,7 @@ def _name_in_errors(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None and error.errno in _FULL:
+        if error.filename is None and error.errno in _DISK_FULL_ERRORS:
             error.filename = str(path)
         raise
 
@@ -114,20 +114,20 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def publish(made: Path, target: Path, aside: Path) -> None:
-    """Rename a file or folder to `target`, and replace an existing one.
+def publish(source: Path, target: Path, backup: Path) -> None:
+    """Rename the file or folder `source` to `target`; replace an existing `target`.
 
-    Where the system can exchange two paths atomically (Linux, on most file systems), `target` is
-    the complete old or new one at any time. On other systems there is no `target` between two
-    renames; the old one is at `aside` then, on the same file system.
+    If the system can exchange two paths atomically (Linux, on most file systems), `target` is
+    complete at any time: either old or new. On other systems `target` does not exist between two
+    renames. The old file or folder is then at `backup`, which must be on the same file system.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.exists():
-        made.rename(target)
-    elif not _exchange(made, target):
-        shutil.rmtree(aside, ignore_errors=True)
-        target.rename(aside)
-        made.rename(target)
+        source.rename(target)
+    elif not _exchange(source, target):
+        shutil.rmtree(backup, ignore_errors=True)
+        target.rename(backup)
+        source.rename(target)
     sync_folder(target.parent)
 
 
@@ -155,10 +155,10 @@ def _module(name: str) -> Any:
 
 _fcntl, _msvcrt = _module("fcntl"), _module("msvcrt")
 
-# The offset of the byte that is locked on Windows. Locked bytes cannot be read there, so it is the
-# largest offset of 31 bits.
-_LOCKED = 2**31 - 2
-_RETRY = 0.05  # seconds between two attempts
+# The offset of the byte that is locked on Windows. A locked byte cannot be read there, so it is at
+# the largest offset of 31 bits.
+_LOCKED_OFFSET = 2**31 - 2
+_RETRY_INTERVAL = 0.05  # seconds between two attempts to lock
 
 
 def lock(handle: int, *, wait: bool) -> None:
@@ -169,19 +169,19 @@ def lock(handle: int, *, wait: bool) -> None:
         wait: wait for the lock, instead of raising an error.
 
     Raises:
-        OSError: another process, or another file descriptor of this process, has the lock.
+        OSError: the lock is held by another process, or by another file descriptor.
     """
     if _fcntl is not None:
         _fcntl.flock(handle, _fcntl.LOCK_EX | (0 if wait else _fcntl.LOCK_NB))
         return
     while True:
-        os.lseek(handle, _LOCKED, os.SEEK_SET)
+        os.lseek(handle, _LOCKED_OFFSET, os.SEEK_SET)
         try:
             _msvcrt.locking(handle, _msvcrt.LK_NBLCK, 1)
         except OSError:
             if not wait:
                 raise
-            time.sleep(_RETRY)
+            time.sleep(_RETRY_INTERVAL)
         else:
             return
 
@@ -198,10 +198,10 @@ def _is_still(handle: int, path: Path) -> bool:
 def locked_folder(folder: Path) -> Iterator[None]:
     """Lock a folder, and create it if it does not exist.
 
-    On Windows, where a folder cannot be opened, the file ``FOLDER.lock`` next to it is locked.
+    Windows cannot open a folder: there, the file ``FOLDER.lock`` next to it is locked.
 
     Raises:
-        BlockingIOError: another process, or another block of this process, has the lock.
+        BlockingIOError: the folder is locked already, by this process or another.
         OSError: the folder cannot be created.
     """
     with contextlib.suppress(FileExistsError):

@@ -55,7 +55,7 @@ class Series:
         name: such as ``4.1``.
         follows: the recorded series that it behaves like.
         basis: the evidence for `follows`.
-        has_streams: whether its streams also behave like those of `follows`.
+        has_streams: whether its streams also behave like the streams of `follows`.
         has_sql: whether it supports SQL filter expressions for streams.
     """
 
@@ -71,7 +71,7 @@ class Series:
         return self.follows == self.name
 
 
-#: The series by name. ``4`` is the newest known series of version 4.
+#: The series by name. ``4`` is the newest series of version 4 that this library supports.
 RABBITMQ: Mapping[str, Series] = {
     series.name: series
     for series in (
@@ -128,7 +128,7 @@ class ByName(Mapping[str, T]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names and aliases, sorted, with those of RabbitMQ last."""
+        """All names and aliases, sorted, with RabbitMQ's last."""
         return tuple(sorted((*self._values, *self._aliases), key=_sort_key))
 
 
@@ -137,7 +137,7 @@ def _sort_key(name: str) -> tuple[bool, str]:
 
 
 def translations() -> dict[str, str]:
-    """Map the names of translation profiles of all series to those of recorded ones."""
+    """Map the translation profile of each series to the profile of the series it follows."""
     return {
         f"rabbitmq-{series.name}{suffix}": f"rabbitmq-{series.follows}{suffix}"
         for series in RABBITMQ.values()
@@ -149,7 +149,7 @@ def translations() -> dict[str, str]:
 def rule_sets() -> dict[str, str]:
     """Map the names of all series to sets of validation rules.
 
-    RabbitMQ 3 accepts values that it does not use, so no further rules are known for it.
+    RabbitMQ 3 accepts values that it does not use: only the rules of the standard apply to it.
     """
     return {
         name: "rabbitmq-4" if name.startswith("rabbitmq-4") else "oasis" for name in translations()

@@ -2,9 +2,9 @@
 
 These fields are the only source of arguments in Python, options of the command line with their
 help, keys of a file of routes, options of Spark's data source, and tables of the documentation.
-This module imports nothing slow, which ``--help`` would have to wait for. The options of jobs are
-here, because the jobs need Arrow; those of the bridge are in `amqp10msg.net.options`, and those of
-a server in `amqp10msg.net.server_options`.
+This module has no slow imports, because ``--help`` would wait for them. The options of jobs are
+here, because the modules of the jobs import Arrow. `amqp10msg.net.options` has the options of the
+bridge, and `amqp10msg.net.server_options` the options of a server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 #: Default upper bounds of options: seconds (about 31 years), and counts.
 _MAX_SECONDS, _MAX_COUNT = 1e9, 1 << 60
-#: The accepted types of each kind of option that is not a number, and their name in errors.
+#: The accepted types of each non-numeric kind of option, and their name in errors.
 _TYPES: Mapping[type, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "true or false"),
     str: ((str,), "text"),
@@ -38,14 +38,15 @@ class Option:
         kind: the type of the value: int, float (seconds), bool for a flag, str, Path, dict for
             repeatable pairs, or tuple for repeatable texts.
         help: the description in ``--help`` and the documentation.
-        metavar: the placeholder for the value there.
+        metavar: the placeholder for the value in ``--help``.
         low: the minimum; None for no minimum.
         high: the maximum; None for about 31 years, or 2^60.
         choices: the accepted texts; empty for any text.
         flag: the name on the command line. Empty for the name of the field, with ``--no-`` before
             it if the default is True; None for no option on the command line.
-        shown: the default that ``--help`` shows; None for that of the field, empty to show none.
-        default: the default on the command line, if it differs from that of the field.
+        help_default: the default as ``--help`` shows it; None for the default of the field, empty
+            to hide it.
+        default: the default on the command line, if it differs from the default of the field.
     """
 
     kind: type
@@ -55,7 +56,7 @@ class Option:
     high: float | None = None
     choices: tuple[str, ...] = ()
     flag: str | None = ""
-    shown: str | None = None
+    help_default: str | None = None
     default: Any = None
 
     def check(self, name: str, value: object) -> None:
@@ -64,7 +65,7 @@ class Option:
         Raises:
             TypeError: the value has the wrong type. The message omits the value unless a number was
                 expected: it may be a URL with a password.
-            ValueError: the number is out of bounds, or the text is not one of the choices.
+            ValueError: the number is out of bounds, or the text is not a valid choice.
         """
         if self.kind in {int, float}:
             self._check_number(name, value)
@@ -86,9 +87,11 @@ class Option:
             raise ValueError(f"{name} must be from {low:g} to {high:g}, not {value!r}")
 
 
-def option(kind: type, text: str = "", metavar: str | None = None, **how: Any) -> dict[str, Any]:
-    """Return the metadata of a field that is an option; the arguments are those of `Option`."""
-    return {"option": Option(kind, text, metavar, **how)}
+def option(
+    kind: type, text: str = "", metavar: str | None = None, **details: Any
+) -> dict[str, Any]:
+    """Return the metadata of a field that is an option; `details` are passed to `Option`."""
+    return {"option": Option(kind, text, metavar, **details)}
 
 
 def declared(
@@ -99,12 +102,12 @@ def declared(
     /,
     *,
     validator: Any = None,
-    **how: Any,
+    **details: Any,
 ) -> Any:
     """Return an attrs field for an option, which checks the value with `Option.check`.
 
-    For a field with a converter, call `attrs.field` with `option` instead: type checkers take the
-    type of the argument from the converter.
+    For a field with a converter, call `attrs.field` with `option` instead: type checkers
+    derive the type of the argument from the converter.
 
     Args:
         default: the default of the field.
@@ -112,18 +115,18 @@ def declared(
         text: the help.
         metavar: the placeholder for the value in the help.
         validator: an additional validator, called after `Option.check`.
-        how: further arguments of `Option`.
+        details: further arguments of `Option`.
     """
     validator = [check_option] if validator is None else [check_option, validator]
-    metadata = option(kind, text, metavar, **how)
+    metadata = option(kind, text, metavar, **details)
     return attrs.field(default=default, validator=validator, metadata=metadata)
 
 
 def options_of(cls: type) -> Iterator[tuple[attrs.Attribute[Any], Option]]:
     """Yield the fields of a class that are options, with their declarations."""
     for field in attrs.fields(cls):
-        if (how := field.metadata.get("option")) is not None:
-            yield field, how
+        if (declaration := field.metadata.get("option")) is not None:
+            yield field, declaration
 
 
 def check_option(_: Any, field: attrs.Attribute[Any], value: object) -> None:
@@ -132,12 +135,12 @@ def check_option(_: Any, field: attrs.Attribute[Any], value: object) -> None:
         field.metadata["option"].check(field.name, value)
 
 
-def shown_default(field: attrs.Attribute[Any], how: Option) -> str:
+def shown_default(field: attrs.Attribute[Any], declaration: Option) -> str:
     """Return the default of an option, as ``--help`` and the documentation show it."""
-    if how.shown is not None:
-        return how.shown
-    default = field.default if how.default is None else how.default
-    if how.kind in {bool, dict, tuple} or default is None:
+    if declaration.help_default is not None:
+        return declaration.help_default
+    default = field.default if declaration.default is None else declaration.default
+    if declaration.kind in {bool, dict, tuple} or default is None:
         return ""
     return f"{default:g}" if isinstance(default, float) else str(default)
 
@@ -145,29 +148,29 @@ def shown_default(field: attrs.Attribute[Any], how: Option) -> str:
 def names_in_spark(cls: type) -> dict[str, tuple[attrs.Attribute[Any], Option]]:
     """Return the options of a class by their names in Spark, such as ``streamOffset``."""
     by_name = {}
-    for field, how in options_of(cls):
-        first, *others = field.name.split("_")
-        by_name[first + "".join(map(str.capitalize, others))] = field, how
+    for field, declaration in options_of(cls):
+        first_word, *more_words = field.name.split("_")
+        by_name[first_word + "".join(map(str.capitalize, more_words))] = field, declaration
     return by_name
 
 
-def from_spark(cls: type[T], given: Mapping[str, str]) -> T:
-    """Parse options that `to_spark` wrote. Other options in the map are ignored.
+def from_spark(cls: type[T], texts: Mapping[str, str]) -> T:
+    """Parse options that `to_spark` wrote; ignore all further options in the map.
 
     Raises:
         ValueError: a text is not of the option's type.
     """
     return cls(
         **{
-            field.name: how.kind(given[name])
-            for name, (field, how) in names_in_spark(cls).items()
-            if given.get(name) is not None
+            field.name: declaration.kind(texts[name])
+            for name, (field, declaration) in names_in_spark(cls).items()
+            if texts.get(name) is not None
         }
     )
 
 
 def to_spark(options: object) -> dict[str, str]:
-    """Return options as texts for a data source of Spark, without those that are None."""
+    """Return options as texts for a data source of Spark; options that are None are omitted."""
     values = {
         name: getattr(options, field.name)
         for name, (field, _) in names_in_spark(type(options)).items()
@@ -179,10 +182,10 @@ def to_spark(options: object) -> dict[str, str]:
     }
 
 
-def _columns(given: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
-    if isinstance(given, str):
-        return tuple(name.strip() for name in given.split(",")) if given else None
-    return given
+def _columns(columns: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if isinstance(columns, str):
+        return tuple(name.strip() for name in columns.split(",")) if columns else None
+    return columns
 
 
 @attrs.frozen(kw_only=True)

@@ -40,8 +40,8 @@ REASONS: Mapping[str, str] = {
 _CONNECT_TIMEOUT = 60.0
 _UNMATCHED = ("accept", "requeue", "reject")
 
-#: A hook: takes a message in the target's protocol and the delivery that it came in. Returns the
-#: message to send, or None to drop it.
+#: A hook. Called with a message in the target's protocol and the delivery that carried it. Returns
+#: the message to send, or None to drop it.
 Change: TypeAlias = "Callable[[Any, SourceDelivery], BasicMessage | Message | None]"
 
 
@@ -113,7 +113,7 @@ class Waits:
         management_timeout: timeout of a request to a management API.
         recount_delay: time between two counts of an empty queue that the bridge does not consume.
             It must be longer than two round trips to the broker.
-        drain_idle: when a route ends, it stops waiting for outcomes if none arrived for this time.
+        drain_idle: when a route ends, it stops waiting for outcomes after this time without one.
         shutdown_timeout: timeout from the last outcome, or the stop, to the end of the route.
         close_timeout: timeout of counting the remaining messages and of closing, within
             `shutdown_timeout`.
@@ -146,15 +146,16 @@ class RouteOptions:
     """The options of a route.
 
     Attributes:
-        profile: the translation profile, a name of `amqp10msg.translate.PROFILES`. Between two ends
-            of the same protocol nothing is translated.
+        profile: the translation profile, a name of `amqp10msg.translate.PROFILES`. Messages are not
+            translated if both ends have the same protocol.
         window: maximum number of unsettled deliveries, 1 to 65535. It is the prefetch count or the
             link credit, and bounds the duplicates after a crash.
         max_bytes: size of the unsettled deliveries, in bytes, from which on the source is not read.
         max_message: size, in bytes, up to which a message is held in memory and sent. A larger
             message is streamed to a file next to the quarantine.
-        max_large: total size of these files, in bytes. A message that would exceed it stays
-            unsettled while the route runs, and is released to the source when the route ends.
+        max_large: total size of the files of large messages, in bytes. A message that would exceed
+            it stays unsettled while the route runs, and is released to the source when the route
+            ends.
         max_messages: end after this number of messages; None for no limit.
         until_length: end when as many messages are settled as the source held at the start of the
             route; a stream or file is read up to the end that it had then. After a lost connection
@@ -165,7 +166,7 @@ class RouteOptions:
         stall: with `idle` or `until_length`: end after this many seconds without a message,
             although the source holds messages or the broker does not report its depth.
         management: the URL of the source's management API (RabbitMQ), which counts the messages
-            that other consumers hold. Without credentials, those of the source are used.
+            that other consumers hold. Without credentials, the source's are used.
         declare: before the route starts, create the source's queue at the target, with its
             bindings, their exchanges and the applicable policies, by the two management APIs.
         target_management: the URL of the target's management API, like `management`.
@@ -176,8 +177,8 @@ class RouteOptions:
         deadline: seconds after which the route stops as by `Route.stop`; None for no deadline.
         quarantine: the file for the exact bytes of messages that are not accepted.
         quarantine_queue: the URL (see `parse_url`) of a queue, address or exchange for these
-            messages. The file gets those that it does not accept, and those that are too large for
-            memory. None to use the file only.
+            messages. The file gets the messages that the queue does not accept, and messages
+            that are too large for memory. None to use the file only.
         deduplicate: a file of the message-ids of accepted messages, which are not sent again; None
             to not deduplicate.
         remember: number of message-ids in that file.
@@ -190,12 +191,12 @@ class RouteOptions:
         outcome_timeout: seconds to wait for an outcome before reconnecting to the target.
         backoff: initial seconds between attempts; they double each time, with jitter.
         max_backoff: maximum seconds between attempts.
-        drain: maximum seconds to wait for outcomes when the route ends. The wait ends early if none
-            arrives for 3 s.
+        drain: maximum seconds to wait for outcomes when the route ends. The wait ends early
+            after 3 s without an outcome.
         keep_names: from 0-9-1 to 1.0, store the exchange and routing key that a message was
             published with in annotations. RabbitMQ, as a target, overwrites them with its own.
         filter: a filter in the language `filter_language`. Only messages that pass it are moved;
-            `unmatched` says how the others are settled. None to move all messages.
+            `unmatched` is the action for the other messages. None to move all messages.
         filter_language: a key of `amqp10msg.delivery.filters.LANGUAGES`.
         change: a hook that is called for each message before it is sent.
         match: a function to use instead of `filter`: returns whether to move a message.
@@ -207,7 +208,7 @@ class RouteOptions:
 
     Raises:
         TypeError: an option has the wrong type.
-        ValueError: a number is out of range; a text is not one of the choices, or cannot be parsed;
+        ValueError: a number is out of range; a text is not a valid choice, or cannot be parsed;
             both `filter` and `match` are given.
     """
 
@@ -229,7 +230,7 @@ class RouteOptions:
         "nine times this size may be in memory.",
         "BYTES",
         low=1,
-        shown="25165824, 24 MiB",
+        help_default="25165824, 24 MiB",
     )
     max_large: int = declared(16 << 30, int, "Total size of these files.", flag=None)
     max_messages: int | None = declared(None, int, "End after this many messages.", low=1)
@@ -283,7 +284,7 @@ class RouteOptions:
         "Give up if the source or target cannot be connected to in this time.",
         "SECONDS",
         low=0.01,
-        shown="60 with --until-empty or --max-messages, else none",
+        help_default="60 with --until-empty or --max-messages, else none",
     )
     deadline: float | None = declared(
         None, float, "Stop after this time, as by SIGTERM.", "SECONDS", low=0.01
