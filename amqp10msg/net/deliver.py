@@ -23,9 +23,9 @@ from amqp10msg.wire.errors import AmqpError
 
 #: Backoff before another attempt, in seconds: the first delay and the limit.
 _FIRST_BACKOFF, _MAX_BACKOFF = 0.1, 5.0
-#: After this many connections lost without an outcome, send one message at a time.
+#: After this many connections were lost without an outcome, send one message at a time.
 _MAX_LOST = 2
-#: Refuse a message (a poison message) after it was alone in flight on this many lost connections.
+#: Refuse a (poison) message after it was alone in flight on this many lost connections.
 _MAX_LOST_ALONE = 3
 #: The source of the translation: rows of a table, not a broker.
 _ROWS = Endpoint("1.0", "", 0, file="rows")
@@ -40,7 +40,7 @@ class Delivering:
     """How messages are sent.
 
     Attributes:
-        profile: the profile of the translation, for a target that speaks 0-9-1.
+        profile: the profile of the translation, for a 0-9-1 target.
         window: maximum number of messages without an outcome; the target may give less credit.
         attempts: how often to send a message that the target releases or has no room for.
         timeout: seconds without any outcome after which `NotDeliveredError` is raised.
@@ -97,10 +97,10 @@ class Deliverer:
         again: number of messages sent again.
     """
 
-    def __init__(self, endpoint: Endpoint, how: Delivering = Delivering()) -> None:
+    def __init__(self, endpoint: Endpoint, settings: Delivering = Delivering()) -> None:
         self._endpoint = endpoint
-        self._how = how
-        options = RouteOptions(profile=how.profile)
+        self._settings = settings
+        options = RouteOptions(profile=settings.profile)
         self._prepare = sender_of(_ROWS, endpoint, options, Statistics())
         self._runner = asyncio.Runner()
         self._link: TargetLink | None = None
@@ -153,10 +153,14 @@ class Deliverer:
 
     async def _wait_for_progress(self, count: int) -> None:
         """Wait until a message has an outcome or is queued again; reconnect if needed."""
-        backoff, reason, before = _FIRST_BACKOFF, "no outcome was received", self._progress
+        backoff, reason, initial_progress = (
+            _FIRST_BACKOFF,
+            "no outcome was received",
+            self._progress,
+        )
         try:
-            async with asyncio.timeout(self._how.timeout):
-                while self._progress == before:
+            async with asyncio.timeout(self._settings.timeout):
+                while self._progress == initial_progress:
                     try:
                         if self._link is None:
                             await self._open()
@@ -178,7 +182,7 @@ class Deliverer:
             pending = len(self._waiting) + len(self._in_flight) + self._later
             raise NotDeliveredError(
                 f"{self._endpoint}: {pending} of {count} messages have no outcome: none was "
-                f"received for {self._how.timeout:g} s ({reason})"
+                f"received for {self._settings.timeout:g} s ({reason})"
             ) from None
 
     async def _open(self) -> None:
@@ -189,7 +193,7 @@ class Deliverer:
                 on_outcomes=self._on_outcomes,
                 on_room=self._pump,
                 on_lost=self._on_lost,
-                window=self._how.window,
+                window=self._settings.window,
             )
         )
 
@@ -229,7 +233,7 @@ class Deliverer:
             delivery.tries += 1
             if outcome.kind == "accepted":
                 self.accepted += 1
-            elif outcome.final or delivery.tries >= self._how.attempts:
+            elif outcome.final or delivery.tries >= self._settings.attempts:
                 self._refuse(delivery, outcome.without(self._endpoint.password))
             else:
                 self.again += 1

@@ -88,7 +88,7 @@ class Partitions(Streams):
         return offset_of(octets, expected, _SEQUENCE)
 
     def starts_at_offset(self, accepted: Any) -> bool:  # noqa: ARG002  (one signature for all)
-        """Return True: the sequence numbers of the events show where reading began."""
+        """Return True: the first event's sequence number shows the position of the reading."""
         return True
 
     # Requests.
@@ -101,7 +101,7 @@ class Partitions(Streams):
         return [self._hub.stream(str(partition)) for partition in partition_ids]
 
     async def bounds(self, stream: str) -> Bounds:
-        """Return the first sequence number of a partition, and the next one."""
+        """Return the first sequence number of a partition, and that of the next event."""
         attributes = await self._partition(stream)
         end = _number(attributes, "last_enqueued_sequence_number") + 1
         if attributes.get("is_partition_empty"):
@@ -121,27 +121,27 @@ class Partitions(Streams):
             time: in ms since the Unix epoch.
 
         Returns:
-            The sequence number; that of the next event if no event is that recent.
+            The sequence number; if no event is that recent, the number of the next event.
         """
         attributes = await self._partition(stream)
         last: Any = attributes.get("last_enqueued_time_utc")
         end = max(_number(attributes, "last_enqueued_sequence_number") + 1, 0)
         if attributes.get("is_partition_empty") or not isinstance(last, int) or last < time:
             return end
-        done: asyncio.Future[int] = self._connection.loop.create_future()
+        first_number: asyncio.Future[int] = self._connection.loop.create_future()
 
         def receive(octets: bytes) -> None:
-            if not done.done():
-                done.set_result(self.offset_of(octets))
+            if not first_number.done():
+                first_number.set_result(self.offset_of(octets))
 
         selector = _selector(f"amqp.annotation.{ENQUEUED} >= '{time}'")
         cursor = Cursor(stream, selector, receive, lambda: None)
         self.read_from(cursor, 1)
         try:
-            await self.until(done)
+            await self.until(first_number)
         finally:
             self.detach(cursor)
-        return done.result()
+        return first_number.result()
 
     async def _partition(self, stream: str) -> dict[str, Any]:
         partition = stream.rpartition("/")[2]
@@ -212,7 +212,7 @@ class Partitions(Streams):
         self._check_requests(link)
 
     def _check_requests(self, link: transport.Link) -> None:
-        """Wake `_request_link` after an event of one of its links."""
+        """Wake `_request_link` after an event of the request or response link."""
         waiter = self._can_request
         if link in {self._requests, self._responses} and waiter is not None and not waiter.done():
             waiter.set_result(None)

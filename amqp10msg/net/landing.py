@@ -28,8 +28,8 @@ from amqp10msg.private_files import PRIVATE
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import AmqpError
 
-#: The columns of the files: those of the data source ``amqp10`` that are known when a message is
-#: received, and two for removing duplicates.
+#: The columns of the files: the columns of the data source ``amqp10`` that are available when a
+#: message is received, and two columns for removing duplicates.
 LANDED = pa.schema(
     [
         ("identity", pa.string()),
@@ -142,11 +142,11 @@ def next_of(folder: Path) -> int:
 
 
 class Landing:
-    """A folder of Parquet files with rising numbers, each of which appears complete.
+    """A folder of Parquet files with rising numbers. Every file appears complete.
 
     A file is written under a temporary name that readers ignore, synced to disk, and renamed.
-    Numbers are never used again, even if a reader removes files: a reader of a stream would mistake
-    a new file for one that it has read. Only one process can write to a folder.
+    A number is never used again, even if a reader removes its file: a reader of a stream would
+    mistake the new file for the removed file. Only one process can write to a folder.
 
     Args:
         folder: the folder; created if it does not exist.
@@ -167,7 +167,7 @@ class Landing:
             self._lock.close()
             raise BlockingIOError(f"{folder}: another process writes to this folder") from None
         for unfinished in self._folder.glob(".*.tmp"):
-            unfinished.unlink()  # of a killed process, which acknowledged none of its rows
+            unfinished.unlink()  # a killed process left it; its rows were not acknowledged
         self._next = next_of(self._folder)
         self._rows: list[Spooled] = []
         self.octets = 0

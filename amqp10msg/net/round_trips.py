@@ -30,7 +30,7 @@ from amqp10msg.wire.errors import AmqpError, DecodeError
 
 __all__ = ["QueueError", "RoundTrip", "round_trips"]
 
-# A substring of the errors of a connection that the broker's own fault ended.
+# A substring of the errors of a connection that the broker ended by violating the protocol.
 _BROKER_FAULT = "the peer violated the protocol"
 #: The largest message that a receiving link accepts, in bytes.
 _MAX_MESSAGE_BYTES = 1 << 24
@@ -38,7 +38,7 @@ _MAX_MESSAGE_BYTES = 1 << 24
 _WINDOW = 10
 #: Seconds to wait for a message before the marker is sent, and after the marker has arrived.
 _MESSAGE_SECONDS, _AFTER_MARKER_SECONDS = 0.3, 0.1
-#: Consecutive connections that may fail before the queue is given up.
+#: Consecutive connections that may fail before `QueueError` is raised.
 _MAX_CONNECTIONS = 6
 
 
@@ -80,11 +80,11 @@ def round_trips(
         messages: the encoded messages. Their bytes are sent unchanged.
         jobs: how many messages are sent at the same time, each through a queue of its own.
         timeout: seconds to wait for an answer of the broker.
-        on_result: called with the index of each message and its result, as soon as it is known.
+        on_result: called with the index and the result of each message, when its result arrives.
 
     Raises:
         QueueError: a queue cannot be used.
-        ValueError: the URL is not one of AMQP 1.0 with an address, or `jobs` needs ``{n}``.
+        ValueError: the URL is not an AMQP 1.0 URL with an address, or `jobs` needs ``{n}``.
     """
     endpoint = parse_url(url)
     if endpoint.protocol != "1.0" or endpoint.file is not None or endpoint.address is None:
@@ -118,8 +118,8 @@ async def _run(
                 group.create_task(work(queue))
     except BaseExceptionGroup as errors:
         # Not except*: before CPython 3.11.4, an exception raised in it arrives in a group.
-        failed, others = errors.split(QueueError)
-        if failed is None or others is not None:
+        failed, other_errors = errors.split(QueueError)
+        if failed is None or other_errors is not None:
             raise
         raise failed.exceptions[0] from None
     return queues[0].product
@@ -154,11 +154,11 @@ class _Queue:
     async def __aenter__(self) -> Self:
         """Connect."""
         try:
-            others = await self._synchronize()
+            stray_messages = await self._synchronize()
         except QueueError:
             self._abort()
             raise
-        if others:
+        if stray_messages:
             self._abort()
             raise QueueError(
                 f"{self._endpoint.address} is not empty: name a queue that nobody else uses"
@@ -172,19 +172,21 @@ class _Queue:
         self._abort()
 
     async def send_through(self, octets: bytes) -> RoundTrip:
-        """Send a message and wait until it comes back, or for the reason why it does not."""
+        """Send a message, and wait until it is received, or until it is refused or lost."""
         if self._source is None or self._target is None or self._lost is not None:
             await self._synchronize()
-        sent = SourceDelivery(octets)
+        delivery = SourceDelivery(octets)
         try:
-            await self._send(sent)
-            outcome = await self._outcome(sent)
-        except LinkError as lost:
-            end = "refused" if lost.scope == "link" else "died"
-            others = await self._synchronize()
-            reason = f"{lost}, and it is delivered" if others else f"{lost}{self._poison_note}"
+            await self._send(delivery)
+            outcome = await self._outcome(delivery)
+        except LinkError as error:
+            end = "refused" if error.scope == "link" else "died"
+            stray_messages = await self._synchronize()
+            reason = (
+                f"{error}, and it is delivered" if stray_messages else f"{error}{self._poison_note}"
+            )
             # If the broker itself broke a rule, its error is not about the message.
-            by_broker = lost.sent_by_peer and _BROKER_FAULT not in reason
+            by_broker = error.sent_by_peer and _BROKER_FAULT not in reason
             return RoundTrip(end, reason, error_by_broker=by_broker)
         if outcome.kind != "accepted":
             words = " ".join(filter(None, (outcome.kind, outcome.condition, outcome.description)))
@@ -197,18 +199,22 @@ class _Queue:
             if await self._wait_until(lambda: bool(self._deliveries), _MESSAGE_SECONDS):
                 return RoundTrip("received", received=self._accept_first())
             ended = ""
-        except LinkError as lost:
-            ended = str(lost)
-        others = await self._synchronize()
+        except LinkError as error:
+            ended = str(error)
+        stray_messages = await self._synchronize()
         if ended or self._poison_note:
-            why = f"accepted; {ended or 'the receiver hears nothing'}{self._poison_note}"
-            return RoundTrip("died", why)
-        return RoundTrip("received", received=others[0]) if others else RoundTrip("lost")
+            reason = f"accepted; {ended or 'the receiver hears nothing'}{self._poison_note}"
+            return RoundTrip("died", reason)
+        return (
+            RoundTrip("received", received=stray_messages[0])
+            if stray_messages
+            else RoundTrip("lost")
+        )
 
     async def _synchronize(self) -> list[bytes]:
-        """Send a marker and return the other messages that arrive; reconnect if necessary."""
+        """Send a marker and return all stray messages that arrive; reconnect if necessary."""
         self._poison_note = ""
-        why = ""
+        reason = ""
         movable = "{n}" in str(self._template.address)
         for attempt in range(_MAX_CONNECTIONS):
             received: list[bytes] = []
@@ -218,9 +224,9 @@ class _Queue:
                     return received
                 if received:
                     return received
-                why = "nothing comes back"
-            except LinkError as lost:
-                why = str(lost.without(self._template.password))
+                reason = "nothing comes back"
+            except LinkError as error:
+                reason = str(error.without(self._template.password))
             self._abort()
             if movable and attempt % 2:
                 self._poison_note = ", and whoever receives from that queue after it"
@@ -229,14 +235,14 @@ class _Queue:
             ". If the queue holds a message that ends whoever receives it, purge it, and write {n} "
             "into the address: a number that grows"
         )
-        raise QueueError(f"{self._endpoint.address}: {why}{'' if movable else hint}")
+        raise QueueError(f"{self._endpoint.address}: {reason}{'' if movable else hint}")
 
     async def _send_marker(self, received: list[bytes]) -> bool:
-        """Send a marker; return whether it arrives. Other messages are added to `received`."""
+        """Send a marker; return whether it arrives. Stray messages are added to `received`."""
         marker = Message(str(uuid.uuid4()))
-        sent = SourceDelivery(marker.encode())
-        await self._send(sent)
-        outcome = await self._outcome(sent)
+        delivery = SourceDelivery(marker.encode())
+        await self._send(delivery)
+        outcome = await self._outcome(delivery)
         if outcome.kind != "accepted":
             raise LinkError(f"{outcome.kind}: {outcome.condition} {outcome.description}")
         marker_arrived = False
@@ -254,18 +260,18 @@ class _Queue:
 
     # Messages.
 
-    async def _send(self, sent: SourceDelivery) -> None:
+    async def _send(self, delivery: SourceDelivery) -> None:
         target = self._target
         assert target is not None  # noqa: S101 - connected
         if not await self._wait_until(lambda: target.room > 0, self._timeout):
             raise LinkError("the broker grants no credit")
-        target.send([(Outgoing(sent.octets), sent)])
+        target.send([(Outgoing(delivery.octets), delivery)])
 
-    async def _outcome(self, sent: SourceDelivery) -> Outcome:
-        if not await self._wait_until(lambda: id(sent) in self._outcomes, self._timeout):
+    async def _outcome(self, delivery: SourceDelivery) -> Outcome:
+        if not await self._wait_until(lambda: id(delivery) in self._outcomes, self._timeout):
             self._abort()
             raise LinkError(f"no outcome within {self._timeout:g} s")
-        return self._outcomes.pop(id(sent))
+        return self._outcomes.pop(id(delivery))
 
     def _accept_first(self) -> bytes:
         """Accept the first message that arrived, and return its bytes."""
@@ -279,15 +285,15 @@ class _Queue:
         deadline = asyncio.get_running_loop().time() + seconds
         while not condition():
             if self._lost is not None:
-                lost = self._lost
+                error = self._lost
                 self._abort()
-                raise lost.without(self._template.password)
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0:
+                raise error.without(self._template.password)
+            seconds_left = deadline - asyncio.get_running_loop().time()
+            if seconds_left <= 0:
                 return False
             self._changed.clear()
             try:
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(seconds_left):
                     await self._changed.wait()
             except TimeoutError:
                 pass
@@ -336,12 +342,12 @@ class _Queue:
         self._changed.set()
 
     def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
-        for sent, outcome in outcomes:
-            self._outcomes[id(sent)] = outcome
+        for delivery, outcome in outcomes:
+            self._outcomes[id(delivery)] = outcome
         self._changed.set()
 
-    def _on_link_lost(self, lost: LinkError) -> None:
-        self._lost = self._lost or lost
+    def _on_link_lost(self, error: LinkError) -> None:
+        self._lost = self._lost or error
         self._changed.set()
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from amqp10msg.delivery.node import Capacity
     from amqp10msg.wire.limits import Limits
 
-#: The properties of the open frame of brokers, by the names that `ServerOptions.like` takes.
+#: The properties of the open frame of brokers, by name for `ServerOptions.like`.
 BROKERS: Mapping[str, Mapping[str, str]] = {
     "rabbitmq-4": {"product": "RabbitMQ", "version": "4.1.0"},
 }
@@ -33,7 +33,7 @@ class Token:
         name: the address that the token is for.
         type: the type of the token, such as ``jwt`` or ``servicebus.windows.net:sastoken``.
         value: the token.
-        expiration: when the token expires, or None if the client does not say.
+        expiration: when the token expires, or None if the client does not send it.
     """
 
     name: str
@@ -86,8 +86,8 @@ class ServerOptions:
             becomes a topic if a peer's source or target has the capability ``topic``.
         create: create a node for every address that a peer uses; if False, unknown addresses are
             refused with ``amqp:not-found``.
-        users: passwords by name: SASL SCRAM-SHA-256 (with the extra ``net``) and PLAIN are offered,
-            and one of them is required unless `anonymous`.
+        users: passwords by name: SASL SCRAM-SHA-256 (with the extra ``net``) and PLAIN are offered.
+            Authentication is required unless `anonymous`.
         anonymous: accept connections without authentication; None accepts them if `users` is empty
             and `tls` does not make client certificates optional.
         tls: a server-side context, see `tls_context`; the server then accepts TLS only. Clients
@@ -122,7 +122,7 @@ class ServerOptions:
             `on_token` rejects it.
         container_id: the server's container-id; generated if None.
         waits: the server's timeouts and intervals.
-        clock: returns the time in ms since the Unix epoch; None for the clock of this machine.
+        clock: returns the time in ms since the Unix epoch; None for the machine's clock.
         logger: receives a record for each event, with the attributes ``event`` and ``fields``.
     """
 

@@ -19,7 +19,7 @@ class Socket(asyncio.Protocol):
     Attributes:
         engine: the protocol state of AMQP 1.0. An end of 0-9-1 has no engine, and overrides
             `flush`.
-        paused: whether the peer does not read, so that nothing must be sent.
+        paused: whether sending must stop, because the peer does not read.
         loop: the event loop.
     """
 
@@ -32,8 +32,10 @@ class Socket(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._flushing = False
         self._reading = True
-        self._behind = False  # received frames wait for the next turn
-        self._heard = self.loop.time()  # time of the last received bytes, or when reading began
+        self._frames_waiting = False  # received frames wait for the next turn
+        self._last_received_at = (
+            self.loop.time()
+        )  # time of the last received bytes, or when reading began
 
     # Called by asyncio.
 
@@ -69,7 +71,7 @@ class Socket(asyncio.Protocol):
 
     def wants_input(self) -> bool:
         """Whether to read from the peer now."""
-        return not self._behind
+        return not self._frames_waiting
 
     # Reading and writing.
 
@@ -80,24 +82,24 @@ class Socket(asyncio.Protocol):
 
     def process(self) -> None:
         """Process received frames, at least one, until the turn is over."""
-        self._behind = False
+        self._frames_waiting = False
         while self.engine.step():
             if self.turn_is_over():
-                self._behind = True
+                self._frames_waiting = True
                 self.loop.call_soon(self.go_on)
                 break
-        self.read_or_not()
+        self.update_reading()
 
-    def read_or_not(self) -> None:
-        """Resume or pause reading, as `wants_input` says."""
+    def update_reading(self) -> None:
+        """Resume or pause reading, according to `wants_input`."""
         reading = self.wants_input()
         if reading != self._reading and not self.is_closing:
             self._reading = reading
-            self._heard = self.loop.time()
+            self._last_received_at = self.loop.time()
             (self._stream.resume_reading if reading else self._stream.pause_reading)()
 
     def touch(self) -> None:
-        """Send the pending bytes at the end of this iteration of the event loop."""
+        """Send the pending bytes at the end of the current event-loop iteration."""
         if not self._flushing:
             self._flushing = True
             self.loop.call_soon(self.flush)
@@ -110,7 +112,7 @@ class Socket(asyncio.Protocol):
                 data = self.engine.take()
                 if data:
                     self._stream.write(data)
-            self.read_or_not()
+            self.update_reading()
         return None
 
     def drop(self) -> None:
@@ -129,7 +131,7 @@ class Socket(asyncio.Protocol):
     # Time.
 
     def call_at(self, when: float | None, call: Callable[..., object], *arguments: Any) -> None:
-        """Replace the timer of this connection. With None as `when`, there is no timer."""
+        """Replace the timer of the connection; with None as `when`, only cancel it."""
         self.cancel_timer()
         if when is not None and not self.is_closing:
             self._timer = self.loop.call_at(when, call, *arguments)

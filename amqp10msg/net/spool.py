@@ -44,7 +44,7 @@ _TLS_FIELDS = {
 
 @attrs.frozen
 class Batches:
-    """When a file is written: when it reaches the first of these limits.
+    """Limits of a file: it is written when it reaches the first limit.
 
     Attributes:
         rows: number of messages.
@@ -104,7 +104,7 @@ class _SourceUrl:
 
 
 def _parameters(query: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parse the parameters of a URL of AMQP 0-9-1, which are those of pika.
+    """Parse the parameters of a URL of AMQP 0-9-1, which follow pika.
 
     Returns:
         Fields of an `Endpoint`, and fields of a `_SourceUrl`.
@@ -156,8 +156,8 @@ def _tls_options(text: str) -> dict[str, Any]:
         raise ValueError("ssl_options must be a Python dict literal") from None
     for name, value in options.items():
         if not isinstance(name, str) or name not in _TLS_FIELDS:
-            known = ", ".join(_TLS_FIELDS)
-            raise ValueError(f"ssl_options: unknown option {name!r:.40}; the options are {known}")
+            allowed = ", ".join(_TLS_FIELDS)
+            raise ValueError(f"ssl_options: unknown option {name!r:.40}; the options are {allowed}")
         if not isinstance(value, str | None):
             raise ValueError(f"ssl_options: {name} must be a string")  # noqa: TRY004  (in a URL)
     return {_TLS_FIELDS[name]: value for name, value in options.items()}
@@ -190,15 +190,15 @@ class _Spooler:
             if text:
                 warn(text)
             interval = min(batches.seconds, batches.idle or batches.seconds)
-            ends = False
-            while not ends:
+            must_end = False
+            while not must_end:
                 await asyncio.wait({self._fault}, timeout=interval)
                 if self._fault.done():
                     await self._fault
                 idle = batches.idle
-                ends = idle is not None and self._monotonic() - self._last >= idle
-                ends = ends or (self._stopping is not None and self._stopping.is_set())
-                if self._is_due or ends:
+                must_end = idle is not None and self._monotonic() - self._last >= idle
+                must_end = must_end or (self._stopping is not None and self._stopping.is_set())
+                if self._is_due or must_end:
                     self._land()
             await link.close(5.0)
         finally:
@@ -325,8 +325,8 @@ def spool(
 
     Returns when no message has arrived for the idle time of `batches`, or the process is stopped.
 
-    Every message is consumed, including malformed ones: the received bytes are stored, and for AMQP
-    0-9-1 also the content header.
+    Every message is consumed, including malformed messages: the received bytes are stored, and for
+    AMQP 0-9-1 also the content header.
 
     Args:
         url: the URL of the peer, such as ``amqp://user:password@host:5672``; for AMQP 0-9-1,

@@ -47,7 +47,7 @@ class _Nodes:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._first: StreamConnection | None = None
-        self._others: dict[tuple[str, int], StreamConnection] = {}
+        self._replicas: dict[tuple[str, int], StreamConnection] = {}
 
     def any(self) -> StreamConnection:
         """Return the connection to the first host of the endpoint that can be reached."""
@@ -68,26 +68,26 @@ class _Nodes:
         for replica in self.any().replicas(stream):
             address = replica.host, replica.port
             try:
-                if address not in self._others:
-                    self._others[address] = StreamConnection(replica)
-                return query(self._others[address])
+                if address not in self._replicas:
+                    self._replicas[address] = StreamConnection(replica)
+                return query(self._replicas[address])
             except LinkError as error:
-                failed = self._others.pop(address, None)
+                failed = self._replicas.pop(address, None)
                 if failed is not None:
                     failed.abort()
                 name = f"{replica.host}:{replica.port}, as the broker names it"
                 reason = f"{reason}; at {name}: {error}"
         raise LinkError(reason, sent_by_peer=True)
 
-    def close(self, *, politely: bool = True) -> None:
+    def close(self, *, gracefully: bool = True) -> None:
         first, self._first = self._first, None
-        others, self._others = self._others, {}
-        for connection in ([] if first is None else [first]) + list(others.values()):
-            connection.close() if politely else connection.abort()
+        replicas, self._replicas = self._replicas, {}
+        for connection in ([] if first is None else [first]) + list(replicas.values()):
+            connection.close() if gracefully else connection.abort()
 
 
 def _chunk_at(connection: StreamConnection, stream: str, start: int | str) -> Chunk | None:
-    """Return the chunk at `start`, as in `StreamConnection.subscribe`; None if none is there.
+    """Return the chunk at `start`, as in `StreamConnection.subscribe`, or None.
 
     The broker sends the available chunks of a subscription before the response to a later request.
     """
@@ -156,7 +156,7 @@ class StoredProbe(Probe):
         return self._retry(lambda _: query(self._nodes))
 
     def _drop(self) -> None:
-        self._nodes.close(politely=False)
+        self._nodes.close(gracefully=False)
 
     def close(self) -> None:
         """Close the connections."""
@@ -180,7 +180,7 @@ def read_stored(
     """
     reader = _StoredReader(endpoint, part, reading)
     try:
-        while (rows := reader.more()) is not None:
+        while (rows := reader.next_rows()) is not None:
             yield rows
     finally:
         reader.close()
@@ -201,14 +201,14 @@ class _StoredReader(RangeReader):
     def _full(self) -> bool:
         return len(self._rows) >= self._reading.rows or self._rows.size >= self._reading.size
 
-    def more(self) -> StoredRows | tuple[int, int] | None:
+    def next_rows(self) -> StoredRows | tuple[int, int] | None:
         """Return the next messages, or the next removed offsets; None at the end."""
         while True:
             while not (self._done or self._full or self._lost):
                 self._read_chunk()
             if not len(self._rows):
                 return self._lost.pop(0) if self._lost else None
-            rows = self._filtered(self._rows.take())
+            rows = self._filtered(self._rows.take_rows())
             self._count += len(rows)
             if len(rows):
                 return rows
@@ -260,7 +260,7 @@ class _StoredReader(RangeReader):
         self._in_flight = self._credit
 
     def _begin(self, connection: StreamConnection, until: float) -> StreamConnection:
-        """Subscribe to the rest of the range."""
+        """Subscribe to the unread part of the range."""
         part, filters = self._part, self._reading.filters
         properties = {}
         if self._filter_values:
@@ -280,7 +280,7 @@ class _StoredReader(RangeReader):
         """Receive the chunks that may have messages with the filter values.
 
         The broker sends all such chunks, up to the credit, before the response to a later request.
-        If credit is left then, the stream has no more of them.
+        If credit is left then, the stream has no further such chunks.
         """
         first = _first_stored(connection, self._part.stream)
         while not self._done and (delivery := connection.delivered()) is not None:
@@ -314,7 +314,7 @@ class _StoredReader(RangeReader):
 
     def _drop(self) -> None:
         self._connection = None
-        self._nodes.close(politely=False)
+        self._nodes.close(gracefully=False)
 
     def close(self) -> None:
         """Close the connections."""

@@ -1,8 +1,8 @@
 """Chunks of RabbitMQ's streams, as they are stored and as the stream protocol delivers them.
 
-The layout is that of Osiris, RabbitMQ's log; the comment at the start of ``src/osiris_log.erl``
-describes it. A chunk has entries. An entry is a message, or a batch of messages that the publisher
-compressed (a sub-entry batch).
+Osiris, RabbitMQ's log, defines the layout: see the comment at the start of ``src/osiris_log.erl``.
+A chunk has entries. An entry is a message, or a batch of messages that the publisher compressed (a
+sub-entry batch).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SIZE = struct.Struct(">I")
 _BATCH = 0x80000000
 #: The header of a batch: first byte, records, uncompressed length, length.
 _BATCH_HEAD = struct.Struct(">BHII")
-#: Compression codes of a batch; those of `_CODECS` are names of Arrow's codecs.
+#: Compression codes of a batch. `_CODECS` maps codes to names of Arrow's codecs.
 _PLAIN_BATCH, _SNAPPY = 0, 2
 _CODECS = {1: "gzip", 3: "lz4", 4: "zstd"}
 #: Chunk types of Snappy's framing format: compressed, uncompressed, and from there on skippable.
@@ -79,7 +79,7 @@ class Chunk:
 
     @property
     def stop(self) -> int:
-        """The offset after that of the last message."""
+        """The offset after the last message."""
         return self.first + self.count
 
 
@@ -136,8 +136,8 @@ class StoredRows:
 class RowsOfChunks:
     """Collects the messages of chunks into Arrow arrays.
 
-    For speed, Python code reads only the length of each message; Arrow does the rest. A malformed
-    chunk adds no messages.
+    For speed, Python code reads only the length of each message; Arrow slices the messages.
+    A malformed chunk adds no messages.
     """
 
     def __init__(self) -> None:
@@ -159,37 +159,37 @@ class RowsOfChunks:
         Raises:
             ChunkError: the entries of the chunk are malformed or unsupported.
         """
-        before, base = len(self._ends), len(self._data)
+        end_count, data_size = len(self._ends), len(self._data)
         try:
             if not (chunk.count == chunk.entries and self._add(chunk.data, chunk.count)):
                 self._add_expanded(chunk)
         except struct.error:
-            self._cut(before, base)
+            self._cut(end_count, data_size)
             text = f"the chunk at offset {chunk.first}: an entry exceeds the chunk"
             raise ChunkError(text) from None
         except ChunkError as error:
-            self._cut(before, base)
+            self._cut(end_count, data_size)
             text = f"the chunk at offset {chunk.first}: {error}"
             raise ChunkError(text, permanent=error.permanent) from None
-        skipped, kept = start - chunk.first, stop - start
-        if kept < chunk.count:
-            ends = self._ends[before - 1 + skipped : before + skipped + kept]
-            octets = self._data[ends[0] : ends[-1]]
-            self._cut(before, base)
+        skipped, row_count = start - chunk.first, stop - start
+        if row_count < chunk.count:
+            row_ends = self._ends[end_count - 1 + skipped : end_count + skipped + row_count]
+            octets = self._data[row_ends[0] : row_ends[-1]]
+            self._cut(end_count, data_size)
             self._data += octets
-            self._ends += [base + end - ends[0] for end in ends[1:]]
-        if kept:
-            self._runs.append((start, kept, chunk.timestamp))
+            self._ends += [data_size + end - row_ends[0] for end in row_ends[1:]]
+        if row_count:
+            self._runs.append((start, row_count, chunk.timestamp))
 
-    def _cut(self, before: int, base: int) -> None:
-        del self._ends[before:], self._data[base:]
+    def _cut(self, end_count: int, data_size: int) -> None:
+        del self._ends[end_count:], self._data[data_size:]
 
     def _add(self, data: Any, count: int) -> bool:
-        """Add entries that are all messages; return False, and add none, if they are not."""
-        before, base = len(self._ends), len(self._data)
+        """Add entries if all are messages; otherwise return False without adding any."""
+        end_count, data_size = len(self._ends), len(self._data)
         self._data += data
         position, unpack_size, append, octets = (
-            base,
+            data_size,
             _SIZE.unpack_from,
             self._ends.append,
             self._data,
@@ -202,12 +202,12 @@ class RowsOfChunks:
             position = -1
         if position == len(octets):
             return True
-        self._cut(before, base)
+        self._cut(end_count, data_size)
         return False
 
     def _add_expanded(self, chunk: Chunk) -> None:
         """Add entries that are messages or batches."""
-        data, position, budget, before = chunk.data, 0, MAX_CHUNK, len(self._ends)
+        data, position, budget, end_count = chunk.data, 0, MAX_CHUNK, len(self._ends)
         for _ in range(chunk.entries or 0):
             (size,) = _SIZE.unpack_from(data, position)
             if size < _BATCH:
@@ -229,16 +229,16 @@ class RowsOfChunks:
             position = stop
         if position != len(data):
             raise ChunkError(f"the {chunk.entries} entries have {position} of {len(data)} bytes")
-        count = len(self._ends) - before
+        count = len(self._ends) - end_count
         if count != chunk.count:
             raise ChunkError(f"the entries have {count} messages, the header states {chunk.count}")
 
-    def take(self) -> StoredRows:
+    def take_rows(self) -> StoredRows:
         """Remove and return the collected messages."""
-        runs, ends, data = self._runs, self._ends, self._data
+        runs, row_ends, data = self._runs, self._ends, self._data
         self._runs, self._ends, self._data = [], [0], bytearray()
-        buffers = [None, pa.py_buffer(array("i", ends)), pa.py_buffer(data)]
-        sized = pa.BinaryArray.from_buffers(pa.binary(), len(ends) - 1, buffers)
+        buffers = [None, pa.py_buffer(array("i", row_ends)), pa.py_buffer(data)]
+        sized = pa.BinaryArray.from_buffers(pa.binary(), len(row_ends) - 1, buffers)
         # With no stop argument, Arrow allocates a negative size for some arrays.
         octets = pc.binary_slice(sized, _SIZE.size, MAX_CHUNK)
         times, shifts = array("q"), array("q")
@@ -250,7 +250,7 @@ class RowsOfChunks:
         return StoredRows(pc.add(_int64(shifts), _row_numbers(rows)), octets, _int64(times))
 
 
-# Not from a list: that makes Arrow import pandas, which takes a third of a second.
+# From buffers, not from lists: for a list, Arrow imports pandas, in a third of a second.
 
 
 def _int64(numbers: array[int]) -> pa.Array:

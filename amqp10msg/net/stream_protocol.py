@@ -1,7 +1,7 @@
 """A client of RabbitMQ's stream protocol: commands and chunks over a blocking socket.
 
-RabbitMQ's ``deps/rabbitmq_stream/docs/PROTOCOL.adoc`` defines the commands. A connection is for one
-thread, and sends and reads only while one of its methods runs.
+RabbitMQ's ``deps/rabbitmq_stream/docs/PROTOCOL.adoc`` defines the commands. A connection is for a
+single thread, and sends and reads only during calls of its methods.
 """
 
 from __future__ import annotations
@@ -82,28 +82,28 @@ class _Fields:
 
     def __init__(self, octets: memoryview) -> None:
         self._octets = octets
-        self._place = 0
+        self._position = 0
 
     def number(self, form: struct.Struct) -> int:
-        (value,) = form.unpack_from(self._octets, self._place)
-        self._place += form.size
+        (value,) = form.unpack_from(self._octets, self._position)
+        self._position += form.size
         return int(value)
 
     def text(self) -> str:
         size = self.number(_U16)
         if size == _NULL:
             return ""
-        stop = self._place + size
+        stop = self._position + size
         if stop > len(self._octets):
             raise struct.error("a string exceeds its frame")
-        text = bytes(self._octets[self._place : stop]).decode("utf-8", "replace")
-        self._place = stop
+        text = bytes(self._octets[self._position : stop]).decode("utf-8", "replace")
+        self._position = stop
         return text
 
     def each(self) -> range:
         """Read the length of an array, whose items have at least two bytes; return its range."""
         count = self.number(_U32)
-        if 2 * count > len(self._octets) - self._place:
+        if 2 * count > len(self._octets) - self._position:
             raise struct.error("an array exceeds its frame")
         return range(count)
 
@@ -195,7 +195,7 @@ class StreamConnection:
     # Requests.
 
     def replicas(self, stream: str) -> list[Endpoint]:
-        """Return the other nodes that have replicas of a stream; its leader is the last."""
+        """Return the remaining nodes with replicas of a stream; its leader is the last."""
         fields = self._request(f"the stream {stream!r}", _METADATA, _texts([stream]), coded=False)
         with self._checking_frames():
             nodes = {}
@@ -280,7 +280,7 @@ class StreamConnection:
         """Return the first chunk that was received while waiting for a response, or None.
 
         Args:
-            subscription: return only a chunk of this subscription; None for any.
+            subscription: the number of the chunk's subscription; None for any subscription.
         """
         for position, delivery in enumerate(self._deliveries):
             if subscription in {None, delivery.subscription}:
@@ -420,8 +420,8 @@ class StreamConnection:
                 self._unread = memoryview(self._buffer)[used:count]
                 length += used
             else:
-                with memoryview(buffer) as view, view[length:] as rest:
-                    length += self._receive(rest, until)
+                with memoryview(buffer) as view, view[length:] as unfilled:
+                    length += self._receive(unfilled, until)
         return memoryview(buffer)
 
     def _receive(self, buffer: memoryview, until: float) -> int:

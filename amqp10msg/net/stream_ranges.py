@@ -40,11 +40,11 @@ from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import Described, Symbol
 
 _T = TypeVar("_T")
-#: Messages in flight.
+#: Maximum number of messages in flight.
 _WINDOW = 4_000
 #: Credit for reading the end of a stream.
 _END_CREDIT = 1_000
-#: Rounds without a full credit that prove the end of a stream.
+#: Consecutive rounds without a full credit after which a stream counts as read to its end.
 _END_ROUNDS = 2
 #: Backoff before another connection, in seconds: the first delay and the limit.
 _FIRST_BACKOFF, _MAX_BACKOFF = 0.2, 5.0
@@ -65,11 +65,11 @@ class StreamRange:
 
 @attrs.frozen
 class Bounds:
-    """The first offset of a stream, and the next one; equal for an empty stream.
+    """The first and the next offset of a stream; equal for an empty stream.
 
     Attributes:
         first: the offset of the first message.
-        next: the offset after that of the last message.
+        next: the offset after the last message.
     """
 
     first: int
@@ -89,7 +89,7 @@ class RangeFilters:
     """Filters that the broker applies to a stream.
 
     Attributes:
-        values: the filter values, one of which a message must have; empty for all messages.
+        values: filter values: a message passes if it has any of these; empty for all messages.
         unfiltered: whether messages without a filter value pass, too.
         sql: an SQL filter expression, for RabbitMQ 4.2 or later; None for all messages.
     """
@@ -253,26 +253,26 @@ class Streams(SessionLink):
         if cursor is not None and link.drain and link.credit <= 0:
             cursor.on_drained()
 
-    def failing(self, lost: LinkError) -> None:
+    def fail_waiters(self, error: LinkError) -> None:
         """Fail the requests that wait for a response."""
         for waiter in self._waiting:
-            fail_future(waiter, lost)
+            fail_future(waiter, error)
 
     # Requests.
 
-    async def until(self, done: asyncio.Future[Any]) -> None:
-        """Wait for `done`.
+    async def until(self, future: asyncio.Future[Any]) -> None:
+        """Wait for `future`.
 
         Raises:
             LinkError: the connection has ended.
         """
         if not self.alive:
             raise LinkError("the connection ended")
-        self._waiting.add(done)
+        self._waiting.add(future)
         try:
-            await done
+            await future
         finally:
-            self._waiting.discard(done)
+            self._waiting.discard(future)
 
     async def first(self, stream: str) -> int | None:
         """Return the offset of the first message; None for an empty stream."""
@@ -280,10 +280,10 @@ class Streams(SessionLink):
         return offsets[0] if offsets else None
 
     async def bounds(self, stream: str) -> Bounds:
-        """Return the first offset of a stream, and the next one."""
+        """Return the first and the next offset of a stream."""
         end: int | None = None
         rounds = 0
-        # RabbitMQ 4.0 may end a drain before the last message: one round proves nothing.
+        # RabbitMQ 4.0 may end a drain before the last message: one round is not enough.
         while rounds < _END_ROUNDS:
             offsets = await self._drain(stream, "last" if end is None else end, _END_CREDIT)
             rounds = rounds + 1 if len(offsets) < _END_CREDIT else 0
@@ -295,21 +295,21 @@ class Streams(SessionLink):
 
     async def _drain(self, stream: str, start: str | int, credit: int) -> list[int]:
         """Return the offsets of the messages from `start` on, about `credit` at most."""
-        done: asyncio.Future[None] = self._connection.loop.create_future()
+        drained: asyncio.Future[None] = self._connection.loop.create_future()
         offsets: list[int] = []
 
         def receive(octets: bytes) -> None:
-            if not done.done():
+            if not drained.done():
                 offsets.append(offset_of(octets, offsets[-1] + 1 if offsets else None))
 
         def on_drained() -> None:
-            if not done.done():
-                done.set_result(None)
+            if not drained.done():
+                drained.set_result(None)
 
         cursor = Cursor(stream, self.from_offset(start), receive, on_drained)
         self.read_from(cursor, credit, drain=True)
         try:
-            await self.until(done)
+            await self.until(drained)
         finally:
             self.detach(cursor)
         return offsets
@@ -562,7 +562,7 @@ def read_range(
     with asyncio.Runner() as runner:
         reader = _RangeReader(endpoint, part, reading)
         try:
-            while (rows := runner.run(reader.more())) is not None:
+            while (rows := runner.run(reader.next_rows())) is not None:
                 yield rows
         finally:
             runner.run(reader.close())
@@ -607,7 +607,7 @@ class _RangeReader(RangeReader):
         self._error: LinkError | None = None
         self._awake: asyncio.Future[None] | None = None
 
-    async def more(self) -> StreamRows | tuple[int, int] | None:
+    async def next_rows(self) -> StreamRows | tuple[int, int] | None:
         """Return the next messages, or the next removed offsets; None at the end."""
         while not (self._done and not self._gaps) and not self._full:
             await self._wait_for_progress()
@@ -627,7 +627,11 @@ class _RangeReader(RangeReader):
 
     async def _wait_for_progress(self) -> None:
         """Wait until messages were received or gaps were checked; connect if needed."""
-        backoff, reason, before = _FIRST_BACKOFF, "no message was received", self._progress
+        backoff, reason, initial_progress = (
+            _FIRST_BACKOFF,
+            "no message was received",
+            self._progress,
+        )
         try:
             async with asyncio.timeout(self._reading.timeout):
                 while True:
@@ -636,14 +640,14 @@ class _RangeReader(RangeReader):
                         return
                     except LinkError as error:
                         self._drop()
-                        lost = error if self._error is None else self._error
-                        if lost.permanent:
-                            raise LinkError(f"{self._endpoint}: {lost}", permanent=True) from None
-                        reason = str(lost)
+                        cause = error if self._error is None else self._error
+                        if cause.permanent:
+                            raise LinkError(f"{self._endpoint}: {cause}", permanent=True) from None
+                        reason = str(cause)
                     await asyncio.sleep(backoff)
                     backoff = min(2 * backoff, _MAX_BACKOFF)
         except TimeoutError:
-            if self._progress != before:
+            if self._progress != initial_progress:
                 return  # messages were received, but not a full batch
             raise self._late(reason, self._count) from None
 
@@ -658,21 +662,21 @@ class _RangeReader(RangeReader):
             await streams.until(self._awake)
 
     async def _open(self) -> None:
-        """Connect, and start reading the rest of the range."""
+        """Connect, and start reading the unread part of the range."""
         self._error = None
 
-        def lost(error: LinkError) -> None:
+        def on_lost(error: LinkError) -> None:
             self._error = error
 
-        streams = self._streams = await _open(self._endpoint, lost, self._reading.make)
+        streams = self._streams = await _open(self._endpoint, on_lost, self._reading.make)
         if self._reading.filters:
-            # With filters, the end of a drain ends the range: wait until the node has all of it, as
-            # a node that is behind would end it early.
+            # With filters, the end of a drain ends the range: wait until the node has the last
+            # message of the range: a node that lags behind would end the range early.
             await self._await_last(streams)
         self._begin()
 
     def _begin(self) -> None:
-        """Read the rest of the range with a new cursor."""
+        """Read the unread part of the range with a new cursor."""
         part, reading, streams = self._part, self._reading, self._streams
         if streams is None:
             return
@@ -685,15 +689,15 @@ class _RangeReader(RangeReader):
 
     async def _await_last(self, streams: Streams) -> None:
         part = self._part
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def receive(_: bytes) -> None:
-            if not done.done():
-                done.set_result(None)
+            if not arrived.done():
+                arrived.set_result(None)
 
         cursor = Cursor(part.stream, streams.from_offset(part.stop - 1), receive, lambda: None)
         streams.read_from(cursor, 1)
-        await streams.until(done)
+        await streams.until(arrived)
         streams.detach(cursor)
 
     def _receive(self, octets: bytes) -> None:
@@ -753,9 +757,9 @@ class _RangeReader(RangeReader):
             self._awake.set_result(None)
 
     async def _check_gaps(self) -> None:
-        """Note as lost the skipped offsets that retention has removed.
+        """Record as lost the skipped offsets that retention has removed.
 
-        Other skipped offsets are those of the broker's tracking data.
+        The remaining skipped offsets belong to the broker's tracking data.
         """
         streams, part = self._streams, self._part
         gaps, self._gaps = self._gaps, []

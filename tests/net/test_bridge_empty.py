@@ -349,7 +349,9 @@ def test_empty_is_said_only_where_all_is_known(
 ) -> None:
     counts = Statistics()
     until = ending.Ending(parse_url("amqp://h/a"), options(), counts, lambda *_, **__: None, print)
-    until.note(Depth(ready=ready, other_consumers=others, unacknowledged=held, reason="WHY"), 0)
+    until.store_counts(
+        Depth(ready=ready, other_consumers=others, unacknowledged=held, reason="WHY"), 0
+    )
 
     assert status == status_of([counts])
     assert (status == 0) == counts.is_empty
@@ -401,7 +403,7 @@ def test_a_source_is_empty_only_where_it_or_its_user_says_so(
         )
         counts = Statistics()
         until = ending.Ending(parse_url(source), options(), counts, lambda *_, **__: None, print)
-        until.note(depth, 0)
+        until.store_counts(depth, 0)
         # The route itself is one of the consumers that RabbitMQ counts.
         asks = others is None and product.startswith("RabbitMQ") and source.endswith("/a")
         known = max(over_0_9_1 - 1, 0) if asks and over_0_9_1 is not None else others

@@ -98,7 +98,7 @@ def test_an_error_of_a_link_is_printable(text: str) -> None:
 
     assert str(error).isprintable()
     assert error.sent_by_peer
-    assert str(error) == str(error.of_several()) == str(error.without("x" * 99))
+    assert str(error) == str(error.as_shared()) == str(error.without("x" * 99))
 
 
 def test_an_event_is_printable_for_every_handler(caplog: pytest.LogCaptureFixture) -> None:

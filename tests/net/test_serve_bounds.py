@@ -23,7 +23,7 @@ from amqp10msg.delivery import DistributionNode, Rejected
 from amqp10msg.delivery.filters import EvaluationError, Selector, TopicBinding
 from amqp10msg.net.serve import Server, ServerWaits, attaching, tls_context
 from amqp10msg.net.serve.attaching import LimitedFilter
-from amqp10msg.net.serve.broker import LONGEST_TURN, PasswordThrottle, TurnOverError
+from amqp10msg.net.serve.broker import MAX_PASSWORD_WAIT, PasswordThrottle, TurnOverError
 from amqp10msg.net.serve.connection import Incoming
 from amqp10msg.net.transport import SASL_HEADER
 from tests.net.serve_client import TIMEOUT, until
@@ -418,7 +418,7 @@ def test_who_is_not_let_wait_takes_no_turn() -> None:
     guesses = PasswordThrottle()
     for _ in range(8):
         guesses.refused("a", 2.0)
-    assert 15 == sum(guesses.wait("a", 2.0) <= LONGEST_TURN for _ in range(10_000))
+    assert 15 == sum(guesses.wait("a", 2.0) <= MAX_PASSWORD_WAIT for _ in range(10_000))
 
     assert 2.0 == guesses.wait("a", 32.0)
 
@@ -430,9 +430,9 @@ def test_connections_wait_for_the_turn_of_their_host() -> None:
         def refuse(_: Any) -> None:
             moment = time.monotonic()
             for _ in range(8):
-                server.broker.guesses.refused("127.0.0.1", moment)
+                server.broker.password_throttle.refused("127.0.0.1", moment)
             for _ in range(13):  # each takes a turn of 2 seconds, of 30 at most
-                server.broker.guesses.wait("127.0.0.1", moment)
+                server.broker.password_throttle.wait("127.0.0.1", moment)
 
         server.call(refuse)
         place = (server.host, server.port)
@@ -450,7 +450,8 @@ def test_connections_wait_for_the_turn_of_their_host() -> None:
 
 def test_connections_are_answered_after_their_turn() -> None:
     with Server(users={"ann": "secret"}) as server:
-        server.call(lambda _: server.broker.guesses.refused("127.0.0.1", time.monotonic()))
+        throttle = server.broker.password_throttle
+        server.call(lambda _: throttle.refused("127.0.0.1", time.monotonic()))
         with clients(server, 4) as many:
             for client in many:
                 client.sendall(SASL_HEADER)

@@ -55,7 +55,7 @@ def rows_of(*octets: bytes) -> list[tuple[int, bytes, int]]:
     for one in map(parse_chunk, octets):
         if one.entries is not None:
             rows.add(one, one.first, one.stop)
-    made = rows.take()
+    made = rows.take_rows()
     return list(
         zip(made.offsets.to_pylist(), made.octets.to_pylist(), made.times.to_pylist(), strict=True)
     )
@@ -88,7 +88,7 @@ def test_all_messages_of_chunks_or_a_part_of_them(
         first = found.stop
 
     assert len(wanted) == len(rows)
-    made = rows.take()
+    made = rows.take_rows()
     columns = (made.offsets.to_pylist(), made.octets.to_pylist(), made.times.to_pylist())
     assert wanted == list(zip(*columns, strict=True))
     assert (0, 0) == (len(rows), rows.size)
@@ -114,7 +114,7 @@ def test_bytes_that_are_no_chunk_are_an_error_or_rows(
         except ChunkError:
             pass
     assert [(5, b"a"), (6, b"b")] == list(
-        zip((made := rows.take()).offsets.to_pylist(), made.octets.to_pylist(), strict=True)
+        zip((made := rows.take_rows()).offsets.to_pylist(), made.octets.to_pylist(), strict=True)
     )
 
 

@@ -159,7 +159,7 @@ class Amqp10Connection(Wire, transport.Handler):
     def wants_input(self) -> bool:
         """Whether to read from the peer: not while it is held, or too many bytes wait for it."""
         is_choked = self.paused and self.engine.pending > _MAX_UNSENT
-        return not (self.reading_paused or self._behind or is_choked)
+        return not (self.reading_paused or self._frames_waiting or is_choked)
 
     def count_frames(self, count: int) -> None:
         """Count the deliveries of one callback as frames."""
@@ -169,7 +169,7 @@ class Amqp10Connection(Wire, transport.Handler):
         """Send empty frames in time, and fail the connection if the peer is silent."""
         now = self.loop.time()
         patience = float(max(self.endpoint.heartbeat, 2))
-        if now - self._heard > patience and self._reading:
+        if now - self._last_received_at > patience and self._reading:
             self.fail(LinkError(f"no frame from the peer for {patience:g} s"))
             return
         deadline = self.engine.tick(now)
@@ -213,7 +213,7 @@ class Amqp10Connection(Wire, transport.Handler):
 
     # The end.
 
-    def failing(self, error: LinkError) -> None:
+    def fail_waiters(self, error: LinkError) -> None:
         """Send the pending close, which has the error if the peer violated the protocol."""
         if self.engine.authenticated and not (self.paused or self.is_closing):
             self._stream.write(self.engine.take())
@@ -258,15 +258,15 @@ class SessionLink(AttachedLink, transport.Handler):
         """Fail the link: the peer ended the session or link (`scope`)."""
         self.fail(error_of(scope, error, new=not self.in_use, product=self.product))
 
-    def leave(self) -> None:
+    def send_end(self) -> None:
         """End the session without waiting."""
         if not (self.session.ended or self._ended):
             self.session.end()
         self.touch()
 
-    async def goodbye(self) -> None:
+    async def end_gracefully(self) -> None:
         """End the session, and wait for the answer."""
-        self.leave()
+        self.send_end()
         while not self._connection.is_ended(self.session):
             await asyncio.sleep(_END_INTERVAL)
 
@@ -313,7 +313,7 @@ class Amqp10Link(SessionLink):
         if link is self.link:
             self._end("link", error)
 
-    def failing(self, error: LinkError) -> None:
+    def fail_waiters(self, error: LinkError) -> None:
         """Fail the wait for the attach."""
         fail_future(self.opened, error)
 
@@ -528,9 +528,9 @@ class Amqp10Source(Amqp10Link):
         if not link.drain or link.credit <= 0:
             answer.set_result(None)
 
-    def failing(self, error: LinkError) -> None:
+    def fail_waiters(self, error: LinkError) -> None:
         """Discard an incomplete message, and fail the pending query."""
-        super().failing(error)
+        super().fail_waiters(error)
         self._discard()
         fail_future(self._answer, error)
 
@@ -651,7 +651,7 @@ class Amqp10Target(Amqp10Link):
             link_delivery.context = delivery
             self._unsettled += 1
             charged += len(octets)
-        self.charge(charged)
+        self.count_sent(charged)
         self.touch()
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:

@@ -98,7 +98,7 @@ class BasicConnection(Wire):
         self._closing_channels: set[int] = set()  # numbers whose close-ok has not arrived
         self._due: dict[Channel, None] = {}  # channels with settlements to send
         self._out: list[bytes] = []
-        self._wrote = self._heard
+        self._last_sent_at = self._last_received_at
 
     # Bytes.
 
@@ -151,7 +151,7 @@ class BasicConnection(Wire):
             self.blocked = True
         elif isinstance(received, spec.Connection.Unblocked):
             self.blocked = False
-            self.go_round()
+            self.let_links_send()
         elif self._awaited is not None and not self._awaited.done():
             self._awaited.set_result(received)
 
@@ -163,14 +163,14 @@ class BasicConnection(Wire):
         in_use = len(self._channels) + len(self._closing_channels)
         return super().joinable and in_use < self.max_links
 
-    def enter(self, channel: Channel) -> int:
+    def add_channel(self, channel: Channel) -> int:
         """Register a new channel, and return its number."""
         used = self._channels.keys() | self._closing_channels
         number = next(n for n in range(1, self.max_links + 1) if n not in used)
         self._channels[number] = channel
         return number
 
-    def leave(self, channel: Channel, *, ended: bool) -> None:
+    def remove_channel(self, channel: Channel, *, ended: bool) -> None:
         """Remove a channel. Close it, unless its close was completed already (`ended`)."""
         del self._channels[channel.number]
         self._due.pop(channel, None)
@@ -203,17 +203,17 @@ class BasicConnection(Wire):
             self._out += channel.settlements()
         if self._out and not self.is_closing:
             self._stream.write(b"".join(self._out))
-            self._wrote = self.loop.time()
+            self._last_sent_at = self.loop.time()
         self._out.clear()
         self.end_turn()
 
     def _beat(self, interval: float) -> None:
         """Send heartbeats, and fail the connection if the peer sends no frames."""
         now = self.loop.time()
-        if now - self._heard > 2 * interval and not self.reading_paused:
+        if now - self._last_received_at > 2 * interval and not self.reading_paused:
             self.fail(LinkError(f"no heartbeat from the peer for {2 * interval:g} s"))
             return
-        if now - self._wrote >= interval / 2:
+        if now - self._last_sent_at >= interval / 2:
             self.write(HEARTBEAT)
         self.call_at(now + interval / 4, self._beat, interval)
 
@@ -258,7 +258,7 @@ class BasicConnection(Wire):
 
     # The end.
 
-    def failing(self, error: LinkError) -> None:
+    def fail_waiters(self, error: LinkError) -> None:
         """Fail the request that waits for an answer."""
         fail_future(self._awaited, error)
 
@@ -292,7 +292,7 @@ class Channel(AttachedLink):
         overflow: Overflow | None = None,
     ) -> None:
         super().__init__(connection, on_lost)
-        self.number = connection.enter(self)
+        self.number = connection.add_channel(self)
         self._connection = connection
         self._max_message = max_message
         self._overflow = overflow
@@ -383,7 +383,7 @@ class Channel(AttachedLink):
 
     # The end.
 
-    def failing(self, error: LinkError) -> None:
+    def fail_waiters(self, error: LinkError) -> None:
         """Discard an incomplete message, and fail the request that waits for an answer."""
         self.discard()
         fail_future(self._awaited, error)
@@ -394,14 +394,14 @@ class Channel(AttachedLink):
         if content is not None and content.large is not None:
             content.large.discard()
 
-    def leave(self) -> None:
+    def send_end(self) -> None:
         """Close the channel without waiting, unless it is closed already."""
         if not self._has_left:
             self._has_left = True
             self.discard()
-            self._connection.leave(self, ended=self._ended)
+            self._connection.remove_channel(self, ended=self._ended)
 
-    async def goodbye(self) -> None:
+    async def end_gracefully(self) -> None:
         """Send the pending settlements, close the channel, and wait for the answer."""
         self._connection.flush()
         await self.ask(spec.Channel.Close(200, "", 0, 0), spec.Channel.CloseOk)
@@ -564,9 +564,9 @@ class BasicSource(Channel):
             )
         return True
 
-    def failing(self, error: LinkError) -> None:
+    def fail_waiters(self, error: LinkError) -> None:
         """Fail the queries that wait for an answer."""
-        super().failing(error)
+        super().fail_waiters(error)
         for answer in self._asking:
             fail_future(answer, error)
         self._asking.clear()
@@ -638,7 +638,7 @@ class BasicTarget(Channel):
                 continue
             self._unconfirmed.add(delivery, outgoing)
             charged += len(header) + len(body)
-        self.charge(charged)
+        self.count_sent(charged)
         self._connection.extend(frames)
 
     def on_content(self, content: Content) -> None:

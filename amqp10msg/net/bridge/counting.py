@@ -85,7 +85,8 @@ class Counting:
         first: the position of the first message to read from a stream.
         end: the position after the last message of the stream when the route started.
         oldest: the position of the oldest message that the stream still has.
-        gone: positions between the last message read and `oldest`, which retention removed.
+        removed_count: number of positions between the last message read and `oldest`, which
+            retention removed.
 
     The positions are None if they are unknown.
     """
@@ -116,7 +117,7 @@ class Counting:
         self.end: int | None = None
         self.first: int | None = None
         self.oldest: int | None = None
-        self.gone = 0
+        self.removed_count = 0
 
     def restart(self) -> None:
         """Forget earlier counts of zero, because a message arrived."""
@@ -175,7 +176,7 @@ class Counting:
     def _compare(self, oldest: int | None, end: int | None, next_position: int) -> None:
         """Compare the positions of a stream with the position up to which it was read."""
         _refuse_replaced(end, next_position)
-        self.gone = 0 if oldest is None else max(oldest - next_position, 0)
+        self.removed_count = 0 if oldest is None else max(oldest - next_position, 0)
 
     async def _positions(self, endpoint: Endpoint, offset: str) -> tuple[int, int] | None:
         """Return the first and the last position that the broker delivers from an offset on."""

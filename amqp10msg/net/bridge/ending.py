@@ -68,20 +68,20 @@ class Ending:
             self._begun = True
         elif self._counting.is_stream and next_position is not None:
             await self._counting.check(next_position)
-        self._count_gone(next_position)
+        self._count_removed(next_position)
 
     @property
     def oldest(self) -> int | None:
         """The position of the first message of a stream; None if unknown."""
         return self._counting.oldest
 
-    def _count_gone(self, next_position: int | None) -> None:
+    def _count_removed(self, next_position: int | None) -> None:
         """Log and count the messages that retention removed before they were read."""
-        gone, self._counting.gone = self._counting.gone, 0
-        if not gone or next_position is None:
+        removed_count, self._counting.removed_count = self._counting.removed_count, 0
+        if not removed_count or next_position is None:
             return
         start = max(next_position, self._counted_to)
-        self._counted_to = next_position + gone
+        self._counted_to = next_position + removed_count
         missed = self._counted_to - start
         if missed > 0:
             self._statistics.missed += missed
@@ -109,11 +109,11 @@ class Ending:
         if ready == 0:
             self._finish("length")
 
-    def open(self) -> None:
+    def source_opened(self) -> None:
         """Record that the source was opened."""
         self._idle = 0.0
 
-    def lose(self) -> None:
+    def source_lost(self) -> None:
         """Record that the source was lost.
 
         A settled message may be delivered again, and would count twice for `until_length`. From now
@@ -181,7 +181,7 @@ class Ending:
 
     def end_if_empty(self, depth: Depth, held_count: int) -> None:
         """End the route if `depth` shows that the source is empty; otherwise log the depth."""
-        counts = self.note(depth, held_count)
+        counts = self.store_counts(depth, held_count)
         if depth.ready == 0 and not counts.is_shared:
             self._finish("empty")
             return
@@ -191,7 +191,7 @@ class Ending:
             fields["why"] = counts.uncounted
         self._log("source-silent", logging.WARNING, at=str(self._source), **fields)
 
-    def note(self, depth: Depth, held_count: int) -> Statistics:
+    def store_counts(self, depth: Depth, held_count: int) -> Statistics:
         """Store the counts of `depth`, plus the `held_count` messages to release to the source."""
         counts = self._statistics
         counts.asked = True
@@ -247,4 +247,4 @@ class Ending:
         counts = self._statistics
         # The count from before the stall is more useful than the missing answer.
         if depth.ready is not None or counts.ending != "stalled" or not counts.asked:
-            self.note(depth, held_count)
+            self.store_counts(depth, held_count)

@@ -611,7 +611,7 @@ class Route:
             self.log("source-unchecked", logging.WARNING, at=str(self.source), why=reason)
 
     def _source_opened(self) -> None:
-        self._ending.open()
+        self._ending.source_opened()
         self._incomplete_seconds = 0.0
         self._first_opened_at = self._first_opened_at or self._loop.time()
         self._count()
@@ -631,7 +631,7 @@ class Route:
         self.statistics.source_lost += 1
         self._source_link.report(error)
         self._forget_source()
-        self._ending.lose()
+        self._ending.source_lost()
         if error.local:
             self._fail(error)
             return

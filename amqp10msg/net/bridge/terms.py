@@ -297,7 +297,7 @@ class LinkError(ConnectionError):
             return self
         return LinkError(text.replace(secret, "…"), **vars(self))
 
-    def of_several(self) -> LinkError:
+    def as_shared(self) -> LinkError:
         """Return a copy with `shared` set: several links used the connection."""
         return LinkError(str(self), **{**vars(self), "shared": True})
 

@@ -191,13 +191,13 @@ class AttachedLink:
         """Open the link, and wait until the peer has opened it."""
         raise NotImplementedError
 
-    def failing(self, error: LinkError) -> None:
+    def fail_waiters(self, error: LinkError) -> None:
         """Called when the link is lost: fail the futures that wait for an answer."""
 
-    def leave(self) -> None:
+    def send_end(self) -> None:
         """Send the end of the link, without waiting for an answer."""
 
-    async def goodbye(self) -> None:
+    async def end_gracefully(self) -> None:
         """Send the pending messages and the end of the link, and wait for the answer."""
 
     def on_room(self) -> None:
@@ -208,7 +208,7 @@ class AttachedLink:
     def fail(self, error: LinkError) -> None:
         """End this link only: the peer ended it, or violated the protocol on it."""
         if self.alive:
-            self.leave()
+            self.send_end()
             self.lose(error)
             self._wire.remove_link(self)
 
@@ -216,7 +216,7 @@ class AttachedLink:
         """Record that the link was lost, and call `on_lost`."""
         if self.alive:
             self.alive = False
-            self.failing(error)
+            self.fail_waiters(error)
             if not self._closing:
                 self._on_lost(error)
 
@@ -224,7 +224,7 @@ class AttachedLink:
         """End the link without waiting. No callback is called afterwards."""
         if self.alive:
             self.alive = False
-            self.leave()
+            self.send_end()
             self._wire.remove_link(self)
 
     async def close(self, wait: float) -> None:
@@ -240,9 +240,9 @@ class AttachedLink:
             with contextlib.suppress(LinkError, TimeoutError):
                 async with asyncio.timeout(wait):
                     if len(wire.links) > 1:
-                        await self.goodbye()
+                        await self.end_gracefully()
                     if list(wire.links) == [self]:
-                        await wire.goodbye()
+                        await wire.end_gracefully()
         finally:
             self.abort()
 
@@ -282,7 +282,7 @@ class AttachedLink:
         self._wire.hold(pause)
         return True
 
-    def charge(self, octets: int) -> None:
+    def count_sent(self, octets: int) -> None:
         """Count bytes that are sent in this turn."""
         self._turn += octets
 
@@ -322,15 +322,15 @@ class Wire(Socket):
         self.exclusive = self.reading_paused = False
         self._closing = False
         self._failed = False
-        self._spoken = False
-        self._turning = False
+        self._has_received = False
+        self._turn_scheduled = False
 
     # Called by asyncio.
 
     def data_received(self, data: bytes) -> None:
         """Process bytes of the peer."""
-        self._heard = self.loop.time()
-        self._spoken = True
+        self._last_received_at = self.loop.time()
+        self._has_received = True
         self.receive(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -343,7 +343,7 @@ class Wire(Socket):
         """Return a probable reason for which the peer closed the connection without an error."""
         if self.is_open:
             return ""
-        if self._spoken:
+        if self._has_received:
             return " before it was open; is there such a virtual host?"
         return " before the peer said anything" + ("" if self.endpoint.tls else "; by TLS?")
 
@@ -354,13 +354,13 @@ class Wire(Socket):
     def hold(self, pause: bool) -> None:
         """Pause (`pause`) or resume reading from the connection."""
         self.reading_paused = pause
-        self._heard = self.loop.time()
-        self.read_or_not()
+        self._last_received_at = self.loop.time()
+        self.update_reading()
 
     def on_resumed(self) -> None:
         """Resume sending."""
         self.flush()
-        self.go_round()
+        self.let_links_send()
 
     # Implemented per protocol.
 
@@ -372,7 +372,7 @@ class Wire(Socket):
         """Process bytes of the peer."""
         raise NotImplementedError
 
-    def failing(self, error: LinkError) -> None:
+    def fail_waiters(self, error: LinkError) -> None:
         """Called before the connection is dropped: fail the futures that wait for an answer."""
 
     async def close_gracefully(self) -> None:
@@ -385,13 +385,13 @@ class Wire(Socket):
         """Begin the next turn of each link, after the bytes of the last turn were handed over."""
         if len(self.links) > 1:
             used = [link for link in self.links if link.next_turn()]
-            if used and not self.paused and not self._turning:
-                self._turning = True
-                self.loop.call_soon(self.go_round)
+            if used and not self.paused and not self._turn_scheduled:
+                self._turn_scheduled = True
+                self.loop.call_soon(self.let_links_send)
 
-    def go_round(self) -> None:
+    def let_links_send(self) -> None:
         """Let all links send, beginning with a different one each time."""
-        self._turning = False
+        self._turn_scheduled = False
         links = list(self.links)
         if len(links) > 1:
             del self.links[links[0]]
@@ -419,8 +419,8 @@ class Wire(Socket):
             return
         links = list(self.links)
         if len(links) > 1:
-            error = error.of_several()
-        self.failing(error)
+            error = error.as_shared()
+        self.fail_waiters(error)
         self.abort()
         for link in links:
             link.lose(error)
@@ -437,7 +437,7 @@ class Wire(Socket):
         if self.links.pop(link, self) is None and not self.links:
             self.abort()
 
-    async def goodbye(self) -> None:
+    async def end_gracefully(self) -> None:
         """Send the pending bytes, and close; return when both peers have closed."""
         self._closing = True
         await self.close_gracefully()

@@ -1,11 +1,11 @@
-"""A server of distribution nodes that speaks AMQP 1.0 on a socket.
+"""A server of distribution nodes for AMQP 1.0 clients.
 
     from amqp10msg.net.serve import Server
 
     with Server() as server:
         client = connect(server.url)
 
-The library speaks the protocol itself, by `amqp10msg.net.transport`: it needs no other package.
+`amqp10msg.net.transport` implements the protocol: the server needs no other package.
 """
 
 from amqp10msg.net.serve.nodes import Nodes

@@ -49,7 +49,7 @@ from amqp10msg.message.picks import Picker
 from amqp10msg.net import transport
 from amqp10msg.net.serve.broker import Broker, TurnOverError
 from amqp10msg.net.serve.memory import NODE_BYTES, name_cost
-from amqp10msg.net.serve.nodes import Published, exchange_of, judged_first, publish_to
+from amqp10msg.net.serve.nodes import Published, decode_errors_first, exchange_of, publish_to
 from amqp10msg.net.serve.service_bus import split_session_filter
 from amqp10msg.wire.errors import (
     INVALID_FIELD,
@@ -166,10 +166,10 @@ class LimitedFilter:
         """Whether a message passes.
 
         Raises:
-            TurnOverError: the time of this turn is over; evaluate the message in the next turn.
+            TurnOverError: the turn has reached its time limit; evaluate the message in the next.
             EvaluationError: the filters exceeded the step budget of the link.
         """
-        if not self.fresh and self.broker.turns.is_scanned:
+        if not self.fresh and self.broker.turns.is_filter_time_over:
             raise TurnOverError
         self.fresh = False
         if self.filters.steps > self.budget:
@@ -196,8 +196,8 @@ class Attacher:
         # Nodes with responses, by session and address: a client may have several pairs of links for
         # requests and responses, one in each session.
         self._services: dict[tuple[transport.Session, str], DistributionNode] = {}
-        # Separate from the server's memory: a client must get its responses also if messages fill
-        # that.
+        # Separate from the server's memory: a client must get its responses even if messages fill
+        # the server's memory.
         self._response_memory = Memory(_MAX_RESPONSE_BYTES)
 
     # Receiving.
@@ -237,7 +237,7 @@ class Attacher:
     def _publisher(
         self, container: str, link: transport.Link, target: Target
     ) -> tuple[Publish, DistributionNode | None]:
-        """Return the function that publishes to a target, and its node if it is a single one."""
+        """Return the function that publishes to a target, and its node if it has a single node."""
         address = target.address
         if address is None and not target.dynamic:
             return self._publish_by_address, None
@@ -264,15 +264,14 @@ class Attacher:
     def _publish_to_topic(self, address: str, octets: bytes, message_format: int) -> Published:
         nodes = self._broker.nodes.subscriptions(address)
         if not nodes:
-            Message.decode(
-                octets, limits=self._broker.limits
-            )  # refuse malformed messages also without a subscription
-        with judged_first(octets, self._broker.limits):
+            # Refuse malformed messages even if the topic has no subscription.
+            Message.decode(octets, limits=self._broker.limits)
+        with decode_errors_first(octets, self._broker.limits):
             return publish_to(nodes, octets, message_format, origin=self._origin)
 
     def _publish_by_address(self, octets: bytes, message_format: int) -> Published:
         """Publish a message of the anonymous terminus to the address in its ``to``."""
-        with judged_first(octets, self._broker.limits):
+        with decode_errors_first(octets, self._broker.limits):
             (to,) = self._to(octets)
             return self._publish_to_address(to, octets, message_format)
 
@@ -312,7 +311,7 @@ class Attacher:
         if service is None:
             raise NodeError(f"node {address!r} does not exist", NOT_FOUND)
         response = service(request, self._origin)
-        # Some clients receive the responses in another session than that of the requests.
+        # Some clients send requests in one session, and receive the responses in another session.
         receiving = [
             key for key, node in self._services.items() if key[1] == address and node.links
         ]
@@ -358,14 +357,14 @@ class Attacher:
 
         Returns:
             The link at the node, the source that the peer requested, whether either end has more
-            unsettled deliveries than it listed, and the deliveries to resume before new ones.
+            unsettled deliveries than it listed, and the deliveries to resume before new deliveries.
 
         Raises:
             NodeError: the link must be refused.
         """
         termini = self._broker.termini
         key = container, link.name
-        source = attach.source or termini.known(key)  # no source: the peer resumes the kept one
+        source = attach.source or termini.source_of(key)  # no source: the peer resumes the kept one
         if source is None:
             raise NodeError("the attach has no source, and none was kept for it", NOT_FOUND)
         if not isinstance(source.default_outcome, (*OUTCOMES, type(None))):
@@ -380,10 +379,10 @@ class Attacher:
             ) from None
         bus = self._broker.service_bus
         requested = self._local(source)
-        has_session, session_id, others = False, None, requested.filter
+        has_session, session_id, other_filters = False, None, requested.filter
         if bus is not None:
-            has_session, session_id, others = split_session_filter(requested.filter)
-        filters = supported_filters(others)
+            has_session, session_id, other_filters = split_session_filter(requested.filter)
+        filters = supported_filters(other_filters)
         out = termini.resume(key, source)
         if out is not None:
             out.origin = self._origin
@@ -414,8 +413,8 @@ class Attacher:
         answer = self._answer(source, out.node)
         answer.distribution_mode = mode
         answer.filter = filters.to_map() if filters else None
-        kept = {delivery.tag: None for delivery in out.unsettled.values()}
-        fields: dict[str, Any] = {"unsettled": kept} if kept else {}
+        unsettled = {delivery.tag: None for delivery in out.unsettled.values()}
+        fields: dict[str, Any] = {"unsettled": unsettled} if unsettled else {}
         if bus is not None and isinstance(out.filter, SessionFilter):
             answer.filter = {SessionFilter.SYMBOL: out.filter.session_id}
             locked_until = Symbol("com.microsoft:locked-until-utc")
@@ -501,11 +500,11 @@ class Attacher:
         The answer is never durable: the server forgets termini when it stops (Part 3, 3.5.5).
         """
         topic = isinstance(terminus.address, str) and self._broker.nodes.is_topic(terminus.address)
-        known = {_TOPIC} if topic else _QUEUE
+        capabilities = {_TOPIC} if topic else _QUEUE
         answer = attrs.evolve(
             terminus,
             durable=TerminusDurability.NONE,
-            capabilities=tuple(name for name in terminus.capabilities if name in known),
+            capabilities=tuple(name for name in terminus.capabilities if name in capabilities),
         )
         if terminus.dynamic and node is not None:
             answer.address = node.name

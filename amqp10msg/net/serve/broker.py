@@ -45,16 +45,17 @@ _T = TypeVar("_T")
 #: Default limit of nesting in a message; real messages have about ten levels.
 _MAX_DEPTH = 32
 #: Maximum duration of a turn in seconds, before other connections have theirs.
-_TURN = 0.02
+_MAX_TURN = 0.02
 #: Maximum time in seconds per turn for evaluating filters.
-_SCAN = 0.005
-#: Wait in seconds after the first wrong password of a host, which doubles with each further one;
-#: the maximum wait; and the time without a wrong password after which they are forgotten.
+_MAX_FILTER_TIME = 0.005
+#: Seconds to wait after the first wrong password of a host, which doubles with each wrong password;
+#: the maximum wait; and the time without a wrong password after which the host is forgotten.
 _FIRST_WAIT, _MAX_WAIT, _FORGET_AFTER = 0.05, 2.0, 60.0
 #: Maximum number of hosts with wrong passwords that are remembered.
 _MAX_HOSTS = 10_000
-#: Maximum wait in seconds before a password is checked. A connection with a longer wait is closed.
-LONGEST_TURN = 30.0
+#: Maximum wait in seconds before a password is checked. A connection that would have to wait longer
+#: is closed.
+MAX_PASSWORD_WAIT = 30.0
 #: The scopes whose end starts the expiry timer of each policy.
 _SCOPES = {
     TerminusExpiryPolicy.LINK_DETACH: ("link", "session", "connection"),
@@ -86,11 +87,11 @@ class Broker:
         store: keeps durable messages.
         services: functions that answer requests, by address. They are called with the request and
             the origin of its connection.
-        service_bus: the double of Service Bus; None if the server is none.
+        service_bus: the emulator of Service Bus; None without the option `service_bus`.
         on_ended: called with the origin of each connection that ends.
         connections: the open connections.
         links: the attached links by container-id, link name and role.
-        guesses: slows down password guessing.
+        password_throttle: slows down password guessing.
         turns: runs all work.
         termini: the sources that outlive their links.
     """
@@ -125,7 +126,7 @@ class Broker:
         #: Accepted sockets whose TLS handshake has not ended; they count like connections.
         self.handshakes: set[TlsHandshake] = set()
         self.links: dict[tuple[str, str, bool], Incoming | Outgoing] = {}
-        self.guesses = PasswordThrottle()
+        self.password_throttle = PasswordThrottle()
         self.turns = DeferredWork(self)
         self.termini = Termini(self)
 
@@ -136,7 +137,7 @@ class Broker:
             self.logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
 
     def service(self, address: object) -> Callable[[Message, object], Message] | None:
-        """Return the service that answers requests to an address; None if there is none."""
+        """Return the service that answers requests to an address, or None."""
         if not isinstance(address, str):
             return None
         bus = self.service_bus
@@ -181,7 +182,7 @@ class DeferredWork:
         touched: connections that have bytes to send.
         confirmations: functions that confirm work to peers, called after the commit of the store.
         ready: links that may be able to send, in the order of their turns.
-        gone: messages sent settled that are not committed or not sent yet.
+        sent_settled: messages sent settled that are not committed or not sent yet.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -190,21 +191,21 @@ class DeferredWork:
         self.ready: dict[Outgoing, None] = {}
         self._broker = broker
         # Links that continue in another turn, so that turns stay short.
-        self._later: dict[Outgoing, None] = {}
+        self._postponed: dict[Outgoing, None] = {}
         self._deadline = 0.0
         self._scan_until = 0.0
-        self._continues = False
+        self._turn_scheduled = False
         self._commit: asyncio.TimerHandle | None = None
         self._senders: dict[DistributionNode, dict[Outgoing, None]] = {}
         self._available: dict[DistributionNode, None] = {}
-        self.gone: list[Delivery] = []
+        self.sent_settled: list[Delivery] = []
 
     def run(self, work: Callable[[], object], *, lasting: bool = False) -> StoreError | None:
         """Run work, commit it, confirm it to the peers, and send messages.
 
         Sending that is not finished in time continues in another turn. If messages were only
-        removed, and no peer waits for a confirmation, the commit is delayed to the next one, by at
-        most `ServerWaits.commit`.
+        removed, and no peer waits for a confirmation, the commit waits for the next commit, but
+        at most `ServerWaits.commit`.
 
         Args:
             work: the function to run.
@@ -214,8 +215,8 @@ class DeferredWork:
             The error if the commit failed. All connections were closed then.
         """
         broker = self._broker
-        self.gone.clear()
-        self._deadline = time.monotonic() + _TURN
+        self.sent_settled.clear()
+        self._deadline = time.monotonic() + _MAX_TURN
         try:
             with broker.store.batch(
                 lambda: lasting or bool(self.confirmations) or bool(self._available)
@@ -227,20 +228,20 @@ class DeferredWork:
                     broker.log("deleted", node=node.name)
             self._confirm()
             for connection in list(self.touched):
-                self._sending(connection, connection.keep)
-            self._scan_until = time.monotonic() + _SCAN
+                self._send_or_drop(connection, connection.keep)
+            self._scan_until = time.monotonic() + _MAX_FILTER_TIME
             while self.touched or self.ready or self._available:
                 pending = broker.store.pending
                 # Messages that are sent settled are committed before they are sent.
                 with broker.store.batch(lambda: broker.store.pending != pending):  # noqa: B023  (it is called before the name changes)
                     self._pump()
-                self.gone.clear()
+                self.sent_settled.clear()
                 self._flush()
-                if self.is_over:
+                if self.is_turn_over:
                     break
-            self._later.update(self.ready)
+            self._postponed.update(self.ready)
             self.ready.clear()
-            if self._later or self._available:
+            if self._postponed or self._available:
                 self._continue()
             if broker.store.pending and self._commit is None:
                 loop = asyncio.get_running_loop()
@@ -250,7 +251,7 @@ class DeferredWork:
             broker.log("store-failed", logging.CRITICAL, why=error.reason)
             for connection in list(broker.connections):
                 connection.close(error.error, discard=True)
-            gone, self.gone = self.gone, []
+            gone, self.sent_settled = self.sent_settled, []
             with broker.store.batch(lambda: False):
                 for delivery in gone:  # they were not sent: the output is discarded
                     with suppress(AmqpError):
@@ -267,26 +268,26 @@ class DeferredWork:
         self.run(lambda: None, lasting=True)
 
     @property
-    def is_over(self) -> bool:
-        """Whether the time of this turn is over."""
+    def is_turn_over(self) -> bool:
+        """Whether the time limit of the turn is reached."""
         return time.monotonic() >= self._deadline
 
     @property
-    def is_scanned(self) -> bool:
-        """Whether the time for evaluating filters in this turn is over."""
+    def is_filter_time_over(self) -> bool:
+        """Whether the time limit for evaluating filters in the turn is reached."""
         return time.monotonic() >= self._scan_until
 
     def _continue(self) -> None:
         """Schedule another turn for the remaining links."""
 
         def go_on() -> None:
-            self._continues = False
-            self.ready.update(self._later)
-            self._later.clear()
+            self._turn_scheduled = False
+            self.ready.update(self._postponed)
+            self._postponed.clear()
             self.run(lambda: None)
 
-        if not self._continues:
-            self._continues = True
+        if not self._turn_scheduled:
+            self._turn_scheduled = True
             asyncio.get_running_loop().call_soon(go_on)
 
     def _confirm(self) -> None:
@@ -296,11 +297,11 @@ class DeferredWork:
         for connection, send in confirmations:
             try:
                 send()
-            except Exception as error:  # noqa: BLE001  (logged; the others go on)
+            except Exception as error:  # noqa: BLE001  (logged; other connections go on)
                 connection.fail(error, "confirming")
 
     def _pump(self) -> None:
-        """Let the ready links take messages from their nodes in turn."""
+        """Send messages of the nodes to the ready links, one message per link in turn."""
         for node in self._available:
             for sender in self._senders.get(node, {}):
                 # At the end of the order, even if a flow made it ready before: otherwise a client
@@ -308,39 +309,39 @@ class DeferredWork:
                 self.ready.pop(sender, None)
                 self.ready[sender] = None
         self._available.clear()
-        for sender in self._later:
+        for sender in self._postponed:
             self.ready.pop(sender, None)
         while self.ready:
             for sender in list(self.ready):
                 if sender not in self.ready:
                     continue  # its connection has failed
-                if self.is_over:
+                if self.is_turn_over:
                     return
                 # A link that was served is the last one in the next turn.
                 self.ready[sender] = self.ready.pop(sender)
                 try:
-                    more = sender.pump()
+                    has_more = sender.pump()
                 except TurnOverError:
                     self.ready.pop(sender, None)
-                    self._later[sender] = None
+                    self._postponed[sender] = None
                     continue
                 except AmqpError as error:
-                    more = False
+                    has_more = False
                     self._broker.log(
                         "link-failed", logging.WARNING, link=sender.link.name, why=str(error)
                     )
                     # A filter that cannot be evaluated has exceeded its cost limit.
                     costly = isinstance(error, EvaluationError)
-                    known = getattr(error, "condition", INTERNAL_ERROR)
-                    condition = RESOURCE_LIMIT_EXCEEDED if costly else known
+                    own_condition = getattr(error, "condition", INTERNAL_ERROR)
+                    condition = RESOURCE_LIMIT_EXCEEDED if costly else own_condition
                     sender.connection.end_link(sender.link, Error(condition, str(error)))
                 except Exception as error:  # noqa: BLE001  (logged; the others go on)
-                    more = False
+                    has_more = False
                     sender.connection.fail(error, f"sending on the link {sender.link.name!r}")
-                if not more:
+                if not has_more:
                     self.ready.pop(sender, None)
                     continue
-                # A link that got a message is the last one to get the next one.
+                # A link that got a message is the last to get another message.
                 senders = self._senders.get(sender.node)
                 if senders is not None and sender in senders:
                     senders[sender] = senders.pop(sender)
@@ -348,9 +349,9 @@ class DeferredWork:
     def _flush(self) -> None:
         while self.touched:
             connection = self.touched.pop()
-            self.ready.update(dict.fromkeys(self._sending(connection, connection.flush) or ()))
+            self.ready.update(dict.fromkeys(self._send_or_drop(connection, connection.flush) or ()))
 
-    def _sending(self, connection: Connection, send: Callable[[], _T]) -> _T | None:
+    def _send_or_drop(self, connection: Connection, send: Callable[[], _T]) -> _T | None:
         """Call a function of a connection, and drop the connection if it raises."""
         try:
             return send()
@@ -361,7 +362,7 @@ class DeferredWork:
             return None
 
     def available(self, node: DistributionNode) -> None:
-        """Send the messages of a node at the end of this turn."""
+        """Send the messages of a node at the end of the turn."""
         self._available[node] = None
 
     def add(self, sender: Outgoing) -> None:
@@ -371,7 +372,7 @@ class DeferredWork:
     def remove(self, sender: Outgoing) -> None:
         """Stop sending messages to a link."""
         self.ready.pop(sender, None)
-        self._later.pop(sender, None)
+        self._postponed.pop(sender, None)
         senders = self._senders.get(sender.node, {})
         senders.pop(sender, None)
         if not senders:
@@ -382,7 +383,7 @@ class DeferredWork:
         senders = self._senders.pop(node, {})
         for sender in senders:
             self.ready.pop(sender, None)
-            self._later.pop(sender, None)
+            self._postponed.pop(sender, None)
         return senders
 
 
@@ -391,7 +392,7 @@ class TurnOverError(Exception):
 
 
 @attrs.define(eq=False)
-class _Kept:
+class _DetachedSource:
     """A source that outlives its link."""
 
     out: OutgoingLink
@@ -407,7 +408,7 @@ class Termini:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._kept: dict[tuple[str, str], _Kept] = {}
+        self._detached: dict[tuple[str, str], _DetachedSource] = {}
 
     def retire(
         self,
@@ -416,117 +417,120 @@ class Termini:
         source: Source | None,
         *,
         scopes: dict[str, Any],
-        ends: str | None,
+        ended_scope: str | None,
         cost: int,
     ) -> None:
-        """Detach a link: keep its source until the expiry policy says otherwise, or delete it now.
+        """Detach a link: keep its source until its expiry policy ends it, or delete it now.
 
         Args:
             key: the container-id and the name of the link.
             out: the link of the node.
-            source: the source that the peer asked for.
+            source: the source that the peer requested.
             scopes: the session and the connection that the link was attached in.
-            ends: the scope that has ended: "link", "session" or "connection"; None if the link was
-                closed, and its source with it.
-            cost: how many bytes of memory a kept source takes.
+            ended_scope: the scope that has ended: "link", "session" or "connection"; None if the
+                link was closed, and its source with it.
+            cost: the memory of a kept source, in bytes.
         """
-        if ends is None or source is None or not out.attached:
+        if ended_scope is None or source is None or not out.attached:
             self._broker.release(out)
             return
         out.on_ended = None
         self.forget(key)
-        kept = self._kept[key] = _Kept(out, source, scopes, cost)
+        detached = self._detached[key] = _DetachedSource(out, source, scopes, cost)
         self._broker.memory.structures += cost
-        self._start(key, kept, ends)
+        self._start(key, detached, ended_scope)
 
-    def _start(self, key: tuple[str, str], kept: _Kept, ends: str) -> None:
-        if kept.timer is not None or ends not in _SCOPES[kept.source.expiry_policy]:
+    def _start(self, key: tuple[str, str], detached: _DetachedSource, ended_scope: str) -> None:
+        if detached.timer is not None or ended_scope not in _SCOPES[detached.source.expiry_policy]:
             return
-        if not kept.source.timeout:
+        if not detached.source.timeout:
             self.forget(key)
             return
         loop = asyncio.get_running_loop()
-        kept.timer = loop.call_later(
-            kept.source.timeout, self._broker.turns.run, lambda: self.forget(key)
+        detached.timer = loop.call_later(
+            detached.source.timeout, self._broker.turns.run, lambda: self.forget(key)
         )
 
-    def end_of(self, scope: Any, ends: str) -> None:
+    def end_of(self, scope: Any, ended_scope: str) -> None:
         """Start the timers of the sources that were attached in a session or connection."""
-        for key, kept in list(self._kept.items()):
-            if kept.scopes[ends] == scope:
-                self._start(key, kept, ends)
+        for key, detached in list(self._detached.items()):
+            if detached.scopes[ended_scope] == scope:
+                self._start(key, detached, ended_scope)
 
     def forget(self, key: tuple[str, str]) -> None:
         """End a source: unsettled deliveries get their default-outcome."""
-        kept = self._kept.pop(key, None)
-        if kept is not None:
-            if kept.timer is not None:
-                kept.timer.cancel()
-            self._broker.memory.structures -= kept.cost
-            self._broker.release(kept.out)
+        detached = self._detached.pop(key, None)
+        if detached is not None:
+            if detached.timer is not None:
+                detached.timer.cancel()
+            self._broker.memory.structures -= detached.cost
+            self._broker.release(detached.out)
 
-    def known(self, key: tuple[str, str]) -> Source | None:
-        """Return the source that is kept for a link, as the peer requested it; None if none is."""
-        kept = self._kept.get(key)
-        return kept.source if kept is not None and kept.out.attached else None
+    def source_of(self, key: tuple[str, str]) -> Source | None:
+        """Return the source that is kept for a link, as the peer requested it, or None."""
+        detached = self._detached.get(key)
+        return detached.source if detached is not None and detached.out.attached else None
 
     def resume(self, key: tuple[str, str], source: Source) -> OutgoingLink | None:
-        """Return the source that was kept for a link, if the new attach asks for the same one."""
-        kept = self._kept.get(key)
-        if kept is None:
+        """Return the link that was kept, if the new attach requests the same source; else None."""
+        detached = self._detached.get(key)
+        if detached is None:
             return None
         same = (
-            kept.out.attached
-            and kept.source.address == source.address
-            and kept.source.dynamic == source.dynamic
-            and kept.source.distribution_mode == source.distribution_mode
-            and kept.source.filter == source.filter
+            detached.out.attached
+            and detached.source.address == source.address
+            and detached.source.dynamic == source.dynamic
+            and detached.source.distribution_mode == source.distribution_mode
+            and detached.source.filter == source.filter
         )
         if not same:
             self.forget(key)
             return None
-        del self._kept[key]
-        self._broker.memory.structures -= kept.cost
-        if kept.timer is not None:
-            kept.timer.cancel()
-        return kept.out
+        del self._detached[key]
+        self._broker.memory.structures -= detached.cost
+        if detached.timer is not None:
+            detached.timer.cancel()
+        return detached.out
 
     def clear(self) -> None:
         """End all sources."""
-        for key in list(self._kept):
+        for key in list(self._detached):
             self.forget(key)
 
 
 class PasswordThrottle:
     """Slows down password guessing: after wrong passwords, connections of a host must wait.
 
-    Connections with right and wrong passwords wait one after the other, so that parallel
-    connections guess no faster.
+    Connections with right and wrong passwords wait in sequence, so that parallel connections guess
+    no faster.
     """
 
     def __init__(self) -> None:
-        # By host: number of wrong passwords, time of the last one, end of the last assigned wait.
+        # By host: number of wrong passwords, time of the latest, end of the last assigned wait.
         self._hosts: dict[str, tuple[int, float, float]] = {}
 
     def refused(self, host: str, now: float) -> None:
         """Record a wrong password. `now` is the time of a monotonic clock in seconds."""
-        times, _, until = self._hosts.pop(host, (0, now, now))
-        self._hosts[host] = (times + 1, now, until)
+        wrong_count, _, last_wait_end = self._hosts.pop(host, (0, now, now))
+        self._hosts[host] = (wrong_count + 1, now, last_wait_end)
         if len(self._hosts) > _MAX_HOSTS:
             del self._hosts[next(iter(self._hosts))]
 
     def wait(self, host: str, now: float) -> float:
         """Assign the next wait to a connection of a host. Return it in seconds.
 
-        A wait above `LONGEST_TURN` is returned, but not assigned: the connection will be closed.
+        A wait above `MAX_PASSWORD_WAIT` is returned, but not assigned: the caller closes the
+        connection.
         """
-        times, last, until = self._hosts.get(host, (0, now, now))
-        if not times:
+        wrong_count, last, last_wait_end = self._hosts.get(host, (0, now, now))
+        if not wrong_count:
             return 0.0
         if now - last > _FORGET_AFTER:
             del self._hosts[host]
             return 0.0
-        turn = max(now, until) + min(_FIRST_WAIT * 2.0 ** min(times - 1, 10), _MAX_WAIT)
-        if turn - now <= LONGEST_TURN:
-            self._hosts[host] = (times, last, turn)
-        return turn - now
+        wait_end = max(now, last_wait_end) + min(
+            _FIRST_WAIT * 2.0 ** min(wrong_count - 1, 10), _MAX_WAIT
+        )
+        if wait_end - now <= MAX_PASSWORD_WAIT:
+            self._hosts[host] = (wrong_count, last, wait_end)
+        return wait_end - now

@@ -38,7 +38,7 @@ from amqp10msg.delivery.node import (
 from amqp10msg.message import Message
 from amqp10msg.net import transport
 from amqp10msg.net.serve.attaching import OUTCOMES, Attach, Attacher, LimitedFilter, Publish
-from amqp10msg.net.serve.broker import LONGEST_TURN, Broker
+from amqp10msg.net.serve.broker import MAX_PASSWORD_WAIT, Broker
 from amqp10msg.net.serve.memory import KEPT_BYTES, LINK_BYTES, name_cost, terminus_cost
 from amqp10msg.net.serve.nodes import UnroutableError
 from amqp10msg.net.serve.transactions import Retired, Transactions
@@ -77,7 +77,7 @@ class Outgoing:
         source: the source that the peer requested.
         incomplete: whether either end has more unsettled deliveries than it listed.
         cost: the memory of the source, in bytes.
-        sent: the unsettled deliveries of the transport, by their number at the node.
+        unsettled: the unsettled deliveries of the transport, by their number at the node.
     """
 
     connection: Connection
@@ -87,7 +87,7 @@ class Outgoing:
     incomplete: bool
     _resuming: deque[tuple[Delivery, Step]]
     cost: int
-    sent: dict[int, transport.LinkDelivery] = attrs.field(factory=dict)
+    unsettled: dict[int, transport.LinkDelivery] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.out.on_ended = self.on_ended
@@ -105,9 +105,11 @@ class Outgoing:
     def report_counts(self) -> None:
         """Set the counts in the link's next flow: available, and acquired by other links."""
         counts = self.node.counts
-        own = len(self.out.unsettled) if self.out.mode is StdDistMode.MOVE else 0
+        own_count = len(self.out.unsettled) if self.out.mode is StdDistMode.MOVE else 0
         self.link.available = counts.available
-        self.link.properties = {transport.ACQUIRED_BY_OTHERS: ULong(max(counts.acquired - own, 0))}
+        self.link.properties = {
+            transport.ACQUIRED_BY_OTHERS: ULong(max(counts.acquired - own_count, 0))
+        }
 
     def pump(self) -> bool:
         """Send one message if one is available and credit allows; return whether one was sent."""
@@ -126,8 +128,8 @@ class Outgoing:
             self._resume(*self._resuming.popleft())
             return True
         if self.incomplete:
-            # The peer could mistake a new delivery for one that a map left out: send none until
-            # the link is attached again (Part 2, 2.7.3).
+            # The peer could mistake a new delivery for an unlisted unsettled delivery: send no new
+            # delivery until the link is attached again (Part 2, 2.7.3).
             if link.drain:
                 link.drained()
                 connection.touch()
@@ -145,25 +147,25 @@ class Outgoing:
         octets = delivery.octets
         if bus is not None and not self.is_service:
             octets = bus.lock(delivery, settled=settled)
-        theirs = link.send(
+        link_delivery = link.send(
             delivery.tag, octets, settled=settled, message_format=delivery.message_format
         )
         if not settled:
-            theirs.context = delivery
-            self.sent[delivery.number] = theirs
-            if self.is_service and len(self.sent) > _MAX_UNSETTLED_RESPONSES:
+            link_delivery.context = delivery
+            self.unsettled[delivery.number] = link_delivery
+            if self.is_service and len(self.unsettled) > _MAX_UNSETTLED_RESPONSES:
                 self._settle_oldest()
         elif self.out.mode is StdDistMode.MOVE:
-            connection.broker.turns.gone.append(delivery)
+            connection.broker.turns.sent_settled.append(delivery)
         self._report_drained()
         connection.touch()
         return True
 
     def _settle_oldest(self) -> None:
         """Accept the oldest response: many clients never settle responses, which fill the node."""
-        theirs = self.sent.pop(next(iter(self.sent)))
-        theirs.context.settle(_ACCEPTED)
-        theirs.update(_ACCEPTED)
+        link_delivery = self.unsettled.pop(next(iter(self.unsettled)))
+        link_delivery.context.settle(_ACCEPTED)
+        link_delivery.update(_ACCEPTED)
 
     def _report_drained(self) -> None:
         """Send the flow that ends a drain, if the credit is used up (Part 2, 2.6.7)."""
@@ -176,7 +178,7 @@ class Outgoing:
         octets = b""
         if not is_settled and step.start is not None:
             octets = bytes_from(delivery.octets, step.start)
-        theirs = self.link.send(
+        link_delivery = self.link.send(
             delivery.tag,
             octets,
             settled=is_settled,
@@ -185,44 +187,46 @@ class Outgoing:
             resume=True,
         )
         if not is_settled:
-            theirs.context = delivery
-            self.sent[delivery.number] = theirs
+            link_delivery.context = delivery
+            self.unsettled[delivery.number] = link_delivery
         self._report_drained()
         self.connection.touch()
 
-    def on_disposition(self, theirs: transport.LinkDelivery) -> None:
+    def on_disposition(self, link_delivery: transport.LinkDelivery) -> None:
         """Apply the peer's disposition."""
-        delivery: Delivery = theirs.context
-        state = theirs.state
+        delivery: Delivery = link_delivery.context
+        state = link_delivery.state
         if isinstance(state, TransactionalState) and not delivery.settled:
-            self._retire_in_transaction(delivery, theirs, state)
+            self._retire_in_transaction(delivery, link_delivery, state)
             return
         terminal = isinstance(state, OUTCOMES)
         bus = self.connection.broker.service_bus
         if terminal and bus is not None and not self.is_service:
             if delivery.settled:  # its lock expired, or a request settled it
-                self.sent.pop(delivery.number, None)
-                theirs.update(Rejected(bus.lock_lost_error()))
+                self.unsettled.pop(delivery.number, None)
+                link_delivery.update(Rejected(bus.lock_lost_error()))
                 self.connection.touch()
             else:
                 if isinstance(state, Rejected):
-                    theirs.state = Rejected()  # clients read an echoed error as a failure
-                self._decide(delivery, theirs, state)
+                    link_delivery.state = Rejected()  # clients read an echoed error as a failure
+                self._decide(delivery, link_delivery, state)
             return
         if terminal or isinstance(state, Received):
             delivery.update(state)
-        if theirs.settled or terminal:
-            self._settle(delivery, theirs, None)
+        if link_delivery.settled or terminal:
+            self._settle(delivery, link_delivery, None)
 
-    def _decide(self, delivery: Delivery, theirs: transport.LinkDelivery, outcome: Outcome) -> None:
+    def _decide(
+        self, delivery: Delivery, link_delivery: transport.LinkDelivery, outcome: Outcome
+    ) -> None:
         """Settle a delivery with an outcome, which Service Bus may replace."""
         bus = self.connection.broker.service_bus
         if bus is not None and not self.is_service:
             outcome = bus.apply(delivery, outcome)
-        self._settle(delivery, theirs, outcome)
+        self._settle(delivery, link_delivery, outcome)
 
     def _retire_in_transaction(
-        self, delivery: Delivery, theirs: transport.LinkDelivery, state: TransactionalState
+        self, delivery: Delivery, link_delivery: transport.LinkDelivery, state: TransactionalState
     ) -> None:
         """Keep an outcome until its transaction is discharged (Part 4, 4.4.3)."""
         outcome = state.outcome
@@ -230,27 +234,27 @@ class Outgoing:
             transaction = self.connection.transactions.get(state.txn_id)
             if not isinstance(outcome, OUTCOMES):
                 raise NodeError("a transactional state must have an outcome", NOT_IMPLEMENTED)
-            settle = partial(self._discharged, delivery, theirs)
-            transaction.add(Retired(delivery, outcome, theirs.settled, settle))
+            settle = partial(self._discharged, delivery, link_delivery)
+            transaction.add(Retired(delivery, outcome, link_delivery.settled, settle))
         except NodeError as error:
             self.connection.end_link(self.link, error.error)
 
     def _discharged(
-        self, delivery: Delivery, theirs: transport.LinkDelivery, outcome: Outcome
+        self, delivery: Delivery, link_delivery: transport.LinkDelivery, outcome: Outcome
     ) -> None:
         """Settle a delivery of a discharged transaction, on the link that has resumed it if any."""
         end = self.connection.broker.links.get(self.connection.identity(self.link))
         if not isinstance(end, Outgoing) or end.out is not self.out:
             end = self
-        now = end.sent.get(delivery.number, theirs)
-        if now is not theirs and now.state is None:
-            now.state = theirs.state
-        end._decide(delivery, now, outcome)
+        current = end.unsettled.get(delivery.number, link_delivery)
+        if current is not link_delivery and current.state is None:
+            current.state = link_delivery.state
+        end._decide(delivery, current, outcome)
 
     def _settle(
-        self, delivery: Delivery, theirs: transport.LinkDelivery, outcome: Outcome | None
+        self, delivery: Delivery, link_delivery: transport.LinkDelivery, outcome: Outcome | None
     ) -> None:
-        state = theirs.state
+        state = link_delivery.state
         refused: Error | None = None
         try:
             delivery.settle(outcome)
@@ -268,25 +272,25 @@ class Outgoing:
                 condition=refused.condition,
                 why=refused.description,
             )
-        self.sent.pop(delivery.number, None)
-        if theirs.settled and refused is None:
-            theirs.update(state)  # the receiver expects no answer
+        self.unsettled.pop(delivery.number, None)
+        if link_delivery.settled and refused is None:
+            link_delivery.update(state)  # the receiver expects no answer
             return
 
         def confirm() -> None:
-            if theirs.settled and refused is not None:
+            if link_delivery.settled and refused is not None:
                 # The receiver has settled: only an error of the link can report the refusal.
                 self.connection.end_link(self.link, refused)
             # For an unsettled delivery: the receiver settles after the sender.
-            theirs.update(state)
+            link_delivery.update(state)
 
         self.connection.confirm(confirm)
 
     def on_ended(self, delivery: Delivery) -> None:
         """Settle a delivery towards the peer that the node has settled without it."""
-        theirs = self.sent.pop(delivery.number, None)
-        if theirs is not None:
-            theirs.update(Accepted())
+        link_delivery = self.unsettled.pop(delivery.number, None)
+        if link_delivery is not None:
+            link_delivery.update(Accepted())
             self.connection.touch()
 
 
@@ -312,7 +316,7 @@ class Incoming:
         rejects: whether the peer's source supports the outcome rejected.
         window: the credit that the sender gets.
         cost: the memory of the target, in bytes.
-        held: bytes of the incomplete message, counted in the server's memory.
+        partial_size: bytes of the incomplete message, counted in the server's memory.
         refused: why the incomplete message is refused; None if it is not.
     """
 
@@ -323,7 +327,7 @@ class Incoming:
     rejects: bool
     window: int
     cost: int = 0
-    held: int = 0
+    partial_size: int = 0
     refused: NodeError | None = None
 
     def grant(self) -> None:
@@ -340,57 +344,57 @@ class Incoming:
         memory = self.connection.broker.memory
         excess = memory.excess(size)
         if excess:
-            self.discount()
+            self.release_memory()
             self.refused = NodeError(
                 f"the server has no room for it: {excess}", RESOURCE_LIMIT_EXCEEDED
             )
             self.link.divert(NullBuffer())
             return
-        self.held += size
+        self.partial_size += size
         memory.held += size
 
-    def discount(self) -> None:
+    def release_memory(self) -> None:
         """Stop counting the parts of the current message."""
-        self.connection.broker.memory.held -= self.held
-        self.held = 0
+        self.connection.broker.memory.held -= self.partial_size
+        self.partial_size = 0
 
-    def on_transfer(self, theirs: transport.LinkDelivery) -> None:
+    def on_transfer(self, link_delivery: transport.LinkDelivery) -> None:
         """Publish a complete message; its payload is None if the sender aborted it."""
-        self.discount()
+        self.release_memory()
         refused, self.refused = self.refused, None
-        octets = theirs.payload
-        if theirs.resumed:
-            # The server keeps no incoming deliveries of a lost link, and ignores a resumed delivery
-            # that it does not know (Part 2, 2.7.5).
-            self.link.session.forget(theirs)
+        octets = link_delivery.payload
+        if link_delivery.resumed:
+            # The server keeps no incoming deliveries of a lost link, so a resumed delivery is
+            # unknown, and is ignored (Part 2, 2.7.5).
+            self.link.session.forget(link_delivery)
             self.grant()
             return
         if octets is None:
             self.grant()
             return
-        state, error = self._publish(octets, theirs, refused)
+        state, error = self._publish(octets, link_delivery, refused)
         if error is not None:
             self.connection.log(
                 "refused", link=self.link.name, condition=error.condition, why=error.description
             )
-        self.connection.confirm(partial(self._confirm, theirs, state, error))
+        self.connection.confirm(partial(self._confirm, link_delivery, state, error))
 
     def _confirm(
-        self, theirs: transport.LinkDelivery, state: DeliveryState, error: Error | None
+        self, link_delivery: transport.LinkDelivery, state: DeliveryState, error: Error | None
     ) -> None:
-        if isinstance(state, Rejected) and (theirs.settled or not self.rejects):
+        if isinstance(state, Rejected) and (link_delivery.settled or not self.rejects):
             # The sender cannot be sent a rejection (Part 3, 3.2.1, on durable messages).
             self.connection.end_link(self.link, error)
             return
         if isinstance(state, Rejected) and error is not None and error.info is None:
-            # Azure's clients wait forever if one of the three fields of an error is missing.
+            # Azure's clients wait forever if a field of an error is missing.
             state = Rejected(attrs.evolve(error, info={}))
         first = self.link.rcv_settle_mode is transport.ReceiverSettleMode.FIRST
-        theirs.update(state, settled=first or theirs.settled)
+        link_delivery.update(state, settled=first or link_delivery.settled)
         self.grant()
 
     def _publish(
-        self, octets: bytes, theirs: transport.LinkDelivery, refused: NodeError | None
+        self, octets: bytes, link_delivery: transport.LinkDelivery, refused: NodeError | None
     ) -> tuple[DeliveryState, Error | None]:
         """Publish a message, or keep it for its transaction.
 
@@ -399,7 +403,7 @@ class Incoming:
         """
         transactions = self.connection.transactions
         publish = self.publish
-        state = theirs.state
+        state = link_delivery.state
         try:
             if refused is not None:
                 raise refused
@@ -410,10 +414,10 @@ class Incoming:
             elif isinstance(state, TransactionalState):
                 transaction = transactions.get(state.txn_id)
                 Message.decode(octets, limits=self.connection.broker.limits)
-                transaction.add(partial(publish, octets, theirs.message_format), len(octets))
+                transaction.add(partial(publish, octets, link_delivery.message_format), len(octets))
                 return TransactionalState(state.txn_id, Accepted()), None
             else:
-                publish(octets, theirs.message_format)
+                publish(octets, link_delivery.message_format)
         except UnroutableError as error:
             return Released(), error.error
         except NodeError as error:
@@ -479,17 +483,17 @@ class Connection(Socket, transport.Handler):
         self._host = ""
         #: Event-loop time at which the peer must have opened the connection.
         self.opening_deadline = self.loop.time() + broker.options.waits.opening
-        self._linger: asyncio.TimerHandle | None = None
-        self._opening: asyncio.TimerHandle | None = None
+        self._abort_timer: asyncio.TimerHandle | None = None
+        self._opening_timer: asyncio.TimerHandle | None = None
         # Bytes received while the peer waits for permission to authenticate; None at other times.
-        self._early: bytearray | None = None
-        self._took_turn = False
+        self._early_bytes: bytearray | None = None
+        self._has_waited = False
         self._links: dict[transport.Link, Outgoing | Incoming] = {}
         # Bytes of memory by link, also of refused links until the peer detaches them.
         self._costs: dict[transport.Link, int] = {}
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
-        """Log an event of this connection."""
+        """Log an event with the address of the peer."""
         self.broker.log(event, level, peer=self._peer, **fields)
 
     # Called by asyncio.
@@ -505,55 +509,55 @@ class Connection(Socket, transport.Handler):
             stream.abort()
             return
         self.broker.connections.add(self)
-        self._opening = self.loop.call_at(self.opening_deadline, self._too_late)
+        self._opening_timer = self.loop.call_at(self.opening_deadline, self._on_opening_timeout)
         self.log("connected", tls=stream.get_extra_info("cipher") is not None)
 
     def data_received(self, data: bytes) -> None:
         """Process bytes of the peer."""
-        if self._early is not None:
-            self._early += data
-        elif not self._waits(data):
+        if self._early_bytes is not None:
+            self._early_bytes += data
+        elif not self._must_wait(data):
             self.engine.feed(data)
             if self.engine.authenticated:
                 self._turn(self.process)
             else:
                 super().flush()
 
-    def _waits(self, data: bytes) -> bool:
-        """Wait for the turn of the peer's host, where it was refused before; once a connection."""
-        if self._took_turn or not self.broker.users:
+    def _must_wait(self, data: bytes) -> bool:
+        """Return True, and delay `data`, if the peer's host must wait after wrong passwords."""
+        if self._has_waited or not self.broker.users:
             return False
-        self._took_turn = True
-        wait = self.broker.guesses.wait(self._host, self.loop.time())
-        if wait > LONGEST_TURN:
+        self._has_waited = True
+        wait = self.broker.password_throttle.wait(self._host, self.loop.time())
+        if wait > MAX_PASSWORD_WAIT:
             self.log("refused", logging.WARNING, why="too many wrong passwords from this host")
             self._stream.abort()
             return True
         if not wait:
             return False
-        self._early = bytearray(data)
-        self.read_or_not()
-        if self._opening is not None:
-            self._opening.cancel()
-        self._opening = self.loop.call_later(
-            wait + self.broker.options.waits.opening, self._too_late
+        self._early_bytes = bytearray(data)
+        self.update_reading()
+        if self._opening_timer is not None:
+            self._opening_timer.cancel()
+        self._opening_timer = self.loop.call_later(
+            wait + self.broker.options.waits.opening, self._on_opening_timeout
         )
-        self.loop.call_later(wait, self._on_turn)
+        self.loop.call_later(wait, self._end_wait)
         return True
 
-    def _on_turn(self) -> None:
-        early, self._early = self._early, None
+    def _end_wait(self) -> None:
+        early, self._early_bytes = self._early_bytes, None
         if early is not None and not self.is_closing:
-            self.read_or_not()
+            self.update_reading()
             self.data_received(bytes(early))
 
-    def _too_late(self) -> None:
+    def _on_opening_timeout(self) -> None:
         self.log("refused", logging.WARNING, why="the peer did not open the connection in time")
         self._stream.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the links: unsettled deliveries get their outcome, unless the terminus remains."""
-        for timer in (self._timer, self._linger, self._opening):
+        for timer in (self._timer, self._abort_timer, self._opening_timer):
             if timer is not None:
                 timer.cancel()
         self.broker.connections.discard(self)
@@ -602,7 +606,7 @@ class Connection(Socket, transport.Handler):
 
     def turn_is_over(self) -> bool:
         """Whether to leave the next frame to a later turn."""
-        return self.broker.turns.is_over
+        return self.broker.turns.is_turn_over
 
     def go_on(self) -> None:
         """Process the frames that the last turn left."""
@@ -612,10 +616,10 @@ class Connection(Socket, transport.Handler):
     def wants_input(self) -> bool:
         """Whether to read from the peer: not while it leaves too many bytes unread itself."""
         full = self.paused and self.engine.pending > _HIGH_WATER_MARK
-        return not (self._behind or full) and self._early is None
+        return not (self._frames_waiting or full) and self._early_bytes is None
 
     def touch(self) -> None:
-        """Schedule a flush at the end of this turn."""
+        """Schedule a flush at the end of the turn."""
         self.broker.turns.touched.add(self)
 
     def confirm(self, send: Callable[[], None]) -> None:
@@ -627,7 +631,7 @@ class Connection(Socket, transport.Handler):
         """Write pending bytes to the socket; return the links that waited and may send again."""
         if self._stream is None or not self.engine.authenticated:
             return ()
-        self.engine.keep()  # committed, also the part that a full socket takes later
+        self.engine.keep()  # committed, including the bytes that do not fit into the socket yet
         # The timer sends the empty frames that keep an idle connection alive.
         deadline = self.engine.tick(self.loop.time())
         self.call_at(deadline, self.broker.turns.run, self.touch)
@@ -652,7 +656,7 @@ class Connection(Socket, transport.Handler):
         self._stream.write(self.engine.take())
         self.log("refused", logging.WARNING, why=str(error))
         if self.broker.users:
-            self.broker.guesses.refused(self._host, self.loop.time())
+            self.broker.password_throttle.refused(self._host, self.loop.time())
         self._abort_later()
         self._stream.close()
 
@@ -662,8 +666,8 @@ class Connection(Socket, transport.Handler):
         A client of RabbitMQ names a virtual host with the prefix ``vhost:``. Any other hostname is
         the name that the client connected to (Part 2, 2.7.1).
         """
-        if self._opening is not None:
-            self._opening.cancel()
+        if self._opening_timer is not None:
+            self._opening_timer.cancel()
         remote = self.engine.remote
         hostname = (remote.hostname if remote is not None else None) or ""
         if hostname.startswith(_VHOST) and hostname != f"{_VHOST}/":
@@ -678,18 +682,18 @@ class Connection(Socket, transport.Handler):
         RabbitMQ 4 logs the error and closes the socket. Its own clients rely on that: they treat a
         close frame as the end of a working connection, and reconnect forever.
         """
-        why = f"virtual host {name!r} does not exist: the server has only '/'"
-        self.log("refused", logging.WARNING, why=why)
+        reason = f"virtual host {name!r} does not exist: the server has only '/'"
+        self.log("refused", logging.WARNING, why=reason)
         if self.broker.options.like == "rabbitmq-4":
             self.engine.abandon()
         else:
-            self.close(Error(UNAUTHORIZED_ACCESS, why))
+            self.close(Error(UNAUTHORIZED_ACCESS, reason))
 
     def on_close(self, error: Error | None, *, fault: bool) -> None:
         """End all links."""
         if fault and error is not None:
-            why = f"{error.condition}: {error.description}"
-            self.log("transport-error", logging.WARNING, why=why)
+            reason = f"{error.condition}: {error.description}"
+            self.log("transport-error", logging.WARNING, why=reason)
         self._end_all()
 
     def on_begin(self, session: transport.Session) -> None:
@@ -799,9 +803,9 @@ class Connection(Socket, transport.Handler):
 
     def _steal(self, link: transport.Link) -> None:
         """Detach the existing link with the identity of a new one."""
-        known = self.broker.links.get(self.identity(link))
-        if known is not None and self.container:
-            known.connection.steal(known.link)
+        existing = self.broker.links.get(self.identity(link))
+        if existing is not None and self.container:
+            existing.connection.steal(existing.link)
 
     def steal(self, link: transport.Link) -> None:
         """Detach a link that was attached again (Part 2, 2.6.1)."""
@@ -823,13 +827,13 @@ class Connection(Socket, transport.Handler):
         self._end(link, None)
         self.touch()
 
-    def _end(self, link: transport.Link, ends: str | None) -> None:
-        """End a link, or keep its terminus as its expiry policy says.
+    def _end(self, link: transport.Link, ended_scope: str | None) -> None:
+        """End a link; its expiry policy may keep its terminus.
 
         Args:
             link: the link.
-            ends: the event of the expiry policy: "link", "session" or "connection"; None if the
-                link is closed, which deletes the terminus.
+            ended_scope: the event of the expiry policy: "link", "session" or "connection"; None if
+                the link is closed, which deletes the terminus.
         """
         end = self._links.pop(link, None)
         if end is None:
@@ -838,7 +842,7 @@ class Connection(Socket, transport.Handler):
             del self.broker.links[self.identity(link)]
         try:
             if isinstance(end, Incoming):
-                end.discount()
+                end.release_memory()
                 self.transactions.end_of(link)
                 if end.target is not None:
                     end.target.detach()
@@ -852,10 +856,10 @@ class Connection(Socket, transport.Handler):
                     end.out,
                     end.source,
                     scopes=scopes,
-                    ends=ends,
+                    ended_scope=ended_scope,
                     cost=end.cost + KEPT_BYTES + name_cost(link.name),
                 )
-        except Exception:  # the other links must still be ended
+        except Exception:  # log it: the remaining links must still be ended
             self.broker.logger.exception("fault at the end of a link")
             if isinstance(end, Outgoing):
                 self.broker.release(end.out)
@@ -888,8 +892,8 @@ class Connection(Socket, transport.Handler):
 
     def _abort_later(self) -> None:
         """Abort the socket after `ServerWaits.closing`: the peer may never read the last bytes."""
-        if self._linger is None:
-            self._linger = self.loop.call_later(self.broker.options.waits.closing, self.abort)
+        if self._abort_timer is None:
+            self._abort_timer = self.loop.call_later(self.broker.options.waits.closing, self.abort)
 
     def abort(self) -> None:
         """Close the socket immediately."""

@@ -18,7 +18,7 @@ QUEUE, EXCHANGES, SUBSCRIPTION = "queue", "exchanges", "subscription"
 
 
 class Definitions:
-    """The definitions in a store, as maps of AMQP values. A store in memory keeps none.
+    """The definitions in a store, as maps of AMQP values; a no-op for a store in memory.
 
     Args:
         store: the store of the server, a `MemoryStore` or a `SqliteStore`.
@@ -58,6 +58,6 @@ class Definitions:
                 raise self._damaged(kind, name, "must be a map")
             yield name, {str(key): value for key, value in definition.items()}
 
-    def _damaged(self, kind: str, name: str, why: str) -> StoreError:
+    def _damaged(self, kind: str, name: str, fault: str) -> StoreError:
         path = getattr(self._store, "path", "the store")
-        return StoreError(f"{path} cannot be read: the definition of {kind} {name!r}: {why}")
+        return StoreError(f"{path} cannot be read: the definition of {kind} {name!r}: {fault}")

@@ -75,7 +75,7 @@ class TlsHandshake(asyncio.Protocol):
             self._broker.handshakes.discard(self)
             if stream is None:
                 self._socket.abort()
-        if stream is None:  # also where the peer closed the socket during the handshake
+        if stream is None:  # the handshake failed, or the peer closed the socket
             name = self._socket.get_extra_info("peername")
             peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
             self._broker.log("refused", level, peer=peer, why=reason)

@@ -11,8 +11,8 @@ from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.primitives import Described
 
 #: Bytes of a node, of a link, of a source kept without a link, and of an exchange, a binding or a
-#: declared queue, without their names. Those of nodes, links and kept sources were measured with
-#: tracemalloc on CPython 3.11 and rounded up; the others, and the two weights below, are estimates.
+#: declared queue, without their names. The first three were measured with tracemalloc on CPython
+#: 3.11 and rounded up; the fourth, and the two weights below, are estimates.
 NODE_BYTES, LINK_BYTES, KEPT_BYTES, DEFINITION_BYTES = 7_000, 2_500, 1_500, 1_500
 #: Bytes in memory for each character of a name, which several objects hold.
 _NAME_BYTES = 3
@@ -43,7 +43,7 @@ class ServerMemory(Memory):
     """Counts the memory of a server: messages in `held`, everything else in `structures`.
 
     Structures are nodes, links, kept sources, topics, exchanges, bindings and declared queues, with
-    their names. The first `FREE_STRUCTURES` bytes of them are not counted, so that a test that
+    their names. Their first `FREE_STRUCTURES` bytes are not counted, so that a test that
     bounds messages to a few kilobytes can still have some nodes and links.
 
     Attributes:

@@ -1,8 +1,8 @@
 """The nodes, topics and exchanges of a server, with addresses as in RabbitMQ 4.
 
-``/queues/:queue`` is the node of that name, ``/exchanges/:exchange/:routing-key`` is an exchange
+``/queues/:queue`` is the node with this name, ``/exchanges/:exchange/:routing-key`` is an exchange
 with a routing key. In ``/exchanges/:exchange``, the routing key is the subject of each message.
- Names and keys are percent-encoded.
+Names and keys are percent-encoded.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ SUBSCRIPTIONS = "/Subscriptions/"
 DEAD_LETTERS = "/$DeadLetterQueue"
 
 
-class Place(Protocol):
-    """Something that messages are published to, such as a node."""
+class Destination(Protocol):
+    """A place that messages are published to, such as a node or the scheduled messages."""
 
     def withdraw(self, sequence: int, /) -> object:
         """Remove a message by its sequence number, as if it had not been published."""
 
 
-#: The places that a message was published to, with its sequence number at each.
-Published = Iterable[tuple[Place, int]]
+#: The destinations that a message was published to, with its sequence number at each.
+Published = Iterable[tuple[Destination, int]]
 
 
 def _name_of(address: str) -> str:
@@ -93,7 +93,7 @@ def check_address(address: str) -> None:
     Raises:
         NodeError: ``amqp:not-found``: the address is for requests to a service that this server
             does not have; the client would wait for a response forever. ``amqp:not-implemented``:
-            the address is RabbitMQ's direct reply-to, or one of its volatile queues.
+            the address is RabbitMQ's direct reply-to, or a volatile queue.
     """
     name = _name_of(address)
     if name == "$cbs" or name.lower().endswith("$management"):
@@ -116,16 +116,17 @@ class Nodes:
 
     Args:
         store: the store of all nodes.
-        create: create a node for an address that has none.
+        create: create a node when an address is first used.
         dead_letter: the address of the node for dead letters; None to drop them.
         on_available: called with a node at which a message became available.
         on_quarantined: called with each stored message that its node could not read.
         on_fault: called with a node that could not expire or be deleted, and the exception.
-        options: of every node, as `DistributionNode` takes them.
+        options: the keyword arguments of every `DistributionNode`.
 
     Attributes:
-        definitions: keeps the names of subscriptions of Service Bus in the file of the store; a
-            subscription without messages would be forgotten, and would get none after a restart.
+        definitions: keeps the names of subscriptions of Service Bus in the file of the store.
+            Otherwise a restart would forget subscriptions without messages, and they would not
+            receive new messages.
     """
 
     store: Store
@@ -145,7 +146,7 @@ class Nodes:
         self.definitions = Definitions(self.store)
         memory = self._options.get("memory")
         self.memory: ServerMemory = memory if isinstance(memory, ServerMemory) else ServerMemory()
-        #: Returns whether the node of this name may be deleted while it is unused.
+        #: Returns whether the node with the given name may be deleted while it is unused.
         self.may_delete: Callable[[str], bool] = lambda _: True
         # Names of nodes and topics that exist only because a peer used the address.
         self._on_demand: set[str] = set()
@@ -240,7 +241,7 @@ class Nodes:
     # Topics.
 
     def is_topic(self, address: str) -> bool:
-        """Whether an address is a topic, of which each subscriber gets every message."""
+        """Whether an address is a topic, whose subscribers each get every message."""
         return address in self._topics
 
     def make_topic(self, address: str, *, on_demand: bool = False) -> None:
@@ -274,7 +275,7 @@ class Nodes:
     def subscribe(self, address: str, container: str, link: str) -> DistributionNode:
         """Add a subscription to a topic: a node that is deleted with the terminus of its link.
 
-        Its messages are in memory only, also durable ones.
+        Its messages, including durable messages, are in memory only.
         """
         name = f"topic/{address}/{container}/{link}"
         while name in self._nodes:
@@ -292,20 +293,20 @@ class Nodes:
         lifetime: LifetimePolicy | None = None,
         options: dict[str, Any] | None = None,
     ) -> DistributionNode:
-        """Return the node of an address, created if there is none.
+        """Return the node of an address; create it if it does not exist.
 
         Args:
             address: the address of a queue.
             lifetime: the lifetime policy; None for no deletion.
-            options: options of this node, which override those of all nodes.
+            options: options of the node, which override the options of all nodes.
 
         Raises:
             NodeError: the address is a topic, or `check_address` refuses it.
         """
         address = _name_of(address)
-        known = self._nodes.get(address)
-        if known is not None:
-            return known
+        existing = self._nodes.get(address)
+        if existing is not None:
+            return existing
         check_address(address)
         if address in self._topics:
             raise NodeError(f"{address!r} is a topic, not a queue", NOT_ALLOWED)
@@ -359,7 +360,7 @@ class Nodes:
                 return self.make(address, lifetime or DeleteOnClose())
 
     def delete(self, address: str) -> DistributionNode | None:
-        """Delete the node of an address, and return it; None if there is none."""
+        """Delete the node of an address, and return it; return None if it does not exist."""
         node = self._nodes.get(_name_of(address))
         if node is not None:
             self._delete(node)
@@ -494,8 +495,8 @@ def publish_to(
     message_format: int | None = None,
     *,
     origin: object = None,
-) -> list[tuple[Place, int]]:
-    """Publish a message to all nodes, or to none of them if one refuses it."""
+) -> list[tuple[Destination, int]]:
+    """Publish a message to all nodes; if a node refuses it, withdraw it everywhere."""
     with all_or_none() as published:
         for node in nodes:
             number = node.publish(message, message_format=message_format, origin=origin)
@@ -504,23 +505,23 @@ def publish_to(
 
 
 @contextmanager
-def all_or_none() -> Iterator[list[tuple[Place, int]]]:
+def all_or_none() -> Iterator[list[tuple[Destination, int]]]:
     """Withdraw published messages if the block raises.
 
-    The block appends the place and sequence number of each published message to the list. Nothing
-    is delivered before the turn of the server is over, so that all messages can be withdrawn.
+    The block appends the destination and sequence number of each published message to the list.
+    Messages are delivered after the turn of the server, so that all messages can be withdrawn.
     """
-    published: list[tuple[Place, int]] = []
+    published: list[tuple[Destination, int]] = []
     try:
         yield published
     except BaseException:
-        for place, number in published:
-            place.withdraw(number)
+        for destination, number in published:
+            destination.withdraw(number)
         raise
 
 
 @contextmanager
-def judged_first(octets: bytes, limits: Limits | None) -> Iterator[None]:
+def decode_errors_first(octets: bytes, limits: Limits | None) -> Iterator[None]:
     """If publishing a message fails, decode the message, so that its own fault is reported first.
 
     Nodes decode the messages that they accept. Before that, only the fields for routing are read.
@@ -533,7 +534,7 @@ def judged_first(octets: bytes, limits: Limits | None) -> Iterator[None]:
 
 
 class Exchanges:
-    """The exchanges of a server by name, including the predeclared ones (``amq.``).
+    """The exchanges of a server by name, including predeclared exchanges (``amq.``).
 
     Exchanges and bindings are kept in the file of the server's store.
     """
@@ -581,7 +582,7 @@ class Exchanges:
         return exchange
 
     def declare(self, name: str, kind: str, options: dict[str, Any]) -> Exchange:
-        """Return the exchange of a name, created if there is none."""
+        """Return the exchange `name`; create it if it does not exist."""
         if name not in self._exchanges:
             exchange = Exchange(name, kind, options)
             self._nodes.make_room(exchange.cost)
@@ -611,11 +612,13 @@ class Exchanges:
 
     def _keep(self, exchange: Exchange, is_kept: Callable[[Binding], bool]) -> None:
         """Remove the bindings of an exchange for which `is_kept` is False."""
-        kept = [binding for binding in exchange.bindings if is_kept(binding)]
-        if len(kept) < len(exchange.bindings):
-            costs = (sum(each.cost for each in bindings) for bindings in (kept, exchange.bindings))
+        remaining = [binding for binding in exchange.bindings if is_kept(binding)]
+        if len(remaining) < len(exchange.bindings):
+            costs = (
+                sum(each.cost for each in bindings) for bindings in (remaining, exchange.bindings)
+            )
             self._nodes.memory.structures += next(costs) - next(costs)
-            exchange.bindings = kept
+            exchange.bindings = remaining
             self._save(exchange)
 
     def bind(self, binding: Binding) -> None:
@@ -637,7 +640,7 @@ class Exchanges:
         exchange.bindings.append(attrs.evolve(binding, filter=matches))
 
     def unbind(self, source: str, destination: str, to_queue: bool, key: str) -> None:
-        """Remove the bindings with these names and this key. It is no error if there are none."""
+        """Remove the bindings with these names and this key; a no-op if none exists."""
         exchange = self._exchanges.get(source)
         if exchange is not None:
             removed = destination, to_queue, key
@@ -670,7 +673,7 @@ class Exchanges:
             UnroutableError: no queue matches.
             NodeError: the exchange does not exist, or a node refuses the message.
         """
-        with judged_first(octets, self._nodes.limits):
+        with decode_errors_first(octets, self._nodes.limits):
             return self._publish(name, key, octets, message_format, origin)
 
     def _publish(
@@ -699,14 +702,14 @@ class Exchanges:
     def _route(self, name: str, probe: Message) -> Iterable[DistributionNode]:
         """Return the queues that an exchange routes a message to, also by other exchanges."""
         routed: dict[DistributionNode, None] = {}
-        exchanges, known = [name], {name}
+        exchanges, visited = [name], {name}
         for exchange in exchanges:  # the list grows
             for binding in self.get(exchange).bindings:
                 if binding.filter is not None and not binding.filter.matches(probe):
                     continue
                 if binding.to_queue:
                     routed[self._nodes.make(binding.destination)] = None
-                elif binding.destination not in known:
-                    known.add(binding.destination)
+                elif binding.destination not in visited:
+                    visited.add(binding.destination)
                     exchanges.append(binding.destination)
         return routed

@@ -24,8 +24,8 @@ def is_installed() -> bool:
 class Scram:
     """Computes and caches the SCRAM keys of a server's users.
 
-    An unknown user gets a constant salt and takes the same time, so that a peer cannot find out
-    which users exist.
+    For an unknown user, the salt is constant and the time is the same, so that a peer cannot find
+    out which users exist.
     """
 
     def __init__(self, users: Mapping[str, str]) -> None:

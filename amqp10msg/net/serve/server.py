@@ -49,7 +49,7 @@ _ALIVE_CHECK_INTERVAL = 1.0
 
 
 def _connection_limit() -> int:
-    """Return how many connections the free file descriptors of this process allow."""
+    """Return how many connections the process's free file descriptors allow."""
     try:
         import resource  # noqa: PLC0415  (not on Windows)
     except ImportError:
@@ -94,9 +94,9 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the JSON line of a record, without a line break."""
-        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        created = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         line = {
-            "time": moment.isoformat(timespec="milliseconds"),
+            "time": created.isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": getattr(record, "event", record.getMessage()),
             **getattr(record, "fields", {}),
@@ -109,7 +109,7 @@ class JsonFormatter(logging.Formatter):
 
 @attrs.define(kw_only=True, eq=False, repr=False, slots=False)
 class Server(ServerOptions):
-    """A server of distribution nodes that speaks AMQP 1.0, for test suites and small jobs.
+    """An AMQP 1.0 server of distribution nodes, for test suites and small jobs.
 
         with Server() as server:
             client = connect(server.url)
@@ -181,7 +181,7 @@ class Server(ServerOptions):
         return self
 
     def stop(self) -> None:
-        """Close the connections and stop. Stopping twice does nothing.
+        """Close the connections and stop; a no-op for a stopped server.
 
         Raises:
             StoreError: the file could not be written at the end: it lacks the changes since the
@@ -293,8 +293,8 @@ class Server(ServerOptions):
         limit = self._connection_limit
         is_full = len(self.broker.connections) + len(self.broker.handshakes) >= limit
         if is_full and not self._is_full:
-            why = f"{limit} are open: more are closed immediately (see ulimit -n)"
-            self.broker.log("full", logging.WARNING, why=why)
+            reason = f"{limit} are open: more are closed immediately (see ulimit -n)"
+            self.broker.log("full", logging.WARNING, why=reason)
         self._is_full = is_full
         return not is_full
 

@@ -34,8 +34,8 @@ from amqp10msg.net.serve.memory import DEFINITION_BYTES, ServerMemory, name_cost
 from amqp10msg.net.serve.nodes import (
     DEAD_LETTERS,
     SUBSCRIPTIONS,
+    Destination,
     Nodes,
-    Place,
     Published,
     all_or_none,
 )
@@ -160,7 +160,7 @@ class _Entity:
 
 @attrs.frozen
 class _ScheduledMessages:
-    """The scheduled messages of an entity, as a place to withdraw a message from."""
+    """The scheduled messages of an entity, as a `Destination` of published messages."""
 
     bus: ServiceBus
     entity: _Entity
@@ -244,7 +244,7 @@ class ServiceBus:
     def publish(
         self, address: str, octets: bytes, message_format: int = 0, *, origin: object = None
     ) -> Published:
-        """Publish a message. Of a batch, either all messages are published, or none.
+        """Publish a message, or all messages of a batch; if one is refused, publish no message.
 
         Raises:
             NodeError: the batch has another body than data sections, or a node has no room.
@@ -265,14 +265,17 @@ class ServiceBus:
     def _accept_all(
         self, entities: Iterable[_Entity], messages: Iterable[bytes], origin: object = None
     ) -> tuple[list[int], Published]:
-        """Accept every message in every entity, or none; return the sequence numbers and places."""
+        """Accept all messages in all entities; return the sequence numbers and destinations.
+
+        If an entity refuses a message, no message is accepted.
+        """
         sequences = []
         with all_or_none() as published:
             for entity in entities:
                 for message in messages:
-                    sequence, place = self._accept(entity, message, origin)
+                    sequence, destination = self._accept(entity, message, origin)
                     sequences.append(sequence)
-                    published.append(place)
+                    published.append(destination)
         return sequences, published
 
     def _targets(self, address: str) -> list[str]:
@@ -286,8 +289,8 @@ class ServiceBus:
 
     def _accept(
         self, entity: _Entity, octets: bytes, origin: object = None
-    ) -> tuple[int, tuple[Place, int]]:
-        """Schedule a message or enqueue it; return its sequence number and its place."""
+    ) -> tuple[int, tuple[Destination, int]]:
+        """Schedule a message or enqueue it; return its sequence number and its destination."""
         node = self._node(entity)
         octets = _with_message_id(octets)
         entity.last_sequence += 1
@@ -362,7 +365,7 @@ class ServiceBus:
             NodeError: another receiver has the session, no free session has messages, or
                 `session_id` is of another type than string.
         """
-        taken = {
+        locked_ids = {
             link.filter.session_id
             for link in node.links
             if isinstance(link, OutgoingLink) and isinstance(link.filter, SessionFilter)
@@ -373,11 +376,11 @@ class ServiceBus:
             )
         if session_id is None:
             session_ids = (_session_id(message.octets) for message in node.messages())
-            free = (name for name in session_ids if name is not None and name not in taken)
+            free = (name for name in session_ids if name is not None and name not in locked_ids)
             session_id = next(free, None)
             if session_id is None:
                 raise NodeError("no free session has messages", "com.microsoft:timeout")
-        elif session_id in taken:
+        elif session_id in locked_ids:
             raise NodeError(
                 f"another receiver has the session {session_id!r}",
                 "com.microsoft:session-cannot-be-locked",
@@ -548,7 +551,7 @@ class ServiceBus:
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
             status, condition = 400, "com.microsoft:argument-error"
             description = f"{operation}: {type(error).__name__}: {error}"
-        # Azure's clients read one spelling or the other.
+        # Some of Azure's clients read the first spelling, some the second.
         properties = {
             "statusCode": Int(status),
             "statusDescription": description,
@@ -760,7 +763,7 @@ class ServiceBus:
 
 
 def _entity_cost(name: str) -> int:
-    """Return the memory that an entity takes without its messages, in bytes."""
+    """Return the memory of an entity without its messages, in bytes."""
     return DEFINITION_BYTES + name_cost(name)
 
 
@@ -908,12 +911,12 @@ def _token_of(tag: bytes) -> uuid.UUID | None:
 
 
 def split_session_filter(filters: Any) -> tuple[bool, Any, Any]:
-    """Separate the session filter from the other filters of a source.
+    """Separate the session filter from the remaining filters of a source.
 
     Returns:
-        Whether there is a session filter, its value, and the other filters or None.
+        Whether there is a session filter, its value, and the remaining filters or None.
     """
     if not isinstance(filters, Mapping):
         return False, None, None
-    others = {key: value for key, value in filters.items() if key != SessionFilter.SYMBOL}
-    return SessionFilter.SYMBOL in filters, filters.get(SessionFilter.SYMBOL), others or None
+    other_filters = {key: value for key, value in filters.items() if key != SessionFilter.SYMBOL}
+    return SessionFilter.SYMBOL in filters, filters.get(SessionFilter.SYMBOL), other_filters or None

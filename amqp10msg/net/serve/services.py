@@ -277,7 +277,7 @@ class Management:
 
 # Declarations of queues and exchanges follow RabbitMQ 4.0: it accepts every declaration that this
 # server accepts. `_ARGUMENTS` lists the queue types and the values of each argument. Arguments that
-# RabbitMQ does not know are stored, as RabbitMQ stores them.
+# are unknown to RabbitMQ are stored, as RabbitMQ stores them.
 
 
 def _is_int(value: Any, minimum: int, maximum: int | None = None) -> bool:
@@ -293,8 +293,8 @@ class _Argument:
 
     Attributes:
         types: the queue types that have the argument, by their first letters.
-        expected: the values that it takes, for error messages.
-        is_valid: whether it takes a value.
+        expected: the valid values, for error messages.
+        is_valid: returns whether a value is valid.
         status: the HTTP status of the response to an invalid value.
     """
 
@@ -364,13 +364,13 @@ def _check_name(kind: str, name: str) -> None:
         raise _StatusError(HTTPStatus.BAD_REQUEST, f"the name {name!r} has a line break")
 
 
-def _declared_options(body: Any, defaults: Mapping[str, bool], *others: str) -> dict[str, Any]:
+def _declared_options(body: Any, defaults: Mapping[str, bool], *other_keys: str) -> dict[str, Any]:
     """Return the options in the body of a declaration, completed with their defaults.
 
     Args:
         body: the decoded body of the request.
         defaults: the boolean options and their defaults.
-        others: more keys that the body may have, besides ``arguments``.
+        other_keys: more keys that the body may have, besides ``arguments``.
 
     Raises:
         _StatusError: the body is not a map, or has an unknown key or a value of the wrong type.
@@ -385,7 +385,7 @@ def _declared_options(body: Any, defaults: Mapping[str, bool], *others: str) -> 
             raise _StatusError(
                 HTTPStatus.BAD_REQUEST, f"{key} must be a boolean, got {value!r:.80}"
             )
-        if key not in {*defaults, "arguments", *others}:
+        if key not in {*defaults, "arguments", *other_keys}:
             raise _StatusError(HTTPStatus.BAD_REQUEST, f"unknown property {key!r:.80}")
     options = {key: body.get(key, default) for key, default in defaults.items()}
     return {**options, "arguments": dict(arguments)}
@@ -413,15 +413,17 @@ def _check_queue(options: Mapping[str, Any]) -> None:
                     f"{str(options[option]).lower()}",
                 )
     for name, value in arguments.items():
-        known = _ARGUMENTS.get(name)
+        argument = _ARGUMENTS.get(name)
         if name == _FILTER_SIZE and letter == "s":
-            known = _number("s", 16, 255, HTTPStatus.BAD_REQUEST)
-        if known is None:
+            argument = _number("s", 16, 255, HTTPStatus.BAD_REQUEST)
+        if argument is None:
             continue
-        if letter not in known.types:
+        if letter not in argument.types:
             raise _StatusError(HTTPStatus.CONFLICT, f"a {kind} queue has no argument {name}")
-        if not known.is_valid(value):
-            raise _StatusError(known.status, f"{name} takes {known.expected}, got {value!r:.80}")
+        if not argument.is_valid(value):
+            raise _StatusError(
+                argument.status, f"{name} takes {argument.expected}, got {value!r:.80}"
+            )
     if "x-dead-letter-routing-key" in arguments and "x-dead-letter-exchange" not in arguments:
         raise _StatusError(
             HTTPStatus.CONFLICT, "x-dead-letter-routing-key needs x-dead-letter-exchange"
@@ -452,7 +454,7 @@ def answer_token(request: Message, accepts: Callable[[Token], bool]) -> Message:
 
 
 def _expiration(expiration: Any) -> datetime.datetime | None:
-    """Return the time of an expiration: a timestamp, or an integer of seconds; None for others."""
+    """Return the time of an expiration, a timestamp or an integer of seconds; else None."""
     if isinstance(expiration, bool) or not isinstance(expiration, int):
         return None
     seconds = expiration / 1_000 if isinstance(expiration, Timestamp) else expiration

@@ -22,9 +22,9 @@ from amqp10msg.wire.errors import NOT_IMPLEMENTED, RESOURCE_LIMIT_EXCEEDED, Amqp
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
-#: Open transactions of a connection.
+#: Maximum number of open transactions of a connection.
 _MAX_OPEN = 1_000
-#: Messages and outcomes of a transaction.
+#: Maximum number of messages and outcomes of a transaction.
 _MAX_WORK = 10_000
 
 
@@ -59,19 +59,24 @@ class Transaction:
         memory: counts the bytes of the posted messages.
         posted: functions that publish the messages (Part 4, 4.4.2).
         retired: the deliveries to settle (Part 4, 4.4.3).
-        held: bytes of the posted messages.
+        posted_size: bytes of the posted messages.
     """
 
     owner: Any
     memory: Memory
     posted: list[Callable[[], Published]] = attrs.field(factory=list)
     retired: list[Retired] = attrs.field(factory=list)
-    held: int = 0
+    posted_size: int = 0
 
     def add(self, work: Callable[[], Published] | Retired, size: int = 0) -> None:
-        """Keep what is to be done when the transaction is discharged.
+        """Keep a message or an outcome until the transaction is discharged.
 
-        The size is that of the message, where it publishes one, in bytes.
+        Args:
+            work: publishes a message, or the delivery with its outcome.
+            size: size of the message in bytes; 0 for an outcome.
+
+        Raises:
+            NodeError: the transaction is too large.
         """
         excess = self.memory.excess(size)
         if excess:
@@ -85,46 +90,46 @@ class Transaction:
             self.retired.append(work)
         else:
             self.posted.append(work)
-            self.held += size + Memory.PER_MESSAGE
+            self.posted_size += size + Memory.PER_MESSAGE
             self.memory.held += size + Memory.PER_MESSAGE
 
-    def _let_go(self) -> None:
-        """Count its messages no more: the nodes do, or they are gone."""
-        self.memory.held -= self.held
-        self.held = 0
+    def _release_memory(self) -> None:
+        """Stop counting the messages: the nodes count them from now on, or they are discarded."""
+        self.memory.held -= self.posted_size
+        self.posted_size = 0
 
     def commit(self) -> None:
-        """Publish and settle.
+        """Publish the messages, and settle the deliveries.
 
         Raises:
-            NodeError: a message or an outcome is refused, or a delivery was settled meanwhile;
-                nothing was done.
+            NodeError: a message or an outcome is refused, or a delivery was settled meanwhile; no
+                message was published, and no outcome was applied.
         """
-        self._let_go()
+        self._release_memory()
         try:
-            for one in self.retired:
-                if one.delivery.settled:
+            for retired in self.retired:
+                if retired.delivery.settled:
                     raise NodeError(
                         "a delivery of the transaction was settled meanwhile",
                         TransactionError.TRANSACTION_ROLLBACK,
                     )
-                one.delivery.check(one.outcome)
+                retired.delivery.check(retired.outcome)
             with all_or_none() as published:
                 for post in self.posted:
                     published.extend(post())
         except AmqpError as error:
             raise NodeError(str(error), TransactionError.TRANSACTION_ROLLBACK) from error
-        for one in self.retired:
-            one.end(one.outcome)
+        for retired in self.retired:
+            retired.end(retired.outcome)
 
     def rollback(self) -> None:
-        """Undo the outcomes: a settled delivery failed, and another one is as it was before."""
-        self._let_go()
-        for one in self.retired:
-            if one.settled:
-                one.end(Modified(delivery_failed=True))
-            elif not one.delivery.settled:
-                one.delivery.state = None
+        """Undo the outcomes: settled deliveries count as failed, others are unsettled again."""
+        self._release_memory()
+        for retired in self.retired:
+            if retired.settled:
+                retired.end(Modified(delivery_failed=True))
+            elif not retired.delivery.settled:
+                retired.delivery.state = None
 
 
 class Transactions:
@@ -151,8 +156,8 @@ class Transactions:
         """
         body = Message.decode(octets, limits=self._limits).body
         value = body.value if isinstance(body, AmqpValue) else None
-        asked = from_described(value) if isinstance(value, Described) else value
-        match asked:
+        request = from_described(value) if isinstance(value, Described) else value
+        match request:
             case Declare(global_id=None):
                 if len(self._open) >= _MAX_OPEN:
                     raise NodeError(
@@ -164,9 +169,9 @@ class Transactions:
                 self._open[txn_id] = Transaction(owner, self._memory)
                 return txn_id
             case Discharge():
-                transaction = self.get(asked.txn_id)
-                del self._open[asked.txn_id]
-                if asked.fail:
+                transaction = self.get(request.txn_id)
+                del self._open[request.txn_id]
+                if request.fail:
                     transaction.rollback()
                     return None
                 try:

@@ -1,6 +1,6 @@
 """The transport layer (Part 2) without sockets: bytes in, calls to a handler, bytes out.
 
-A `Connection` takes the bytes that a peer sends and returns the bytes to send to it. Its `Session`
+A `Connection` processes the bytes that a peer sends, and returns the bytes to send. Its `Session`
 objects hold `Link` objects, which hold `LinkDelivery` objects. Either end may open, begin and
 attach: servers and clients use the same classes. Messages are encoded bytes.
 """

@@ -31,7 +31,7 @@ from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.limits import Limits
 
 _SESSION = (Transfer, Disposition, Flow, Attach, Detach)
-#: Limits for decoding performatives: termini with filters nest less deeply than this.
+#: Limits for decoding performatives; termini with filters are less deeply nested.
 _LIMITS = Limits(depth=32)
 #: The first bytes of an end and a close with a numeric descriptor.
 _END_OR_CLOSE = {b"\0\x53\x17", b"\0\x53\x18"}
@@ -66,7 +66,7 @@ class Connection:
 
     Args:
         handler: its methods are called with the events of the connection.
-        opens: the open frame of this end. A frame that exceeds its max-frame-size closes the
+        opens: the local open frame. A frame that exceeds its max-frame-size closes the
             connection, as does a channel above its channel-max.
         sasl: authenticates the client or the server first; None for a connection without SASL.
         run: maximum number of messages in one call of `Handler.on_transfers`.
@@ -76,7 +76,7 @@ class Connection:
         opened: whether this end has sent its open frame.
         over: whether both ends have closed, or the peer sent bytes that cannot be answered. The
             caller must close the socket once `take` is empty.
-        closed: whether this end has closed: it writes no more frames.
+        closed: whether this end has closed, and stopped writing frames.
         sessions: the sessions that the peer has begun, by the peer's channel.
         room: maximum size of a frame's body, in bytes.
         pending: bytes that `take` would return, without the dispositions still to be flushed.
@@ -94,13 +94,13 @@ class Connection:
         self.room = MIN_FRAME - HEAD_SIZE
         self.pending = 0
         self.flushes: dict[int, Callable[[], None]] = {}
-        self._own: dict[int, Session] = {}
+        self._own_sessions: dict[int, Session] = {}
         self._ended: set[int] = set()  # channels of the peer on which a session has ended
         self._frames: list[bytes] = []
         self._committed = 0  # number of frames that `close` does not discard
         self._greeted = False
         self._sent = False  # whether bytes were taken since the last `tick`
-        self._last = 0.0
+        self._last_sent = 0.0
         self._sasl = sasl
         self._run = run
         self._sasl_bytes = b"" if sasl is None else sasl.start()  # to be sent
@@ -119,7 +119,7 @@ class Connection:
         """Whether SASL has succeeded, or the connection has no SASL."""
         return self._sasl is None
 
-    # What this end does.
+    # Actions of the local end.
 
     def open(self) -> None:
         """Write the open frame."""
@@ -168,12 +168,12 @@ class Connection:
         self._clear()
 
     def _new(self) -> Session | None:
-        channel = len(self._own)
-        while channel in self._own:
+        channel = len(self._own_sessions)
+        while channel in self._own_sessions:
             channel -= 1
         if channel > self._channel_max:
             return None
-        session = self._own[channel] = Session(self, self.handler, channel)
+        session = self._own_sessions[channel] = Session(self, self.handler, channel)
         return session
 
     @property
@@ -182,10 +182,10 @@ class Connection:
         return min(self.local.channel_max, theirs)
 
     def _clear(self) -> None:
-        for session in self._own.values():
+        for session in self._own_sessions.values():
             session.ended = True
             session.clear()
-        self._own.clear()
+        self._own_sessions.clear()
         self.sessions.clear()
         self.flushes.clear()
 
@@ -251,11 +251,11 @@ class Connection:
         interval = max(timeout / 2_000, _MIN_HEARTBEAT)  # half of the timeout, in seconds
         if self._sent or self._frames:
             self._sent = False
-            self._last = now
-        elif now >= self._last + interval:
+            self._last_sent = now
+        elif now >= self._last_sent + interval:
             self.write_body(0, b"")
-            self._last = now
-        return self._last + interval
+            self._last_sent = now
+        return self._last_sent + interval
 
     def feed(self, data: bytes) -> None:
         """Append received bytes, which `step` processes; they are dropped if `over`."""
@@ -272,7 +272,7 @@ class Connection:
     def _authenticate(self, sasl: SaslEnd, data: bytes) -> bytes:
         """Process received bytes of SASL, and return the bytes after SASL."""
         try:
-            reply, rest = sasl.receive(data)
+            reply, remaining = sasl.receive(data)
         except SaslError as error:
             self.handler.on_refused(error)
             return b""
@@ -282,15 +282,15 @@ class Connection:
         elif sasl.done:
             self._sasl = None
             self.handler.on_authenticated(sasl.user)
-        return rest
+        return remaining
 
     def step(self) -> bool:
         """Process one frame or a run of transfers; return False if no complete frame is left."""
         if self._unprocessed < self._needed or self.over:
             return False
         if self._chunks:
-            if rest := self._buffer[self._position :]:
-                self._chunks.insert(0, rest)
+            if unread := self._buffer[self._position :]:
+                self._chunks.insert(0, unread)
             self._buffer = b"".join(self._chunks)  # a single chunk is not copied
             self._position = 0
             self._chunks.clear()
@@ -426,7 +426,7 @@ class Connection:
             session.handler.on_end(session, fault.error)
             session.end(fault.error)
 
-    # What the peer does.
+    # Frames of the peer.
 
     def _on_open(self, remote: Open) -> None:
         if remote.max_frame_size < MIN_FRAME:
@@ -446,7 +446,7 @@ class Connection:
         if begin.remote_channel is None:
             session = self._new()
         else:
-            session = self._own.get(begin.remote_channel)
+            session = self._own_sessions.get(begin.remote_channel)
             if session is not None and session.remote_channel is not None:
                 session = None
         if session is None:
@@ -465,7 +465,7 @@ class Connection:
             session.end()
         self.sessions.pop(channel, None)
         self._ended.add(channel)
-        self._own.pop(session.channel, None)
+        self._own_sessions.pop(session.channel, None)
         self.flushes.pop(session.channel, None)
 
     def _on_close(self, close: Close) -> None:
@@ -475,7 +475,7 @@ class Connection:
         self.over = True
 
     def _fail(self, error: Error) -> None:
-        """Close the connection with an error, and process no more bytes of the peer."""
+        """Close the connection with an error, and ignore further bytes of the peer."""
         if not self.closed:
             self.handler.on_close(error, fault=True)
             self.close(error)

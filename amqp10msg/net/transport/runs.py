@@ -2,7 +2,7 @@
 """The fast path for runs of transfers: frames that each carry a whole, unsettled message.
 
 Compiled if a C compiler is available; `runs.pxd` declares the types. Peers send mostly such frames.
-`Connection` reads all other frames, and malformed ones, one by one.
+`Connection` reads all other frames, including malformed frames, singly.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ __all__ = ["whole_transfers"]
 _FIELDS, _COUNTED = 14, 13
 _UINT0, _SMALL_UINT, _UINT, _BINARY = 0x43, 0x52, 0x70, 0xA0
 _TAG = MAX_TAG
-#: All encodings of the fields after the tag that stand for a complete, unsettled message of
-#: message-format 0 without a state.
-_REST = {
+#: All encodings of the fields after the tag of a complete, unsettled message of message-format 0
+#: without a state.
+_PLAIN_FIELDS = {
     bytes(fields[:count])
     for fields in itertools.product(b"@C", b"@B", b"@B", b"@", b"@", b"@B", b"@B", b"@AB")
     for count in range(9)
 }
 
 
-def _uint(buffer: bytes, at: int) -> int:
-    number = buffer[at]
-    for place in range(at + 1, at + 4):
-        number = (number << 8) | buffer[place]
+def _uint(buffer: bytes, offset: int) -> int:
+    number = buffer[offset]
+    for index in range(offset + 1, offset + 4):
+        number = (number << 8) | buffer[index]
     return number
 
 
 def whole_transfers(
-    buffer: bytes, start: int, max_frame: int, most: int
+    buffer: bytes, start: int, max_frame: int, max_count: int
 ) -> tuple[int, int, int, list[tuple[int, bytes, bytes]]]:
     """Read consecutive transfers of one link, each with a whole message, from `start` on.
 
@@ -43,57 +43,57 @@ def whole_transfers(
         buffer: the received bytes.
         start: the offset of the first frame.
         max_frame: the maximum size of a frame, in bytes.
-        most: the maximum number of frames.
+        max_count: the maximum number of frames.
 
     Returns:
         The offset after the frames that were read, their channel and handle, and the delivery-id,
         delivery-tag and message of each. A frame of another kind ends the run and is not read.
     """
-    found: list[tuple[int, bytes, bytes]] = []
-    there = len(buffer)
+    transfers: list[tuple[int, bytes, bytes]] = []
+    length = len(buffer)
     channel = handle = 0
-    while len(found) < most and there - start > _FIELDS:
+    while len(transfers) < max_count and length - start > _FIELDS:
         # A frame of AMQP without an extended header, whose performative is a transfer as list8.
         if _uint(buffer, start + 8) != 0x005314C0 or buffer[start + 4] != 2 or buffer[start + 5]:
             break
-        on = (buffer[start + 6] << 8) | buffer[start + 7]
+        frame_channel = (buffer[start + 6] << 8) | buffer[start + 7]
         end = start + _uint(buffer, start)
         body = start + _COUNTED + buffer[start + 12]
-        if end > there or end - start > max_frame or body > end:
+        if end > length or end - start > max_frame or body > end:
             break
-        at = start + _FIELDS
-        of = number = 0
+        position = start + _FIELDS
+        frame_handle = number = 0
         # Check before each read that the value, of at most 5 bytes, ends inside of the list.
-        if body - at < 3:
+        if body - position < 3:
             break
-        if buffer[at] == _UINT0:
-            at += 1
-        elif buffer[at] == _SMALL_UINT:
-            of = buffer[at + 1]
-            at += 2
+        if buffer[position] == _UINT0:
+            position += 1
+        elif buffer[position] == _SMALL_UINT:
+            frame_handle = buffer[position + 1]
+            position += 2
         else:
             break
-        if found and (on != channel or of != handle):
+        if transfers and (frame_channel != channel or frame_handle != handle):
             break
-        if buffer[at] == _UINT0:
-            at += 1
-        elif buffer[at] == _SMALL_UINT and body - at > 2:
-            number = buffer[at + 1]
-            at += 2
-        elif buffer[at] == _UINT and body - at > 5:
-            number = _uint(buffer, at + 1)
-            at += 5
+        if buffer[position] == _UINT0:
+            position += 1
+        elif buffer[position] == _SMALL_UINT and body - position > 2:
+            number = buffer[position + 1]
+            position += 2
+        elif buffer[position] == _UINT and body - position > 5:
+            number = _uint(buffer, position + 1)
+            position += 5
         else:
             break
-        if body - at < 2 or buffer[at] != _BINARY or buffer[at + 1] > _TAG:
+        if body - position < 2 or buffer[position] != _BINARY or buffer[position + 1] > _TAG:
             break
-        tag = at + 2
-        rest = tag + buffer[at + 1]
-        if rest > body or buffer[start + _COUNTED] != 3 + body - rest:
+        tag = position + 2
+        tag_end = tag + buffer[position + 1]
+        if tag_end > body or buffer[start + _COUNTED] != 3 + body - tag_end:
             break
-        if buffer[rest:body] not in _REST:
+        if buffer[tag_end:body] not in _PLAIN_FIELDS:
             break
-        channel, handle = on, of
-        found.append((number, buffer[tag:rest], buffer[body:end]))
+        channel, handle = frame_channel, frame_handle
+        transfers.append((number, buffer[tag:tag_end], buffer[body:end]))
         start = end
-    return start, channel, handle, found
+    return start, channel, handle, transfers

@@ -127,7 +127,7 @@ class SaslEnd:
         self._greeted = False
 
     def start(self) -> bytes:
-        """Return the first bytes to send: none for a server."""
+        """Return the first bytes to send; empty for a server."""
         return b""
 
     def receive(self, data: bytes) -> tuple[bytes, bytes]:
@@ -211,10 +211,10 @@ class SaslClient(SaslEnd):
         if code == SaslCode.MECHANISMS and not self._sent_init:
             offered = list(map(str, first if isinstance(first, Array) else [first]))
             if self._mechanism not in offered:
-                shown = ", ".join(offered)[:200]
+                offered_names = ", ".join(offered)[:200]
                 raise SaslError(
-                    f"the peer offers {shown}, not {self._mechanism}: choose with auth_mechanism=, "
-                    "or with a user and password",
+                    f"the peer offers {offered_names}, not {self._mechanism}: choose with "
+                    "auth_mechanism=, or with a user and password",
                     refused=True,
                 )
             self._sent_init = True
@@ -228,8 +228,10 @@ class SaslClient(SaslEnd):
             if first != _OK:
                 # Codes 1 and 3 are permanent failures, 4 a temporary one (Part 5, 5.3.3.6).
                 refused = first in {_AUTH, 3}
-                why = "wrong user or password" if first == _AUTH else f"SASL outcome {first!r:.20}"
-                raise SaslError(f"{UNAUTHORIZED_ACCESS}: {why}", refused=refused)
+                reason = (
+                    "wrong user or password" if first == _AUTH else f"SASL outcome {first!r:.20}"
+                )
+                raise SaslError(f"{UNAUTHORIZED_ACCESS}: {reason}", refused=refused)
             self.done = True
             return b""
         raise SaslError("the peer sent an unexpected SASL frame")

@@ -89,7 +89,7 @@ class FrameWriter(Protocol):
 
 
 class Handler:
-    """Methods that a connection calls while it processes frames. Override those of interest.
+    """Methods that a connection calls while it processes frames. Override as needed.
 
     The end of a connection, session or link is reported once, whether the peer ended it or broke a
     rule. The connection itself sends the answer. The end of a session is not reported for each of
@@ -201,7 +201,7 @@ class LinkDelivery:
     aborted: bool = False
     done: bool = False
     context: Any = None
-    # A bytearray, not a list: many small parts would take more memory than their size.
+    # A bytearray, not a list: many small parts would need more memory than their size.
     _parts: bytearray | Sink | None = attrs.field(default=None, repr=False)
 
     def update(self, state: Any, *, settled: bool = True) -> None:
@@ -232,7 +232,7 @@ class Link:
         available: messages that wait for credit at the sender; None if unknown. A sender sets it
             for its next flow.
         properties: the properties in the flows of the sender (Part 2, 2.7.4).
-        snd_settle_mode: the sender-settle-mode of this end; the peer's, until this end attaches.
+        snd_settle_mode: the local sender-settle-mode; the peer's, until this end attaches.
         rcv_settle_mode: the receiver-settle-mode, likewise.
         max_message_size: maximum size of received messages, in bytes; 0 for no limit. A larger
             message ends the link, unless `overflow` is set.
@@ -303,7 +303,7 @@ class Link:
         """Whether a delivery was received in part."""
         return self._partial is not None
 
-    # What this end does.
+    # Actions of the local end.
 
     def divert(self, sink: Sink) -> None:
         """Send the further bytes of the incomplete delivery to `sink`.
@@ -437,7 +437,7 @@ class Link:
             position = end
         return delivery
 
-    # What the peer does.
+    # Frames of the peer.
 
     def on_attach(self, attach: Attach) -> None:
         """Apply the peer's attach."""
@@ -452,8 +452,8 @@ class Link:
         """Apply the link state of a flow (Part 2, 2.6.7)."""
         if self.sends:
             if credit is not None:
-                sent = (self._count - (count or 0)) & _MASK
-                self.credit = max(credit - sent, 0) if sent <= _MASK >> 1 else credit
+                in_flight = (self._count - (count or 0)) & _MASK
+                self.credit = max(credit - in_flight, 0) if in_flight <= _MASK >> 1 else credit
             self.drain = drain
         elif count is not None:
             # The sender has used up credit without sending.
@@ -539,7 +539,7 @@ class Link:
 
 
 def _cut_unsettled(attach: Attach, room: int) -> bool:
-    """Remove the last entries of ``unsettled`` that exceed a frame; return True if none do.
+    """Remove the last entries of ``unsettled`` that exceed a frame; return True if all fit.
 
     The attach is changed, and marked as incomplete.
     """
@@ -624,7 +624,7 @@ class Session:
         self.incoming: dict[int, LinkDelivery] = {}
         self.links: dict[tuple[str, bool], Link] = {}
         self._handles: dict[int, Link] = {}  # of the peer
-        self._own: dict[int, Link] = {}
+        self._own_links: dict[int, Link] = {}
         self._handle_max = _HANDLE_MAX
         self._next_delivery = 0
         self._next_outgoing = 0
@@ -638,7 +638,7 @@ class Session:
     def __repr__(self) -> str:
         return f"<session {self.channel}>"
 
-    # What this end does.
+    # Actions of the local end.
 
     def begin(self) -> None:
         """Write the begin frame."""
@@ -664,17 +664,19 @@ class Session:
         """Return a new link; attach it with `Link.attach`.
 
         Raises:
-            ValueError: the name is in use in this role, or the peer allows no more links.
+            ValueError: the name is in use in this role, or the peer allows no further links.
         """
         if (name, sends) in self.links:
             role = "sender" if sends else "receiver"
             raise ValueError(f"the session already has a link {name!r} with the role {role}")
-        handle = len(self._own)
-        while handle in self._own:
+        handle = len(self._own_links)
+        while handle in self._own_links:
             handle -= 1
         if handle > self._handle_max:
             raise ValueError(f"the session has {handle} links, the limit of the peer")
-        link = self.links[name, sends] = self._own[handle] = Link(self, name, handle, sends=sends)
+        link = self.links[name, sends] = self._own_links[handle] = Link(
+            self, name, handle, sends=sends
+        )
         return link
 
     @property
@@ -764,19 +766,19 @@ class Session:
         link._partial = None
         if link.remote_handle is None and link.detached:
             self.links.pop((link.name, link.sends), None)
-            self._own.pop(link.handle, None)
+            self._own_links.pop(link.handle, None)
             self.handler.on_link_gone(link)
 
     def clear(self) -> None:
         """Remove all links and deliveries: the session has ended."""
         for link in self.links.values():
             self.handler.on_link_gone(link)
-        for table in (self.outgoing, self.incoming, self.links, self._handles, self._own):
+        for table in (self.outgoing, self.incoming, self.links, self._handles, self._own_links):
             table.clear()
         self._waiting.clear()
         self._disposition = None
 
-    # What the peer does.
+    # Frames of the peer.
 
     def on_begin(self, channel: int, begin: Begin) -> None:
         """Apply the peer's begin."""
