@@ -167,8 +167,7 @@ SERVER: Rows = {
     "net.serve.Server.call": {
         "StoreError": Elsewhere(
             "the file is removed while the server runs",
-            "tests/net/test_serve_commits.py"
-            "::test_what_the_file_did_not_take_is_not_said_to_be_published",
+            "tests/net/test_serve_commits.py::test_publish_raises_if_the_file_cannot_be_written",
         ),
         "RuntimeError": lambda: Server().call(len),  # type: ignore[arg-type]
     },
@@ -180,7 +179,7 @@ SERVER: Rows = {
     "net.serve.Server.stop": {
         "StoreError": Elsewhere(
             "the file is removed while the server runs",
-            "tests/net/test_serve_commits.py::test_a_file_that_was_removed_is_said_at_the_end",
+            "tests/net/test_serve_commits.py::test_stop_raises_if_the_file_was_removed",
         )
     },
     "net.serve.tls_context": {
@@ -206,12 +205,11 @@ def _route(name: str) -> Any:
 
 REFUSED_LINK = Elsewhere(
     "it takes a broker that refuses a link",
-    "tests/net/test_bridge.py::test_an_address_that_is_refused_is_said_at_once",
+    "tests/net/test_bridge.py::test_refused_address_is_raised_immediately",
 )
 FULL_DISK = Elsewhere(
     "the quarantine must fail while messages arrive",
-    "tests/net/test_bridge_disk.py"
-    "::test_what_does_not_fit_into_the_quarantine_is_not_counted_and_stays",
+    "tests/net/test_bridge_disk.py::test_full_disk_of_the_quarantine_leaves_messages_at_the_source",
 )
 
 BRIDGE: Rows = {

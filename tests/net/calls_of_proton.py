@@ -1,4 +1,4 @@
-"""The calls of python-qpid-proton, and what becomes of each, as JSON."""
+"""Makes the calls of python-qpid-proton, and prints the result of each as JSON."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class _Calls(Calls):
             delivery.settle()
 
         def after(outcome: Callable[[Any, Any], None]) -> Any:
-            """What becomes of a message after an outcome, and its header."""
+            """Return the state of a message after an outcome, and its header."""
             address = f"after-{len(self.found)}"
             self.send(address, "a")
             receiver = self.receiver(address)

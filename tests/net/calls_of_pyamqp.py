@@ -1,4 +1,4 @@
-"""The calls of ``_pyamqp``, which is below Azure's clients, and what becomes of each, as JSON."""
+"""Makes the calls of ``_pyamqp``, which Azure's clients use, and prints each result as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.waiting import wait_until
 
 
 def _module(name: str) -> Any:
-    """A module of the client, whose types say less than it takes."""
+    """Import a module of the client, whose type annotations are too narrow."""
     return importlib.import_module(f"azure.servicebus._pyamqp{name}")
 
 
@@ -30,7 +30,7 @@ _WAIT = 10  # seconds; what is there comes at once
 
 
 class _Anonymous:
-    """SASL ANONYMOUS; the client's own way to it is by a token."""
+    """SASL ANONYMOUS, for which the client offers only a token-based API."""
 
     auth_type = "anonymous"
 
@@ -80,7 +80,7 @@ class _Calls(Calls):
                 sender.send_message(message, timeout=_WAIT)
 
     def next(self, receiver: Any) -> tuple[int, bytes, Any]:
-        """Return the next delivery: its id, its tag and its message."""
+        """Return the id, the tag and the message of the next delivery."""
         found = receiver._received_messages
         deadline = time.monotonic() + _WAIT
         while found.empty():

@@ -1,4 +1,4 @@
-"""The calls of rabbitmq-amqp-python-client, and what becomes of each, as JSON."""
+"""Makes the calls of rabbitmq-amqp-python-client, and prints the result of each as JSON."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Calls(Calls):
         outcome: Callable[[Any, Any], None] | None = None,
         **how: Any,
     ) -> list[Any]:
-        """Consume messages, and end each so; they are accepted where nothing is said."""
+        """Consume messages, and settle each with its outcome; the default is accepted."""
         found: list[Any] = []
 
         class Handler(client.AMQPMessagingHandler):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The calls of uamqp, and what becomes of each, as JSON. It speaks over TLS alone."""
+"""Makes the calls of uamqp, which supports TLS only, and prints the result of each as JSON."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _LONGEST = 90
 
 
 class Calls:
-    """What became of each call: ``yes``, or the condition of its error, or the error itself."""
+    """The result of each call: ``yes``, the condition of its error, or the error itself."""
 
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
@@ -44,13 +44,13 @@ class Calls:
 
 
 def ends() -> dict[str, Any]:
-    """Return where the servers are; a program that hangs says where, and ends."""
+    """Return the addresses of the servers. If the program hangs, print the stack and exit."""
     faulthandler.dump_traceback_later(_LONGEST, exit=True)
     made: dict[str, Any] = json.loads(sys.argv[1])
     return made
 
 
 def told(calls: Calls) -> None:
-    """Write the answer, behind whatever a client has written itself."""
+    """Print the results on a new line, after any output of the client."""
     sys.stdout.write(f"\n{json.dumps(calls.found)}\n")
     sys.stdout.flush()

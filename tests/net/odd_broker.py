@@ -1,4 +1,4 @@
-"""A broker of AMQP 1.0 that does with a message what its subject says, however wrong that is."""
+"""A broker of AMQP 1.0 that misbehaves as the subject of each message requests."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OddBroker(Broker):
         self.closing: bytes | None = None
 
     def publish(self, address: str, messages: Iterable[bytes]) -> None:
-        """Add messages to a queue, from another thread than that of the broker."""
+        """Add messages to a queue, from a thread other than the broker's."""
         done = threading.Event()
 
         def add() -> None:
@@ -61,7 +61,7 @@ class OddBroker(Broker):
         assert done.wait(TIMEOUT)
 
     def deliver(self, address: str) -> None:
-        """Send what is in a queue to whoever has credit for it."""
+        """Send the messages of a queue to the links that have credit."""
         queue = self.queues[address]
         for peer in list(self.peers):
             while queue and (link := peer.receivers.get(address)) and link.credit:
@@ -85,7 +85,7 @@ def subject_of(octets: bytes) -> str:
 
 
 def redelivered(octets: bytes) -> bytes:
-    """Return a message whose header says that another receiver may have had it.
+    """Return a message whose header marks it as possibly delivered before.
 
     Bytes that are not a message stay the same.
     """
@@ -96,18 +96,18 @@ def redelivered(octets: bytes) -> bytes:
 
 
 def address_of(terminus: Any) -> str:
-    """Return the address of a source or target that came in an attach."""
+    """Return the address of a source or target received in an attach."""
     return str(terminus.value[0])
 
 
 def changed(octets: bytes) -> bytes:
-    """Say something else in the body."""
+    """Return a message with a different body."""
     message = Message.decode(octets)
     return message.evolve(body="something else").encode()
 
 
 def encoded_anew(octets: bytes) -> bytes:
-    """Say the same in other bytes: the list of the properties has its long form."""
+    """Return an equal message with other bytes: the list of the properties has its long form."""
     place = octets.index(b"\x00\x53\x73\xc0") + 3
     size, count = octets[place + 1], octets[place + 2]
     head = b"\xd0" + (size + 3).to_bytes(4, "big") + count.to_bytes(4, "big")
@@ -202,7 +202,7 @@ class _Peer(Peer):
                 self._delete(address, link)
 
     def _delete(self, address: str, link: transport.Link) -> None:
-        """Count down to the end of an address, as RabbitMQ does that of a queue."""
+        """Delete an address after a number of messages, as RabbitMQ deletes a queue."""
         ending = self.broker.ending
         if address in ending:
             ending[address] -= 1

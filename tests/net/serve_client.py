@@ -1,4 +1,4 @@
-"""What the tests of the server share: clients of python-qpid-proton, and frames."""
+"""Helpers of the tests of the server: clients of python-qpid-proton, and frames."""
 
 # ruff: noqa: F811  (a fixture is imported, and an argument)
 
@@ -46,9 +46,9 @@ def connected(server: Server, **options: Any) -> Iterator[Any]:
 
 
 def told(connection: Any, condition: Callable[[], bool]) -> None:
-    """Let the client say what it has to say, until the server's thread has seen to it.
+    """Let the client exchange frames until `condition` holds.
 
-    In short turns: nothing may come back that would wake the client.
+    In short waits: the server may send no frame that would wake the client.
     """
     end = time.monotonic() + TIMEOUT
     while not condition():
@@ -69,7 +69,7 @@ def outgoing(server: Server, address: str) -> list[OutgoingLink]:
 
 
 def settle(receiver: Any, state: Any, settled: bool = True, **fields: Any) -> Any:
-    """Answer the oldest delivery that was received."""
+    """Settle the oldest received delivery."""
     delivery = receiver.fetcher.unsettled.popleft()
     for name, value in fields.items():
         setattr(delivery.local, name, value)
@@ -91,7 +91,7 @@ def frame(code: int, *fields: Any) -> bytes:
 
 
 def performatives(client: socket.socket) -> Iterator[Described]:
-    """What a server says, frame by frame; of a transfer without the message."""
+    """Yield the performatives that the server sends; the payload of a transfer is dropped."""
     held = b""
     while True:
         while len(held) < 8 or (

@@ -1,6 +1,7 @@
-"""A bridge loses nothing: what the target does not take, comes in between, or ends the connection.
+"""A bridge loses no message: refused messages, interruptions, lost connections.
 
-Here with a stand-in of 0-9-1 and with our own server of 1.0; test_net_bridge_rabbitmq.py has those.
+These tests use a stand-in for a 0-9-1 broker and this library's server of 1.0;
+`test_bridge_rabbitmq` tests real brokers.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def server() -> Iterator[Server]:
 
 @settings(max_examples=10)
 @given(st.lists(basic_messages(), min_size=1, max_size=30))
-def test_content_headers_are_the_same_bytes(given: list[BasicMessage]) -> None:
+def test_basic_to_basic_keeps_header_and_body_bytes(given: list[BasicMessage]) -> None:
     sent = [stored(basic) for basic in given]
 
     broker, counts = between(sent, max_messages=len(sent))
@@ -70,8 +71,8 @@ def test_content_headers_are_the_same_bytes(given: list[BasicMessage]) -> None:
 
 @settings(max_examples=5)
 @given(st.lists(basic_messages(), min_size=1, max_size=30))
-def test_there_and_back_is_the_same(server: Server, given: list[BasicMessage]) -> None:
-    """But what expired does not come, and the server adds a header to what has none."""
+def test_translation_to_1_0_and_back_is_lossless(server: Server, given: list[BasicMessage]) -> None:
+    """Without expirations: expired messages are dropped. The server adds missing headers."""
     for basic in given:
         basic.properties.expiration = basic.properties.priority = None
         basic.properties.delivery_mode = 2
@@ -95,7 +96,7 @@ def test_there_and_back_is_the_same(server: Server, given: list[BasicMessage]) -
 
 @settings(max_examples=10)
 @given(st.lists(messages(), min_size=1, max_size=30))
-def test_payloads_are_the_same_bytes(server: Server, given: list[Message]) -> None:
+def test_1_0_to_1_0_keeps_the_bare_message(server: Server, given: list[Message]) -> None:
     sent = [
         # What has expired, the server drops.
         message.evolve(header=None, delivery_annotations=None, properties=None)
@@ -115,7 +116,7 @@ def test_payloads_are_the_same_bytes(server: Server, given: list[Message]) -> No
 
 
 @pytest.mark.parametrize("how", ["nack", "cut", "close"])
-def test_what_is_refused_for_a_while_comes(how: str) -> None:
+def test_temporarily_refused_messages_are_retried(how: str) -> None:
     sent = numbered(200)
     times = 1 if how == "cut" else 0 if how == "close" else 5
 
@@ -127,7 +128,7 @@ def test_what_is_refused_for_a_while_comes(how: str) -> None:
     assert (25 if how == "nack" else 0) == counts.refused["nacked"]
 
 
-def test_what_has_no_queue_is_returned() -> None:
+def test_unroutable_messages_are_quarantined() -> None:
     async def run() -> tuple[BasicBroker, Statistics]:
         async with BasicBroker("from", "even") as broker:
             broker.queues["from"].extend(numbered(40))
@@ -148,7 +149,7 @@ def test_what_has_no_queue_is_returned() -> None:
     assert ({"returned": 20}, 40) == (counts.quarantined, counts.refused["returned"])
 
 
-def test_the_name_of_a_new_quarantine_is_on_disk_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_of_a_new_quarantine_is_synced(monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
     monkeypatch.setattr(files, "sync_folder", synced.append)
     made = files.Quarantine(Path("aside/messages.jsonl"))
@@ -162,7 +163,7 @@ def test_the_name_of_a_new_quarantine_is_on_disk_too(monkeypatch: pytest.MonkeyP
     assert [b"hello"] * 3 == [one.octets for one in read_quarantine(made.path)]
 
 
-def test_what_cannot_be_translated_is_set_aside(server: Server) -> None:
+def test_untranslatable_message_is_quarantined(server: Server) -> None:
     async def run() -> Statistics:
         async with BasicBroker("from") as broker:
             broker.queues["from"] += [*numbered(2), Stored(b"\0\x3c" + bytes(12) + b"?", b"")]
@@ -173,7 +174,7 @@ def test_what_cannot_be_translated_is_set_aside(server: Server) -> None:
     assert ({"untranslatable": 1}, 2) == (counts.quarantined, counts.accepted)
 
 
-def test_what_is_too_large_is_set_aside() -> None:
+def test_message_above_the_targets_limit_is_quarantined() -> None:
     with Server(accept_durable=True, max_message_size=1000) as small:
         small.publish("big", Message(b"x" * 10))
 
@@ -193,10 +194,10 @@ def test_what_is_too_large_is_set_aside() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_is_cut_nothing_is_missing(
+def test_no_message_is_lost_when_connections_are_cut(
     server: Server, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Only what was not settled may come twice."""
+    """Only unsettled messages may be duplicated."""
     count, window = 600, 20
     sent = numbered(count)
     address = f"cut-{seed}"
@@ -232,8 +233,8 @@ def test_whatever_is_cut_nothing_is_missing(
 
 
 @pytest.mark.parametrize("queue", [True, False], ids=["queue", "file"])
-def test_what_was_set_aside_is_sent_when_it_comes_again(queue: bool) -> None:
-    """Its id is not among those that the target took: it has been mended, or the target was."""
+def test_quarantined_message_is_not_a_duplicate(queue: bool) -> None:
+    """The ledger does not contain its id: once the message or target is repaired, it is sent."""
     (one,) = numbered(1)
 
     async def run() -> None:
@@ -253,7 +254,7 @@ def test_what_was_set_aside_is_sent_when_it_comes_again(queue: bool) -> None:
     asyncio.run(run())
 
 
-def test_with_ids_nothing_comes_twice(server: Server) -> None:
+def test_deduplication_sends_each_message_once(server: Server) -> None:
     count = 400
     sent = numbered(count)
 
@@ -286,7 +287,7 @@ def test_with_ids_nothing_comes_twice(server: Server) -> None:
     assert [] == list(broker.queues["from"])
 
 
-def test_a_target_that_is_not_there_yet_is_waited_for(
+def test_bridge_waits_for_an_unreachable_target(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def run() -> list[bytes]:
@@ -311,7 +312,7 @@ def test_a_target_that_is_not_there_yet_is_waited_for(
     "query, user, said",
     [("queue=nowhere", "guest:guest", "no queue"), ("queue=to", "u:secret", "403 ACCESS_REFUSED")],
 )
-def test_what_cannot_work_is_said_at_once(query: str, user: str, said: str) -> None:
+def test_permanent_errors_are_raised_immediately(query: str, user: str, said: str) -> None:
     async def run() -> None:
         async with BasicBroker("from", "to") as broker:
             await bridged(broker.url("queue=from"), broker.url(query, user))
@@ -321,7 +322,7 @@ def test_what_cannot_work_is_said_at_once(query: str, user: str, said: str) -> N
     assert "secret" not in str(error.value)
 
 
-def test_an_address_that_is_refused_is_said_at_once() -> None:
+def test_refused_address_is_raised_immediately() -> None:
     with Server(create=False) as closed, pytest.raises(LinkError, match="amqp:not-found"):
         asyncio.run(bridged(f"{closed.url}/x", f"{closed.url}/y"))
 
@@ -329,7 +330,7 @@ def test_an_address_that_is_refused_is_said_at_once() -> None:
 # The end.
 
 
-def test_stopping_gives_back_what_was_not_sent() -> None:
+def test_stop_releases_unsent_messages() -> None:
     sent = numbered(50)
 
     async def run() -> tuple[BasicBroker, Statistics]:
@@ -349,7 +350,7 @@ def test_stopping_gives_back_what_was_not_sent() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
-def test_no_more_than_so_many(server: Server, protocol: str) -> None:
+def test_max_messages(server: Server, protocol: str) -> None:
     async def run() -> list[Any]:
         async with BasicBroker("from", "to") as broker:
             broker.queues["from"].extend(numbered(50))
@@ -364,7 +365,7 @@ def test_no_more_than_so_many(server: Server, protocol: str) -> None:
     assert [b"%d" % i for i in range(33)] == asyncio.run(run())
 
 
-def test_bytes_are_bounded() -> None:
+def test_max_bytes() -> None:
     body = b"x" * 100_000
 
     async def run() -> BasicBroker:
@@ -389,7 +390,7 @@ def test_bytes_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
-def test_a_source_says_how_many_are_still_to_come(server: Server, protocol: str) -> None:
+def test_depth_of_the_source(server: Server, protocol: str) -> None:
     async def run() -> int | None:
         async with BasicBroker("from", "to") as broker:
             broker.queues["from"].extend(numbered(50))
@@ -467,7 +468,7 @@ def test_several_routes_and_their_names() -> None:
         ("amqp://h/q", "amqp://h/q?offset=first", "is for sources only"),
     ],
 )
-def test_routes_that_make_no_sense(source: str, target: str, said: str) -> None:
+def test_invalid_routes(source: str, target: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         RouteSpec(source, target)
 
@@ -476,13 +477,13 @@ def test_routes_that_make_no_sense(source: str, target: str, said: str) -> None:
     "given",
     [{"window": 0}, {"on": {"x": "requeue"}}, {"on": {"full": "x"}}, {"profile": "x"}],
 )
-def test_options_that_make_no_sense(given: dict[str, Any]) -> None:
+def test_invalid_options(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
         RouteOptions(**given)
 
 
-def test_a_targets_queue_that_is_deleted_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    """RabbitMQ confirms what it had routed to the queue, and what nobody has then."""
+def test_deleted_target_queue_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """RabbitMQ confirms messages that it had routed to the queue before its deletion."""
 
     async def run() -> BasicBroker:
         async with BasicBroker("from", "to") as broker:

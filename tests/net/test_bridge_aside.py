@@ -1,4 +1,4 @@
-"""The queue of a quarantine: exact bytes and the reason, or the file, and nothing is missing."""
+"""The quarantine queue: exact bytes and the reason, with the file as fallback."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def set_aside(
     url: str = "",
     **options_: Any,
 ) -> tuple[BasicBroker, BasicBroker, Statistics]:
-    """Bridge between two queues of a stand-in; what it refuses goes to a queue of another one."""
+    """Bridge between two queues of a stand-in; quarantine to a queue of a second stand-in."""
 
     async def run() -> tuple[BasicBroker, BasicBroker, Statistics]:
         async with BasicBroker("from", "to") as broker, BasicBroker("aside") as other:
@@ -65,7 +65,7 @@ def odd(one: Stored) -> str:
 
 
 async def restored(broker: BasicBroker, url: str, protocol: str) -> list[Entry]:
-    """Move the queue into a file, which is a quarantine then."""
+    """Move the quarantine queue into a file, and return its entries."""
     path = Path("restored.jsonl")
     async with broker:
         source = url or broker.url("queue=aside")
@@ -74,7 +74,7 @@ async def restored(broker: BasicBroker, url: str, protocol: str) -> list[Entry]:
 
 
 @pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
-def test_the_queue_has_exact_bytes_and_the_reason(server: Server, protocol: str) -> None:
+def test_quarantine_queue_gets_exact_bytes_and_the_reason(server: Server, protocol: str) -> None:
     sent = numbered(20)
 
     url = f"{server.url}/aside" if protocol == "1.0" else ""
@@ -97,7 +97,9 @@ def test_the_queue_has_exact_bytes_and_the_reason(server: Server, protocol: str)
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(message=basic_messages())
-def test_any_message_comes_back_out_of_the_queue(server: Server, message: BasicMessage) -> None:
+def test_any_message_can_be_restored_from_the_quarantine_queue(
+    server: Server, message: BasicMessage
+) -> None:
     sent = stored(message)
 
     set_aside([sent], lambda _: "close", url=f"{server.url}/any", max_messages=1)
@@ -109,7 +111,7 @@ def test_any_message_comes_back_out_of_the_queue(server: Server, message: BasicM
 
 
 @pytest.mark.parametrize("how", ["nack", "close", "cut", "silent"])
-def test_what_the_queue_does_not_take_goes_to_the_file(how: str) -> None:
+def test_file_gets_messages_that_the_quarantine_queue_refuses(how: str) -> None:
     seen: list[Stored] = []
 
     def queue_refuses(one: Stored) -> str:
@@ -131,12 +133,12 @@ def test_what_the_queue_does_not_take_goes_to_the_file(how: str) -> None:
     assert not broker.queues["from"]
 
 
-def test_a_queue_that_is_not_there_is_said_at_once() -> None:
+def test_missing_quarantine_queue_is_raised_immediately() -> None:
     with Server(create=False) as closed, pytest.raises(LinkError, match="amqp:not-found"):
         set_aside(numbered(1), odd, url=f"{closed.url}/nowhere")
 
 
-def test_a_source_that_is_lost_gives_out_again_what_the_queue_had_not_answered_for() -> None:
+def test_lost_source_redelivers_messages_in_flight_to_the_quarantine_queue() -> None:
     seen: list[Stored] = []
 
     def silent(one: Stored) -> str:
@@ -165,7 +167,7 @@ def test_a_source_that_is_lost_gives_out_again_what_the_queue_had_not_answered_f
 
 
 def test_stop_waits_for_the_answer_of_the_quarantine_queue() -> None:
-    """A message that is in the queue may not go back to the source, too."""
+    """A quarantined message must not be requeued at the source as well."""
     waits = Waits(check_interval=0.05, drain_idle=60.0, shutdown_timeout=61.0)
 
     async def run() -> tuple[BasicBroker, BasicBroker, Statistics]:
@@ -202,13 +204,13 @@ def test_stop_waits_for_the_answer_of_the_quarantine_queue() -> None:
         ("http://h", "begins with"),
     ],
 )
-def test_what_is_no_queue(url: str, said: str) -> None:
+def test_invalid_quarantine_queue_url(url: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         RouteOptions(quarantine_queue=url)
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[1]", b'{"raw": "zz"}', b"\xff"])
-def test_what_is_no_entry_is_not_taken_for_one(server: Server, body: bytes) -> None:
+def test_message_that_is_not_a_quarantine_entry_is_rejected(server: Server, body: bytes) -> None:
     server.publish("others", Message(body))
 
     counts = asyncio.run(

@@ -1,4 +1,4 @@
-"""What is published and not confirmed: found by number and by content, with little work."""
+"""`Unconfirmed`: finds published messages by delivery-tag and by content, with little work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS = st.one_of(
 
 @attrs.define
 class Plain:
-    """The rules: each is looked for among all."""
+    """A plain model of `Unconfirmed` that searches all messages."""
 
     sent: dict[int, tuple[SourceDelivery, Outgoing]] = attrs.Factory(dict)
     returned: dict[int, Outcome] = attrs.Factory(dict)
@@ -51,7 +51,7 @@ class Plain:
 
 
 @given(st.lists(STEPS, max_size=40))
-def test_what_is_said_of_messages_reaches_the_right_ones(steps: list[tuple[object, ...]]) -> None:
+def test_confirms_and_returns_match_a_plain_model(steps: list[tuple[object, ...]]) -> None:
     quick, plain = Unconfirmed(), Plain()
     for number, (what, *given_) in enumerate(steps):
         match what, given_:
@@ -69,7 +69,7 @@ def test_what_is_said_of_messages_reaches_the_right_ones(steps: list[tuple[objec
 
 
 class Counting(bytes):
-    """Bytes that count how often they are looked at."""
+    """Bytes that count how often they are hashed or compared."""
 
     looks = 0
 
@@ -82,7 +82,7 @@ class Counting(bytes):
         return bytes.__hash__(self)
 
 
-def test_a_return_is_little_work_however_many_are_unconfirmed() -> None:
+def test_work_per_return_does_not_grow_with_the_window() -> None:
     looks = {}
     for window in (100, 1_000):
         sent = Unconfirmed()

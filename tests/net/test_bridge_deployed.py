@@ -1,4 +1,4 @@
-"""A bridge as a service: what it tells systemd, secrets in files, the files that people copy."""
+"""A bridge as a service: systemd notifications, secrets in files, and the deployment files."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ DEPLOY = ROOT / "docs" / "deploy"
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n")))
-def test_a_password_may_be_what_a_file_holds(password: str) -> None:
-    """Whatever it has in it, and with or without the newline that editors put there."""
+def test_password_from_a_file(password: str) -> None:
+    """For any characters, and with or without a final newline, which editors add."""
     for end in ("", "\n"):
         Path("secret").write_bytes(f"{password}{end}".encode())
         found = parse_url("amqps://u:${file:secret}@h/${file:secret}")
@@ -58,7 +58,7 @@ def test_a_password_may_be_what_a_file_holds(password: str) -> None:
         assert "http://h:1" == api.url
 
 
-def test_a_file_that_is_not_there_is_named() -> None:
+def test_missing_password_file_is_named() -> None:
     with pytest.raises(ValueError, match="none/secret, which a URL names: No such file"):
         parse_url("amqp://u:${file:none/secret}@h/q")
 
@@ -68,7 +68,7 @@ def test_a_file_that_is_not_there_is_named() -> None:
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[tuple[socket.socket, str]]:
-    """A socket as systemd has one for a service."""
+    """A notification socket like systemd's."""
     if not hasattr(socket, "AF_UNIX"):
         pytest.skip("there are no such sockets")
     path = f"{tmp_path}/notify"
@@ -78,7 +78,7 @@ def manager(tmp_path: Path) -> Iterator[tuple[socket.socket, str]]:
         yield made, path
 
 
-def test_a_service_says_nothing_where_nobody_asks() -> None:
+def test_service_without_notify_socket_is_a_no_op() -> None:
     service = Service({})
     service.started()
     service.alive("x")
@@ -99,14 +99,16 @@ def test_a_service_says_nothing_where_nobody_asks() -> None:
         ({"WATCHDOG_USEC": "x"}, None),
     ],
 )
-def test_signs_of_life_are_twice_as_frequent_as_is_wanted(
+def test_watchdog_interval_is_half_of_the_timeout(
     given: dict[str, str], every: float | None
 ) -> None:
     assert every == Service({"NOTIFY_SOCKET": "/s", **given}).every
 
 
-def test_what_ends_is_not_ready_again(manager: tuple[socket.socket, str]) -> None:
-    """A file that was being read when SIGTERM came is read to its end."""
+def test_stopping_service_is_not_reported_as_ready_again(
+    manager: tuple[socket.socket, str],
+) -> None:
+    """A reload that began before SIGTERM may finish after it."""
     said, path = manager
     service = Service({"NOTIFY_SOCKET": path})
 
@@ -149,7 +151,7 @@ def _send_without_waiting(path: str) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there are no such sockets")
-def test_a_socket_may_be_abstract() -> None:
+def test_abstract_notify_socket() -> None:
     name = f"amqp10msg-{os.getpid()}-{time.monotonic_ns()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
         made.bind(f"\0{name}")
@@ -160,7 +162,7 @@ def test_a_socket_may_be_abstract() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
-def test_a_bridge_tells_systemd_how_it_is(manager: tuple[socket.socket, str]) -> None:
+def test_bridge_notifies_systemd_of_its_state(manager: tuple[socket.socket, str]) -> None:
     said, path = manager
     broker = BasicBroker("a", "b")
     broker.queues["a"].extend(numbered(3))
@@ -203,7 +205,7 @@ def test_a_bridge_tells_systemd_how_it_is(manager: tuple[socket.socket, str]) ->
 
 
 def arguments_of(line: list[str]) -> dict[str, Any]:
-    """Read arguments as the command does; it is not run."""
+    """Parse arguments as the command does, without running it."""
     Path("routes.toml").touch()
     given = [re.sub(r"/etc/amqp10msg/", "", one) for one in line]
     assert "bridge" == given[0]
@@ -212,7 +214,7 @@ def arguments_of(line: list[str]) -> dict[str, Any]:
     return main.commands["bridge"].make_context("bridge", given[1:], parent=above).params
 
 
-def test_the_unit_starts_a_bridge_that_notifies() -> None:
+def test_systemd_unit_starts_a_bridge_with_notifications() -> None:
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read(DEPLOY / "amqp10msg-bridge.service")
@@ -226,7 +228,7 @@ def test_the_unit_starts_a_bridge_that_notifies() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
-def test_systemd_has_nothing_against_the_unit() -> None:
+def test_systemd_verifies_the_unit() -> None:
     text = (DEPLOY / "amqp10msg-bridge.service").read_text()
     # A program that is here, as the unit's own is not.
     Path("amqp10msg-bridge.service").write_text(
@@ -247,7 +249,7 @@ def manifest() -> dict[str, Any]:
     return {one["kind"]: one for one in found}
 
 
-def test_the_manifest_asks_what_the_bridge_answers_and_mounts_what_the_routes_name() -> None:
+def test_kubernetes_manifest_matches_the_probes_and_the_routes() -> None:
     objects = manifest()
     pod = objects["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -282,7 +284,7 @@ def test_the_manifest_asks_what_the_bridge_answers_and_mounts_what_the_routes_na
         assert str(kept.parent) in mounts
 
 
-def test_the_image_starts_a_bridge_by_the_file_that_is_mounted() -> None:
+def test_image_starts_a_bridge_with_the_mounted_config() -> None:
     text = (DEPLOY / "Containerfile").read_text()
 
     (line,) = re.findall(r"^CMD (\[.*\])$", text, re.MULTILINE)
@@ -315,7 +317,7 @@ main(["bridge", *ends, "--connect-timeout", "0.1", "--report", "r.json"])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM that can be held back")
-def test_sigterm_does_not_cost_the_report(tmp_path: Path) -> None:
+def test_sigterm_does_not_prevent_the_report(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _WHILE_REPORTING],
         cwd=tmp_path,

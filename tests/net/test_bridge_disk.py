@@ -1,4 +1,4 @@
-"""Whether a bridge on a full disk counts what is on it, names the file, and doubles nothing."""
+"""A bridge with a full disk: correct counts, errors that name the file, no duplicates."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 ROOT = Path(__file__).parents[2]
 
 
-def test_what_does_not_fit_into_the_quarantine_is_not_counted_and_stays() -> None:
-    """A file may not grow: that is the room that there is."""
+def test_full_disk_of_the_quarantine_leaves_messages_at_the_source() -> None:
+    """A limit on the file size simulates the full disk."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
@@ -68,7 +68,7 @@ def test_what_does_not_fit_into_the_quarantine_is_not_counted_and_stays() -> Non
 
 
 @pytest.mark.parametrize("refused", [0, 7])
-def test_what_the_target_took_does_not_come_twice_when_there_is_room_again(
+def test_full_disk_of_the_ledger_duplicates_no_message(
     refused: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add = records.Ledger.add
@@ -107,7 +107,7 @@ def test_what_the_target_took_does_not_come_twice_when_there_is_room_again(
     assert first.remaining == 400 - first.settled
 
 
-def test_the_file_of_a_large_message_is_named(tmp_path: Path) -> None:
+def test_error_names_the_folder_of_large_messages(tmp_path: Path) -> None:
     made = Oversized(tmp_path / "large", 1 << 30)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
@@ -119,7 +119,7 @@ def test_the_file_of_a_large_message_is_named(tmp_path: Path) -> None:
         made.discard()
 
 
-def test_a_large_message_of_another_bridge_may_go_while_room_is_counted(
+def test_large_message_removed_by_another_bridge_during_the_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other.part"

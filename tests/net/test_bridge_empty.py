@@ -1,4 +1,4 @@
-"""Whether a bridge ends where its source is empty, as the broker says, and says what remains."""
+"""Whether a bridge ends when its source is empty, and how it reports remaining messages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["amqp10msg", "Broker"])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A broker of 1.0 that says what waits for credit, and one of which nobody knows that."""
+    """A broker of 1.0 that reports available messages, and one that is not known to report them."""
     with Server(accept_durable=True, properties={"product": request.param}) as made:
         yield made
 
@@ -64,7 +64,7 @@ def run(
 
 
 class Gate:
-    """Passes bytes on to a server, and what it answers only while it is open."""
+    """A proxy to a server that forwards the server's answers only while it is open."""
 
     def __init__(self, server: Server) -> None:
         self._port = server.port
@@ -103,7 +103,7 @@ class Gate:
 # The source is silent.
 
 
-def test_a_source_that_is_silent_for_a_while_is_emptied() -> None:
+def test_temporarily_silent_source_is_emptied() -> None:
     async def made(broker: BasicBroker) -> Statistics:
         broker.queues["from"].extend(numbered(200))
 
@@ -130,7 +130,7 @@ def test_a_source_that_is_silent_for_a_while_is_emptied() -> None:
     assert 0 == status_of([counts])
 
 
-def test_what_remains_at_a_source_that_stays_silent_is_said() -> None:
+def test_stalled_route_reports_the_remaining_messages() -> None:
     async def made(broker: BasicBroker) -> Statistics:
         broker.queues["from"].extend(numbered(30))
         broker.silent = True
@@ -142,7 +142,7 @@ def test_what_remains_at_a_source_that_stays_silent_is_said() -> None:
     assert 3 == status_of([counts])
 
 
-def test_what_a_source_of_1_0_does_not_answer_is_not_taken_for_nought(server: Server) -> None:
+def test_unanswered_query_does_not_count_as_zero(server: Server) -> None:
     server.publish("a", Message("one"))
 
     async def made(broker: BasicBroker) -> Statistics:
@@ -163,7 +163,7 @@ def test_what_a_source_of_1_0_does_not_answer_is_not_taken_for_nought(server: Se
     assert 4 == status_of([counts])
 
 
-def test_a_source_of_1_0_that_is_silent_for_a_while_is_emptied(server: Server) -> None:
+def test_temporarily_silent_1_0_source_is_emptied(server: Server) -> None:
     for number in range(100):
         server.publish("a", Message(b"%d" % number))
 
@@ -185,7 +185,7 @@ def test_a_source_of_1_0_that_is_silent_for_a_while_is_emptied(server: Server) -
     assert ("empty", 0, 0) == (counts.ending, counts.remaining, status_of([counts]))
 
 
-def test_what_remains_is_said_where_an_end_cannot_be_used() -> None:
+def test_failed_route_reports_the_remaining_messages() -> None:
     async def made(broker: BasicBroker) -> Statistics:
         broker.queues["from"].extend(numbered(30))
         broker.chokes = lambda stored: stored.body == b"12"
@@ -202,7 +202,7 @@ def test_what_remains_is_said_where_an_end_cannot_be_used() -> None:
     assert ("failed", 18) == (counts.ending, counts.remaining)
 
 
-def test_a_deadline_ends_what_a_full_target_keeps_waiting() -> None:
+def test_deadline_ends_a_route_with_a_full_target() -> None:
     async def made(broker: BasicBroker) -> Statistics:
         broker.queues["from"].extend(numbered(50))
         broker.refuses = lambda _: "nack"
@@ -219,7 +219,7 @@ def test_a_deadline_ends_what_a_full_target_keeps_waiting() -> None:
 
 
 async def hold(broker: BasicBroker, count: int) -> Any:
-    """Consume messages, and settle none."""
+    """Consume messages without settling them."""
     from amqp10msg.net.bridge.basic import open_source  # noqa: PLC0415
     from amqp10msg.net.bridge.terms import SourceRequest  # noqa: PLC0415
 
@@ -240,7 +240,7 @@ async def hold(broker: BasicBroker, count: int) -> Any:
 
 @pytest.mark.parametrize("known", [None, 0, 3])
 def test_other_consumers_may_hold_messages(known: int | None, monkeypatch: Any) -> None:
-    """RabbitMQ's management API knows how many; without it nobody does."""
+    """Only RabbitMQ's management API reports how many."""
     short_waits(monkeypatch, query_interval=0.1, query_timeout=1.0, management_lag=0.1)
 
     async def made(broker: BasicBroker, api: str | None = None) -> Statistics:
@@ -273,7 +273,7 @@ def test_other_consumers_may_hold_messages(known: int | None, monkeypatch: Any) 
 
 @pytest.mark.parametrize("server", ["Broker"], indirect=True)
 @pytest.mark.parametrize("sole", [False, True])
-def test_nought_is_no_proof_where_nobody_says_what_others_hold(server: Server, sole: bool) -> None:
+def test_zero_count_is_inconclusive_with_unknown_consumers(server: Server, sole: bool) -> None:
     server.publish("a", Message(b"1"))
 
     async def made(broker: BasicBroker) -> Statistics:
@@ -289,8 +289,8 @@ def test_nought_is_no_proof_where_nobody_says_what_others_hold(server: Server, s
 
 
 @pytest.mark.parametrize("sole", [False, True])
-def test_rabbitmq_that_refuses_to_name_other_consumers_is_no_proof(sole: bool) -> None:
-    """Over 1.0 it says what is ready alone, and the way over 0-9-1 may be closed."""
+def test_zero_count_is_inconclusive_if_rabbitmq_hides_consumers(sole: bool) -> None:
+    """Over 1.0, RabbitMQ reports ready messages only, and it may refuse 0-9-1 connections."""
 
     @attrs.define
     class Link:
@@ -338,7 +338,7 @@ _KNOWN = [
 
 
 @pytest.mark.parametrize("ready, held, others, status, said, shown", _KNOWN)
-def test_empty_is_said_only_where_all_is_known(
+def test_status_is_empty_only_if_all_counts_are_known(
     ready: int | None,
     held: int | None,
     others: int | None,
@@ -368,7 +368,7 @@ def test_empty_is_said_only_where_all_is_known(
 
 @attrs.define
 class _Answering:
-    """A source that says this."""
+    """A source that reports a given depth."""
 
     product: str
     depth: Depth
@@ -381,10 +381,10 @@ class _Answering:
 @pytest.mark.parametrize("source", ["amqp://127.0.0.1:1/a", "amqp://127.0.0.1:1//exchanges/e"])
 @pytest.mark.parametrize("product", ["RabbitMQ 4.0.5", "RabbitMQ 3.10.25", "Broker", ""])
 @pytest.mark.parametrize("over_0_9_1", [None, 0, 1, 3])
-def test_a_source_is_empty_only_where_it_or_its_user_says_so(
+def test_source_is_empty_only_if_broker_or_user_confirms_it(
     source: str, product: str, over_0_9_1: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it says of others over 1.0, and whether it answers over 0-9-1 and how."""
+    """For every count of other consumers over 1.0, and every answer or error over 0-9-1."""
 
     async def declared(*_: Any) -> Depth:
         if over_0_9_1 is None:
@@ -417,7 +417,7 @@ def test_a_source_is_empty_only_where_it_or_its_user_says_so(
 
 @pytest.mark.parametrize("source", ["amqp://127.0.0.1:1/a", "amqp://127.0.0.1:1//exchanges/e"])
 @pytest.mark.parametrize("following", [None, 0, 7])
-def test_a_stream_that_cannot_be_counted_is_not_empty(source: str, following: int | None) -> None:
+def test_uncountable_stream_is_not_empty(source: str, following: int | None) -> None:
     async def asked() -> Depth:
         asks = counting.Counting(parse_url(f"{source}?offset=first"), None, sole=True)
         link = _Answering("Broker", Depth(ready=0))
@@ -431,7 +431,7 @@ def test_a_stream_that_cannot_be_counted_is_not_empty(source: str, following: in
 
 
 @pytest.mark.parametrize("server", ["amqp10msg"], indirect=True)
-def test_a_server_of_ours_says_what_others_hold(server: Server) -> None:
+def test_own_server_reports_messages_of_other_consumers(server: Server) -> None:
     for number in range(5):
         server.publish("a", Message(b"%d" % number))
 
@@ -462,7 +462,7 @@ def test_a_server_of_ours_says_what_others_hold(server: Server) -> None:
     assert 3 == status_of([counts])
 
 
-def test_a_management_api_that_does_not_answer_is_no_proof(monkeypatch: Any) -> None:
+def test_silent_management_api_is_inconclusive(monkeypatch: Any) -> None:
     short_waits(monkeypatch, query_interval=0.1, query_timeout=1.0, management_lag=0.1)
 
     async def made(broker: BasicBroker) -> Statistics:
@@ -480,7 +480,7 @@ def test_a_management_api_that_does_not_answer_is_no_proof(monkeypatch: Any) -> 
     assert "http://127.0.0.1:1/api/queues/%2F/from" in counts.uncounted
 
 
-def test_what_the_filter_gives_back_remains() -> None:
+def test_messages_requeued_by_the_filter_remain() -> None:
     async def made(broker: BasicBroker) -> Statistics:
         broker.queues["from"].extend(numbered(10))
         return await bridged(
@@ -501,7 +501,7 @@ def test_what_the_filter_gives_back_remains() -> None:
 
 
 async def growing(broker: BasicBroker, source: str, add: Callable[[], object]) -> Statistics:
-    """Bridge what is there, while more comes."""
+    """Bridge the present messages while more are added."""
 
     async def more() -> None:
         while True:
@@ -514,7 +514,7 @@ async def growing(broker: BasicBroker, source: str, add: Callable[[], object]) -
     return counts
 
 
-def test_until_length_takes_what_stood_in_a_queue() -> None:
+def test_until_length_moves_the_initial_messages_of_a_queue() -> None:
     async def made(broker: BasicBroker) -> Statistics:
         broker.queues["from"].extend(numbered(50))
 
@@ -532,7 +532,7 @@ def test_until_length_takes_what_stood_in_a_queue() -> None:
 
 
 @pytest.mark.parametrize("server", ["amqp10msg"], indirect=True)
-def test_until_length_takes_what_stood_at_an_address(server: Server) -> None:
+def test_until_length_moves_the_initial_messages_of_an_address(server: Server) -> None:
     for number in range(50):
         server.publish("a", Message(b"%d" % number))
 
@@ -549,7 +549,7 @@ def test_until_length_takes_what_stood_at_an_address(server: Server) -> None:
 
 
 @pytest.mark.parametrize("server", ["Broker"], indirect=True)
-def test_until_length_needs_a_source_that_says_how_many(server: Server) -> None:
+def test_until_length_needs_a_countable_source(server: Server) -> None:
     async def made(broker: BasicBroker) -> Statistics:
         source = f"{server.url}/a"
         return await bridged(source, broker.url("queue=to"), until_length=True)
@@ -559,7 +559,7 @@ def test_until_length_needs_a_source_that_says_how_many(server: Server) -> None:
 
 
 @pytest.mark.parametrize("source", ["queue=from", "queue=stream&offset=first"])
-def test_until_length_of_nothing_ends_at_once(source: str) -> None:
+def test_until_length_of_an_empty_source_ends_immediately(source: str) -> None:
     async def made(broker: BasicBroker) -> Statistics:
         return await bridged(
             broker.url(source), broker.url("queue=to"), idle=None, until_length=True
@@ -570,7 +570,7 @@ def test_until_length_of_nothing_ends_at_once(source: str) -> None:
     assert ("length", 0) == (counts.ending, counts.received)
 
 
-def test_until_length_ends_where_others_took_the_rest() -> None:
+def test_until_length_ends_if_others_consume_messages() -> None:
     async def made(broker: BasicBroker) -> Statistics:
         broker.queues["from"].extend(numbered(50))
         broker.silent = True
@@ -589,8 +589,8 @@ def test_until_length_ends_where_others_took_the_rest() -> None:
     assert ("empty", 30, 0) == (counts.ending, counts.accepted, counts.remaining)
 
 
-def test_until_length_leaves_nothing_where_copies_count() -> None:
-    """What was sent before the connection was cut comes again."""
+def test_until_length_empties_the_source_after_redeliveries() -> None:
+    """Messages sent before the cut are delivered again."""
 
     async def made(broker: BasicBroker) -> Statistics:
         broker.queues["from"].extend(numbered(100))
@@ -641,7 +641,7 @@ def test_a_stream_is_read_to_its_end(offset: str, taken: int, given: dict[str, A
     assert 0 == status_of([counts])
 
 
-def test_what_remains_of_a_stream_is_counted_from_where_it_was_read_to() -> None:
+def test_remaining_stream_messages_are_counted_from_the_position() -> None:
     async def made(broker: BasicBroker) -> Statistics:
         source = broker.url("queue=stream&offset=first")
         target = broker.url("queue=to")
@@ -681,7 +681,7 @@ def test_a_file_is_read_to_its_end() -> None:
 # What is said.
 
 
-def test_a_bridge_that_is_stopped_says_what_remains() -> None:
+def test_stopped_bridge_reports_the_remaining_messages() -> None:
     async def made(broker: BasicBroker) -> Statistics:
         broker.queues["from"].extend(numbered(50))
         broker.refuses = lambda stored: "" if int(stored.body) < 10 else "nack"
@@ -696,7 +696,7 @@ def test_a_bridge_that_is_stopped_says_what_remains() -> None:
     assert ("stopped", 40, 3) == (counts.ending, counts.remaining, status_of([counts]))
 
 
-def test_reports_say_what_remains() -> None:
+def test_reports_show_the_remaining_messages() -> None:
     async def made(broker: BasicBroker) -> Any:
         broker.queues["from"].extend(numbered(1_030))
         broker.silent = True
@@ -724,7 +724,7 @@ def test_reports_say_what_remains() -> None:
         ("amqp://h//exchanges/e", None, None),
     ],
 )
-def test_the_queue_of_an_address_of_rabbitmq(url: str, queue: str | None, host: str) -> None:
+def test_queue_of_a_rabbitmq_address(url: str, queue: str | None, host: str) -> None:
     found = basic_endpoint_of(parse_url(url))
 
     if queue is None:
@@ -736,10 +736,10 @@ def test_the_queue_of_an_address_of_rabbitmq(url: str, queue: str | None, host: 
 
 
 @pytest.mark.parametrize("given", [{"idle": None}, {"idle": 0.1, "stall": 1.0}])
-def test_a_message_that_does_not_come_to_its_end_is_said(
+def test_incomplete_message_is_logged(
     given: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of ten bytes that it announces, one comes at a time."""
+    """The source sends one byte at a time."""
     header = b"\0\x3c\0\0" + (1 << 20).to_bytes(8, "big") + b"\0\0"
 
     async def made(broker: BasicBroker) -> tuple[str, Statistics]:

@@ -36,7 +36,7 @@ def target() -> Iterator[Server]:
 
 
 def whole(message: BasicMessage) -> bytes:
-    """Return the content header and the body, as one captures them."""
+    """Return the content header and the body, as in a capture."""
     return encode_content_header(message.properties, len(message.body)) + message.body
 
 
@@ -72,7 +72,7 @@ def test_captured_messages_are_bridged(target: Server, line: dict[str, Any]) -> 
 
 @settings(max_examples=50)
 @given(basic_messages())
-def test_the_header_of_any_captured_message_is_found(message: BasicMessage) -> None:
+def test_content_header_of_a_captured_message_is_found(message: BasicMessage) -> None:
     octets = whole(message)
     entry = entry_of({"raw": octets.hex()}, None, protocol="0-9-1")
 
@@ -122,7 +122,7 @@ GOOD = json.dumps({"raw": Message("good").encode().hex()})
         ('{"raw": "00", "raw": "01"}', "occurs twice"),
     ],
 )
-def test_a_bad_line_is_set_aside_and_the_rest_goes_on(
+def test_bad_line_is_quarantined_and_the_rest_is_sent(
     target: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: Any, said: str
 ) -> None:
     folder = tmp_path / "folder"
@@ -151,7 +151,7 @@ def test_a_bad_line_is_set_aside_and_the_rest_goes_on(
     assert "secret" not in bytes.fromhex(found["raw"]).decode("latin-1").replace(line, "")
 
 
-def test_a_regular_file_below_the_folder_is_read(target: Server) -> None:
+def test_raw_file_below_the_folder_is_read(target: Server) -> None:
     folder = Path("q.jsonl.large")
     folder.mkdir()
     (folder / "one.bin").write_bytes(Message("large").encode())
@@ -185,8 +185,8 @@ def test_local_error_of_a_message_file_does_not_blame_the_message(
     assert "one.bin" in done.output
 
 
-def test_a_bad_line_of_the_quarantine_itself_stays_there(target: Server) -> None:
-    """It is counted again in each run, but not written again."""
+def test_bad_line_of_the_quarantine_is_not_written_again(target: Server) -> None:
+    """Each run counts the line again."""
     path = Path("quarantine.jsonl")
     path.write_text(f'{GOOD}\n{{"raw_file": "nope"}}\n')
     before = path.read_text()
@@ -208,7 +208,7 @@ def test_a_bad_line_of_the_quarantine_itself_stays_there(target: Server) -> None
         b'{"raw": "00", "protocol": "0-9-1", "content_header": 10000000000}',
     ],
 )
-def test_a_line_from_a_queue_names_no_file(body: bytes) -> None:
+def test_line_from_a_queue_cannot_name_a_file(body: bytes) -> None:
     Path("in.jsonl").write_text("secret")
     with Server() as server:
         server.publish("lines", Message(body))
@@ -221,7 +221,7 @@ def test_a_line_from_a_queue_names_no_file(body: bytes) -> None:
     assert [GOOD] == Path("out.jsonl").read_text().splitlines()
 
 
-def test_a_bad_line_is_an_example_of_a_dry_run(target: Server) -> None:
+def test_dry_run_shows_a_bad_line_as_example(target: Server) -> None:
     Path("in.jsonl").write_text(f'{GOOD}\n{{"raw_file": "nope"}}\n')
     command = ["bridge", "--from", "file:in.jsonl", "--to", f"{target.url}/to", "--dry-run"]
     done = click_testing.CliRunner().invoke(main, [*command, "--idle", "0.1"])
@@ -272,7 +272,7 @@ def test_any_file_is_read_or_refused(octets: bytes) -> None:
     [b"a = " + b"[" * 200_000, b"route = " + b"{a=" * 100_000, b"\xff"],
     ids=["lists", "tables", "no UTF-8"],
 )
-def test_a_file_of_routes_that_cannot_be_read_is_named(octets: bytes) -> None:
+def test_unreadable_routes_file_is_named(octets: bytes) -> None:
     Path("routes.toml").write_bytes(octets)
 
     with pytest.raises(ValueError, match=r"routes\.toml"):

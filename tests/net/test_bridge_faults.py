@@ -21,8 +21,8 @@ pytestmark = [
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("fault", ["bridge", "cut", "full", "expiry"])
-def test_what_breaks_loses_nothing(fault: str, way: str, tmp_path: Path) -> None:
-    """AMQP10MSG_KILLS says how often something breaks."""
+def test_no_message_is_lost_after_any_fault(fault: str, way: str, tmp_path: Path) -> None:
+    """AMQP10MSG_KILLS sets the number of faults."""
     place = Place.at(BROKER or "", "4")
 
     found = Run(fault, place, place, way, tmp_path, seed=KILLS).run(350 * KILLS, KILLS)

@@ -1,4 +1,4 @@
-"""Files as ends of a bridge: what was recorded or set aside is sent, and what comes is kept."""
+"""Files as sources and targets of a bridge."""
 
 from __future__ import annotations
 
@@ -58,9 +58,7 @@ async def bridged(source: str, target: str, **given: Any) -> Statistics:
 
 @settings(max_examples=10)
 @given(st.lists(basic_messages(), min_size=1, max_size=30))
-def test_what_goes_to_a_server_and_back_is_the_same(
-    server: Server, messages: list[BasicMessage]
-) -> None:
+def test_file_to_server_and_back_is_lossless(server: Server, messages: list[BasicMessage]) -> None:
     for basic in messages:
         # What expired does not come, and the server adds a header to what has none.
         basic.properties.expiration = basic.properties.priority = None
@@ -80,7 +78,7 @@ def test_what_goes_to_a_server_and_back_is_the_same(
     assert [one.raw for one in sent] == [one.raw for one in came]
 
 
-def test_a_quarantine_is_sent_again_when_its_cause_is_gone(server: Server) -> None:
+def test_quarantine_can_be_sent_again(server: Server) -> None:
     with Server(accept_durable=True, max_message_size=500) as small:
         for size in (10, 1_000, 20, 2_000):
             server.publish("large", Message(b"x" * size))
@@ -99,7 +97,7 @@ def test_a_quarantine_is_sent_again_when_its_cause_is_gone(server: Server) -> No
     assert 0 == more.received
 
 
-def test_what_the_target_refuses_stays_with_the_others_of_its_route(server: Server) -> None:
+def test_route_and_offset_select_lines_of_a_file(server: Server) -> None:
     lines = [
         line(Message(b"%d" % number), route="ab"[number % 2], reason="fatal")
         for number in range(50)
@@ -115,7 +113,7 @@ def test_what_the_target_refuses_stays_with_the_others_of_its_route(server: Serv
     assert [Message(b"%d" % n).body for n in range(11, 50, 2)] == found
 
 
-def test_a_filter_passes_over_the_messages_of_a_file(server: Server) -> None:
+def test_filter_skips_messages_of_a_file(server: Server) -> None:
     append_lines(Path("in.jsonl"), [line(Message(b"%d" % number)) for number in range(9)])
 
     counts = asyncio.run(
@@ -158,7 +156,7 @@ def test_unmatched_messages_return_to_the_source_after_a_pause(server: Server) -
         ([line(Message(b"x"))], "file:in.jsonl?offset=last", "first or a number"),
     ],
 )
-def test_a_file_is_looked_through_before_anything_is_sent(
+def test_file_is_checked_before_the_first_message_is_sent(
     server: Server, lines: list[str] | None, url: str, said: str
 ) -> None:
     if lines is not None:
@@ -168,8 +166,8 @@ def test_a_file_is_looked_through_before_anything_is_sent(
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=5), st.data())
-def test_what_was_not_finished_is_passed_over(kinds: list[int], data: st.DataObject) -> None:
-    """Of a kill, a beginning is left; of a loss of power, zeros."""
+def test_unfinished_lines_are_skipped(kinds: list[int], data: st.DataObject) -> None:
+    """A kill leaves the beginning of a line; a loss of power leaves zeros."""
     whole = [line(Message(b"%d" % number)) for number in range(len(kinds))]
     written, kept = [], []
     for kind, one in zip(kinds, whole, strict=True):
@@ -185,8 +183,8 @@ def test_what_was_not_finished_is_passed_over(kinds: list[int], data: st.DataObj
         ]
 
 
-def test_a_message_of_another_format_keeps_it_or_is_set_aside(server: Server) -> None:
-    """As format 0, a batch of Azure would be one message, with others as its body."""
+def test_message_format_is_kept_or_the_message_is_quarantined(server: Server) -> None:
+    """With format 0, a batch of Azure would be read as one message."""
     kinds = [0x80013700, 0, 5]
     append_lines(Path("in.jsonl"), [line(Message(b"x"), message_format=kind) for kind in kinds])
     there, change = f"{server.url}/formats", {"change": lambda message, _: message}
@@ -203,8 +201,8 @@ def test_a_message_of_another_format_keeps_it_or_is_set_aside(server: Server) ->
     assert all("move it to a target of 1.0, without a hook" in entry.description for entry in found)
 
 
-def test_another_file_is_not_taken_for_one_that_was_read(server: Server) -> None:
-    """After a rotation, with the state file of the one before."""
+def test_rotated_file_is_refused(server: Server) -> None:
+    """The state file is that of the file before the rotation."""
     path, target = Path("in.jsonl"), f"{server.url}/rotated"
     append_lines(path, [line(Message(b"%d" % number)) for number in range(9)])
     asyncio.run(bridged(f"file:{path}", target, state=Path("state.db")))
@@ -215,7 +213,7 @@ def test_another_file_is_not_taken_for_one_that_was_read(server: Server) -> None
     assert 1 == asyncio.run(bridged(f"file:{path}", target, state=Path("other.db"))).accepted
 
 
-def test_a_file_that_is_changed_while_it_is_read_ends_its_route(server: Server) -> None:
+def test_file_changed_while_it_is_read_ends_the_route(server: Server) -> None:
     path = Path("in.jsonl")
 
     def damage(message: Any, _: Any) -> Any:
@@ -229,7 +227,7 @@ def test_a_file_that_is_changed_while_it_is_read_ends_its_route(server: Server) 
         asyncio.run(bridged(f"file:{path}", f"{server.url}/s", change=damage, connect_timeout=0.2))
 
 
-def test_a_file_that_cannot_be_written_is_said_at_once(server: Server) -> None:
+def test_unwritable_target_file_is_raised_immediately(server: Server) -> None:
     with pytest.raises(LinkError, match="No such file"):
         asyncio.run(bridged(f"{server.url}/a", "file:no/such/folder.jsonl"))
 
@@ -244,12 +242,12 @@ def test_a_file_that_cannot_be_written_is_said_at_once(server: Server) -> None:
         ("file:x#y", "%23"),
     ],
 )
-def test_what_is_no_url_of_a_file(url: str, said: str) -> None:
+def test_invalid_file_urls(url: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse_url(url)
 
 
-def test_urls_of_files_are_shown_as_they_are_read() -> None:
+def test_file_urls_are_printed_as_parsed() -> None:
     for url in ("file:a%20b.jsonl?protocol=0-9-1", "file:/tmp/x.jsonl?protocol=1.0"):
         assert url == str(parse_url(url))
     assert "a b.jsonl" == parse_url("file:x/a%20b.jsonl").name

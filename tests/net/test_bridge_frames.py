@@ -1,4 +1,4 @@
-"""The frames and URLs of a bridge: whatever comes, frames or an error, and no credentials shown."""
+"""Frames and URLs of a bridge: any bytes are frames or an error; credentials are never shown."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NAMES = st.text(max_size=60).filter(lambda text: len(text.encode("utf-8", "repla
 
 
 @given(basic_properties(), st.binary(max_size=9_000), NAMES, NAMES, st.integers(1, 500))
-def test_what_is_published_is_read_again(
+def test_published_frames_can_be_read(
     properties: BasicProperties,
     body: bytes,
     exchange: str,
@@ -87,7 +87,7 @@ def test_random_bytes_are_frames_or_an_error(octets: bytes, step: int) -> None:
 
 
 @given(st.sampled_from(sorted(spec.methods)), st.binary(max_size=80))
-def test_a_method_is_read_or_an_error(index: int, arguments: bytes) -> None:
+def test_any_method_is_decoded_or_raises_frame_error(index: int, arguments: bytes) -> None:
     with contextlib.suppress(FrameError):
         decode_method(index.to_bytes(4, "big") + arguments)
 
@@ -103,7 +103,7 @@ def test_a_method_is_read_or_an_error(index: int, arguments: bytes) -> None:
         (b"\x15\3\1\0\2\2\x28\0\0", r"this is TLS, for which the URL is amqp091s://$"),
     ],
 )
-def test_what_is_no_frame(octets: bytes, said: str) -> None:
+def test_invalid_frames(octets: bytes, said: str) -> None:
     reader = FrameReader(4096)
     if not said:
         assert [] == list(reader.feed(octets))
@@ -123,7 +123,7 @@ def test_what_is_no_frame(octets: bytes, said: str) -> None:
         ([(2, struct.pack(">HHQH", 60, 0, 1, 0)), (2, b"")], "instead of a content body"),
     ],
 )
-def test_content_that_does_not_fit(frames: list[tuple[int, bytes]], said: str) -> None:
+def test_invalid_content_frames(frames: list[tuple[int, bytes]], said: str) -> None:
     content = Content(DELIVER, b"")
     *before, (kind, payload) = frames
     for one in before:
@@ -132,13 +132,13 @@ def test_content_that_does_not_fit(frames: list[tuple[int, bytes]], said: str) -
         content.add(kind, payload, 100)
 
 
-def test_settlements_are_pikas() -> None:
+def test_settlement_frames_equal_pikas() -> None:
     assert method(1, spec.Basic.Ack(5, True)) == ack(1, 5, multiple=True)
     assert method(1, spec.Basic.Nack(2**40, False, True)) == nack(1, 2**40, requeue=True)
     assert method(1, spec.Basic.Nack(5, False, False)) == nack(1, 5, requeue=False)
 
 
-def test_what_frames_cannot_hold() -> None:
+def test_publish_refuses_oversized_names_and_headers() -> None:
     with pytest.raises(FrameError, match="255 bytes"):
         publish(1, "", "k" * 256, b"", b"", 4096)
     with pytest.raises(FrameError, match="content header has 5000"):
@@ -182,7 +182,7 @@ def test_what_frames_cannot_hold() -> None:
         ("amqp://h", "amqp://h:5672/", "(each message's own)"),
     ],
 )
-def test_a_url_says_where(url: str, shown: str, name: str) -> None:
+def test_url_is_parsed_and_printed(url: str, shown: str, name: str) -> None:
     found = parse_url(url)
 
     assert (shown, name) == (str(found), found.name)
@@ -231,7 +231,7 @@ def test_credentials() -> None:
         *(f"amqp://u:secret@h/q?offset={at}" for at in ("soon", "-1", "10w", "10m5s", "%C2%B2")),
     ],
 )
-def test_what_is_no_url(url: str) -> None:
+def test_invalid_urls(url: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011  (each says something else)
         parse_url(url, {})
 
@@ -256,9 +256,7 @@ def test_what_is_no_url(url: str) -> None:
     ),
     st.binary(max_size=5),
 )
-def test_the_quarantine_gives_back_exact_bytes(
-    deliveries: list[SourceDelivery], torn: bytes
-) -> None:
+def test_quarantine_keeps_exact_bytes(deliveries: list[SourceDelivery], torn: bytes) -> None:
     path = Path("quarantine-test.jsonl")
     path.unlink(missing_ok=True)
     try:
@@ -289,7 +287,7 @@ def test_the_quarantine_gives_back_exact_bytes(
 @pytest.mark.parametrize(
     "line", ["{}", "[]", '{"raw": 5}', '{"raw": "0"}', '{"raw": "00", "protocol": "0-9-1"}']
 )
-def test_a_line_that_is_no_entry(tmp_path: Path, line: str) -> None:
+def test_invalid_quarantine_line(tmp_path: Path, line: str) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text(f"{line}\n")
     with pytest.raises(ValueError, match="line 1"):
@@ -299,7 +297,7 @@ def test_a_line_that_is_no_entry(tmp_path: Path, line: str) -> None:
 # The ledger.
 
 
-def test_a_ledger_outlives_its_process_and_is_bounded(tmp_path: Path) -> None:
+def test_ledger_is_persistent_and_bounded(tmp_path: Path) -> None:
     path = tmp_path / "seen.db"
     ledger = Ledger(path, "r", 3)
     ledger.add(["string:1", "string:2", "string:" + "x" * 500])
@@ -315,7 +313,7 @@ def test_a_ledger_outlives_its_process_and_is_bounded(tmp_path: Path) -> None:
         one.close()
 
 
-def test_what_is_no_ledger(tmp_path: Path) -> None:
+def test_ledger_refuses_another_file(tmp_path: Path) -> None:
     path = tmp_path / "seen.db"
     path.write_bytes(b"no SQLite file, but long enough to be seen as something else" * 20)
     with pytest.raises(OSError, match=r"seen\.db"):

@@ -1,4 +1,4 @@
-"""An end that is there at first, and then is no more: how long it is waited for, and what then."""
+"""Sources and targets that are deleted or refuse access while a bridge runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def events(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def delete_after(broker: BasicBroker, count: int, then: Callable[[], object]) -> None:
-    """Delete the target's queue when it was sent so many messages."""
+    """Delete the target's queue after it received this many messages."""
     left = [count]
 
     def refuses(_: Any) -> str:
@@ -50,8 +50,8 @@ def delete_after(broker: BasicBroker, count: int, then: Callable[[], object]) ->
     broker.refuses = refuses
 
 
-def test_a_queue_that_is_deleted_is_waited_for_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Each window waited for it as long again."""
+def test_deleted_queue_is_waited_for_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Regression: every window waited for the deleted queue."""
 
     async def run() -> tuple[BasicBroker, Statistics]:
         async with BasicBroker("from", "to") as broker:
@@ -96,10 +96,10 @@ def test_message_refused_after_its_source_was_lost_is_not_sent_again() -> None:
     assert [] == quarantined()
 
 
-def test_an_address_that_is_deleted_is_waited_for_once(
+def test_deleted_address_is_waited_for_once(
     odd: tuple[str, odd_broker.OddBroker], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The target refuses the link: a route that was to end ran for ever."""
+    """Regression: a bounded route whose target refused the link never ended."""
 
     async def run() -> tuple[BasicBroker, Statistics]:
         async with BasicBroker("from") as broker:
@@ -116,8 +116,8 @@ def test_an_address_that_is_deleted_is_waited_for_once(
     assert ["target-queue-deleted", "target-given-up"] == events(caplog)
 
 
-def test_what_is_to_go_back_is_not_given_up() -> None:
-    """A route that is to run on waits: each goes back when it was tried for long enough."""
+def test_unbounded_route_keeps_requeuing_messages() -> None:
+    """Each message is requeued after its attempts."""
 
     async def run() -> Statistics:
         async with BasicBroker("from", "to") as broker:
@@ -144,13 +144,13 @@ def test_what_is_to_go_back_is_not_given_up() -> None:
 
 @pytest.mark.parametrize("late", [0, WINDOW])
 @pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
-def test_what_is_to_go_back_ends_a_route_that_is_to_end(
+def test_requeue_ends_a_bounded_route(
     protocol: str,
     late: int,
     odd: tuple[str, odd_broker.OddBroker],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It came again at once, and again, until the deadline; what came late was not counted."""
+    """Regression: messages were redelivered until the deadline, and late ones were not counted."""
     broker = BasicBroker("from", "to")
     broker.late = late
     target = f"{odd[0]}/to"
@@ -183,10 +183,10 @@ def test_what_is_to_go_back_ends_a_route_that_is_to_end(
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_an_address_that_comes_back_has_all(
+def test_recreated_address_gets_all_messages(
     ends: bool, odd: tuple[str, odd_broker.OddBroker]
 ) -> None:
-    """A route that is to end waits as long as for any refusal, another one for ever."""
+    """A bounded route waits as long as for any refusal, an unbounded route without limit."""
     url, odd_one = odd
 
     async def run() -> Statistics:
@@ -212,8 +212,8 @@ def test_an_address_that_comes_back_has_all(
     assert (0 if ends else None) == counts.remaining
 
 
-def test_a_queue_that_comes_back_late_has_the_rest() -> None:
-    """It is given up, and tried with each message that follows."""
+def test_late_recreated_queue_gets_the_remaining_messages() -> None:
+    """The route has stopped waiting, but tries each further message once."""
 
     async def run() -> tuple[BasicBroker, Statistics]:
         async with BasicBroker("from", "to") as broker:
@@ -235,10 +235,10 @@ def test_a_queue_that_comes_back_late_has_the_rest() -> None:
     assert bodies(broker.queues["to"])
 
 
-def test_a_target_that_lets_nobody_in_any_more_is_an_error(
+def test_target_that_revokes_access_ends_the_route(
     odd: tuple[str, odd_broker.OddBroker],
 ) -> None:
-    """It may have the queue still: nothing is set aside, and the source keeps the rest."""
+    """The queue may still exist: no message is quarantined, and the source keeps the rest."""
     url, odd_one = odd
 
     broker = BasicBroker("from")
@@ -269,8 +269,8 @@ def test_a_target_that_lets_nobody_in_any_more_is_an_error(
 
 
 @pytest.mark.parametrize("timeout", [0.3, None])
-def test_a_source_that_is_deleted_ends_a_route_that_is_to_end(timeout: float | None) -> None:
-    """It ran for ever; one that is to run on does still."""
+def test_deleted_source_ends_a_bounded_route(timeout: float | None) -> None:
+    """An unbounded route goes on."""
 
     async def run() -> Statistics:
         async with BasicBroker("from", "to") as broker:

@@ -1,4 +1,4 @@
-"""Hostile peers of a bridge, on sockets of loopback: it neither ends nor grows, others go on."""
+"""Hostile peers of a bridge on loopback: memory is bounded, and other routes go on."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def leave(peers: list[Any]) -> None:
 
 @pytest.mark.parametrize("end", ["source", "target"])
 @pytest.mark.parametrize("protocol, name", KINDS)
-def test_a_flood_ends_nothing_and_grows_nothing(protocol: str, name: str, end: str) -> None:
-    """Another route of the same process moves its messages meanwhile."""
+def test_flooding_peer_does_not_affect_other_routes(protocol: str, name: str, end: str) -> None:
+    """Another route of the process moves its messages in the meantime."""
     count = 30
     sent = [
         Stored(encode_content_header(BasicProperties(message_id=f"m-{i}"), 2), b"xy")
@@ -122,15 +122,15 @@ def test_a_flood_ends_nothing_and_grows_nothing(protocol: str, name: str, end: s
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux shows its memory")
-def test_the_command_stays_small(tmp_path: Path) -> None:
-    """In short: tools/bridge_hostile.py does so for all kinds, at each end."""
+def test_memory_of_the_command_is_bounded(tmp_path: Path) -> None:
+    """A short form of tools/bridge_hostile.py, which tests all floods at both ends."""
     most, *_ = asyncio.run(measure(FLOODS["too many"], "1.0", "source", 0.1, tmp_path))
 
     assert 0 < most < BOUND
 
 
-def test_a_broker_that_ignores_the_prefetch_count_is_left() -> None:
-    """What it delivers is not acknowledged, and would fill the memory."""
+def test_broker_that_ignores_the_prefetch_count_is_disconnected() -> None:
+    """Its unacknowledged messages would fill the memory."""
     came: list[Any] = []
 
     async def run() -> LinkError:
@@ -166,7 +166,7 @@ def test_a_broker_that_ignores_the_prefetch_count_is_left() -> None:
 
 
 @pytest.mark.parametrize("answers", [False, True])
-def test_outcomes_are_waited_for_as_long_as_some_come(answers: bool) -> None:
+def test_drain_waits_while_outcomes_arrive(answers: bool) -> None:
     async def run() -> int:
         loop = asyncio.get_running_loop()
         async with BasicBroker("from", "to") as broker:
@@ -191,7 +191,7 @@ def test_outcomes_are_waited_for_as_long_as_some_come(answers: bool) -> None:
 
 
 @pytest.mark.parametrize("asks", [False, True])
-def test_one_limit_for_all_waits_after_a_stop(asks: bool) -> None:
+def test_shutdown_timeout_bounds_all_waits(asks: bool) -> None:
     """`end` limits the sum of the waits for outcomes, the length of the source, and closing.
 
     No peer answers. The last two waits alone would exceed the timeout of the test.
@@ -227,7 +227,7 @@ def test_one_limit_for_all_waits_after_a_stop(asks: bool) -> None:
     asyncio.run(run())
 
 
-def test_a_management_api_that_says_nothing_keeps_no_process() -> None:
+def test_silent_management_api_does_not_delay_the_stop() -> None:
     waits = Waits(management_lag=0.0, management_timeout=3600.0, shutdown_timeout=0.8)
     taken: list[socket.socket] = []
 
@@ -244,7 +244,7 @@ def test_a_management_api_that_says_nothing_keeps_no_process() -> None:
 
 
 class Slow(BasicHostile):
-    """Confirms a message now and then."""
+    """A broker that confirms a message once per interval."""
 
     def __init__(self, pause: float) -> None:
         super().__init__(iter(()))
@@ -261,7 +261,7 @@ class Slow(BasicHostile):
 
 
 class Babbling(asyncio.Protocol):
-    """Sends some bytes to whoever connects, a few at a time, and waits."""
+    """A peer that sends given bytes in small pieces, and then waits."""
 
     def __init__(self, octets: bytes) -> None:
         self.octets = octets
@@ -280,7 +280,7 @@ HEADERS = {
 
 @settings(max_examples=15)
 @given(st.sampled_from(sorted(HEADERS)), st.booleans(), st.binary(max_size=200))
-def test_whatever_a_peer_says_is_an_error_and_no_more(
+def test_any_bytes_of_a_peer_raise_link_error(
     scheme: str, begins_well: bool, octets: bytes
 ) -> None:
     sent = HEADERS[scheme] * begins_well + octets

@@ -1,4 +1,4 @@
-"""Which messages ``--deduplicate`` takes for one: those with the same message-id, of one type."""
+"""Duplicates for ``--deduplicate``: messages with equal message-ids of the same type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIVE = uuid.UUID(int=5)
 
 
 def of_1_0(message_id: Any) -> dict[str, Any]:
-    """Return the line of a message in a file."""
+    """Return the line of a 1.0 message in a file."""
     return {"raw": Message(b"x", properties=Properties(message_id=message_id)).encode().hex()}
 
 
@@ -84,7 +84,7 @@ def test_the_latest_ids_are_remembered() -> None:
 
 
 def test_copy_of_a_quarantined_message_is_not_a_duplicate() -> None:
-    """The target has not taken the first copy: without the second one it would have none."""
+    """The target did not accept the first copy, so it needs the second."""
     refuses = Refusing("nack", lambda _: True, times=1)
     sent = [*numbered(1), *numbered(1)]
     broker, counts = between(sent, refuses, deduplicate=Path("seen.db"), patience=0)

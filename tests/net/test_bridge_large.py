@@ -1,4 +1,4 @@
-"""Messages that are too large for memory go to files, of which there are not too many."""
+"""Messages that are too large for memory are written to files, within a limit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SIZES = st.lists(st.sampled_from([0, 1, 3_000, 5_000, 9_000]), min_size=1, max_s
 
 @settings(max_examples=10)
 @given(SIZES, st.sampled_from(["0-9-1", "1.0"]))
-def test_what_is_too_large_for_memory_goes_to_a_file_and_blocks_nothing(
+def test_large_messages_are_written_to_files(
     server: Server, sizes: list[int], protocol: str
 ) -> None:
     most = 4_000
@@ -80,8 +80,8 @@ def test_what_is_too_large_for_memory_goes_to_a_file_and_blocks_nothing(
     assert [] == list(broker.queues["from"])
 
 
-def test_what_never_ends_costs_no_memory(tmp_path: Path) -> None:
-    """Its source says that it is of a tebibyte; when the connection ends, nothing is left of it."""
+def test_endless_message_uses_no_memory(tmp_path: Path) -> None:
+    """The source announces a tebibyte. The partial file is removed when the connection ends."""
     header = b"\0\x3c\0\0" + (1 << 40).to_bytes(8, "big") + b"\0\0"
 
     async def run() -> int:
@@ -99,8 +99,8 @@ def test_what_never_ends_costs_no_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
-def test_what_has_no_room_on_disk_goes_back(server: Server, protocol: str) -> None:
-    """It is not lost, does not come again and again, and holds up nothing."""
+def test_large_message_without_room_returns_to_the_source(server: Server, protocol: str) -> None:
+    """It is not lost, not redelivered in a loop, and does not block other messages."""
     sizes = [100, 30_000, 200, 30_000, 30_000, 300]
     sent = [stored(BasicMessage(body=random.randbytes(size))) for size in sizes]
 
@@ -127,7 +127,7 @@ def test_what_has_no_room_on_disk_goes_back(server: Server, protocol: str) -> No
 
 
 def test_message_without_room_on_disk_has_an_exit_status() -> None:
-    """Also where the route did not count what is left at the source: 3 comes before 5."""
+    """Status 3 precedes 5, even if the remaining messages were not counted."""
 
     async def run() -> tuple[int, Statistics]:
         async with BasicBroker("from", "to") as broker:
@@ -166,7 +166,7 @@ finally:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux counts the memory")
 def test_a_container_of_256_mib_is_enough(tmp_path: Path) -> None:
-    """From 1.0 to 0-9-1, bodies are copied most."""
+    """From 1.0 to 0-9-1, where bodies are copied most often."""
     body = random.randbytes(23 << 20)
     broker = BasicBroker("to")
     broker.frame_max = 131_072

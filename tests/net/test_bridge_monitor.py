@@ -1,4 +1,4 @@
-"""What a bridge tells of itself while it runs: metrics, live and ready, a dashboard, alerts."""
+"""Monitoring of a bridge: metrics, probes, the dashboard and the alerts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MONITORING = Path(__file__).parents[2] / "docs" / "monitoring"
 
 
 @given(st.lists(st.floats(0, 100) | st.sampled_from(LATENCIES)))
-def test_a_histogram_has_what_took_at_most_so_long(seconds: list[float]) -> None:
+def test_latency_histogram_is_cumulative(seconds: list[float]) -> None:
     latency = Latency()
     for one in seconds:
         latency.add(one)
@@ -46,9 +46,7 @@ def test_a_histogram_has_what_took_at_most_so_long(seconds: list[float]) -> None
 @pytest.mark.parametrize("connected", [{}, {"source": True}, {"source": True, "target": False}])
 @pytest.mark.parametrize("ending", ["", "stopped"])
 @pytest.mark.parametrize("state", ["running", "target refuses", "draining", "ended", "failed"])
-def test_ready_is_connected_and_going_on_or_ended_well(
-    connected: dict[str, bool], ending: str, state: str
-) -> None:
+def test_is_ready(connected: dict[str, bool], ending: str, state: str) -> None:
     counts = Statistics(connected=connected, ending=ending, state=state)
 
     both = list(connected.values()) == [True]
@@ -66,7 +64,7 @@ def asked(url: str) -> tuple[int, str]:
 
 
 class Watched:
-    """A bridge and what it answers over HTTP."""
+    """A bridge with its monitor's answers over HTTP."""
 
     def __init__(self, bridge: Bridge, monitor: Monitor) -> None:
         self.bridge, self._monitor = bridge, monitor
@@ -95,7 +93,7 @@ class Watched:
 def watched(
     made: Callable[[BasicBroker, Watched], Awaitable[Any]], *, away: bool = True, **given: Any
 ) -> Any:
-    """Run a bridge between queues of two brokers, of which the target's may be away at first."""
+    """Run a bridge between queues of two brokers; the target's may be unreachable at first."""
 
     async def run() -> Any:
         async with BasicBroker("from") as old, BasicBroker("to") as new:
@@ -113,7 +111,7 @@ def watched(
     return asyncio.run(run())
 
 
-def test_a_target_that_comes_and_goes_is_seen() -> None:
+def test_probes_and_metrics_follow_the_target() -> None:
     async def made(new: BasicBroker, seen: Watched) -> None:
         (counts,) = seen.bridge.statistics.values()
         await until(lambda: counts.unreachable["target"] > 1)
@@ -141,8 +139,8 @@ def test_a_target_that_comes_and_goes_is_seen() -> None:
     watched(made, idle=None)
 
 
-def test_what_is_kept_back_is_counted() -> None:
-    """It is connected, and so ready, though the target takes nothing: a new one would not help."""
+def test_held_messages_are_counted() -> None:
+    """The route is ready although the target refuses messages: a restart would not help."""
 
     async def made(new: BasicBroker, seen: Watched) -> None:
         new.refuses = Refusing("nack", lambda _: True)
@@ -180,7 +178,7 @@ def test_a_route_that_failed_is_live_and_not_ready() -> None:
 
 
 def exposed() -> tuple[set[str], set[str]]:
-    """The names that a route exposes that has counted something of everything, and its labels."""
+    """Return the metric names of a route that has counted every event, and their labels."""
     counts = Statistics(lag=1, last_success=1.0, connected={"source": True})
     counts.quarantined["full"] = counts.requeued["full"] = counts.rejected["full"] = 1
     counts.refused["full"] = 1
@@ -206,7 +204,7 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("title, expression", list(expressions()))
-def test_dashboard_and_alerts_ask_for_what_is_exposed(title: str, expression: str) -> None:
+def test_dashboard_and_alerts_use_existing_metrics(title: str, expression: str) -> None:
     names, labels = exposed()
 
     asked = set(re.findall(r"\b(?:amqp10msg|process)_\w+", expression))
@@ -217,14 +215,14 @@ def test_dashboard_and_alerts_ask_for_what_is_exposed(title: str, expression: st
     assert set() == set(by) - labels - {"job", "instance"}, title
 
 
-def test_annotations_of_alerts_name_labels_that_are_there() -> None:
+def test_alert_annotations_use_existing_labels() -> None:
     _, labels = exposed()
     text = (MONITORING / "bridge-alerts.yml").read_text()
 
     assert set() == set(re.findall(r"\$labels\.(\w+)", text)) - labels
 
 
-def test_every_metric_of_the_bridge_has_a_help_and_the_process_is_there() -> None:
+def test_metrics_have_help_and_include_the_process() -> None:
     text = Monitor(dict, "127.0.0.1", 0)._response(b"/metrics").decode()
 
     found = {family.name: family for family in families(text.partition("\r\n\r\n")[2])}

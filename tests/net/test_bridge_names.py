@@ -1,4 +1,4 @@
-"""Exchange and routing key of a 0-9-1 message are the sender's: a bridge counts their loss."""
+"""A bridge counts the loss of the exchange and routing key of a 0-9-1 message."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def brokers() -> Iterator[tuple[BasicBroker, Server]]:
         ({"exchange": "orders", "routing_key": "eu.new"}, ["--keep-names"], {}),
     ],
 )
-def test_a_bridge_counts_lost_names(
+def test_lost_exchange_and_routing_key_are_counted(
     brokers: tuple[BasicBroker, Server],
     protocol: str,
     published: dict[str, Any],
@@ -85,7 +85,7 @@ def test_a_bridge_counts_lost_names(
 @pytest.mark.parametrize(
     "query, lost", [("exchange=e", 1), ("exchange=e&routing_key=k", 2), ("", 0)]
 )
-def test_names_that_the_url_of_the_target_replaces_are_lost(query: str, lost: int) -> None:
+def test_names_replaced_by_the_target_url_count_as_lost(query: str, lost: int) -> None:
     ends = parse_url("amqp091://h/?queue=q"), parse_url(f"amqp091://i/?{query}")
     statistics = Statistics()
     stored = numbered(1)[0]
@@ -97,8 +97,8 @@ def test_names_that_the_url_of_the_target_replaces_are_lost(query: str, lost: in
 
 
 @given(st.lists(st.tuples(st.text(max_size=9), st.text(max_size=9)), max_size=9), st.booleans())
-def test_the_fast_and_the_slow_path_count_the_same(names: Any, small: bool) -> None:
-    """A hook has messages translated one by one; without it they are translated together."""
+def test_batch_and_single_translation_count_equal_losses(names: Any, small: bool) -> None:
+    """With a hook, messages are translated singly; without one, in batches."""
     ends = parse_url("amqp091://h/?queue=q"), parse_url("amqp://i/q")
     stored = numbered(1)[0]
     found = []

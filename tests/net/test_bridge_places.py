@@ -1,4 +1,4 @@
-"""Several places of one end, such as the nodes of a cluster: tried in order, named in errors."""
+"""Alternative addresses of a source or target, such as cluster nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.once, pytest.mark.usefixtures("in_a_folder")]
 
 @pytest.fixture
 def closed() -> int:
-    """A port where nobody listens."""
+    """A port on which no process listens."""
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
         port: int = made.getsockname()[1]
@@ -39,7 +39,7 @@ def closed() -> int:
 @given(
     st.lists(st.sampled_from(["", "away", "refused"]), min_size=1, max_size=4),
 )
-def test_the_first_place_that_answers_is_used(answers: list[str]) -> None:
+def test_first_reachable_address_is_used(answers: list[str]) -> None:
     end = parse_urls([f"amqp://u:p{n}word@h{n}/q" for n in range(len(answers))])
     tried: list[str] = []
 
@@ -64,7 +64,7 @@ def test_the_first_place_that_answers_is_used(answers: list[str]) -> None:
     assert len(answers) == 1 or all(f"h{n}:5672" in str(caught.value) for n in range(len(answers)))
 
 
-def test_places_of_one_end_name_one_thing() -> None:
+def test_alternative_urls_must_name_the_same_queue() -> None:
     made = parse_urls(["amqp091://a/?queue=q", "amqp091s://b:1/?queue=q&verify=verify_none"])
 
     assert [("a", 5672), ("b", 1)] == [(one.host, one.port) for one in made.places]
@@ -78,7 +78,7 @@ def test_places_of_one_end_name_one_thing() -> None:
         parse_urls(["file:x.jsonl"] * 2)
 
 
-def test_a_queue_over_0_9_1_and_an_offset_are_those_of_each_place() -> None:
+def test_alternatives_keep_queue_and_offset() -> None:
     made = parse_urls(["amqp://a//queues/q", "amqp://b//queues/q"])
 
     basic = basic_endpoint_of(made)
@@ -88,7 +88,7 @@ def test_a_queue_over_0_9_1_and_an_offset_are_those_of_each_place() -> None:
     assert ["7", "7"] == [one.offset for one in made.read_from("7").places]
 
 
-def test_a_file_of_routes_may_have_lists() -> None:
+def test_routes_file_with_alternative_urls() -> None:
     Path("r.toml").write_text(
         "[[route]]\nfrom = ['amqp://a/q', 'amqp://b/q']\nto = 'amqp091://c/?queue=q'\n"
     )
@@ -98,8 +98,8 @@ def test_a_file_of_routes_may_have_lists() -> None:
     assert "q -> q" == spec.name
 
 
-def test_a_bridge_goes_on_at_another_node(caplog: pytest.LogCaptureFixture) -> None:
-    """Of either end; where the first one is back, the next connection is to that."""
+def test_bridge_fails_over_to_another_node(caplog: pytest.LogCaptureFixture) -> None:
+    """At both ends. When the first node is back, the next connection uses it again."""
     caplog.set_level("INFO", "amqp10msg.bridge")
 
     async def made() -> tuple[list[bytes], list[bytes]]:
@@ -131,7 +131,7 @@ def test_a_bridge_goes_on_at_another_node(caplog: pytest.LogCaptureFixture) -> N
     assert opened[0] != opened[1]
 
 
-def test_a_source_is_counted_where_it_can_be_reached(closed: int) -> None:
+def test_source_is_counted_at_a_reachable_node(closed: int) -> None:
     async def made() -> list[int | None]:
         async with BasicBroker("a", "b") as broker:
             broker.queues["a"].extend(numbered(3))
@@ -147,7 +147,7 @@ def test_a_source_is_counted_where_it_can_be_reached(closed: int) -> None:
     assert [3, 4, 3] == asyncio.run(made())
 
 
-def test_1_0_has_places_too(closed: int) -> None:
+def test_1_0_endpoints_have_alternatives(closed: int) -> None:
     with Server(accept_durable=True) as server:
         server.publish("a", Message(b"1"))
         source = [f"amqp://127.0.0.1:{closed}/a", f"{server.url}/a"]
@@ -162,8 +162,8 @@ def test_1_0_has_places_too(closed: int) -> None:
 
 
 @pytest.mark.parametrize("first_is_away", [True, False])
-def test_nought_at_one_place_is_not_nought_at_another(first_is_away: bool) -> None:
-    """Nobody has checked that the places are nodes of one cluster."""
+def test_empty_queue_at_one_node_does_not_mean_empty_everywhere(first_is_away: bool) -> None:
+    """The addresses may belong to independent brokers."""
 
     async def made() -> Any:
         async with BasicBroker("a") as first, BasicBroker("a", "b") as second:
@@ -183,8 +183,8 @@ def test_nought_at_one_place_is_not_nought_at_another(first_is_away: bool) -> No
     assert ("cannot be counted" if first_is_away else "another address has none") in found.uncounted
 
 
-def test_a_place_that_is_passed_over_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    """A wrong password at the first node is not found out when the second one is gone."""
+def test_unusable_address_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Otherwise a wrong password at the first node would show only when the second fails."""
 
     async def made() -> Any:
         async with BasicBroker("a", "b") as first, BasicBroker("a", "b") as second:
@@ -207,8 +207,8 @@ def test_a_place_that_is_passed_over_is_named(caplog: pytest.LogCaptureFixture) 
 
 
 @pytest.mark.parametrize("other", [0, 3, 4, 5])
-def test_places_with_different_streams_are_not_one(other: int) -> None:
-    """Of two independent brokers, what was read at one says nothing of the other."""
+def test_different_streams_at_two_nodes_are_not_empty(other: int) -> None:
+    """The position in one broker's stream is meaningless for another broker."""
 
     async def made() -> Any:
         async with BasicBroker("b") as first, BasicBroker() as second:

@@ -1,4 +1,4 @@
-"""Messages that end the connections of a target or source are found, without a loop."""
+"""Poison messages, which end connections of the target or source, are found without a loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 
 @pytest.mark.parametrize("how", ["cut", "close"])
-def test_poison_that_ends_connections_is_set_aside_alone(how: str) -> None:
+def test_only_poison_messages_are_quarantined(how: str) -> None:
     sent = numbered(200)
 
     broker, counts = between(sent, Refusing(how, lambda number: number % 50 == 49))
@@ -39,7 +39,7 @@ def test_poison_that_ends_connections_is_set_aside_alone(how: str) -> None:
     assert [] == list(broker.queues["from"])
 
 
-def test_a_target_that_falls_silent_is_reached_anew() -> None:
+def test_bridge_reconnects_to_a_silent_target() -> None:
     sent = numbered(30)
 
     broker, counts = between(
@@ -52,7 +52,7 @@ def test_a_target_that_falls_silent_is_reached_anew() -> None:
 
 
 @pytest.mark.parametrize("action", ["requeue", "reject"])
-def test_what_becomes_of_it_is_an_option(action: str) -> None:
+def test_action_for_a_poison_message(action: str) -> None:
     poison = Refusing("close", lambda number: number == 3, 1)
 
     broker, counts = between(numbered(4), poison, on={"fatal": action}, window=1)
@@ -65,7 +65,7 @@ def test_what_becomes_of_it_is_an_option(action: str) -> None:
         assert (b"3", {"fatal": 1}) == (broker.queues["to"][-1].body, counts.requeued)
 
 
-def test_a_quarantine_that_cannot_be_written_settles_nothing() -> None:
+def test_unwritable_quarantine_settles_no_message() -> None:
     poison = Refusing("close", lambda number: number == 3)
 
     async def run() -> BasicBroker:
@@ -83,8 +83,8 @@ def test_a_quarantine_that_cannot_be_written_settles_nothing() -> None:
 
 
 @pytest.mark.parametrize("window", [20, 100])
-def test_only_what_was_in_flight_at_the_first_end_comes_twice(window: int) -> None:
-    """Suspects go one at a time, so that the search for the cause doubles nothing more."""
+def test_only_messages_in_flight_at_the_first_disconnect_are_duplicated(window: int) -> None:
+    """Suspects are sent one at a time, so the search duplicates no further message."""
     sent = numbered(300)
     ends = 0
 
@@ -125,7 +125,7 @@ def test_losses_are_counted_once_for_each_message(hook: Any) -> None:
 # Of the source.
 
 
-def test_a_source_that_dies_of_a_message_is_named_and_not_asked_for_ever() -> None:
+def test_source_that_cannot_deliver_a_message_ends_the_route() -> None:
     async def run() -> tuple[BasicBroker, LinkError]:
         async with BasicBroker("from", "to") as broker:
             broker.queues["from"].extend(numbered(60))
@@ -149,8 +149,8 @@ def test_a_source_that_dies_of_a_message_is_named_and_not_asked_for_ever() -> No
 
 @settings(max_examples=10)
 @given(st.sets(st.integers(0, 79), max_size=4), st.integers(1, 30))
-def test_a_source_that_fails_now_and_then_gives_all(bad: set[int], window: int) -> None:
-    """Each of these messages is its end a few times, and then is not."""
+def test_intermittently_failing_source_is_emptied(bad: set[int], window: int) -> None:
+    """Each bad message ends the connection three times, and then passes."""
     left = dict.fromkeys((b"%d" % number for number in bad), 3)
 
     def chokes(one: Stored) -> bool:
@@ -186,8 +186,8 @@ def test_a_source_that_fails_now_and_then_gives_all(bad: set[int], window: int) 
     assert 3 * len(bad) == counts.source_lost
 
 
-def test_a_source_that_is_cut_is_not_blamed() -> None:
-    """However often: a queue may be empty, and its broker restarted."""
+def test_cut_source_does_not_end_the_route() -> None:
+    """A cut may happen any number of times: the queue may be empty, and its broker restarted."""
 
     async def run() -> Statistics:
         async with BasicBroker("from", "to") as broker:

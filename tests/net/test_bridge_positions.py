@@ -1,4 +1,4 @@
-"""Streams keep what was read: a bridge goes on where it was, over connections and restarts."""
+"""Positions in streams: a bridge continues after reconnects and restarts."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 
 @given(st.lists(st.integers(0, 30), unique=True, max_size=20), st.randoms())
-def test_the_position_is_behind_all_that_is_finished_without_a_gap(
-    offsets: list[int], order: Any
-) -> None:
+def test_position_is_after_the_settled_prefix(offsets: list[int], order: Any) -> None:
     offsets.sort()
     deliveries = [SourceDelivery(b"", position=offset) for offset in offsets]
     positions = Positions(None, "r", active=True)
@@ -44,7 +42,7 @@ def test_the_position_is_behind_all_that_is_finished_without_a_gap(
         assert (before[-1] + 1 if before else None) == positions.next
 
 
-def test_positions_are_told_by_both_protocols() -> None:
+def test_position_of_a_message_in_both_protocols() -> None:
     headers = FieldTable.of([("x-stream-offset", "l", 7)])
     header = encode_content_header(BasicProperties(headers=headers), 0)
     octets = Message(b"", message_annotations={Symbol("x-stream-offset"): ULong(8)}).encode()
@@ -56,7 +54,7 @@ def test_positions_are_told_by_both_protocols() -> None:
     assert position_of(SourceDelivery(b"no message")) is None
 
 
-def test_a_message_of_a_queue_that_came_out_of_a_stream_has_no_position() -> None:
+def test_queue_message_with_a_stream_offset_has_no_position() -> None:
     positions = Positions(None, "r", active=False)
     headers = FieldTable.of([("x-stream-offset", "l", 7)])
     positions.receive(
@@ -67,7 +65,7 @@ def test_a_message_of_a_queue_that_came_out_of_a_stream_has_no_position() -> Non
     assert positions.next is None
 
 
-def test_a_state_file_keeps_routes_apart_and_says_what_is_wrong(tmp_path: Path) -> None:
+def test_state_file_separates_routes(tmp_path: Path) -> None:
     for route, position in (("a", 3), ("b", 5), ("a", 4)):
         state = Positions(tmp_path / "s.db", route, active=True)
         delivery = SourceDelivery(b"", position=position - 1)
@@ -86,7 +84,7 @@ def test_a_state_file_keeps_routes_apart_and_says_what_is_wrong(tmp_path: Path) 
         Positions(tmp_path / "nowhere" / "s.db", "a", active=True)
 
 
-def test_a_second_file_that_cannot_be_used_leaves_the_first_one_closed(
+def test_unusable_second_file_closes_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed, close = [], Positions.close
@@ -137,7 +135,7 @@ def run(do: Callable[[BasicBroker], Any]) -> BasicBroker:
     return asyncio.run(whole())
 
 
-def test_another_run_goes_on_behind_the_last() -> None:
+def test_next_run_continues_after_the_last_position() -> None:
     async def do(broker: BasicBroker) -> None:
         for count in (33, 7, None):
             await bridged(broker, count, state="state.db")
@@ -147,7 +145,7 @@ def test_another_run_goes_on_behind_the_last() -> None:
     assert [b"%d" % number for number in range(120)] == bodies(run(do))
 
 
-def test_without_a_state_file_another_run_begins_anew_but_another_connection_does_not() -> None:
+def test_reconnect_continues_without_a_state_file() -> None:
     async def do(broker: BasicBroker) -> None:
         def cut(stored: Stored) -> str:
             if stored.body == b"50":
@@ -165,7 +163,7 @@ def test_without_a_state_file_another_run_begins_anew_but_another_connection_doe
     assert len(came) <= 100 + 10  # the window
 
 
-def test_what_a_stream_cannot_take_back_is_set_aside() -> None:
+def test_stream_message_is_quarantined_instead_of_requeued() -> None:
     async def do(broker: BasicBroker) -> None:
         broker.refuses = lambda stored: "close" if stored.body == b"5" else ""
         await bridged(broker, on={"fatal": "requeue"}, state="state.db")
@@ -177,10 +175,8 @@ def test_what_a_stream_cannot_take_back_is_set_aside() -> None:
 
 @pytest.mark.parametrize("given", [{}, {"until_length": True, "idle": None}, {"idle": None}])
 @pytest.mark.parametrize("left", [0, 40])
-def test_a_stream_that_ends_before_what_was_read_is_not_taken_for_an_empty_one(
-    given: dict[str, Any], left: int
-) -> None:
-    """Declared again, it would deliver nothing before the position that the state file has."""
+def test_stream_shorter_than_its_position_is_refused(given: dict[str, Any], left: int) -> None:
+    """A new stream delivers no message before the stored position."""
 
     async def do(broker: BasicBroker) -> None:
         await bridged(broker, state="state.db")
@@ -192,7 +188,7 @@ def test_a_stream_that_ends_before_what_was_read_is_not_taken_for_an_empty_one(
 
 
 @pytest.mark.parametrize("given", [{}, {"until_length": True, "idle": None}, {"idle": None}])
-def test_what_retention_removed_before_it_was_read_is_told(
+def test_unread_messages_removed_by_retention_are_logged(
     caplog: pytest.LogCaptureFixture, given: dict[str, Any]
 ) -> None:
     async def do(broker: BasicBroker) -> None:
@@ -207,7 +203,7 @@ def test_what_retention_removed_before_it_was_read_is_told(
 
 
 def test_positions_without_a_message_are_counted_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Also if a lost connection delivers what follows them again."""
+    """Even if a lost connection delivers the following messages again."""
 
     async def do(broker: BasicBroker) -> None:
         broker.streams["stream"][30:35] = [None] * 5
@@ -231,7 +227,7 @@ def test_positions_without_a_message_are_counted_once(caplog: pytest.LogCaptureF
     assert 1 == sum(getattr(one, "event", "") == "stream-skipped" for one in caplog.records)
 
 
-def test_a_stream_that_is_declared_again_meanwhile_is_not_gone_on_with() -> None:
+def test_stream_declared_again_during_a_run_is_refused() -> None:
     async def do(broker: BasicBroker) -> None:
         def declare_again(stored: Stored) -> str:
             if stored.body == b"50":
@@ -248,6 +244,6 @@ def test_a_stream_that_is_declared_again_meanwhile_is_not_gone_on_with() -> None
     run(do)
 
 
-def test_a_state_file_is_for_what_keeps_its_messages() -> None:
+def test_state_file_is_refused_for_a_queue() -> None:
     with pytest.raises(ValueError, match="a state file is for a stream"):
         RouteSpec("amqp091://h/?queue=q", "amqp://h/q", RouteOptions(state="s.db"))

@@ -90,7 +90,7 @@ async def bridged(source: str, target: str, count: int | None, **given: Any) -> 
     return counts
 
 
-def test_between_queues_of_0_9_1_the_bytes_are_the_same(queues: Queues) -> None:
+def test_basic_queue_to_queue_keeps_the_bytes(queues: Queues) -> None:
     first, _, last = queues.names
     sent = [
         BasicMessage(BasicProperties(headers=HEADERS, timestamp=2**40, priority=200), b"x" * size)
@@ -110,7 +110,7 @@ def test_between_queues_of_0_9_1_the_bytes_are_the_same(queues: Queues) -> None:
     assert [(encode_properties(one.properties), one.body) for one in sent] == came
 
 
-def test_there_and_back_nothing_is_missing(queues: Queues) -> None:
+def test_basic_to_1_0_and_back_is_lossless(queues: Queues) -> None:
     first, middle, last = queues.names
     for number in range(500):
         headers = FieldTable.of([("n", "l", number), ("f", "f", 1.5), ("s", "s", -2)])
@@ -133,8 +133,8 @@ def test_there_and_back_nothing_is_missing(queues: Queues) -> None:
 
 
 @pytest.mark.parametrize("target", [BASIC, MESSAGING])
-def test_a_foreign_user_id_is_set_aside_alone(queues: Queues, target: str) -> None:
-    """RabbitMQ ends the channel, or the session, of who sends it."""
+def test_only_foreign_user_ids_are_quarantined(queues: Queues, target: str) -> None:
+    """RabbitMQ ends the channel or session that sends a foreign user-id."""
     first, _, last = queues.names
     for number in range(300):
         queues.publish(BasicMessage(BasicProperties(delivery_mode=2), b"%d" % number))
@@ -159,8 +159,8 @@ def test_a_foreign_user_id_is_set_aside_alone(queues: Queues, target: str) -> No
     assert 297 <= queues.count(last) <= 297 + 500 * counts.target_lost
 
 
-def test_what_rabbitmq_dies_of_when_it_gives_it_out_ends_the_route(queues: Queues) -> None:
-    """RabbitMQ 4.0 cannot say a decimal number over 1.0: its session ends, and so for ever."""
+def test_message_that_rabbitmq_cannot_deliver_ends_the_route(queues: Queues) -> None:
+    """RabbitMQ 4.0 cannot encode a decimal number for 1.0: every session ends on it."""
     first, _, last = queues.names
     for number in range(10):
         headers = FieldTable.of([("k", "D", ScaledDecimal(2, 314))]) if number == 5 else None
@@ -177,7 +177,7 @@ def test_what_rabbitmq_dies_of_when_it_gives_it_out_ends_the_route(queues: Queue
 
 
 @pytest.mark.parametrize("source", [BASIC, MESSAGING])
-def test_a_stream_is_read_on_from_where_it_was(queues: Queues, source: str) -> None:
+def test_stream_is_continued_from_the_state_file(queues: Queues, source: str) -> None:
     name = f"{queues.names[0]}-stream"
     arguments = {"x-queue-type": "stream"}
     queues.channel.queue_declare(name, durable=True, arguments=arguments)
@@ -203,7 +203,7 @@ def test_a_stream_is_read_on_from_where_it_was(queues: Queues, source: str) -> N
     assert list(range(70)) == came
 
 
-def test_a_migration_is_looked_at_and_nothing_consumed(queues: Queues) -> None:
+def test_migration_check_consumes_no_message(queues: Queues) -> None:
     classic = queues.names[0]
     names = {"classic": classic}
     for kind in ("quorum", "stream"):
@@ -240,8 +240,8 @@ def test_a_migration_is_looked_at_and_nothing_consumed(queues: Queues) -> None:
 
 
 @pytest.mark.kills
-def test_whatever_kills_it_nothing_is_missing(queues: Queues) -> None:
-    """AMQP10MSG_KILLS says how often the bridge is killed."""
+def test_killed_bridge_loses_no_message(queues: Queues) -> None:
+    """AMQP10MSG_KILLS sets the number of kills."""
     first, middle, _ = queues.names
     count, window = 4_000 + 1_000 * KILLS, 100
     for number in range(count):
@@ -282,7 +282,7 @@ def test_whatever_kills_it_nothing_is_missing(queues: Queues) -> None:
 
 @pytest.mark.parametrize("source", [BASIC, MESSAGING])
 @pytest.mark.parametrize("kind", ["classic", "quorum"])
-def test_a_queue_is_empty_where_rabbitmq_says_so(queues: Queues, source: str, kind: str) -> None:
+def test_rabbitmq_confirms_an_empty_queue(queues: Queues, source: str, kind: str) -> None:
     name = f"{queues.names[0]}-{kind}"
     queues.channel.queue_declare(name, durable=True, arguments={"x-queue-type": kind})
     queues.names.append(name)
@@ -337,7 +337,7 @@ def test_two_bridges_on_one_queue_of_rabbitmq_both_end(
 
 
 @pytest.mark.parametrize("source", [BASIC, MESSAGING])
-def test_what_rabbitmq_has_at_the_start_is_taken(queues: Queues, source: str) -> None:
+def test_until_length_moves_the_initial_messages(queues: Queues, source: str) -> None:
     first, _, last = queues.names
     for number in range(200):
         queues.publish(BasicMessage(BasicProperties(delivery_mode=2), b"%d" % number))
@@ -369,8 +369,10 @@ def test_a_stream_of_rabbitmq_is_read_to_its_end(
 
 @pytest.mark.parametrize("source", ["0-9-1", "1.0"])
 @pytest.mark.parametrize("target", ["0-9-1", "1.0"])
-def test_thirty_queues_have_one_connection_a_side(queues: Queues, source: str, target: str) -> None:
-    """Cut once, they are made once more, and nothing is lost."""
+def test_thirty_routes_share_one_connection_per_side(
+    queues: Queues, source: str, target: str
+) -> None:
+    """After a cut, each side reconnects once, and no message is lost."""
     place = Place.at(BROKER or "", "4")
     ends = [[f"{name}-{number}" for number in range(30)] for name in queues.names[:2]]
     for name in (*ends[0], *ends[1]):
@@ -412,8 +414,8 @@ def test_thirty_queues_have_one_connection_a_side(queues: Queues, source: str, t
             queues.channel.queue_delete(name)
 
 
-def test_thirty_queues_are_counted_over_connections_that_they_share(queues: Queues) -> None:
-    """Over 1.0, RabbitMQ is asked over 0-9-1 who else consumes a queue: each route connected."""
+def test_thirty_routes_count_over_shared_connections(queues: Queues) -> None:
+    """Regression: every route with a 1.0 source opened its own 0-9-1 connection for counting."""
     place = Place.at(BROKER or "", "4")
     names = [f"{queues.names[0]}-{number}" for number in range(30)]
     for name in names:

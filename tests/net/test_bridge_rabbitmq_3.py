@@ -1,4 +1,4 @@
-"""What RabbitMQ 3 does over 1.0 as no other broker does, and how a bridge meets it."""
+"""RabbitMQ 3's peculiarities over 1.0, and how a bridge handles them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.transport import Attach
 
 
-def test_an_address_of_rabbitmq_4_is_no_address_of_rabbitmq_3() -> None:
+def test_rabbitmq_4_address_is_refused_by_rabbitmq_3() -> None:
     async def run() -> LinkError:
         lost: list[LinkError] = []
         end = parse_url("amqp://h/?queue=q")
@@ -40,7 +40,7 @@ def test_an_address_of_rabbitmq_4_is_no_address_of_rabbitmq_3() -> None:
 
 
 def rabbitmq_3(end: Endpoint) -> Amqp10Connection:
-    """Return a connection that was not made, whose peer would be that."""
+    """Return a connection object whose peer claims to be RabbitMQ 3."""
     connection = Amqp10Connection(end)
     connection.product = "RabbitMQ 3.10.8"
     return connection
@@ -53,8 +53,8 @@ def request_of(end: Endpoint, lost: list[LinkError]) -> TargetRequest:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_rabbitmq_3_is_asked_for_the_queue_of_a_target(there: bool) -> None:
-    """It says accepted of what no queue takes."""
+def test_target_queue_is_checked_at_rabbitmq_3(there: bool) -> None:
+    """RabbitMQ 3 accepts messages for missing queues."""
 
     async def run() -> tuple[bool, bool, list[LinkError]]:
         lost: list[LinkError] = []
@@ -79,7 +79,7 @@ def test_rabbitmq_3_is_asked_for_the_queue_of_a_target(there: bool) -> None:
     assert ([] if there else [True]) == [one.permanent for one in lost]
 
 
-def test_rabbitmq_3_finds_no_target_whose_name_is_not_ascii() -> None:
+def test_non_ascii_target_is_refused_for_rabbitmq_3() -> None:
     async def run() -> list[LinkError]:
         lost: list[LinkError] = []
         end = parse_url("amqp://h//amq/queue/gr%C3%B6%C3%9Fe")

@@ -1,4 +1,4 @@
-"""A bridge that is given other routes while it runs, and two bridges on the same queues."""
+"""Reloading the routes of a running bridge, and two bridges on the same queues."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def spec(broker: BasicBroker, name: str, **given: Any) -> RouteSpec:
-    """A route of this name from the queue of this name."""
+    """A route that is named after its queue."""
     how = options(**{"idle": None, **given})
     return RouteSpec(broker.url(f"queue={name}"), broker.url(f"queue=to-{name}"), how, name)
 
@@ -52,7 +52,7 @@ def run(made: Callable[[BasicBroker], Awaitable[Any]], names: str = "abc") -> tu
     return asyncio.run(run())
 
 
-def test_new_routes_start_and_others_drain_or_go_on() -> None:
+def test_reload_starts_new_routes_and_drains_removed_routes() -> None:
     async def made(broker: BasicBroker) -> Changes:
         for name in "ab":
             broker.queues[name].extend(numbered(10))
@@ -80,7 +80,7 @@ def test_new_routes_start_and_others_drain_or_go_on() -> None:
     assert (5, 10) == (len(broker.queues["a"]), len(broker.queues["to-a"]))
 
 
-def test_a_changed_route_is_replaced_when_it_has_drained_and_counts_go_on() -> None:
+def test_changed_route_is_replaced_after_draining() -> None:
     async def made(broker: BasicBroker) -> tuple[Changes, Statistics, str, str]:
         broker.queues["a"].extend(numbered(30))
         broker.refuses = Refusing("nack", lambda number: number >= 25)
@@ -109,13 +109,13 @@ def test_a_changed_route_is_replaced_when_it_has_drained_and_counts_go_on() -> N
     assert '"accepted": 29' in text
 
 
-def test_a_filter_that_is_the_same_is_no_change() -> None:
+def test_equal_filters_compare_equal() -> None:
     assert Matcher("a = 1") == Matcher("a = 1")
     assert Matcher("a = 1") != Matcher("a = 2")
     assert Matcher("a = 1") != Matcher("a = 1", "sql")
 
 
-def test_a_route_that_failed_starts_again() -> None:
+def test_reload_restarts_a_failed_route() -> None:
     async def made(broker: BasicBroker) -> tuple[Changes, Changes]:
         del broker.queues["to-a"]
         async with Bridge([spec(broker, "a"), spec(broker, "b")]) as bridge:
@@ -135,7 +135,7 @@ def test_a_route_that_failed_starts_again() -> None:
     assert (Changes(started=("a",), kept=("b",)),) * 2 == found
 
 
-def test_what_makes_no_sense_changes_nothing() -> None:
+def test_invalid_reload_changes_nothing() -> None:
     async def made(broker: BasicBroker) -> None:
         async with Bridge([spec(broker, "a")]) as bridge:
             with pytest.raises(ValueError, match="two routes have the name 'b'"):
@@ -157,10 +157,10 @@ def test_what_makes_no_sense_changes_nothing() -> None:
         max_size=5,
     )
 )
-def test_whatever_is_changed_when_each_message_goes_once(
+def test_any_reloads_move_each_message_once(
     given: list[tuple[dict[str, int], bool]],
 ) -> None:
-    """With and without waiting for the routes of the last change to run."""
+    """With and without waiting for the routes of the previous reload."""
 
     async def made(broker: BasicBroker) -> None:
         for name in "abc":
@@ -188,7 +188,7 @@ def test_whatever_is_changed_when_each_message_goes_once(
     run(made, "abcd")
 
 
-def test_sums_of_latencies_are_of_all() -> None:
+def test_sum_of_latencies() -> None:
     one, two = Latency(), Latency()
     one.add(0.002)
     two.add(70.0)
@@ -197,7 +197,7 @@ def test_sums_of_latencies_are_of_all() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
-def test_sighup_reads_the_file_again_and_a_broken_one_changes_nothing() -> None:
+def test_sighup_reloads_the_routes_file() -> None:
     broker = BasicBroker("a", "b", "to-a", "to-b")
     broker.queues["a"].extend(numbered(4))
     broker.queues["b"].extend(numbered(2))
@@ -247,7 +247,7 @@ def test_sighup_reads_the_file_again_and_a_broken_one_changes_nothing() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="there are no signal masks")
 @pytest.mark.parametrize("config", [False, True])
-def test_a_hangup_during_the_imports_ends_nothing(config: bool) -> None:
+def test_sighup_during_the_imports_does_not_end_the_process(config: bool) -> None:
     """The new process inherits the blocked signal, which the command blocks first as well."""
     broker = BasicBroker("a", "to-a")
     broker.queues["a"].extend(numbered(3))
@@ -285,7 +285,7 @@ def test_a_hangup_during_the_imports_ends_nothing(config: bool) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux shows blocked signals")
-def test_the_command_blocks_a_hangup_before_it_imports_anything() -> None:
+def test_signals_are_blocked_before_the_imports() -> None:
     code = (
         "import sys; sys.argv = ['amqp10msg', 'bridge']\n"
         "from amqp10msg.__main__ import _begin; _begin()\n"
@@ -304,7 +304,7 @@ def test_the_command_blocks_a_hangup_before_it_imports_anything() -> None:
         assert int(blocked, 16) >> (number - 1) & 1, number
 
 
-def test_a_password_of_an_api_that_a_file_holds_is_read_again() -> None:
+def test_reload_reads_password_files_again() -> None:
     Path("r.toml").write_text(
         "[[route]]\nfrom='amqp091://h/?queue=a'\nto='amqp091://h/?queue=b'\nname='r'\n"
         "management='http://u:${file:word}@h:15672'\n"
@@ -325,7 +325,7 @@ def test_a_password_of_an_api_that_a_file_holds_is_read_again() -> None:
         assert "http://h:15672" in repr(one.options)
 
 
-def test_a_renamed_route_goes_on_where_it_was() -> None:
+def test_renamed_route_keeps_its_state() -> None:
     """Its files have the position in a stream, and message-ids, under its name."""
 
     async def made(broker: BasicBroker) -> tuple[Changes, Any]:
@@ -357,7 +357,7 @@ def test_a_renamed_route_goes_on_where_it_was() -> None:
     ledger.close()
 
 
-def test_routes_that_are_no_more_are_counted_as_one_after_a_while() -> None:
+def test_statistics_of_old_removed_routes_are_merged() -> None:
     async def made(broker: BasicBroker) -> Any:
         first = spec(broker, "b")
         async with asyncio.timeout(30), Bridge([first]) as bridge:
@@ -386,9 +386,7 @@ def test_routes_that_are_no_more_are_counted_as_one_after_a_while() -> None:
 
 
 @given(st.integers(0, 2_500), st.integers(0, 2_500), st.integers(0, 1_200))
-def test_losses_of_replaced_routes_are_bounded_and_none_is_forgotten(
-    one: int, other: int, shared: int
-) -> None:
+def test_merged_losses_are_bounded_and_complete(one: int, other: int, shared: int) -> None:
     before, after = Statistics(), Statistics()
     for number in range(one):
         before.lose(f"headers['{number}']", "dropped")
@@ -404,7 +402,7 @@ def test_losses_of_replaced_routes_are_bounded_and_none_is_forgotten(
 # Two bridges.
 
 
-def test_two_bridges_share_a_queue_of_0_9_1_and_each_message_goes_once() -> None:
+def test_two_bridges_move_each_message_of_a_queue_once() -> None:
     async def made(broker: BasicBroker) -> list[int]:
         bridges = [Bridge([spec(broker, "a", idle=0.3, window=5)]) for _ in range(2)]
         async with bridges[0], bridges[1]:
@@ -422,7 +420,7 @@ def test_two_bridges_share_a_queue_of_0_9_1_and_each_message_goes_once() -> None
     assert sorted(bodies(broker.queues["to-a"])) == sorted(b"%d" % one for one in range(200))
 
 
-def test_two_bridges_share_an_address_of_1_0_and_one_goes_on_alone() -> None:
+def test_remaining_bridge_empties_a_shared_1_0_address() -> None:
     with Server(accept_durable=True) as server:
 
         async def made() -> list[int]:
@@ -462,7 +460,7 @@ def _stream(broker: BasicBroker, logger: Any = None, **given: Any) -> Bridge:
     return Bridge([RouteSpec(source, broker.url("queue=to-a"), how, "r")], logger=logger)
 
 
-def test_a_second_bridge_stands_by_and_goes_on_with_a_stream() -> None:
+def test_standby_bridge_takes_over_a_stream() -> None:
     async def made(broker: BasicBroker) -> tuple[int, int]:
         broker.streams["stream"] = numbered(20)
         first, second = _stream(broker), _stream(broker, idle=0.1, connect_timeout=10)
@@ -485,7 +483,7 @@ def test_a_second_bridge_stands_by_and_goes_on_with_a_stream() -> None:
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_bridge_that_stands_by_ends_when_it_is_to(stopped: bool) -> None:
+def test_standby_bridge_can_be_stopped_or_times_out(stopped: bool) -> None:
     async def made(broker: BasicBroker) -> str:
         broker.streams["stream"] = numbered(2)
         lease = Lease(Path("s.db"), "r")
@@ -510,7 +508,7 @@ def test_a_bridge_that_stands_by_ends_when_it_is_to(stopped: bool) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_bridge_that_stood_by_does_not_know_that_the_source_is_empty(late: bool) -> None:
+def test_standby_bridge_does_not_report_an_empty_source(late: bool) -> None:
     async def made(broker: BasicBroker) -> Any:
         broker.streams["stream"] = numbered(2)
         lease = Lease(Path("s.db"), "r")
@@ -531,7 +529,7 @@ def test_a_bridge_that_stood_by_does_not_know_that_the_source_is_empty(late: boo
     assert 4 == status_of([counts])
 
 
-def test_a_route_whose_files_cannot_be_used_has_failed_and_starts_again() -> None:
+def test_route_with_unusable_files_fails_and_can_be_reloaded() -> None:
     async def made(broker: BasicBroker) -> tuple[bool, tuple[str, ...]]:
         broken, other = spec(broker, "a", deduplicate="none/x.db"), spec(broker, "b")
         async with asyncio.timeout(60), Bridge([broken, other]) as bridge:
@@ -548,7 +546,7 @@ def test_a_route_whose_files_cannot_be_used_has_failed_and_starts_again() -> Non
     assert (True, ("a",)) == found
 
 
-def test_a_state_file_that_cannot_be_opened_is_a_failure_that_names_it() -> None:
+def test_unusable_state_file_is_named() -> None:
     async def made(broker: BasicBroker) -> tuple[Any, tuple[str, ...]]:
         broker.streams["stream"] = numbered(2)
         bridge = _stream(broker, state="none/s.db")
@@ -565,7 +563,7 @@ def test_a_state_file_that_cannot_be_opened_is_a_failure_that_names_it() -> None
     assert not counts.is_ready
 
 
-def test_a_bridge_that_is_killed_leaves_its_lease() -> None:
+def test_killed_bridge_releases_its_lease() -> None:
     program = (
         "import time; from pathlib import Path; from amqp10msg.net.bridge.records import Lease\n"
         "print(Lease(Path('s.db'), 'r').acquire(), flush=True); time.sleep(60)"

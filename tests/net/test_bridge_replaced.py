@@ -304,7 +304,7 @@ def test_a_fingerprint_of_0_9_1_leaves_out_the_offset() -> None:
 
 @pytest.mark.parametrize("option", ["--state", "--deduplicate"])
 @pytest.mark.parametrize("damage", ["text", "other tables", "torn"])
-def test_a_damaged_file_is_named(option: str, damage: str, target: Server) -> None:
+def test_damaged_state_or_ledger_file_is_named(option: str, damage: str, target: Server) -> None:
     Path("in.jsonl").write_text(
         "".join(
             json.dumps(

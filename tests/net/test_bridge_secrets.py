@@ -57,7 +57,7 @@ def is_clean(text: str) -> bool:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 @pytest.mark.parametrize("protocol", ["1.0", "0-9-1"])
-def test_what_a_broker_says_is_escaped_in_the_log(form: str, protocol: str) -> None:
+def test_broker_errors_are_escaped_in_the_log(form: str, protocol: str) -> None:
     rude: Any = Broker(Rude)
     old = BasicBroker()
     old.credentials, old.refusal = "nobody:knows", HOSTILE
@@ -131,7 +131,7 @@ WRONG = [
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("command", ["bridge", "bridge to", "check", "spool", "spool 0-9-1"])
-def test_no_wrong_url_is_repeated(wrong: str, command: str) -> None:
+def test_invalid_url_is_not_printed(wrong: str, command: str) -> None:
     amqp = wrong.format("amqp")
     management = ["--management", wrong.format("http"), "--queue", "q"]
     arguments = {
@@ -186,7 +186,7 @@ def test_wrong_parameters_of_a_spooled_url_are_one_line(query: str) -> None:
 
 
 @given(st.text(max_size=20), st.sampled_from(["amqp", "amqp091", "amqps", "http", "file"]))
-def test_no_error_of_a_url_has_a_piece_of_the_password(password: str, scheme: str) -> None:
+def test_url_errors_contain_no_part_of_the_password(password: str, scheme: str) -> None:
     secret = f"hunter2{password}hunter2"
     text = f"{scheme}://u:{secret}@h/q"
     endpoint = parse_url("amqp091://h/?queue=q")
@@ -221,7 +221,7 @@ def silent() -> Iterator[int]:
         thread.join()
 
 
-def test_the_report_has_no_password(silent: int) -> None:
+def test_report_contains_no_password(silent: int) -> None:
     source = f"amqp://u:hunter2@127.0.0.1:{silent}/q"
     command = ["bridge", "--from", source, "--to", "file:out.jsonl", "--until-empty"]
     command += ["--connect-timeout", "0.2", "--report", "report.json"]

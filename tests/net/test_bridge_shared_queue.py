@@ -155,7 +155,7 @@ def test_a_bridge_consumes_again_when_messages_are_ready() -> None:
     assert ("empty", 0, 0) == (counts.ending, counts.others, status_of([counts]))
 
 
-def test_a_consumer_that_stays_is_still_reported() -> None:
+def test_remaining_consumer_is_reported() -> None:
     async def made() -> Statistics:
         async with BasicBroker("from", "to") as broker:
             broker.queues["from"].extend(numbered(3))
@@ -173,7 +173,7 @@ def test_a_consumer_that_stays_is_still_reported() -> None:
     )
 
 
-def test_a_bridge_that_is_stopped_while_it_only_counts_ends() -> None:
+def test_bridge_can_be_stopped_while_it_only_counts() -> None:
     async def made() -> Statistics:
         async with BasicBroker("from", "to") as broker:
             other, _ = await other_consumer(broker, window=3)

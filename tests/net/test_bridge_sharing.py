@@ -83,7 +83,7 @@ def serving() -> tuple[Server, Connections]:
 
 
 @pytest.mark.parametrize("way", ["0-9-1 -> 0-9-1", "0-9-1 -> 1.0", "1.0 -> 0-9-1", "1.0 -> 1.0"])
-def test_routes_have_one_connection_a_side(way: str) -> None:
+def test_routes_share_one_connection_per_side(way: str) -> None:
     source, _, target = way.partition(" -> ")
     (old, olds), (new, news) = serving(), serving()
 
@@ -142,7 +142,7 @@ def test_routes_count_over_one_connection(protocol: str) -> None:
     assert ((3, 0) if protocol == "0-9-1" else (1, 2)) == (opened, seen.seen["connected"])
 
 
-def test_what_a_connection_does_not_hold_has_another_one() -> None:
+def test_full_connection_is_supplemented_by_another() -> None:
     async def made() -> int:
         async with BasicBroker(*names("from"), *names("to")) as broker:
             broker.channel_max = 5
@@ -156,7 +156,7 @@ def test_what_a_connection_does_not_hold_has_another_one() -> None:
     assert 6 == asyncio.run(made())  # three a side
 
 
-def test_other_places_have_others() -> None:
+def test_different_endpoints_have_separate_connections() -> None:
     async def made() -> list[int]:
         async with BasicBroker("a", "b", "c", "d") as one, BasicBroker("x", "y", "z") as two:
             made = options(idle=0.1)
@@ -177,7 +177,7 @@ def test_other_places_have_others() -> None:
 # One that cannot go on, and a connection that is cut.
 
 
-def test_a_route_that_is_stuck_does_not_hold_the_others() -> None:
+def test_stuck_route_does_not_block_other_routes() -> None:
     """Its target never answers, so that it has a window of messages and takes no more."""
 
     async def made() -> None:
@@ -202,7 +202,7 @@ def test_a_route_that_is_stuck_does_not_hold_the_others() -> None:
     asyncio.run(made())
 
 
-def test_a_target_over_1_0_without_credit_does_not_hold_the_others() -> None:
+def test_1_0_target_without_credit_does_not_block_other_routes() -> None:
     old, _ = serving()
 
     with old, odd_broker.running() as (url, odd):
@@ -223,7 +223,7 @@ def test_a_target_over_1_0_without_credit_does_not_hold_the_others() -> None:
 
 
 @pytest.mark.parametrize("how", ["source", "target", "both"])
-def test_a_connection_that_is_cut_is_made_once_and_nothing_is_lost(how: str) -> None:
+def test_cut_connection_is_reopened_once_without_loss(how: str) -> None:
     async def made() -> tuple[int, int]:
         async with BasicBroker(*names("from")) as first, BasicBroker(*names("to")) as second:
             for name in names("from"):
@@ -254,7 +254,7 @@ def test_a_connection_that_is_cut_is_made_once_and_nothing_is_lost(how: str) -> 
     assert expected == asyncio.run(made())
 
 
-def test_a_connection_of_1_0_that_is_cut_is_made_once() -> None:
+def test_cut_1_0_connection_is_reopened_once() -> None:
     (old, olds), (new, news) = serving(), serving()
 
     def cut(server: Server) -> None:
@@ -312,7 +312,7 @@ def test_a_message_that_ends_a_connection_is_not_blamed_on_another_route(how: st
     assert {**dict.fromkeys(names("from"), 0), "from-4": 1} == fatal
 
 
-def test_a_channel_that_a_message_ends_is_one_of_many() -> None:
+def test_poison_message_ends_only_its_channel() -> None:
     """As RabbitMQ closes the channel for a foreign user-id: the connection goes on."""
     poison = Refusing("close", lambda number: number == 1_005)
 
@@ -332,7 +332,7 @@ def test_a_channel_that_a_message_ends_is_one_of_many() -> None:
     assert {"from-4"} == lost
 
 
-def test_a_connection_that_is_merely_cut_is_made_once() -> None:
+def test_first_cut_does_not_separate_routes() -> None:
     """Though each route had one message in flight: the first cut is not blamed on it."""
 
     async def made() -> tuple[int, int, list[int]]:
@@ -355,7 +355,7 @@ def test_a_connection_that_is_merely_cut_is_made_once() -> None:
     assert (1, 2, [5] * ROUTES) == asyncio.run(made())
 
 
-def test_a_source_that_dies_of_a_message_does_so_for_one_route() -> None:
+def test_undeliverable_message_fails_only_its_route() -> None:
     async def made() -> dict[str, int]:
         async with BasicBroker(*names("from"), *names("to")) as broker:
             for name in names("from"):
@@ -381,7 +381,7 @@ def test_a_source_that_dies_of_a_message_does_so_for_one_route() -> None:
     assert {**dict.fromkeys(names("to"), 70), "to-2": 63} == asyncio.run(made())
 
 
-def test_after_a_while_connections_are_shared_again(
+def test_connections_are_shared_again_after_a_delay(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level("INFO", "amqp10msg.bridge")
@@ -447,7 +447,7 @@ def test_a_shared_connection_that_ends_while_a_link_is_opened_is_shared_again(
 
 
 @pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
-def test_what_is_too_much_for_memory_moves_to_a_connection_of_its_own(protocol: str) -> None:
+def test_route_over_memory_limit_gets_its_own_connection(protocol: str) -> None:
     """It cannot stop reading from one that others have; nothing comes twice, or is lost."""
     old, olds = serving()
     sent = [bytes((65 + number,)) * 30_000 for number in range(26)]
@@ -486,7 +486,7 @@ def test_what_is_too_much_for_memory_moves_to_a_connection_of_its_own(protocol: 
 # DeferredWork.
 
 
-def test_a_link_sends_no_more_than_its_turn() -> None:
+def test_link_sends_a_bounded_number_of_bytes_per_turn() -> None:
     async def made() -> None:
         async with BasicBroker("a", "b") as broker:
             rooms: list[str] = []
@@ -534,7 +534,7 @@ STEPS = st.lists(st.sampled_from(["join", "leave", "cut", "cancel", "wait", "ref
 
 
 @given(STEPS)
-def test_links_find_the_connection_that_is_there(steps: list[str]) -> None:
+def test_connection_pool_reuses_open_connections(steps: list[str]) -> None:
     async def made() -> None:
         pool, at = ConnectionPool(), Endpoint("1.0", "h", 1)
         wires: list[Plain] = []

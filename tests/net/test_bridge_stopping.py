@@ -62,7 +62,7 @@ def place_of(silent: socket.socket) -> str:
         ({"deadline": 0.3}, "deadline", 4),
     ],
 )
-def test_a_route_that_declares_ends_when_it_is_to(
+def test_route_can_be_stopped_while_it_declares(
     how: dict[str, Any], ending: str, status: int, silent: socket.socket
 ) -> None:
     """It waited for the API, and had no time of its own."""
@@ -92,7 +92,7 @@ def test_a_route_that_declares_ends_when_it_is_to(
     assert (ending, "ended", status) == (counts.ending, counts.state, status_of([counts]))
 
 
-def test_a_name_has_several_addresses(monkeypatch: Any) -> None:
+def test_host_with_several_ip_addresses(monkeypatch: Any) -> None:
     """The first one that answers is used; where none does, all are named."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = closed.getsockname()[1]
@@ -161,7 +161,7 @@ def ended(command: list[str], begun: Callable[[Any], object]) -> tuple[int, byte
 
 
 @pytest.mark.parametrize("what", ["--declare", "--all-queues", "--config"])
-def test_an_api_that_says_nothing_keeps_no_command(what: str, silent: socket.socket) -> None:
+def test_signal_ends_a_command_that_waits_for_an_api(what: str, silent: socket.socket) -> None:
     """It ended when the API had been given up, after half a minute."""
     api = place_of(silent)
     command = ["-c", _PATIENT, "--until-empty", "--management", api]
@@ -185,7 +185,7 @@ def test_an_api_that_says_nothing_keeps_no_command(what: str, silent: socket.soc
     assert 4 == status
 
 
-def test_a_dry_run_gives_back_what_it_read_and_shows_it() -> None:
+def test_signal_ends_a_dry_run_with_its_report() -> None:
     """It was ended by the signal, and said nothing."""
     with Server(accept_durable=True) as server:
         for number in range(3):
@@ -205,7 +205,7 @@ def test_a_dry_run_gives_back_what_it_read_and_shows_it() -> None:
 
 
 @pytest.mark.parametrize("declares", [True, False])
-def test_a_dry_run_ends_before_it_reads(declares: bool, silent: socket.socket) -> None:
+def test_signal_ends_a_dry_run_before_it_reads(declares: bool, silent: socket.socket) -> None:
     """It was ended by the signal while it waited for an API, or for the source to open."""
     at = place_of(silent)
     ends = ["--from", "amqp091://127.0.0.1:1/?queue=q", "--to", "amqp091://127.0.0.1:2/?queue=q"]
@@ -239,7 +239,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("scheme", ["amqp091", "amqp"])
-def test_a_name_that_is_looked_up_keeps_no_command(scheme: str) -> None:
+def test_signal_ends_a_command_during_a_name_lookup(scheme: str) -> None:
     """asyncio waits for its threads before a process ends."""
     ends = ["--from", f"{scheme}://broker.example/?queue=q", "--to", "file:there.jsonl"]
 

@@ -85,7 +85,7 @@ async def bridged(source: str, target: str, **given: Any) -> Any:
 
 @pytest.mark.parametrize("source", ["0-9-1", "1.0"])
 @pytest.mark.parametrize("target", ["0-9-1", "1.0"])
-def test_all_four_combinations_by_tls_and_with_a_password(
+def test_all_protocol_pairs_over_tls_with_a_password(
     authority: Authority, source: str, target: str
 ) -> None:
     users = {USER: PASSWORD}
@@ -114,7 +114,7 @@ def test_all_four_combinations_by_tls_and_with_a_password(
     assert (9, 9, 0) == (counts.accepted, there, counts.quarantined.total())
 
 
-def test_tls_with_a_peer_that_speaks_none_is_an_error_at_once() -> None:
+def test_tls_to_a_plain_port_is_raised_immediately() -> None:
     with Server(accept_durable=True) as server, running(BasicBroker("q", "other")) as broker:
         plain = [f"{server.url}/q", broker.url("queue=q")]
         for url in plain:
@@ -145,7 +145,7 @@ def urls(context: ssl.SSLContext, query: str) -> Iterator[str]:
         ("server", "certfile={trusted}", "certfile=.*: no certificate in PEM with its key"),
     ],
 )
-def test_who_is_not_to_be_trusted_is_said_at_once(
+def test_untrusted_certificate_is_raised_immediately(
     authority: Authority, context: str, query: str, said: str
 ) -> None:
     query = query.format(trusted=authority.trusted, other=authority.other)
@@ -163,14 +163,14 @@ def test_who_is_not_to_be_trusted_is_said_at_once(
         ("strict", "cacertfile={trusted}&certfile={client}"),
     ],
 )
-def test_who_is_to_be_trusted_is_an_option(authority: Authority, context: str, query: str) -> None:
+def test_trusted_certificates_are_an_option(authority: Authority, context: str, query: str) -> None:
     query = query.format(trusted=authority.trusted, client=authority.client)
     for url in urls(getattr(authority, context), query):
         counts = asyncio.run(bridged(url, "file:out.jsonl?protocol=1.0"))
         assert ("ended", 0) == (counts.state, counts.source_lost)
 
 
-def test_a_certificate_may_say_who_we_are(authority: Authority) -> None:
+def test_client_certificate_authenticates_0_9_1(authority: Authority) -> None:
     broker = BasicBroker("q")
     broker.tls = authority.strict
     query = f"queue=q&cacertfile={authority.trusted}&certfile={authority.client}"
@@ -231,7 +231,7 @@ class Knowing(asyncio.Protocol, transport.Handler):
         link.drained()
 
 
-def test_a_certificate_may_say_who_we_are_over_1_0(authority: Authority) -> None:
+def test_client_certificate_authenticates_1_0(authority: Authority) -> None:
     seen: list[Any] = []
 
     async def run() -> Any:
@@ -254,7 +254,7 @@ def test_a_certificate_may_say_who_we_are_over_1_0(authority: Authority) -> None
 
 @pytest.mark.parametrize("scheme", ["amqp", "amqp091"])
 @pytest.mark.parametrize("first, said", [(b"", "said anything; by TLS"), (b"A", "virtual host")])
-def test_what_a_cut_may_mean_is_said(scheme: str, first: bytes, said: str) -> None:
+def test_error_of_a_cut_connection_has_a_hint(scheme: str, first: bytes, said: str) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(8)
         writer.write(first)
@@ -278,7 +278,7 @@ def test_what_a_cut_may_mean_is_said(scheme: str, first: bytes, said: str) -> No
 # Credentials are seen by nobody.
 
 
-def test_a_peer_that_repeats_the_password_is_not_quoted() -> None:
+def test_repeated_password_is_removed_from_errors() -> None:
     broker = BasicBroker("q")
     broker.refusal = f"no {PASSWORD} here"
     with running(broker):
@@ -287,7 +287,7 @@ def test_a_peer_that_repeats_the_password_is_not_quoted() -> None:
             asyncio.run(bridged(url, "file:out.jsonl"))
 
 
-def test_credentials_are_in_no_log_title_report_or_error(tmp_path: Path) -> None:
+def test_credentials_never_appear_in_output(tmp_path: Path) -> None:
     """Whatever the command writes or shows, while it works and where it fails."""
     pytest.importorskip("prometheus_client")
     pytest.importorskip("setproctitle")
@@ -359,7 +359,7 @@ os.kill(os.getpid(), signal.SIGTERM)
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="Linux shows command lines")
-def test_the_title_and_the_signals_come_before_the_imports(tmp_path: Path) -> None:
+def test_process_title_and_signals_are_set_before_the_imports(tmp_path: Path) -> None:
     """SIGTERM, as soon as the command line is imported, ends the bridge in order."""
     pytest.importorskip("setproctitle")
     late = tmp_path / "late"
@@ -400,7 +400,7 @@ def test_the_title_and_the_signals_come_before_the_imports(tmp_path: Path) -> No
     assert "could not be counted: the source is not connected" in done.stdout
 
 
-def test_a_certificate_that_is_not_verified_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_unverified_certificate_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     source = parse_url("amqps://127.0.0.1:1/a?verify=verify_none")
     target = parse_url("amqps://127.0.0.1:1/b")
 

@@ -152,7 +152,7 @@ BINDINGS = st.lists(
     BINDINGS,
     st.sampled_from([(3, 13, 7), (4, 0, 5), (4, 3, 1)]),
 )
-def test_what_was_made_is_there(
+def test_declared_objects_exist_in_a_second_plan(
     kind: str,
     flags: dict[str, bool],
     arguments: dict[str, Any],
@@ -192,7 +192,7 @@ def test_what_was_made_is_there(
         )
 
 
-def test_a_queue_that_dead_letters_what_is_too_much_by_a_policy_stays_classic() -> None:
+def test_queue_with_reject_publish_dlx_stays_classic() -> None:
     """A quorum queue would drop the oldest instead."""
     says = {"ha-mode": "all", "max-length": 5, "overflow": "reject-publish-dlx"}
     made = of(
@@ -204,7 +204,7 @@ def test_a_queue_that_dead_letters_what_is_too_much_by_a_policy_stays_classic() 
 
 
 @pytest.mark.parametrize("said", [b"none\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n[", _CHUNK])
-def test_a_management_api_that_breaks_off_is_an_error_of_its_own(said: bytes) -> None:
+def test_truncated_answer_of_the_management_api(said: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -220,14 +220,14 @@ def test_a_management_api_that_breaks_off_is_an_error_of_its_own(said: bytes) ->
         thread.join(10)
 
 
-def test_a_route_that_is_no_table_is_named() -> None:
+def test_route_that_is_not_a_table() -> None:
     Path("r.toml").write_text("route = [1]")
 
     with pytest.raises(ValueError, match="a route is a table"):
         read_routes(Path("r.toml"))
 
 
-def test_a_mirrored_queue_is_a_quorum_queue_where_it_can_be_one() -> None:
+def test_mirrored_queue_becomes_a_quorum_queue_if_possible() -> None:
     lazy = {"x-queue-mode": "lazy", "x-max-length": 5}
     effective = {"ha-mode": "all", "max-length": 10}
     rows = [
@@ -259,7 +259,7 @@ def test_a_mirrored_queue_is_a_quorum_queue_where_it_can_be_one() -> None:
     assert {"max-length": 10} == of(steps, "policy").body["definition"]
 
 
-def test_a_policy_of_mirroring_alone_has_no_counterpart() -> None:
+def test_mirroring_policy_has_no_counterpart() -> None:
     only = {**MIRROR, "definition": {"ha-mode": "all"}}
     source = Broker(queues=[queue("orders", policy="mirror")], policies=[only])
 
@@ -270,7 +270,7 @@ def test_a_policy_of_mirroring_alone_has_no_counterpart() -> None:
     assert "policy mirror: has no counterpart" in str(step)
 
 
-def test_exchanges_that_lead_to_a_queue_come_along_and_others_do_not() -> None:
+def test_plan_includes_only_exchanges_that_lead_to_the_queue() -> None:
     source = Broker(
         queues=[queue("q", arguments={"x-dead-letter-exchange": "dead"}), queue("other")],
         exchanges=[
@@ -299,7 +299,7 @@ def test_exchanges_that_lead_to_a_queue_come_along_and_others_do_not() -> None:
     assert "a type of a plugin" in str(of(steps, "exchange", "odd"))
 
 
-def test_what_is_there_and_differs_is_left_and_what_is_refused_is_said() -> None:
+def test_different_objects_are_kept_and_refusals_are_reported() -> None:
     source = Broker(queues=[queue("a"), queue("refused"), queue("amq.gen-x")])
     target = Broker(queues=[queue("a", durable=False)])
 
@@ -317,7 +317,7 @@ def test_what_is_there_and_differs_is_left_and_what_is_refused_is_said() -> None
     assert set(STATES) >= {step.state for step in steps}
 
 
-def test_a_queue_that_is_not_there_is_named() -> None:
+def test_missing_queue_is_named() -> None:
     with pytest.raises(LinkError, match="http://here has no queue 'x'"):
         planned(Broker(), Broker(), "x")
 
@@ -346,7 +346,7 @@ def both(*names: str) -> Iterator[tuple[str, str, list[Any]]]:
         yield old, new, made
 
 
-def test_a_route_makes_what_it_needs_first() -> None:
+def test_route_declares_its_queue_first() -> None:
     async def run(old: str, new: str) -> int:
         async with BasicBroker("from") as broker:
             broker.queues["from"].extend(numbered(3))
@@ -368,7 +368,7 @@ def test_a_route_makes_what_it_needs_first() -> None:
     assert {"routing_key": "k", "arguments": {}} == made[2][2]
 
 
-def test_what_the_api_refuses_is_said_with_its_reason() -> None:
+def test_refusal_of_the_api_has_its_reason() -> None:
     with both("from") as (_, new, _made):
         api = Management(new, parse_url("amqp091://h"))
         with pytest.raises(LinkError, match="400 Bad Request: no such"):
@@ -376,7 +376,7 @@ def test_what_the_api_refuses_is_said_with_its_reason() -> None:
         assert (4, 0, 5) == api.version()
 
 
-def test_a_dry_run_says_what_would_be_made_and_makes_nothing() -> None:
+def test_dry_run_plans_declarations_without_making_them() -> None:
     broker = BasicBroker("a.1", "a.2", "b")
     broker.queues["a.1"].extend(numbered(2))
     with running(broker), both("a.1", "a.2", "b") as (old, new, made):
@@ -397,7 +397,7 @@ def test_a_dry_run_says_what_would_be_made_and_makes_nothing() -> None:
     assert "the two APIs" in without.output
 
 
-def test_a_pattern_is_a_route_for_each_queue() -> None:
+def test_pattern_makes_a_route_for_each_queue() -> None:
     with both("orders.a", "orders/b", "bills") as (old, *_):
         made = routes_of_queues(
             "amqp://guest:guest@h/", "amqp091://t/v", options(management=old), "orders?*"
@@ -423,7 +423,7 @@ def test_a_pattern_is_a_route_for_each_queue() -> None:
     assert {"all"} == {spec.target.queue for spec in read}
 
 
-def test_declare_without_apis_makes_no_sense() -> None:
+def test_declare_needs_both_apis() -> None:
     with pytest.raises(ValueError, match="the two APIs"):
         RouteSpec("amqp091://h/?queue=a", "amqp091://h/?queue=b", options(declare=True))
 

@@ -56,7 +56,9 @@ def prepared(ends: tuple[Any, Any], deliveries: list[SourceDelivery], **given: A
 
 @pytest.mark.once
 @given(st.lists(WIRES, max_size=8), st.sampled_from([QUEUE, EXCHANGE]))
-def test_messages_of_1_0_together(wires: list[bytes], target: Any) -> None:
+def test_batch_translation_of_1_0_equals_single_translation(
+    wires: list[bytes], target: Any
+) -> None:
     """A hook, which sees each message, has them translated one by one."""
     ends, deliveries = (ADDRESS, target), [SourceDelivery(wire) for wire in wires]
 
@@ -67,7 +69,9 @@ def test_messages_of_1_0_together(wires: list[bytes], target: Any) -> None:
 
 @pytest.mark.once
 @given(st.lists(basic_messages(), max_size=8), st.booleans())
-def test_messages_of_0_9_1_together(found: list[BasicMessage], keep_names: bool) -> None:
+def test_batch_translation_of_0_9_1_equals_single_translation(
+    found: list[BasicMessage], keep_names: bool
+) -> None:
     ends, deliveries = (QUEUE, ADDRESS), [of_basic(basic) for basic in found]
 
     alone = prepared(ends, deliveries, change=lambda message, _: message, keep_names=keep_names)
@@ -83,7 +87,7 @@ COUNTED = ("x-delivery-count", "l", 1), ("x-acquired-count", "l", 2)
 @pytest.mark.once
 @pytest.mark.parametrize("stream", [True, False])
 @given(messages())
-def test_what_rabbitmq_adds_to_a_delivery_is_not_passed_on(stream: bool, message: Message) -> None:
+def test_fields_added_by_rabbitmq_are_removed(stream: bool, message: Message) -> None:
     """From a stream, or a quorum queue again: the same bytes as without the broker between."""
     added = (STREAMED,) if stream else COUNTED
     came = with_added(in_sequence(message), added, stream=stream)
@@ -103,7 +107,7 @@ def test_what_rabbitmq_adds_to_a_delivery_is_not_passed_on(stream: bool, message
 
 
 @pytest.mark.parametrize("entry", [STREAMED, *COUNTED])
-def test_headers_of_such_names_that_the_sender_gave_are_passed_on(entry: Any) -> None:
+def test_senders_headers_with_rabbitmqs_names_are_kept(entry: Any) -> None:
     """A queue adds none of them to the first delivery of a message."""
     given = BasicMessage(BasicProperties(headers=FieldTable.of([entry])), b"x")
 
@@ -131,7 +135,7 @@ def test_a_dead_letter_keeps_the_order_of_its_properties() -> None:
 @example(bytes.fromhex("0080000000000000007045 00537740"))  # a descriptor in eight bytes
 @example(bytes.fromhex("00a310616d71703a6865616465723a6c69737445 00537740"))
 @given(st.one_of(WIRES, st.binary(max_size=12)))
-def test_headers_are_read_alone(wire: bytes) -> None:
+def test_header_of_equals_a_full_decoding(wire: bytes) -> None:
     try:
         expected = Message.decode(wire).header
     except ValueError:

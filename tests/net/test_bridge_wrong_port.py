@@ -38,7 +38,7 @@ async def bridge(source: str) -> None:
         (AMQP10, b"", "source-silent"),
     ],
 )
-def test_what_something_else_answers(
+def test_answer_of_another_service_is_explained(
     source: str,
     answer: bytes,
     expected: str,
@@ -67,7 +67,7 @@ def test_what_something_else_answers(
 
 
 @pytest.mark.parametrize("source", [BASIC, AMQP10])
-def test_where_nothing_listens(source: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_closed_port_is_explained(source: str, caplog: pytest.LogCaptureFixture) -> None:
     """On a name with several addresses, too, as localhost may have."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

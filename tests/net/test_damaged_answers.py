@@ -75,8 +75,8 @@ def answers_with(kind: str, octets: bytes) -> Answers:
     return Answers({**{name: json.dumps(v).encode() for name, v in ANSWERS.items()}, kind: octets})
 
 
-def test_the_answers_are_those_of_a_broker() -> None:
-    """Else the property below would test nothing."""
+def test_undamaged_answers_are_accepted() -> None:
+    """Otherwise the property below would be vacuous."""
     whole = answers_with("overview", json.dumps(ANSWERS["overview"]).encode())
 
     assert ["q"] == [queue.name for queue in queues_of(whole)]
@@ -114,7 +114,7 @@ def test_any_object_is_a_queue_or_a_value_error(data: st.DataObject) -> None:
 
 @contextlib.contextmanager
 def serving(octets: bytes) -> Iterator[str]:
-    """Answer each request over HTTP with these bytes, and yield the URL."""
+    """Answer every HTTP request with these bytes, and yield the URL."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -156,7 +156,7 @@ def serving(octets: bytes) -> Iterator[str]:
     ids=range(13),
 )
 @pytest.mark.parametrize("command", ["migrate-check", "bridge"])
-def test_commands_say_what_is_wrong_with_an_answer(command: str, octets: bytes, said: str) -> None:
+def test_commands_name_the_fault_of_an_answer(command: str, octets: bytes, said: str) -> None:
     with serving(octets) as url:
         arguments = {
             "migrate-check": ["migrate-check", "amqp091://127.0.0.1:1", "--management", url],
@@ -215,7 +215,7 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("option, make", DAMAGED, ids=range(len(DAMAGED)))
-def test_a_damaged_file_of_a_route_is_named(option: str, make: Any) -> None:
+def test_damaged_file_of_a_route_is_named(option: str, make: Any) -> None:
     path = Path("damaged.sqlite")
     make(path)
     Path("in.jsonl").write_text(json.dumps({"raw": Message("x").encode().hex()}) + "\n")
@@ -229,8 +229,8 @@ def test_a_damaged_file_of_a_route_is_named(option: str, make: Any) -> None:
     assert "damaged.sqlite: " in done.output.splitlines()[-1]
 
 
-def test_a_damaged_schema_is_an_error_that_names_the_file() -> None:
-    """SQLite repeats the damaged text in its error, which is not UTF-8 then."""
+def test_damaged_schema_is_named() -> None:
+    """SQLite's error contains the damaged text, which is not UTF-8."""
     path = Path("state.sqlite")
     Positions(path, "r", active=True).close()
     octets = path.read_bytes()
@@ -243,7 +243,7 @@ def test_a_damaged_schema_is_an_error_that_names_the_file() -> None:
 
 
 @pytest.mark.parametrize("offset", [(1 << 63) - 1, (1 << 64) - 1])
-def test_a_stream_offset_that_no_file_can_hold_is_no_position(offset: int) -> None:
+def test_oversized_stream_offset_is_ignored(offset: int) -> None:
     delivery = SourceDelivery(
         Message("x", message_annotations={"x-stream-offset": ULong(offset)}).encode()
     )
@@ -251,7 +251,7 @@ def test_a_stream_offset_that_no_file_can_hold_is_no_position(offset: int) -> No
     assert position_of(delivery) is None
 
 
-def test_a_route_whose_queue_is_not_utf_8_keeps_its_state() -> None:
+def test_state_of_a_route_whose_name_is_not_utf_8() -> None:
     delivery = SourceDelivery(b"", position=6)
     for following in (None, 7):
         positions = Positions(Path("state.sqlite"), "\udcff", active=True)

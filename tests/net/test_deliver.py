@@ -1,4 +1,4 @@
-"""Messages that are sent: each is taken or refused, whatever the target does."""
+"""`Deliverer`: each message is accepted or refused, whatever the target does."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _quick() -> Iterator[None]:
 
 
 @given(st.data())
-def test_each_is_taken_or_refused(data: st.DataObject) -> None:
+def test_each_message_is_accepted_or_refused(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from([*KINDS, "", "", ""]), max_size=25))
     sizes = data.draw(st.integers(1, 30))
     rows = [(row, message(row, kind)) for row, kind in enumerate(kinds)]
@@ -71,7 +71,7 @@ def test_each_is_taken_or_refused(data: st.DataObject) -> None:
     assert len(there) - len(sound) <= to.again
 
 
-def test_silence_is_an_error_with_numbers() -> None:
+def test_silent_target_raises_not_delivered_error() -> None:
     rows = [(0, message(0)), (1, message(1, "silence")), (2, message(2))]
     with odd_broker.running() as (url, _):
         with (
@@ -85,7 +85,7 @@ def test_silence_is_an_error_with_numbers() -> None:
     assert f"{place}/q: {text}" == str(caught.value)
 
 
-def test_a_target_that_is_not_to_be_used_is_an_error_at_once() -> None:
+def test_permanent_error_is_raised_immediately() -> None:
     with odd_broker.running() as (url, _):
         wrong = parse_url(url.replace("secret", "wrong-one") + "/q")
         with Deliverer(wrong) as to, pytest.raises(LinkError) as caught:
@@ -95,7 +95,7 @@ def test_a_target_that_is_not_to_be_used_is_an_error_at_once() -> None:
     assert "wrong-one" not in str(caught.value)
 
 
-def test_a_connection_that_was_cut_between_two_batches_is_made_again() -> None:
+def test_reconnects_after_a_cut_between_batches() -> None:
     with (
         odd_broker.running() as (url, broker),
         Deliverer(parse_url(f"{url}/q"), Delivering(timeout=5)) as to,
@@ -107,7 +107,7 @@ def test_a_connection_that_was_cut_between_two_batches_is_made_again() -> None:
         assert {message(n) for n in range(50)} == set(broker.queues["q"])
 
 
-def test_what_is_full_is_tried_again_and_given_up() -> None:
+def test_message_to_a_full_queue_is_retried_then_refused() -> None:
     broker = BasicBroker("q")
     left = {"m-1": 2, "m-2": 99}
 
@@ -128,7 +128,7 @@ def test_what_is_full_is_tried_again_and_given_up() -> None:
     assert sorted([b"0", b"1", b"3"]) == sorted(one.body for one in broker.queues["q"])
 
 
-def test_what_cannot_be_translated_is_refused() -> None:
+def test_untranslatable_message_is_refused() -> None:
     with running_basic(BasicBroker("q")) as broker:
         with Deliverer(parse_url(broker.url("queue=q")), Delivering(timeout=5)) as to:
             refused = to.send([(0, message(0)), (1, message(1)[:-2]), (2, message(2))])
@@ -137,7 +137,7 @@ def test_what_cannot_be_translated_is_refused() -> None:
     assert [(1, "untranslatable")] == [(one.row, one.outcome.kind) for one in refused]
 
 
-def test_a_message_id_is_added_where_there_is_none() -> None:
+def test_missing_message_id_is_added() -> None:
     without = Message(b"x", properties=Properties(subject="s")).encode()
     plain = Message(b"x").encode()
     has = Message(b"x", properties=Properties(message_id=7)).encode()

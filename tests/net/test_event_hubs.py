@@ -74,7 +74,7 @@ def read(
 
 @contextlib.contextmanager
 def every_field() -> Iterator[None]:
-    """Have the double write fields at the end of a list, without which Azure's clients fail."""
+    """Make the double send trailing fields, which Azure's clients require."""
     write = sessions.Session.write
 
     def written(session: sessions.Session, performative: Any) -> None:
@@ -94,8 +94,8 @@ def every_field() -> Iterator[None]:
         yield
 
 
-def test_the_client_of_azure_reads_the_double(namespace: Namespace) -> None:
-    """What it asks of the service and takes from it is what the double knows and says."""
+def test_azures_client_reads_the_double(namespace: Namespace) -> None:
+    """The double answers every request that Azure's client sends."""
     eventhub = pytest.importorskip("azure.eventhub", reason="azure-eventhub is not installed")
     seen: list[tuple[str, int, str]] = []
     with every_field():
@@ -126,8 +126,8 @@ def test_the_client_of_azure_reads_the_double(namespace: Namespace) -> None:
 
 
 @given(st.data())
-def test_a_range_comes_whole_whatever_the_service_does(data: st.DataObject) -> None:
-    """A hub that compacts has holes; connections that are cut change nothing."""
+def test_range_is_complete_despite_cuts_and_gaps(data: st.DataObject) -> None:
+    """A compacted hub has gaps; cut connections lose no event."""
     holes = data.draw(st.sets(st.integers(1, 79), max_size=20))
     partition = Partition(cuts=data.draw(st.lists(st.integers(1, 60), max_size=2)))
     for number, one in enumerate(events(80)):
@@ -146,7 +146,7 @@ def test_a_range_comes_whole_whatever_the_service_does(data: st.DataObject) -> N
     assert ([n for n in range(start, stop) if n not in holes], []) == found
 
 
-def test_partitions_and_where_they_begin_and_end(namespace: Namespace) -> None:
+def test_partitions_and_their_bounds(namespace: Namespace) -> None:
     namespace.streams["0"].retain(12)
     with StreamProbe(parse_url(namespace.url), 5, MAKE) as probe:
         names = probe.query(Partitions.partitions)
@@ -171,7 +171,7 @@ def test_partitions_and_where_they_begin_and_end(namespace: Namespace) -> None:
         (2, 0, 0),
     ],
 )
-def test_the_first_event_from_a_moment_on(
+def test_first_event_at_or_after_a_time(
     namespace: Namespace, partition: int, moment: int, found: int
 ) -> None:
     name = HUB.stream(str(partition))
@@ -179,13 +179,13 @@ def test_the_first_event_from_a_moment_on(
         assert found == probe.query(lambda asked: asked.at_time(name, moment))
 
 
-def test_what_retention_removed_is_told(namespace: Namespace) -> None:
+def test_events_removed_by_retention_are_reported(namespace: Namespace) -> None:
     namespace.streams["0"].retain(40)
 
     assert ([*range(40, 60)], [(30, 10)]) == read(namespace, 30, 60)
 
 
-def test_what_does_not_come_is_an_error(namespace: Namespace) -> None:
+def test_missing_events_raise_late_range_error(namespace: Namespace) -> None:
     namespace.streams["0"].stalls = 40
 
     with pytest.raises(
@@ -194,7 +194,7 @@ def test_what_does_not_come_is_an_error(namespace: Namespace) -> None:
         read(namespace, 30, 60, timeout=0.3)
 
 
-def test_too_many_readers_wait_for_one_another(namespace: Namespace) -> None:
+def test_reader_limit_is_retried(namespace: Namespace) -> None:
     namespace.most = 0
 
     with pytest.raises(LateRangeError, match="Exceeded the maximum number of allowed receivers"):
@@ -213,7 +213,9 @@ def test_too_many_readers_wait_for_one_another(namespace: Namespace) -> None:
         (HUB, 503, r"not reached within 0\.5 s \(\$management: status 503"),
     ],
 )
-def test_a_refusal_is_told(namespace: Namespace, hub: Hub, status: int, said: str) -> None:
+def test_refused_request_raises_link_error(
+    namespace: Namespace, hub: Hub, status: int, said: str
+) -> None:
     namespace.refuses = status
     make = partial(Partitions, hub)
     with (
@@ -223,7 +225,7 @@ def test_a_refusal_is_told(namespace: Namespace, hub: Hub, status: int, said: st
         probe.query(Partitions.partitions)
 
 
-def test_a_consumer_group_that_is_not_there(namespace: Namespace) -> None:
+def test_missing_consumer_group(namespace: Namespace) -> None:
     make = partial(Partitions, Hub("orders", "none"))
 
     with pytest.raises(LinkError, match="amqp:not-found"):

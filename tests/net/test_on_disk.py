@@ -1,4 +1,4 @@
-"""What an end of a bridge accepts is on disk before: a power failure loses no message."""
+"""Messages are synced to disk before they are settled, so a power failure loses no message."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_messages_in_a_file_are_on_disk(monkeypatch: pytest.MonkeyPatch, disk: D
 def test_spooled_messages_are_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: Disk
 ) -> None:
-    """With the number of the next file: a name that came again would be passed over."""
+    """Together with the number of the next file: a reader would skip a reused name."""
     missing: list[list[str]] = []
     folder = tmp_path / "landing"
     settle = _Peer.settle

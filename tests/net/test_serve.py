@@ -1,4 +1,4 @@
-"""Messages, outcomes and the life of the server, as clients of python-qpid-proton see it."""
+"""Messages, outcomes and the life cycle of the server, with python-qpid-proton as client."""
 
 # ruff: noqa: F811  (a fixture is imported, and an argument)
 
@@ -60,7 +60,7 @@ pytestmark = pytest.mark.once
 # Messages and outcomes.
 
 
-def test_exact_octets_go_in_and_out(amqp_server: Server, connection: Any) -> None:
+def test_messages_pass_unchanged(amqp_server: Server, connection: Any) -> None:
     message = Message(
         b"x" * (1 << 20),
         header=Header(durable=True, priority=7),
@@ -129,7 +129,7 @@ def test_undeliverable_here(amqp_server: Server, connection: Any) -> None:
 
 
 class Second(reactor.ReceiverOption):  # type: ignore[misc,name-defined]
-    """The receiver settles second."""
+    """A receiver that settles second."""
 
     def apply(self, link: Any) -> None:
         link.rcv_settle_mode = proton.Link.RCV_SECOND
@@ -162,9 +162,7 @@ def test_outcome_that_makes_a_message_unreadable_is_refused(tmp_path: Path, seco
         assert [] == server.quarantined("q")
 
 
-def test_outcome_that_breaks_its_declaration_ends_the_session_alone(
-    amqp_server: Server, connection: Any
-) -> None:
+def test_malformed_outcome_ends_only_its_session(amqp_server: Server, connection: Any) -> None:
     amqp_server.publish("q", Message("x"))
     receiver = receiver_of(connection, "q")
     receiver.receive()
@@ -198,7 +196,7 @@ def test_stored_message_that_cannot_be_read_does_not_stop_the_server(
     ]
 
 
-def test_receiver_that_settles_second_hears_that_the_outcome_is_known(
+def test_receiver_that_settles_second_gets_the_outcome(
     amqp_server: Server,
     connection: Any,
 ) -> None:
@@ -213,7 +211,7 @@ def test_receiver_that_settles_second_hears_that_the_outcome_is_known(
 
 
 class SecondSender(reactor.SenderOption):  # type: ignore[misc,name-defined]
-    """A sender that asks the receiver to settle second."""
+    """A sender that requests rcv-settle-mode second."""
 
     def apply(self, link: Any) -> None:
         link.rcv_settle_mode = proton.Link.RCV_SECOND
@@ -238,7 +236,7 @@ def test_sender_that_settles_first_is_waited_for() -> None:
         assert 1 == server.counts("q").available
 
 
-def test_sender_that_asks_the_receiver_to_settle_second_is_answered_with_first(
+def test_settle_mode_second_is_answered_with_first(
     connection: Any,
 ) -> None:
     sender = connection.create_sender("q", options=SecondSender())
@@ -264,7 +262,7 @@ def test_open_frame_has_properties() -> None:
         )
 
 
-def test_many_connections_at_once_are_all_accepted(amqp_server: Server) -> None:
+def test_many_simultaneous_connections_are_accepted(amqp_server: Server) -> None:
     resource = pytest.importorskip("resource", reason="the system has no limit of open files")
     header = b"AMQP\0\1\0\0"
     sockets = []
@@ -303,7 +301,7 @@ def test_at_most_once_both_ways(amqp_server: Server, connection: Any) -> None:
     until(lambda: amqp_server.counts("q").archived == 1)
 
 
-def test_link_that_dies_gives_the_default_outcome(amqp_server: Server) -> None:
+def test_lost_link_applies_the_default_outcome(amqp_server: Server) -> None:
     amqp_server.publish("q", Message("x"))
     with connected(amqp_server) as connection:
         receiver = receiver_of(connection, "q")
@@ -335,7 +333,7 @@ def test_file_keeps_durable_messages(tmp_path: Path) -> None:
         assert ["c"] == [message.text() for message in server.messages("q")]
 
 
-def test_server_stops_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_stop_closes_connections_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "amqp10msg.serve")
     server = Server()
     with server:
@@ -359,7 +357,7 @@ def test_server_stops_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_server_that_starts_again_begins_anew(tmp_path: Path, kept: bool) -> None:
+def test_restarted_server_has_fresh_state(tmp_path: Path, kept: bool) -> None:
     options: dict[str, Any] = {"file": tmp_path / "s.db"} if kept else {"accept_durable": True}
     server = Server(memory=20_000, service_bus=True, **options)
     later = {"x-opt-scheduled-enqueue-time": Timestamp(2**50)}
@@ -376,12 +374,12 @@ def test_server_that_starts_again_begins_anew(tmp_path: Path, kept: bool) -> Non
             assert 6_000 < server.broker.memory.held < 7_000
 
 
-def test_port_that_is_taken() -> None:
+def test_port_in_use() -> None:
     with Server() as server, pytest.raises(OSError, match=str(server.port)):
         Server(port=server.port).start()
 
 
-def test_it_is_reached_from_this_machine_alone() -> None:
+def test_default_host_is_loopback() -> None:
     with Server() as server:
         assert "127.0.0.1" == server.host
         assert f"amqp://127.0.0.1:{server.port}" == server.url
@@ -403,7 +401,7 @@ def test_slow_reader_does_not_make_the_server_grow(
         receiver.accept()
 
 
-def test_header_on_the_wire_is_as_the_node_says(amqp_server: Server) -> None:
+def test_header_on_the_wire_equals_the_nodes(amqp_server: Server) -> None:
     octets = Message("x", header=Header(ttl=60_000)).encode()
     amqp_server.publish("q", octets)
 
@@ -436,14 +434,14 @@ def test_fixture_is_a_plugin(tmp_path: Path) -> None:
     assert 0 == found.returncode, found.stdout
 
 
-def test_node_of_dead_letters_takes_everything() -> None:
+def test_dead_letter_node_has_no_capacity() -> None:
     with Server(dead_letter="dead", capacity=Capacity(messages=2)) as server:
         for n in range(6):
             server.publish("q", Message(str(n), header=Header(ttl=1)))
             until(lambda n=n: server.counts("dead").available == n + 1)  # type: ignore[misc]
 
 
-def test_links_and_sessions_that_come_and_go_leave_nothing_behind(
+def test_ended_links_and_sessions_are_freed(
     amqp_server: Server,
     connection: Any,
 ) -> None:
@@ -465,13 +463,13 @@ def test_links_and_sessions_that_come_and_go_leave_nothing_behind(
     assert [] == [link for session in sessions for link in session.links]
 
 
-def test_exception_of_a_call_is_raised_here(amqp_server: Server) -> None:
+def test_exception_of_a_call_is_raised_in_the_caller(amqp_server: Server) -> None:
     with pytest.raises(ZeroDivisionError):
         amqp_server.call(lambda _: 1 / 0)
     assert 0 == amqp_server.counts("q").available
 
 
-def test_name_that_is_no_text_is_answered_and_closed(amqp_server: Server) -> None:
+def test_malformed_link_name_closes_the_connection(amqp_server: Server) -> None:
     octets = b"AMQP\0\1\0\0" + frame(0x10, "client") + frame(0x11, None, UInt(0), UInt(9), UInt(9))
     octets += frame(0x12, "name", UInt(0), True, None, None, Source(address="q")).replace(
         b"name", b"\xff\xfe\xfd\xfc"

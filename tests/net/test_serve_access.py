@@ -1,4 +1,4 @@
-"""Who may connect, and termini that outlive their links."""
+"""Authentication, and termini that outlive their links."""
 
 # ruff: noqa: F811  (a fixture is imported, and an argument)
 
@@ -98,7 +98,7 @@ def test_without_sasl() -> None:
 @pytest.mark.parametrize(
     "octets", [b"GET / HTTP/1.1\r\n\r\n", b"AMQP\x03\x01\x00\x00" + b"\xff" * 99]
 )
-def test_what_is_no_amqp_is_answered_and_closed(octets: bytes) -> None:
+def test_bytes_that_are_not_amqp_are_answered_and_closed(octets: bytes) -> None:
     with Server() as server, socket.create_connection((server.host, server.port)) as client:
         client.settimeout(TIMEOUT)
         client.sendall(octets)
@@ -160,7 +160,7 @@ class Lasting(reactor.ReceiverOption):  # type: ignore[misc,name-defined]
         link.source.timeout = self.timeout
 
 
-def test_source_that_lasts_keeps_its_messages_until_it_is_resumed(
+def test_durable_source_keeps_its_messages_until_resumed(
     amqp_server: Server,
 ) -> None:
     for text in "ab":
@@ -184,7 +184,7 @@ def test_source_that_lasts_keeps_its_messages_until_it_is_resumed(
 
 
 def _lose(server: Server) -> None:
-    """Cut every connection."""
+    """Cut all connections."""
 
     def cut(_: Any) -> None:
         for connection in list(server.broker.connections):
@@ -239,7 +239,7 @@ def test_timeout_of_a_source(amqp_server: Server) -> None:
 
 
 def transfers(server: Server, unsettled: dict[bytes, Any] | None) -> dict[bytes, int]:
-    """Attach as a receiver with a source that never expires; give two tags, settle nothing."""
+    """Attach as a receiver with a source that never expires; return two tags without settling."""
     source = Source(address="q", expiry_policy=TerminusExpiryPolicy.NEVER)
     attach = [None, None, source, None, unsettled]
     octets = b"AMQP\0\1\0\0" + frame(0x10, "client")
@@ -260,7 +260,7 @@ def transfers(server: Server, unsettled: dict[bytes, Any] | None) -> dict[bytes,
     return tags
 
 
-def test_outcomes_that_the_unsettled_map_tells_are_taken_over(amqp_server: Server) -> None:
+def test_outcomes_in_the_unsettled_map_are_applied(amqp_server: Server) -> None:
     for text in "abc":
         amqp_server.publish("q", Message(text))
     first, _ = transfers(amqp_server, None)
@@ -276,7 +276,7 @@ def test_outcomes_that_the_unsettled_map_tells_are_taken_over(amqp_server: Serve
 def said_to(
     server: Server, octets: bytes, last: int, count: int = 1, *, frame_size: int = 65_536
 ) -> list[Described]:
-    """Send frames after the protocol header; give what the server says, to so many of one kind."""
+    """Send frames after the protocol header; return the answers up to `count` of one kind."""
     said: list[Described] = []
     with socket.create_connection((server.host, server.port)) as client:
         client.settimeout(TIMEOUT)
@@ -306,7 +306,7 @@ def attach_again(unsettled: dict[bytes, Any], incomplete: bool, credit: int = 5)
     )
 
 
-def test_a_map_that_is_refused_gives_the_deliveries_back(amqp_server: Server) -> None:
+def test_refused_unsettled_map_releases_the_deliveries(amqp_server: Server) -> None:
     for text in "ab":
         amqp_server.publish("q", Message(text))
     transfers(amqp_server, None)
@@ -317,7 +317,7 @@ def test_a_map_that_is_refused_gives_the_deliveries_back(amqp_server: Server) ->
     assert (2, 0) == (amqp_server.counts("q").available, amqp_server.counts("q").acquired)
 
 
-def test_outcome_of_a_map_that_cannot_be_applied_leaves_the_others() -> None:
+def test_invalid_outcome_in_the_map_does_not_affect_others() -> None:
     nested: Any = 1
     for _ in range(18):
         nested = [nested]
@@ -333,7 +333,7 @@ def test_outcome_of_a_map_that_cannot_be_applied_leaves_the_others() -> None:
         assert ["a"] == [message.text() for message in server.messages("q")]
 
 
-def test_default_outcome_that_is_not_known_is_refused(amqp_server: Server) -> None:
+def test_unknown_default_outcome_is_refused(amqp_server: Server) -> None:
     for outcome in (Declared(b"x"), Described(Symbol("of:an:extension"), [])):
         source = Described(ULong(0x28), ["q", *[None] * 7, outcome])
         attach = frame(0x12, "link", UInt(0), True, None, None, source)
@@ -342,7 +342,7 @@ def test_default_outcome_that_is_not_known_is_refused(amqp_server: Server) -> No
         assert "amqp:not-implemented" == detach[2].value[0]
 
 
-def test_default_outcome_is_that_of_the_last_attach(amqp_server: Server) -> None:
+def test_last_attach_sets_the_default_outcome(amqp_server: Server) -> None:
     for text in "ab":
         amqp_server.publish("q", Message(text))
     transfers(amqp_server, None)
@@ -355,7 +355,7 @@ def test_default_outcome_is_that_of_the_last_attach(amqp_server: Server) -> None
     assert [1, 1] == [message.delivery_count for message in held]
 
 
-def test_what_is_not_committed_is_not_sent(tmp_path: Path) -> None:
+def test_uncommitted_changes_are_not_sent(tmp_path: Path) -> None:
     path, removed = tmp_path / "s.db", tmp_path / "removed.db"
     source = Source(address="q", expiry_policy=TerminusExpiryPolicy.NEVER)
     settled = UByte(1)
@@ -375,7 +375,7 @@ def test_what_is_not_committed_is_not_sent(tmp_path: Path) -> None:
         removed.rename(path)
 
 
-def test_a_map_that_no_frame_has_room_for_is_told_in_part(amqp_server: Server) -> None:
+def test_unsettled_map_is_cut_to_a_frame(amqp_server: Server) -> None:
     source = Source(address="q", expiry_policy=TerminusExpiryPolicy.NEVER)
     for number in range(100):
         amqp_server.publish("q", Message(f"{number}"))
@@ -398,7 +398,7 @@ def test_a_map_that_no_frame_has_room_for_is_told_in_part(amqp_server: Server) -
 
 
 @pytest.mark.parametrize("incomplete", [False, True])
-def test_after_an_incomplete_map_nothing_new_is_sent(amqp_server: Server, incomplete: bool) -> None:
+def test_no_new_delivery_after_an_incomplete_map(amqp_server: Server, incomplete: bool) -> None:
     for text in "abc":
         amqp_server.publish("q", Message(text))
     tags = list(transfers(amqp_server, None))
@@ -415,7 +415,7 @@ def test_after_an_incomplete_map_nothing_new_is_sent(amqp_server: Server, incomp
     assert ({tags[1]: None} if incomplete else None) == (answer[7:8] or [None])[0]
 
 
-def test_a_delivery_of_which_the_receiver_has_a_part_is_gone_on_with(amqp_server: Server) -> None:
+def test_partially_received_delivery_is_resumed(amqp_server: Server) -> None:
     amqp_server.publish("q", Message(b"x" * 10, header=Header(durable=True)))
     amqp_server.publish("q", Message("b"))
     first, second = transfers(amqp_server, None)
@@ -431,7 +431,7 @@ def test_a_delivery_of_which_the_receiver_has_a_part_is_gone_on_with(amqp_server
     assert {first: None, second: None} == answer[7]
 
 
-def test_a_resumed_transfer_of_a_delivery_that_is_not_known_is_ignored(
+def test_resumed_transfer_of_an_unknown_delivery_is_ignored(
     amqp_server: Server,
 ) -> None:
     target = Target(address="q")

@@ -1,4 +1,4 @@
-"""What peers that say nothing, or guess passwords, cost the server."""
+"""Limits on the cost of silent peers and of peers that guess passwords."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def clients(server: Server, count: int) -> Iterator[list[socket.socket]]:
         ]
 
 
-def test_a_connection_that_says_nothing_is_ended(caplog: pytest.LogCaptureFixture) -> None:
+def test_silent_connection_is_ended(caplog: pytest.LogCaptureFixture) -> None:
     waits = ServerWaits(opening=0.05)
     with caplog.at_level(logging.INFO), Server(waits=waits) as server, clients(server, 3) as silent:
         silent[1].sendall(b"AMQP\0\1\0\0")
@@ -53,7 +53,7 @@ def test_a_connection_that_says_nothing_is_ended(caplog: pytest.LogCaptureFixtur
         assert 3 == caplog.text.count("did not open the connection in time")
 
 
-def test_a_peer_that_does_not_read_is_not_answered_without_end() -> None:
+def test_answers_to_a_peer_that_does_not_read_are_bounded() -> None:
     name = "x" * 30_000
     pair = frame(0x12, name, UInt(0), False, None, None, None) + frame(0x16, UInt(0), True)
     octets = b"AMQP\0\1\0\0" + frame(0x10, "client") + frame(0x11, None, UInt(0), UInt(9), UInt(9))
@@ -71,7 +71,7 @@ def test_a_peer_that_does_not_read_is_not_answered_without_end() -> None:
             assert client.recv(1 << 20)  # and it goes on when the peer reads
 
 
-def test_no_more_connections_than_descriptors(caplog: pytest.LogCaptureFixture) -> None:
+def test_connection_limit(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), Server() as server:
         server.call(lambda _: setattr(server, "_connection_limit", 5))
         with clients(server, 12) as many:
@@ -215,7 +215,7 @@ def test_first_bytes_sent_with_the_end_of_the_tls_handshake_are_read(tls: ssl.SS
 
 
 def test_peer_that_never_reads_its_close_is_aborted(caplog: pytest.LogCaptureFixture) -> None:
-    """The socket was kept for ever when its last bytes did not fit into the peer's buffers."""
+    """Regression: the socket stayed open if its last bytes did not fit into the peer's buffers."""
     name = "x" * 30_000
     pair = frame(0x12, name, UInt(0), False, None, None, None) + frame(0x16, UInt(0), True)
     octets = b"AMQP\0\1\0\0" + frame(0x10, "client") + frame(0x11, None, UInt(0), UInt(9), UInt(9))
@@ -246,7 +246,7 @@ server.stop()
 """
 
 
-def test_a_flood_of_silent_connections_leaves_few_lines_and_a_server() -> None:
+def test_flood_of_silent_connections_is_survived() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _FLOOD],
         stdin=subprocess.PIPE,
@@ -314,7 +314,7 @@ def test_the_filters_of_a_link_take_a_bounded_number_of_steps(size: int) -> None
 
 
 @pytest.mark.parametrize("kind", ["selector", "topic"])
-def test_filters_of_a_link_share_what_a_message_may_cost(kind: str) -> None:
+def test_filters_of_a_link_share_the_steps_per_message(kind: str) -> None:
     """Hundreds of filters fit into an attach."""
     one = {"selector": Selector("a NOT LIKE '%a_b%'"), "topic": TopicBinding("#.a.*.a.#")}[kind]
     filters = attaching.supported_filters({f"f{n}": one.to_described() for n in range(200)})
@@ -329,7 +329,7 @@ def test_filters_of_a_link_share_what_a_message_may_cost(kind: str) -> None:
     assert filters.steps <= 20_000_000, "nothing was added"
 
 
-def test_a_message_that_costs_an_exchange_too_much_is_rejected(
+def test_message_above_the_exchanges_step_limit_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def costly(*_: Any, **__: Any) -> None:
@@ -351,7 +351,7 @@ class _Unconnected:
     message_format = 0
 
 
-def test_a_common_filter_never_ends() -> None:
+def test_common_filter_stays_within_its_budget() -> None:
     passing = _passing(Server(), "a LIKE 'order-%' OR a LIKE '%-2_26-%'")
     message = Message(application_properties={"a": "invoice-2025-0001" * 5})
     for _ in range(2_000):
@@ -361,7 +361,7 @@ def test_a_common_filter_never_ends() -> None:
 
 
 class _Scanning:
-    """A link whose filters pass over messages that never end."""
+    """A link whose filters reject an endless sequence of messages."""
 
     def __init__(self, node: DistributionNode) -> None:
         self.node = node
@@ -374,8 +374,8 @@ class _Scanning:
         return False
 
 
-def test_what_takes_long_goes_on_in_turns_of_its_own() -> None:
-    """Each request of another connection took another share of it along: all waited."""
+def test_long_work_continues_in_further_turns() -> None:
+    """Regression: each request of another connection continued the long work, so all waited."""
 
     async def serve() -> None:
         server = Server()
@@ -401,7 +401,7 @@ def test_what_takes_long_goes_on_in_turns_of_its_own() -> None:
     asyncio.run(serve())
 
 
-def test_guesses_wait_their_turn() -> None:
+def test_wrong_passwords_make_the_host_wait() -> None:
     guesses = PasswordThrottle()
     assert [0.0, 0.0] == [guesses.wait("a", 1.0), guesses.wait("a", 1.0)]
     for _ in range(8):
@@ -413,8 +413,8 @@ def test_guesses_wait_their_turn() -> None:
     assert 0.0 == guesses.wait("a", 100.0)
 
 
-def test_who_is_not_let_wait_takes_no_turn() -> None:
-    """Or a flood of guesses locks its host out for hours after it has ended."""
+def test_rejected_wait_is_not_assigned() -> None:
+    """Otherwise a flood of guesses would lock its host out for hours."""
     guesses = PasswordThrottle()
     for _ in range(8):
         guesses.refused("a", 2.0)
@@ -424,7 +424,7 @@ def test_who_is_not_let_wait_takes_no_turn() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a second address of loopback")
-def test_connections_wait_for_the_turn_of_their_host() -> None:
+def test_connections_of_a_throttled_host_wait() -> None:
     with Server(users={"ann": "secret"}) as server:
 
         def refuse(_: Any) -> None:
@@ -448,7 +448,7 @@ def test_connections_wait_for_the_turn_of_their_host() -> None:
                 waiting.recv(8)
 
 
-def test_connections_are_answered_after_their_turn() -> None:
+def test_connections_are_answered_after_their_wait() -> None:
     with Server(users={"ann": "secret"}) as server:
         throttle = server.broker.password_throttle
         server.call(lambda _: throttle.refused("127.0.0.1", time.monotonic()))

@@ -42,7 +42,7 @@ each_client = pytest.mark.parametrize(
 
 
 def table() -> list[list[str]]:
-    """Return the rows of the table in the documentation, its heading first."""
+    """Return the rows of the documentation's table, with the heading first."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     start = next(at for at, line in enumerate(lines) if line.startswith("| call | `proton` |"))
     rows = []
@@ -58,7 +58,7 @@ HEAD, *ROWS = table()
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Files: the authority, the server's certificate with its key, and a client's."""
+    """Files of the authority, of the server's certificate with its key, and of a client's."""
     folder = tmp_path_factory.mktemp("certificates")
     files = {name: folder / f"{name}.pem" for name in ("ca", "server", "mine")}
     ca = trustme.CA()
@@ -72,7 +72,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @contextmanager
 def served(certificates: dict[str, str]) -> Iterator[str]:
-    """The servers that a program uses, and the certificates, as its argument."""
+    """Start the servers of a program; return its argument with their addresses and certificates."""
     how: dict[str, Any] = {
         "users": {"ann": "secret", "no": "token"},
         "anonymous": True,
@@ -120,7 +120,7 @@ def command_of(client: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def found(certificates: dict[str, str]) -> Callable[[str], dict[str, str]]:
-    """What becomes of the calls of a client, each made once."""
+    """Return a function that runs the calls of a client once and returns their results."""
     root = Path(__file__).parents[2]
 
     @cache
@@ -151,25 +151,25 @@ def found(certificates: dict[str, str]) -> Callable[[str], dict[str, str]]:
 
 @each_client
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_each_cell(client: str, row: list[str], found: Callable[[str], dict[str, str]]) -> None:
+def test_each_cell_of_the_table(
+    client: str, row: list[str], found: Callable[[str], dict[str, str]]
+) -> None:
     call, cell = row[0], row[HEAD.index(client)].strip("`")
 
     assert cell == found(client).get(call, "-")
 
 
 @each_client
-def test_the_table_has_every_call_that_is_made(
-    client: str, found: Callable[[str], dict[str, str]]
-) -> None:
+def test_table_lists_every_call(client: str, found: Callable[[str], dict[str, str]]) -> None:
     assert set() == found(client).keys() - {row[0] for row in ROWS}
 
 
-def test_the_table_has_a_column_for_each_client() -> None:
+def test_table_has_a_column_per_client() -> None:
     assert ["call", *CLIENTS] == HEAD
 
 
 def test_event_hubs_client_ends_at_the_begin() -> None:
-    """It reads fields by their place that Part 1, 1.4 lets be left out at the end."""
+    """The client requires trailing fields that a sender may omit (Part 1, 1.4)."""
     eventhub = pytest.importorskip("azure.eventhub")
     with Server(on_token=lambda _: True) as server:
         producer = eventhub.EventHubProducerClient.from_connection_string(

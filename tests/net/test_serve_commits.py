@@ -1,4 +1,4 @@
-"""How often a server with a file writes: what nobody waits for is part of another commit."""
+"""How often a server with a file commits: changes that no peer waits for are delayed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DURABLE = Message("x", header=Header(durable=True))
 
 @pytest.fixture
 def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows by one number with each commit: how many changes it had."""
+    """A list that gets the number of changes of each commit."""
     made: list[int] = []
     commit = SqliteStore.commit
 
@@ -91,7 +91,7 @@ def test_removals_are_committed_soon_after_another_start_too(
                 told(connection, lambda: sum(commits) == 2)
 
 
-def test_what_a_peer_waits_for_is_committed_at_once(tmp_path: Path) -> None:
+def test_confirmed_work_is_committed_immediately(tmp_path: Path) -> None:
     with Server(file=tmp_path / "s.db", waits=LATE) as server, connected(server) as connection:
         connection.create_sender("q").send(sendable(DURABLE))
         assert 0 == server.broker.store.pending
@@ -105,7 +105,7 @@ def test_what_a_peer_waits_for_is_committed_at_once(tmp_path: Path) -> None:
         assert 0 == server.broker.store.pending
 
 
-def test_what_is_sent_settled_is_removed_before(tmp_path: Path) -> None:
+def test_settled_message_is_removed_before_it_is_sent(tmp_path: Path) -> None:
     with Server(file=tmp_path / "s.db", waits=LATE) as server, connected(server) as connection:
         connection.create_sender("q").send(sendable(DURABLE))
         receiver = connection.create_receiver("q", options=reactor.AtMostOnce())
@@ -114,7 +114,7 @@ def test_what_is_sent_settled_is_removed_before(tmp_path: Path) -> None:
         assert {"accepted": 1} == server.counts("q").causes
 
 
-def test_what_was_to_be_sent_settled_stays_where_the_file_does_not_take_its_removal(
+def test_settled_message_stays_if_its_removal_cannot_be_written(
     tmp_path: Path,
 ) -> None:
     path, removed = tmp_path / "s.db", tmp_path / "removed.db"
@@ -134,7 +134,7 @@ def test_what_was_to_be_sent_settled_stays_where_the_file_does_not_take_its_remo
         assert 0 == server.counts("q").available
 
 
-def test_what_the_file_did_not_take_is_not_said_to_be_published(tmp_path: Path) -> None:
+def test_publish_raises_if_the_file_cannot_be_written(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     server = Server(file=path, accept_durable=True).start()
     kept = tmp_path / "kept"
@@ -147,7 +147,7 @@ def test_what_the_file_did_not_take_is_not_said_to_be_published(tmp_path: Path) 
     assert 2 == stored(path)
 
 
-def test_a_file_that_was_removed_is_said_at_the_end(tmp_path: Path) -> None:
+def test_stop_raises_if_the_file_was_removed(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     server = Server(file=path, accept_durable=True).start()
     server.publish("q", DURABLE)

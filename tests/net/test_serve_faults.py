@@ -1,4 +1,4 @@
-"""Faults and attacks: what one peer causes stays with it."""
+"""Faults and attacks: a faulty peer affects only itself."""
 
 # ruff: noqa: F811  (a fixture is imported, and an argument)
 
@@ -86,7 +86,7 @@ def test_link_is_stolen_by_the_same_link_on_another_connection(amqp_server: Serv
     until(lambda: {} == amqp_server.call(lambda _: dict(amqp_server.broker.links)))
 
 
-def test_link_that_is_attached_twice_on_a_session_ends_the_session_alone(
+def test_link_attached_twice_ends_only_its_session(
     amqp_server: Server,
 ) -> None:
     amqp_server.publish("q", Message("x"))
@@ -117,14 +117,14 @@ def test_link_that_is_attached_twice_on_a_session_ends_the_session_alone(
 
 
 def broken(letter: DeadLetter) -> None:
-    """Fail as a handler of dead letters may."""
+    """Raise, like a faulty handler of dead letters."""
     if Message.decode(letter.octets).text() == "bad":
         raise OSError("no room for dead letters")
 
 
 @pytest.fixture
 def faulty() -> Iterator[Server]:
-    """A server whose node q cannot get rid of one message, and that takes what it is sent."""
+    """A server whose node q cannot archive one message."""
     with Server() as server:
 
         def prepare(nodes: Nodes) -> None:
@@ -141,7 +141,7 @@ def free(server: Server, address: str, count: int) -> bool:
     return (counts.available, counts.acquired) == (count, 0) and not outgoing(server, address)
 
 
-def test_connection_with_a_fault_holds_nothing_any_more(faulty: Server) -> None:
+def test_faulty_connection_releases_its_deliveries(faulty: Server) -> None:
     with connected(faulty) as connection:
         receivers = [
             connection.create_receiver(address, credit=2, name=address)
@@ -162,7 +162,7 @@ def test_connection_with_a_fault_holds_nothing_any_more(faulty: Server) -> None:
             assert texts == [receiver.receive().text() for _ in texts]
 
 
-def test_peer_that_does_not_answer_a_close_holds_nothing_any_more(faulty: Server) -> None:
+def test_silent_peer_releases_its_deliveries_at_close(faulty: Server) -> None:
     octets = b"AMQP\0\1\0\0" + frame(0x10, "client")
     octets += frame(0x11, None, UInt(0), UInt(99), UInt(99))
     window = [UInt(0), UInt(99), UInt(0), UInt(99)]
@@ -217,14 +217,14 @@ def test_node_that_cannot_expire_does_not_stop_the_server() -> None:
 
 
 def busy(is_short: bool, other_is_served: threading.Event) -> None:
-    """Stand for work of the server's thread that takes long, until another peer was served.
+    """Simulate long work of the server's thread until another peer was served.
 
     Long work gives a slow client time: it is served between two calls.
     """
     other_is_served.wait(0.005 if is_short else 1.0)
 
 
-def test_filter_that_looks_at_many_messages_lets_other_connections_have_their_turns(
+def test_slow_filter_does_not_block_other_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     count = 300
@@ -250,7 +250,7 @@ def test_filter_that_looks_at_many_messages_lets_other_connections_have_their_tu
         assert [] == list(receiver.fetcher.incoming)
 
 
-def test_sender_of_many_messages_lets_other_connections_have_their_turns(
+def test_busy_sender_does_not_block_other_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     count = 60  # of the session's window
@@ -323,7 +323,7 @@ def said(heard: Iterator[Any], code: int) -> Any:
         ([Symbol("amqp:x"), "t", {Symbol("a"): 1}], ["amqp:x", "t", {"a": 1}]),
     ],
 )
-def test_a_receiver_that_settles_second_is_told_its_outcome_without_what_is_wrong_with_it(
+def test_malformed_error_is_not_returned_to_the_receiver(
     amqp_server: Server, error: list[Any], answer: list[Any]
 ) -> None:
     amqp_server.publish("q", Message("x"))

@@ -52,7 +52,7 @@ def _state_of(flow: Described) -> tuple[int, int, bool]:
 @pytest.mark.parametrize("echo", [False, True])
 @pytest.mark.parametrize("address", ["q", "/management"])
 def test_every_drain_is_answered(credit: int, messages: int, echo: bool, address: str) -> None:
-    """A drain without credit was never answered, nor one that the last messages used up."""
+    """Regression: a drain without credit, or used up by the last messages, was not answered."""
     with Server() as server, _receiving(server, address) as (client, heard):
         messages = 0 if address != "q" else messages
         for _ in range(messages):

@@ -1,4 +1,4 @@
-"""Sources, nodes and what is refused, as clients of python-qpid-proton see it."""
+"""Sources, nodes and refusals, with python-qpid-proton as client."""
 
 # ruff: noqa: F811  (a fixture is imported, and an argument)
 
@@ -72,7 +72,7 @@ def test_bad_selector_refuses_the_link(connection: Any) -> None:
         receiver_of(connection, "q", options=reactor.Selector("colour ="))
 
 
-def test_filter_that_is_not_known_is_left_out_of_the_answer(connection: Any) -> None:
+def test_unknown_filter_is_omitted_from_the_answer(connection: Any) -> None:
     unknown = proton.Described(proton.symbol("example.com:unknown:string"), "x")
     receiver = receiver_of(
         connection, "q", options=reactor.Filter({proton.symbol("unknown"): unknown})
@@ -83,7 +83,7 @@ def test_filter_that_is_not_known_is_left_out_of_the_answer(connection: Any) -> 
     assert "unknown" not in bytes(receiver.link.remote_source.filter.encode()).decode("latin-1")
 
 
-def test_filter_that_cannot_be_evaluated_ends_its_link_and_others_get_the_message(
+def test_costly_filter_ends_only_its_link(
     amqp_server: Server, connection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def give_up(*_: Any, **__: Any) -> bool:
@@ -111,7 +111,7 @@ def test_no_local(amqp_server: Server, connection: Any) -> None:
     assert "no-local" in bytes(receiver.link.remote_source.filter.encode()).decode("latin-1")
 
 
-def test_capability_that_is_not_supported_is_left_out_of_the_answer(connection: Any) -> None:
+def test_unsupported_capability_is_omitted_from_the_answer(connection: Any) -> None:
     class Capable(reactor.LinkOption):  # type: ignore[misc,name-defined]
         def apply(self, link: Any) -> None:
             names = [proton.symbol("shared"), proton.symbol("queue")]
@@ -158,7 +158,7 @@ def test_drain(amqp_server: Server, connection: Any) -> None:
     assert 0 == receiver.link.credit
 
 
-def test_drain_in_one_breath_with_an_outcome(
+def test_drain_together_with_an_outcome(
     amqp_server: Server,
     connection: Any,
 ) -> None:
@@ -187,8 +187,8 @@ def test_messages_are_shared_among_competing_links(
     assert [2, 2, 2] == [len(link.unsettled) for link in outgoing(amqp_server, "q")]
 
 
-def test_links_of_the_connection_that_sends_take_turns_too(connection: Any) -> None:
-    """The flow that a client sends between its messages gave its last link all of them."""
+def test_links_of_the_sending_connection_share_messages(connection: Any) -> None:
+    """Regression: a client's flow between its messages gave its last link all messages."""
     sender = connection.create_sender("q")
     receivers = [
         connection.create_receiver("q", credit=100, name=f"receiver-{n}") for n in range(3)
@@ -279,7 +279,7 @@ def test_lifetime_policy_of_a_dynamic_node(amqp_server: Server) -> None:
         until(lambda: not amqp_server.call(lambda nodes: address in nodes))
 
 
-def test_unknown_addresses_are_refused_where_nodes_are_not_made() -> None:
+def test_unknown_addresses_are_refused_without_create() -> None:
     with Server(nodes=["known"], create=False) as server, connected(server) as connection:
         connection.create_sender("known")
         with pytest.raises(utils.LinkDetached, match="amqp:not-found"):
@@ -310,7 +310,7 @@ def test_dead_letters() -> None:
 
 
 def test_dead_letters_do_not_expire() -> None:
-    """Their absolute-expiry-time stays in the bare message, and has passed."""
+    """Their absolute-expiry-time, which has passed, stays in the bare message."""
     expired = Message("x", properties=Properties(absolute_expiry_time=Timestamp(1)))
     with Server(dead_letter="dead") as server:
         server.publish("q", expired)
@@ -319,7 +319,7 @@ def test_dead_letters_do_not_expire() -> None:
         assert [expired.bare] == [message.bare for message in server.messages("dead")]
 
 
-def test_dead_letters_say_how_they_died() -> None:
+def test_dead_letters_have_death_annotations() -> None:
     with Server(dead_letter="dead") as server, connected(server) as connection:
         connection.create_sender("/queues/q").send(sendable(Message("bad")))
         receiver = connection.create_receiver("q")
@@ -343,7 +343,7 @@ def test_dead_letters_say_how_they_died() -> None:
     assert ("bad", 1, True) == (letter.body, letter.delivery_count, letter.first_acquirer)
 
 
-def test_dead_letter_that_would_not_be_readable_with_its_death_is_kept_without() -> None:
+def test_dead_letter_without_annotation_if_it_exceeds_limits() -> None:
     message = Message("x", application_properties={"a": 1})
     with Server(dead_letter="dead", limits=Limits(items=12)) as server:
         server.publish("q", message.evolve(header=Header(ttl=1)))
@@ -354,7 +354,7 @@ def test_dead_letter_that_would_not_be_readable_with_its_death_is_kept_without()
 # Refusals.
 
 
-def test_durable_messages_are_rejected_where_nothing_is_kept() -> None:
+def test_durable_messages_are_rejected_without_a_file() -> None:
     durable = sendable(Message("x", header=Header(durable=True)))
     with Server() as server, connected(server) as connection:
         sender = connection.create_sender("q")
@@ -393,7 +393,7 @@ def test_capacity_is_refused() -> None:
             server.publish("q", Message("z"))
 
 
-def test_message_that_is_too_long_ends_its_link() -> None:
+def test_oversized_message_ends_its_link() -> None:
     with Server(max_message_size=1_000) as server, connected(server) as connection:
         sender = connection.create_sender("q")
         assert 1_000 == sender.link.remote_max_message_size

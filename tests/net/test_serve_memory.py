@@ -1,4 +1,4 @@
-"""What messages take up in memory is bounded, over all nodes."""
+"""The memory of all nodes, links and messages of a server is bounded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def raw(server: Server) -> Iterator[socket.socket]:
 
 
 def _attached(client: socket.socket, names: int) -> Iterator[Described]:
-    """Open a connection with links to a queue, and return what the server says from then on."""
+    """Open a connection with links to a queue, and return the server's further performatives."""
     window = UInt(2**31 - 1)
     octets = b"AMQP\0\1\0\0" + frame(0x10, "client") + frame(0x11, None, UInt(0), window, window)
     for handle in range(names):
@@ -50,8 +50,8 @@ def _transfer(handle: int, number: int, message: bytes, more: bool = False) -> b
     return (len(body) + 8).to_bytes(4, "big") + b"\2\0\0\0" + body
 
 
-def test_what_has_no_room_is_rejected_until_there_is_some() -> None:
-    """80 messages of 15 MB were 1.3 GB of memory."""
+def test_messages_above_the_memory_limit_are_rejected() -> None:
+    """Regression: 80 messages of 15 MB used 1.3 GB of memory."""
     message = Message(b"x" * 30_000).encode()
     with Server(memory=100_000) as server, raw(server) as client:
         heard = _attached(client, 1)
@@ -74,7 +74,7 @@ def test_what_has_no_room_is_rejected_until_there_is_some() -> None:
 
 
 @pytest.mark.parametrize("ends", ["aborted", "detached", "lost"])
-def test_messages_that_are_not_complete_count_too(ends: str) -> None:
+def test_incomplete_messages_count_as_memory(ends: str) -> None:
     part = b"x" * 30_000
     with Server(memory=100_000) as server:
         with raw(server) as client:
@@ -104,7 +104,7 @@ def test_messages_that_are_not_complete_count_too(ends: str) -> None:
 
 
 class _Peer:
-    """A client that attaches links one after the other, and counts those that were refused."""
+    """A client that attaches links in sequence, and counts refusals."""
 
     def __init__(self, client: socket.socket) -> None:
         window = UInt(2**31 - 1)
@@ -120,7 +120,7 @@ class _Peer:
         return said
 
     def attach(self, name: str, handle: int, *, source: Source | None = None, **how: Any) -> bool:
-        """Attach a link, and return whether the server took it; a refused one is detached."""
+        """Attach a link, and return whether the server accepted it; detach a refused link."""
         target = None if source is not None else Target(**how)
         attach = frame(0x12, name, UInt(handle), source is not None, None, None, source, target)
         self._client.sendall(attach)
@@ -144,7 +144,7 @@ def _structures(server: Server) -> int:
 
 @pytest.mark.parametrize("role", ["sender", "receiver", "dynamic", "topic", "kept", "filter"])
 def test_attached_links_and_their_addresses_are_bounded(role: str) -> None:
-    """8,000 attaches took 326 MB, whatever the bound."""
+    """Regression: 8,000 attaches used 326 MB, whatever the limit."""
     text = "x" * _LONG
     with Server(memory=2_000_000) as server, raw(server) as client:
         peer, taken = _Peer(client), 0
@@ -185,7 +185,7 @@ def _described(filters: dict[str, str]) -> dict[Any, Any]:
     return {Symbol(name): Described(Symbol(name), value) for name, value in filters.items()}
 
 
-def test_addresses_that_are_no_longer_used_make_room() -> None:
+def test_unused_addresses_are_freed() -> None:
     with Server(memory=1_000_000) as server, raw(server) as client:
         peer, text = _Peer(client), "x" * _LONG
         before = _structures(server)
@@ -205,7 +205,7 @@ def _take(node: DistributionNode | None) -> None:
     link.detach()
 
 
-def test_used_addresses_keep_their_counts_until_there_is_no_room() -> None:
+def test_unused_addresses_keep_their_counts_until_memory_is_needed() -> None:
     with Server(memory=1_000_000) as server, raw(server) as client:
         peer, text = _Peer(client), "x" * _LONG
         for number in range(100):
@@ -221,7 +221,7 @@ def test_used_addresses_keep_their_counts_until_there_is_no_room() -> None:
         assert 1 == server.counts(address).archived
 
 
-def test_addresses_with_messages_stay_when_there_is_no_room() -> None:
+def test_addresses_with_messages_are_never_freed() -> None:
     with Server(memory=1_000_000) as server, raw(server) as client:
         peer, text = _Peer(client), "x" * _LONG
         assert peer.attach("link", 0, address="kept")
@@ -234,7 +234,7 @@ def test_addresses_with_messages_stay_when_there_is_no_room() -> None:
 
 
 @pytest.mark.parametrize("ends", ["detached", "ended", "closed", "lost"])
-def test_the_memory_of_links_is_free_again(ends: str) -> None:
+def test_memory_of_links_is_freed(ends: str) -> None:
     with Server(memory=50_000_000) as server:
         before = _structures(server)
         with raw(server) as client:
@@ -342,7 +342,7 @@ def test_arguments_of_declarations_are_bounded(method: str, path: str, body: Any
     assert statuses[-1] == "507"
 
 
-def test_topics_that_are_no_longer_used_make_room() -> None:
+def test_unused_topics_are_freed() -> None:
     with Server(memory=1_000_000) as server, raw(server) as client:
         peer, text = _Peer(client), "x" * _LONG
         for number in range(100):

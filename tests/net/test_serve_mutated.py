@@ -157,10 +157,10 @@ def test_client_survives_every_field_of_a_wrong_type(part: int) -> None:
 @pytest.mark.parametrize(
     "terminus", [5, "q", [], {}, Described(ULong(0x24), []), Described(Symbol("x"), [])]
 )
-def test_a_terminus_of_another_kind_is_an_invalid_field(
+def test_terminus_of_the_wrong_type_is_an_invalid_field(
     terminus: Any, sends: bool, mode: ReceiverSettleMode
 ) -> None:
-    """It was refused with amqp:not-found, as if the address were unknown."""
+    """Regression: it was refused with amqp:not-found, as if the address were unknown."""
     with (
         Server() as server,
         socket.create_connection((server.host, server.port), timeout=TIMEOUT) as client,
@@ -199,7 +199,7 @@ def _error_of_close(described: Described) -> tuple[str, str] | None:
 
 @pytest.mark.parametrize("channel", [1, 7, 255, 256, 65_535])
 def test_a_close_sent_together_with_the_open_must_be_on_channel_0(channel: int) -> None:
-    """Part 2, 2.4.3: the peer does not know the channel-max yet."""
+    """Part 2, 2.4.3: the peer cannot have read the channel-max yet."""
     with (
         Server() as server,
         socket.create_connection((server.host, server.port), timeout=TIMEOUT) as client,

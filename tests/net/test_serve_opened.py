@@ -1,4 +1,4 @@
-"""What the server says in its open frame, and what it does with a client's hostname."""
+"""The server's open frame, and its handling of the client's hostname."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ _UNKNOWN_VHOSTS = ["x", "", "//", "%2F", "/x", "Vhost:/"]
 @pytest.mark.parametrize("options", [{}, {"service_bus": True}])
 @pytest.mark.parametrize("name", _UNKNOWN_VHOSTS)
 def test_unknown_virtual_host_is_refused(name: str, options: Any) -> None:
-    """The condition is the one in the logs of RabbitMQ 4.0 and 4.3."""
+    """The condition is taken from the logs of RabbitMQ 4.0 and 4.3."""
     with Server(**options) as server:
         heard = _hears(server, frame(0x10, "client", f"vhost:{name}"), _BEGIN)
         assert next(heard).descriptor == 0x10
@@ -152,7 +152,7 @@ _DIRECT_REPLIES = {
 @pytest.mark.parametrize("create", [True, False])
 @pytest.mark.parametrize("name", _DIRECT_REPLIES)
 def test_direct_reply_to_is_not_implemented(name: str, create: bool) -> None:
-    """It was a queue of this name, so that a client waited for replies for ever."""
+    """Regression: the address became a queue, so a client waited for replies forever."""
     with Server(like="rabbitmq-4", create=create) as server:
         heard = _hears(server, frame(0x10, "client"), _BEGIN, *_DIRECT_REPLIES[name])
         error = _next_of(heard, 0x16).value[2].value
@@ -161,7 +161,7 @@ def test_direct_reply_to_is_not_implemented(name: str, create: bool) -> None:
 
 
 def test_message_to_direct_reply_to_is_rejected() -> None:
-    """By the anonymous terminus."""
+    """Sent to the anonymous terminus."""
     message = Message("x", properties=Properties(to=f"/queues/{_REPLY_TO}.abc")).encode()
     attach = frame(
         0x12, "l", UInt(0), False, UByte(0), None, Source(), Target(), None, None, UInt(0)

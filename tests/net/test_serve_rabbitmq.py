@@ -1,4 +1,4 @@
-"""The server, as RabbitMQ's own client for Python sees it, and its management by hand."""
+"""The server with RabbitMQ's own client for Python, and its management requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def server() -> Iterator[Server]:
 def ask(
     server: Server, method: str, to: str, body: Any = None, owner: object = None
 ) -> tuple[str, Any]:
-    """The status and the body of a response."""
+    """Return the status and the body of a response."""
     request = Message(
         AmqpValue(body),
         properties=Properties(message_id="m-1", to=to, subject=method, reply_to="$me"),
@@ -152,7 +152,7 @@ C, Q, S = "classic", "quorum", "stream"
         ("a%0Ab", {}, "400"),
     ],
 )
-def test_queues_are_refused_where_rabbitmq_refuses_them(
+def test_queue_declarations_are_refused_as_by_rabbitmq(
     server: Server, to: str, body: Any, status: str
 ) -> None:
     """Recorded at RabbitMQ 4.0."""
@@ -173,13 +173,13 @@ def test_queues_are_refused_where_rabbitmq_refuses_them(
         ("", {"type": "direct"}, "403"),
     ],
 )
-def test_exchanges_are_refused_where_rabbitmq_refuses_them(
+def test_exchange_declarations_are_refused_as_by_rabbitmq(
     server: Server, to: str, body: Any, status: str
 ) -> None:
     assert status == ask(server, "PUT", f"/exchanges/{to}", body)[0]
 
 
-def test_exchanges_that_are_always_there_stay(server: Server) -> None:
+def test_predeclared_exchanges_cannot_be_deleted(server: Server) -> None:
     for name in ("amq.direct", ""):
         assert "403" == ask(server, "DELETE", f"/exchanges/{name}")[0]
     assert "204" == ask(server, "DELETE", "/exchanges/gone")[0]
@@ -187,7 +187,7 @@ def test_exchanges_that_are_always_there_stay(server: Server) -> None:
 
 
 @pytest.mark.parametrize("gone", ["queue", "exchange", "binding"])
-def test_what_is_gone_is_unbound(server: Server, gone: str) -> None:
+def test_deleted_objects_are_unbound(server: Server, gone: str) -> None:
     assert "201" == ask(server, "PUT", "/queues/q", {})[0]
     assert "204" == ask(server, "PUT", "/exchanges/e", {})[0]
     binding = {"source": "e", "destination_queue": "q", "binding_key": "k"}
@@ -250,7 +250,7 @@ def test_exchange_routes_to_its_queues(
         Message(properties=Properties(to="none", subject="s")).encode() + b"\0\x53\x77\xa1\x01\xff",
     ],
 )
-def test_bytes_that_are_no_message_are_refused_as_such_wherever_they_go(
+def test_malformed_message_raises_the_same_error_everywhere(
     server: Server, exchange: str, key: str | None, octets: bytes
 ) -> None:
     with pytest.raises(DecodeError) as expected:
@@ -265,7 +265,7 @@ def test_bytes_that_are_no_message_are_refused_as_such_wherever_they_go(
     assert str(expected.value) == str(found.value)
 
 
-def test_exchanges_that_are_bound_in_a_circle_route_a_message_once(server: Server) -> None:
+def test_circular_bindings_route_a_message_once(server: Server) -> None:
     assert "201" == ask(server, "PUT", "/queues/q", {})[0]
     for name in ("e", "f"):
         assert "204" == ask(server, "PUT", f"/exchanges/{name}", {"type": "fanout"})[0]
@@ -294,7 +294,7 @@ def test_deleted_exchange_is_unbound_from_its_sources(server: Server) -> None:
     assert ("200", []) == ask(server, "GET", "/bindings?src=source")
 
 
-def test_responses_go_where_they_are_taken_whatever_sessions_there_were(server: Server) -> None:
+def test_responses_go_to_the_receiving_session(server: Server) -> None:
     engine = transport.Connection(transport.Handler(), transport.Open(container_id="client"))
     gone, takes, asks = (engine.begin() for _ in range(3))
     request = Message(properties=Properties(subject="GET", to="/queues/q")).encode()
@@ -312,7 +312,7 @@ def test_responses_go_where_they_are_taken_whatever_sessions_there_were(server: 
     assert (1, 2) == server.call(run)
 
 
-def test_exchanges_that_are_bound_in_a_long_chain_route_a_message(server: Server) -> None:
+def test_long_chain_of_exchanges_routes_a_message(server: Server) -> None:
     def bind(nodes: Any) -> None:
         exchanges = server.broker.exchanges
         nodes.make("q")
@@ -327,7 +327,7 @@ def test_exchanges_that_are_bound_in_a_long_chain_route_a_message(server: Server
     assert ["x"] == texts(server, "q")
 
 
-def test_a_node_that_ends_is_unbound_and_no_subscription_any_more(server: Server) -> None:
+def test_deleted_subscription_node_is_unbound(server: Server) -> None:
     def begin(nodes: Any) -> tuple[str, Any]:
         dynamic = nodes.make_dynamic("container", "link", None)
         link = dynamic.attach("link", creates=True)
@@ -347,7 +347,7 @@ def test_a_node_that_ends_is_unbound_and_no_subscription_any_more(server: Server
     assert 1 == server.publish("news", Message("one"))
 
 
-def test_client_of_rabbitmq_declares_binds_publishes_consumes_and_deletes(server: Server) -> None:
+def test_rabbitmqs_client_from_declaration_to_deletion(server: Server) -> None:
     client = pytest.importorskip("rabbitmq_amqp_python_client")
     environment = client.Environment(uri=server.url)
     connection = environment.connection()
@@ -399,7 +399,7 @@ def test_client_of_rabbitmq_declares_binds_publishes_consumes_and_deletes(server
     assert not server.call(lambda nodes: "q" in nodes)
 
 
-def test_client_of_rabbitmq_hears_of_wrong_arguments_and_unbinds_what_is_gone(
+def test_rabbitmqs_client_with_invalid_arguments_and_missing_bindings(
     server: Server,
 ) -> None:
     client = pytest.importorskip("rabbitmq_amqp_python_client")
@@ -428,7 +428,7 @@ def test_client_of_rabbitmq_hears_of_wrong_arguments_and_unbinds_what_is_gone(
     environment.close()
 
 
-def test_bindings_of_a_queue_that_has_gone_by_itself_go_with_its_delete(server: Server) -> None:
+def test_delete_removes_bindings_of_an_expired_queue(server: Server) -> None:
     management = Management(server.broker)
     binding = {"source": "amq.fanout", "destination_queue": "q"}
 

@@ -1,4 +1,4 @@
-"""A server with a file knows after a restart what was declared before it."""
+"""Declarations survive a restart of a server with a file."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def serving(**options: Any) -> Iterator[Server]:
     ],
 )
 @pytest.mark.parametrize("messages", [0, 2])
-def test_a_queue_keeps_its_options(options: dict[str, Any], messages: int) -> None:
+def test_queue_options_survive_a_restart(options: dict[str, Any], messages: int) -> None:
     with serving() as server:
         assert "201" == ask(server, "PUT", "/queues/a%2Fb", options)[0]
         for number in range(messages):
@@ -85,7 +85,7 @@ def test_deleted_queues_stay_deleted_and_may_have_other_options() -> None:
         assert {"x-max-length": 6} == ask(server, "GET", "/queues/b")[1]["arguments"]
 
 
-def test_exchanges_and_bindings_are_kept() -> None:
+def test_exchanges_and_bindings_survive_a_restart() -> None:
     headers = {"x-match": "all", "region": "eu"}
     with serving() as server:
         ask(server, "PUT", "/queues/q", {})
@@ -133,7 +133,7 @@ def test_an_exclusive_queue_is_deleted_with_its_messages_after_a_crash() -> None
 
 
 def test_a_subscription_of_service_bus_gets_messages_after_a_restart() -> None:
-    """Also if it had none when the server stopped: else the topic would be taken for a queue."""
+    """Even if it was empty when the server stopped: otherwise the topic would become a queue."""
     with serving(service_bus=True) as server:
         server.call(lambda nodes: nodes.make("topic/Subscriptions/one"))
     with serving(service_bus=True) as server:
@@ -171,7 +171,7 @@ def test_a_damaged_definition_is_named(kind: str, octets: bytes) -> None:
         pass
 
 
-def test_the_command_keeps_what_was_declared_over_a_kill() -> None:
+def test_declarations_survive_a_kill_of_the_command() -> None:
     proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
     utils = pytest.importorskip("proton.utils")
 

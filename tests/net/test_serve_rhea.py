@@ -36,7 +36,7 @@ def node() -> str:
     return found
 
 
-def test_rhea_does_everything(node: str) -> None:
+def test_rhea_uses_all_features(node: str) -> None:
     with Server(max_message_size=2 << 20, users={"ann": "secret"}) as server:
         done = subprocess.run(
             [node, str(CLIENT), str(server.port)],

@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 with a client of our own, and EXTERNAL with certificates."""
+"""SCRAM-SHA-256 with a client of these tests, and EXTERNAL with certificates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ USERS = {"user": "pencil", "ann,=": "s\u00adecret", "bob": ""}
 
 
 class Client:
-    """RFC 5802, section 3, as a client reads it."""
+    """The client side of RFC 5802, section 3."""
 
     def __init__(self, name: str, password: str, nonce: str = "rOprNGfwEbeRWgbNEkqO") -> None:
         self.password = password
@@ -61,7 +61,7 @@ class Client:
         return f"{without_proof},p={base64.b64encode(proof).decode()}"
 
 
-def test_the_client_here_is_that_of_rfc_7677() -> None:
+def test_scram_client_passes_the_example_of_rfc_7677() -> None:
     client = Client("user", "pencil")
     final = client.final(
         "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -90,7 +90,7 @@ def server_of(users: dict[str, str] = USERS) -> SaslServer:
 
 
 def login(server: SaslServer, client: Client, *, separately: bool = False) -> list[Any]:
-    """Go through SCRAM; the fields of the outcome."""
+    """Run a SCRAM exchange, and return the fields of the outcome."""
     first = client.first.encode()
     init = sasl_frame(INIT, Symbol("SCRAM-SHA-256"), None if separately else first, None)
     reply, _ = server.receive(SASL_HEADER + init)
@@ -132,18 +132,18 @@ def test_scram(name: str, password: str, allowed: bool, separately: bool) -> Non
     assert ([client.expected.encode()] if allowed else []) == data
 
 
-def test_a_name_that_is_not_known_has_a_salt_like_others() -> None:
+def test_unknown_user_gets_a_constant_salt() -> None:
     known = scram.Scram(USERS)
 
-    def connect_first_reachable(name: str) -> str:
+    def server_first(name: str) -> str:
         said: bytes = known.begin().step(Client(name, "").first.encode())
         _, _, rest = said.decode().partition(",")
         return rest
 
     for name in ("user", "eve"):
-        assert connect_first_reachable(name) == connect_first_reachable(name)
-        assert connect_first_reachable(name).endswith("i=4096")
-    assert connect_first_reachable("user") != connect_first_reachable("eve")
+        assert server_first(name) == server_first(name)
+        assert server_first(name).endswith("i=4096")
+    assert server_first("user") != server_first("eve")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_name_that_is_not_known_has_a_salt_like_others() -> None:
         "n,,r=x,n=user",
     ],
 )
-def test_scram_that_breaks_its_rules_lets_nobody_in(first: str) -> None:
+def test_malformed_scram_message_is_refused(first: str) -> None:
     server = server_of()
     init = sasl_frame(INIT, Symbol("SCRAM-SHA-256"), first.encode(), None)
     *_, (code, fields) = frames(server.receive(SASL_HEADER + init)[0])
@@ -170,7 +170,7 @@ def test_scram_that_breaks_its_rules_lets_nobody_in(first: str) -> None:
 @given(
     st.lists(st.binary(max_size=20) | st.text("n,=rybp+/", max_size=9).map(str.encode), max_size=3)
 )
-def test_whatever_is_said_in_scram_lets_nobody_in(said: list[bytes]) -> None:
+def test_random_scram_messages_are_refused(said: list[bytes]) -> None:
     server = server_of()
     server.receive(SASL_HEADER + sasl_frame(INIT, Symbol("SCRAM-SHA-256"), None, None))
     for one in (b"n,,n=user,r=x", *said):
@@ -179,7 +179,7 @@ def test_whatever_is_said_in_scram_lets_nobody_in(said: list[bytes]) -> None:
     assert not server.done
 
 
-def test_a_proof_is_good_for_one_exchange() -> None:
+def test_scram_proof_cannot_be_replayed() -> None:
     known = scram.Scram(USERS)
     client = Client("user", "pencil")
     final = client.final(known.begin().step(client.first.encode()).decode())
@@ -190,7 +190,7 @@ def test_a_proof_is_good_for_one_exchange() -> None:
     assert not other.done
 
 
-def test_mechanisms_are_offered_by_what_there_is() -> None:
+def test_offered_mechanisms() -> None:
     def offered(server: SaslServer, certificate: str | None = None) -> Array:
         server.certificate = certificate
         ((_, (names,)),) = frames(server.receive(SASL_HEADER)[0])
@@ -275,7 +275,7 @@ def test_external_with_a_certificate(authorities: Path) -> None:
                 )
 
 
-def test_certificate_beside_passwords(authorities: Path) -> None:
+def test_external_and_passwords_on_one_server(authorities: Path) -> None:
     if not proton.SSL.present():
         pytest.skip("proton was compiled without TLS: it needs libssl-dev")
     context = tls_context(authorities / "server.pem", None, authorities / "ca.pem")
@@ -301,7 +301,7 @@ def test_scram_over_a_socket() -> None:
         assert (OUTCOME, 0, client.expected.encode()) == (code, *fields)
 
 
-def test_contexts_that_leave_it_to_the_client_ask_for_some_way_in(authorities: Path) -> None:
+def test_optional_client_certificates_require_authentication(authorities: Path) -> None:
     asks = tls_context(authorities / "server.pem", None, authorities / "ca.pem")
     assert ssl.CERT_OPTIONAL is asks.verify_mode
     assert not Server(tls=asks).broker.anonymous

@@ -1,4 +1,4 @@
-"""The double of Azure Service Bus, used by Azure's client as its own tutorial uses the service."""
+"""The emulator of Azure Service Bus, used by Azure's client as in its own tutorial."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def server() -> Iterator[Server]:
 
 
 def client_of(server: Server) -> ServiceBusClient:
-    """A client as the emulator's connection string makes one: without TLS."""
+    """Return a client that uses the emulator's connection string, without TLS."""
     return ServiceBusClient.from_connection_string(
         CONNECTION.format(port=server.port), retry_total=0
     )
@@ -90,7 +90,9 @@ def texts(messages: Any) -> list[str]:
     return [str(message) for message in messages]
 
 
-def test_one_message_several_and_a_batch(server: Server, client: ServiceBusClient) -> None:
+def test_send_one_message_several_messages_and_a_batch(
+    server: Server, client: ServiceBusClient
+) -> None:
     with client.get_queue_sender("orders") as sender:
         sender.send_messages(ServiceBusMessage("one"))
         sender.send_messages([ServiceBusMessage("two"), ServiceBusMessage("three")])
@@ -119,7 +121,7 @@ def test_one_message_several_and_a_batch(server: Server, client: ServiceBusClien
         wait_until(lambda: len(server.messages("orders")) == 0)
 
 
-def test_abandon_and_dead_letter_after_ten(client: ServiceBusClient) -> None:
+def test_message_is_dead_lettered_after_ten_deliveries(client: ServiceBusClient) -> None:
     send(client, "a")
     with receiving(client) as receiver:
         for count in range(10):
@@ -211,7 +213,7 @@ def test_schedule_and_cancel() -> None:
             assert [] == receiver.peek_messages(9, sequence_number=2)
 
 
-def test_a_lock_ends_and_the_message_goes_to_others() -> None:
+def test_message_is_redelivered_after_its_lock_expires() -> None:
     now = [1_790_000_000_000]
     with Server(service_bus=True, clock=lambda: now[0]) as server, client_of(server) as client:
         send(client, "a")
@@ -230,8 +232,8 @@ def test_a_lock_ends_and_the_message_goes_to_others() -> None:
     "operation, fields",
     [("renew-lock", {}), ("update-disposition", {"disposition-status": "completed"})],
 )
-def test_requests_about_a_lock_that_is_over_are_refused(operation: str, fields: Any) -> None:
-    """Before the server's next tick, which releases the message, as well as after it."""
+def test_requests_for_an_expired_lock_are_refused(operation: str, fields: Any) -> None:
+    """Before and after the server's next tick, which releases the message."""
     now = [1_790_000_000_000]
 
     def pass_a_minute() -> None:
@@ -257,7 +259,7 @@ def test_a_session_has_one_receiver(client: ServiceBusClient) -> None:
             pass
 
 
-def test_next_session_is_one_that_no_receiver_has(client: ServiceBusClient) -> None:
+def test_next_session_is_a_free_session(client: ServiceBusClient) -> None:
     for session in ("s1", "s2"):
         send(client, session, session_id=session)
     with (
@@ -268,7 +270,7 @@ def test_next_session_is_one_that_no_receiver_has(client: ServiceBusClient) -> N
 
 
 def test_message_without_an_id_gets_one(client: ServiceBusClient) -> None:
-    """The client writes an id into a ServiceBusMessage itself."""
+    """Sent as an AmqpAnnotatedMessage: the client adds an id to a ServiceBusMessage."""
     with client.get_queue_sender("orders") as sender:
         sender.send_messages(AmqpAnnotatedMessage(data_body=b"x"))
     with receiving(client) as receiver:
@@ -276,7 +278,7 @@ def test_message_without_an_id_gets_one(client: ServiceBusClient) -> None:
     assert message.message_id
 
 
-def test_what_is_not_there_is_said(client: ServiceBusClient, server: Server) -> None:
+def test_unimplemented_operation_is_reported(client: ServiceBusClient, server: Server) -> None:
     server.publish("orders", Message("x", properties=Properties(message_id="m")))
     with receiving(client) as receiver:
         (message,) = receiver.peek_messages(1)
@@ -296,7 +298,7 @@ def _default(status_code: Any, message: Any, description: Any, **_: Any) -> None
 
 
 @pytest.mark.parametrize("address", ["$cbs", "$management", "orders/$management"])
-def test_requests_go_to_no_queue(address: str) -> None:
+def test_request_addresses_are_refused_without_a_service(address: str) -> None:
     utils = pytest.importorskip("proton.utils")
 
     with Server() as plain:
@@ -307,7 +309,7 @@ def test_requests_go_to_no_queue(address: str) -> None:
         connection.close()
 
 
-def test_a_batch_is_taken_whole_or_not_at_all(server: Server) -> None:
+def test_batch_is_accepted_completely_or_refused(server: Server) -> None:
     good = Message("x")
     batch = wrap([good, good]).encode()
 
@@ -325,7 +327,7 @@ def test_a_batch_is_taken_whole_or_not_at_all(server: Server) -> None:
     assert [good.body, good.body] == [one.body for one in server.messages("orders")]
 
 
-def test_a_batch_that_has_no_room_leaves_nothing() -> None:
+def test_batch_without_room_leaves_no_message() -> None:
     with Server(service_bus=True, capacity=Capacity(messages=2)) as server:
         bus = server.broker.service_bus
         assert bus is not None
@@ -399,7 +401,7 @@ def ask(
 def test_unsettled_responses_do_not_fill_the_node(
     server: Server, address: str, mode: int | None
 ) -> None:
-    """The request 1,001 of a link failed, and every later one."""
+    """Regression: the request 1,001 of a link failed, and every later request."""
     requests, window = 1_100, UInt(2**31 - 1)
     session_window = UInt(0), window, UInt(0), window
     settle = None if mode is None else UByte(mode)
@@ -438,7 +440,7 @@ def status_of(response: Message) -> tuple[Any, Any]:
     return said["statusCode"], said.get("errorCondition")
 
 
-def test_what_is_scheduled_and_kept_takes_up_memory() -> None:
+def test_scheduled_messages_and_session_states_count_as_memory() -> None:
     with Server(service_bus=True, memory=10_000) as server:
         before = server.broker.memory.held
         later = {"x-opt-scheduled-enqueue-time": Timestamp(2**50)}
@@ -462,7 +464,7 @@ def test_what_is_scheduled_and_kept_takes_up_memory() -> None:
 LATER = {"x-opt-scheduled-enqueue-time": Timestamp(2**50)}
 
 
-def test_what_is_refused_for_want_of_room_leaves_all_as_it_was() -> None:
+def test_refused_request_changes_nothing() -> None:
     with Server(service_bus=True, memory=10_000) as server:
         before = server.broker.memory.held
         octets = Message(b"x" * 6_000, message_annotations=LATER).encode()
@@ -490,8 +492,8 @@ def test_what_is_refused_for_want_of_room_leaves_all_as_it_was() -> None:
         assert b"x" * 4_000 == kept["session-state"]
 
 
-def test_delivery_count_is_there_from_the_first_delivery(client: ServiceBusClient) -> None:
-    """A delivery-count of 0 was left out, and the client showed None."""
+def test_first_delivery_has_a_delivery_count_of_0(client: ServiceBusClient) -> None:
+    """Regression: a delivery-count of 0 was omitted, and the client showed None."""
     send(client, "first")
     with receiving(client) as receiver:
         assert [0] == [one.delivery_count for one in receiver.peek_messages()]
@@ -526,7 +528,7 @@ def test_expired_messages_are_dead_letters(server: Server, client: ServiceBusCli
 
 
 def test_dead_letters_never_expire() -> None:
-    """The client writes an absolute-expiry-time, too, and it ended the dead letter."""
+    """Regression: the client also sets an absolute-expiry-time, which expired the dead letter."""
     hours_ahead = [0]
     hour = datetime.timedelta(hours=1)
 
@@ -546,14 +548,14 @@ def test_dead_letters_never_expire() -> None:
 
 
 @pytest.mark.parametrize("state", [7, 2**40, "text", [1]])
-def test_a_state_is_a_binary(server: Server, state: Any) -> None:
+def test_session_state_must_be_a_binary(server: Server, state: Any) -> None:
     asked = {"session-id": "s", "session-state": state}
 
     assert 400 == status_of(ask(server, "set-session-state", asked))[0]
     assert 400 == status_of(ask(server, "schedule-message", {"messages": [{"message": state}]}))[0]
 
 
-def test_a_number_or_a_token_that_comes_twice_counts_once(
+def test_repeated_sequence_number_or_token_counts_once(
     server: Server, client: ServiceBusClient
 ) -> None:
     send(client, "a", "b")
@@ -570,7 +572,7 @@ def test_a_number_or_a_token_that_comes_twice_counts_once(
     assert 1 == len(found.value["messages"])
 
 
-def test_a_subscription_may_be_called_a_queue() -> None:
+def test_subscription_name_may_contain_queue() -> None:
     names = ["t/Subscriptions/OrderQueue", "t/Subscriptions/b"]
     with Server(service_bus=True) as server:
         server.call(lambda nodes: [nodes.make(name) for name in names])
@@ -581,7 +583,7 @@ def test_a_subscription_may_be_called_a_queue() -> None:
         assert [1, 1] == [server.counts(name).available for name in names]
 
 
-def test_a_full_server_buries_what_was_delivered_too_often() -> None:
+def test_full_server_still_dead_letters_messages() -> None:
     now = [1_790_000_000_000]
     with Server(service_bus=True, memory=1_000, clock=lambda: now[0]) as server:
         with client_of(server) as client:
@@ -596,7 +598,7 @@ def test_a_full_server_buries_what_was_delivered_too_often() -> None:
 
 
 @pytest.mark.parametrize("session", [5, [1], b"s"])
-def test_a_session_is_a_string(server: Server, session: Any) -> None:
+def test_session_id_must_be_a_string(server: Server, session: Any) -> None:
     bus = server.broker.service_bus
     assert bus is not None
 
@@ -604,7 +606,7 @@ def test_a_session_is_a_string(server: Server, session: Any) -> None:
         server.call(lambda nodes: bus.session_filter(nodes.make("orders"), session))
 
 
-def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
+def test_sequence_numbers_continue_after_a_restart(tmp_path: Path) -> None:
     message = Message("x", header=Header(durable=True))
     for number in (1, 2):
         with Server(service_bus=True, file=tmp_path / "server.db") as server:
@@ -625,7 +627,7 @@ _MODULES = {CLIENTS[0]: "azure.servicebus", CLIENTS[1]: "azure.servicebus.aio"}
 
 
 def cells_of(client: str) -> dict[str, str]:
-    """What the documentation says of each call of a client; a dash where it has no such call."""
+    """Return the documentation's entry for each call of a client; a dash for a missing call."""
     rows = [
         [cell.strip() for cell in line.strip("|\n ").split("|")]
         for line in PAGE.read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""Topics of the server: every subscriber gets every message, and subscriptions that last."""
+"""Topics of the server: every subscriber gets every message; durable subscriptions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMEOUT = 20.0  # seconds; nothing here takes one
 
 
 class Capable(reactor.LinkOption):  # type: ignore[misc,name-defined]
-    """Asks for a capability, and for a source that never expires."""
+    """Requests a capability, and a source that never expires."""
 
     def __init__(self, capability: str, lasts: bool = False) -> None:
         self.capability = capability
@@ -95,7 +95,7 @@ def test_capability_makes_an_unused_address_a_topic(server: Server) -> None:
         assert [["x", "y"]] * 2 == [texts(reader, 2) for reader in readers]
 
 
-def test_topic_is_no_queue_and_a_queue_is_no_topic(server: Server) -> None:
+def test_address_is_either_a_topic_or_a_queue(server: Server) -> None:
     server.publish("queue", Message("x"))
     with connected(server) as connection:
         with pytest.raises(utils.LinkDetached, match="is a queue, not a topic"):
@@ -110,7 +110,7 @@ def test_topic_is_no_queue_and_a_queue_is_no_topic(server: Server) -> None:
             connection.create_receiver("other", options=Capable("topic"))
 
 
-def test_subscription_that_lasts_collects_while_nobody_is_there(server: Server) -> None:
+def test_durable_subscription_collects_messages_while_detached(server: Server) -> None:
     lasting = Capable("topic", lasts=True)
     with connected(server, "ann") as connection:
         reader = receiver_of(connection, "news", "daily", lasting)
@@ -125,7 +125,7 @@ def test_subscription_that_lasts_collects_while_nobody_is_there(server: Server) 
         assert ["b", "c"] == texts(receiver_of(connection, "news", "daily", lasting), 2)
 
 
-def test_no_local_is_about_the_connection_that_has_the_subscription_now(server: Server) -> None:
+def test_no_local_applies_to_the_current_connection(server: Server) -> None:
     no_local = proton.Described(proton.symbol("apache.org:no-local-filter:list"), [])
     filters = {proton.symbol("no-local"): no_local}
     for text in ("first", "second"):
@@ -138,7 +138,7 @@ def test_no_local_is_about_the_connection_that_has_the_subscription_now(server: 
             assert [text] == texts(reader, 1)
 
 
-def test_subscription_is_found_without_a_source_and_ended(server: Server) -> None:
+def test_subscription_is_resumed_without_a_source(server: Server) -> None:
     with connected(server, "ann") as connection:
         receiver_of(connection, "news", "daily", Capable("topic", lasts=True))
     assert 1 == server.publish("news", Message("a"))
@@ -156,7 +156,7 @@ def test_subscription_is_found_without_a_source_and_ended(server: Server) -> Non
             connection.create_receiver(None, name="daily", options=Unsubscribe())
 
 
-def test_filters_are_of_each_subscription(server: Server) -> None:
+def test_each_subscription_has_its_own_filter(server: Server) -> None:
     with connected(server) as connection:
         red = receiver_of(connection, "news", "red", reactor.Selector("colour = 'red'"))
         all_ = receiver_of(connection, "news", "all")

@@ -1,4 +1,4 @@
-"""Transactions (Part 4) and claims-based security, as a client of python-qpid-proton uses them."""
+"""Transactions (Part 4) and claims-based security, with python-qpid-proton as client."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Client:
         self.control = self.connection.create_sender(None, name="control", options=ToCoordinator())
 
     def ask(self, code: int, *fields: Any) -> Any:
-        """Send a declare or a discharge; the settled delivery."""
+        """Send a declare or a discharge, and return the settled delivery."""
         body = proton.Described(proton.ulong(code), list(fields))
         delivery = self.control.link.send(proton.Message(body=body))
         self.connection.wait(lambda: delivery.settled)
@@ -113,7 +113,7 @@ def receiver_of(client: Client, address: str) -> Any:
     return receiver
 
 
-def test_messages_of_a_transaction_take_up_memory_until_it_ends() -> None:
+def test_messages_of_an_open_transaction_count_as_memory() -> None:
     with Server(memory=100_000) as server:
         client = Client(server)
         sender = client.connection.create_sender("q")
@@ -131,7 +131,7 @@ def test_messages_of_a_transaction_take_up_memory_until_it_ends() -> None:
         client.connection.close()
 
 
-def test_coordinator_says_what_it_can(client: Client) -> None:
+def test_capabilities_of_the_coordinator(client: Client) -> None:
     capabilities = client.control.link.remote_target.capabilities
     assert capabilities.next()
     assert ["amqp:local-transactions", "amqp:multi-txns-per-ssn"] == list(
@@ -210,9 +210,7 @@ def test_transaction_ends_with_its_link_and_its_connection(server: Server) -> No
 
 @pytest.mark.parametrize("address", ["news", "/exchanges/amq.fanout"])
 @pytest.mark.parametrize("within", [False, True])
-def test_message_that_one_of_its_nodes_refuses_is_at_none_of_them(
-    address: str, within: bool
-) -> None:
+def test_message_refused_by_one_node_is_withdrawn_everywhere(address: str, within: bool) -> None:
     with Server(topics=["news"], nodes=["a", "b"], capacity=Capacity(messages=1)) as server:
         client = Client(server)
         readers = [client.connection.create_receiver("news", name=name) for name in "ab"]
@@ -239,7 +237,7 @@ def test_message_that_one_of_its_nodes_refuses_is_at_none_of_them(
         client.connection.close()
 
 
-def test_scheduled_message_of_a_transaction_that_is_rolled_back_is_gone() -> None:
+def test_rollback_withdraws_scheduled_messages() -> None:
     with Server(service_bus=True, capacity=Capacity(messages=1)) as server:
         client = Client(server)
         before = server.broker.memory.held
@@ -268,7 +266,7 @@ def test_service_bus_gets_the_outcomes_of_a_transaction() -> None:
         client.connection.close()
 
 
-def test_transaction_that_cannot_be_done_is_rolled_back_whole() -> None:
+def test_failed_publication_rolls_back_the_transaction() -> None:
     with Server(capacity=Capacity(messages=2)) as server:
         client = Client(server)
         server.publish("source", Message("x"))
@@ -288,7 +286,7 @@ def test_transaction_that_cannot_be_done_is_rolled_back_whole() -> None:
         client.connection.close()
 
 
-def test_transaction_with_an_outcome_that_is_refused_is_rolled_back_whole() -> None:
+def test_refused_outcome_rolls_back_the_transaction() -> None:
     nested: Any = 1
     for _ in range(18):
         nested = [nested]
@@ -312,10 +310,10 @@ def test_transaction_with_an_outcome_that_is_refused_is_rolled_back_whole() -> N
 
 
 @pytest.mark.parametrize("is_sent", [True, False])
-def test_outcome_of_a_transaction_is_told_on_the_link_that_went_on(
+def test_outcome_of_a_transaction_is_sent_on_the_resumed_link(
     server: Server, is_sent: bool
 ) -> None:
-    """Also where it had no credit for the delivery before: the message does not come again."""
+    """Even before the link has credit for the delivery: the message is not sent again."""
     server.publish("q", Message("x"))
     end = End("client", credit=1)
     with socket.create_connection((server.host, server.port), timeout=TIMEOUT) as client:
@@ -381,7 +379,9 @@ def test_transaction_is_one_commit(tmp_path: Path) -> None:
         assert ["a", "b"] == texts(server, "q")
 
 
-def test_what_a_coordinator_does_not_take_is_rejected(server: Server, client: Client) -> None:
+def test_unsupported_requests_to_the_coordinator_are_rejected(
+    server: Server, client: Client
+) -> None:
     delivery = client.control.link.send(proton.Message(body="x"))
     client.connection.wait(lambda: delivery.settled)
     assert "amqp:not-implemented" == delivery.remote.condition.name
@@ -401,7 +401,7 @@ def test_what_a_coordinator_does_not_take_is_rejected(server: Server, client: Cl
 
 
 def put(sender: Any, receiver: Any, **changed: Any) -> tuple[int, str]:
-    """Put a token; the status of the response."""
+    """Put a token, and return the status of the response."""
     properties = {"operation": "put-token", "type": "jwt", "name": "amqp://host/q", **changed}
     value = properties.pop("value", "secret")
     message = Message(

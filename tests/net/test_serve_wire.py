@@ -1,4 +1,4 @@
-"""What the server reads off the wire: SASL, and what attaches ask for. No sockets here."""
+"""The server's decoding of SASL and of attaches, without sockets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pieces(octets: bytes, cuts: list[int]) -> Iterator[bytes]:
 cuts = st.lists(st.integers(0, 2**16), max_size=12)
 
 
-def test_attach_with_a_terminus_that_breaks_the_rules_says_so() -> None:
+def test_attach_with_a_malformed_terminus_is_refused() -> None:
     source = Described(ULong(0x28), ["q", None, Symbol("whenever")])
 
     with pytest.raises(DecodeError, match="expiry-policy"):
@@ -60,7 +60,7 @@ def init(mechanism: str, response: bytes | None = None) -> bytes:
 
 
 def outcome_of(reply: bytes) -> int | None:
-    """The code of the outcome that a reply ends with."""
+    """Return the code of the SASL outcome at the end of a reply."""
     while reply:
         if reply.startswith(b"AMQP"):
             reply = reply[8:]
@@ -95,7 +95,7 @@ USERS = {"ann": "secret", "bob": ""}
         (True, USERS, "EXTERNAL", b"", 1, None),
     ],
 )
-def test_who_gets_in(
+def test_plain_credentials(
     anonymous: bool,
     users: dict[str, str],
     mechanism: str,
@@ -130,7 +130,7 @@ def test_plain_in_two_steps() -> None:
     assert "ann" == server.user
 
 
-def test_a_response_that_nobody_asked_for_lets_nobody_in() -> None:
+def test_unexpected_sasl_response_is_refused() -> None:
     response = frame(performative(0x43, b"\0ann\0secret"), kind=1)
     for before in (b"", init("PLAIN") + init("PLAIN")):
         server = SaslServer(anonymous=False, users=USERS)
@@ -140,7 +140,7 @@ def test_a_response_that_nobody_asked_for_lets_nobody_in() -> None:
         assert server.failed
 
 
-def test_without_sasl_where_anybody_may_come() -> None:
+def test_connection_without_sasl_if_anonymous() -> None:
     server = SaslServer(anonymous=True, users={})
     assert (b"", AMQP_HEADER + b"x") == server.receive(AMQP_HEADER + b"x")
     assert server.done
@@ -150,7 +150,7 @@ def test_without_sasl_where_anybody_may_come() -> None:
 
 
 @given(st.binary(max_size=60), cuts, st.booleans())
-def test_whatever_comes_in_there_is_a_decision(
+def test_random_sasl_bytes_get_a_decision(
     garbage: bytes, places: list[int], right_header: bool
 ) -> None:
     server = SaslServer(anonymous=False, users=USERS)
@@ -164,7 +164,7 @@ def test_whatever_comes_in_there_is_a_decision(
 
 
 @given(cuts)
-def test_sasl_comes_in_any_pieces(places: list[int]) -> None:
+def test_sasl_bytes_may_arrive_in_any_pieces(places: list[int]) -> None:
     server = SaslServer(anonymous=False, users=USERS)
     replies, rest = b"", b""
     octets = SASL_HEADER + init("PLAIN", b"\0ann\0secret") + AMQP_HEADER
@@ -184,7 +184,7 @@ def test_sasl_comes_in_any_pieces(places: list[int]) -> None:
     [[], [0], {}, {"a": 0}, "0", b"", None, False, True, 0, ULong(0), 0.0, Array("ubyte", [])],
 )
 def test_code_of_a_sasl_outcome_that_is_not_a_ubyte_is_an_error(code: Any) -> None:
-    """A list or a map raised TypeError, and False let this end in."""
+    """Regression: a list or map raised TypeError, and False counted as success."""
     client = SaslClient("ANONYMOUS")
     mechanisms = frame(performative(0x40, Array("symbol", [Symbol("ANONYMOUS")])), kind=1)
     client.receive(SASL_HEADER + mechanisms)
@@ -205,7 +205,7 @@ _SASL_VALUES = st.recursive(
 
 
 @given(st.integers(0x3F, 0x45), st.lists(_SASL_VALUES, max_size=3), st.booleans())
-def test_sasl_frames_with_fields_of_any_type_let_nobody_in(
+def test_sasl_frames_with_wrong_field_types_are_refused(
     code: int, fields: list[Any], begins: bool
 ) -> None:
     octets = frame(performative(code, *fields), kind=1)

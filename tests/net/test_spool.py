@@ -1,4 +1,4 @@
-"""The spooler: on disk first, acknowledged then; whatever kills it, nothing is lost."""
+"""The spooler stores messages on disk before it acknowledges them, so no message is lost."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def delivery(number: int, wire: bytes = b"") -> Spooled:
     return Spooled("q", number, b"%d" % number, False, wire)
 
 
-def test_files_hold_what_was_added_and_names_rise(tmp_path: Path) -> None:
+def test_files_have_rising_names(tmp_path: Path) -> None:
     with Landing(tmp_path) as landing:
         assert landing.flush() is None
         landing.add(delivery(1, b"a"))
@@ -73,8 +73,8 @@ def test_files_hold_what_was_added_and_names_rise(tmp_path: Path) -> None:
     assert LANDED == pq.read_schema(tmp_path / "000000000000.parquet").remove_metadata()
 
 
-def test_no_name_comes_again_where_a_reader_removes_files(tmp_path: Path) -> None:
-    """It would pass over a new file by a name that it knows, as the streams of Spark do."""
+def test_file_names_are_never_reused(tmp_path: Path) -> None:
+    """A reader such as Spark's streams would skip a new file with a known name."""
     names = []
     for number in range(3):
         with Landing(tmp_path) as landing:
@@ -91,7 +91,7 @@ def test_no_name_comes_again_where_a_reader_removes_files(tmp_path: Path) -> Non
     assert [file_name(number) for number in range(6)] == names
 
 
-def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+def test_foreign_files_are_kept(tmp_path: Path) -> None:
     (tmp_path / "mine.parquet").write_text("")
 
     with Landing(tmp_path) as landing:
@@ -103,7 +103,7 @@ def test_one_process_writes_to_a_folder(tmp_path: Path) -> None:
         Landing(tmp_path)
 
 
-def test_what_was_not_finished_is_removed(tmp_path: Path) -> None:
+def test_unfinished_files_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".000000000000.parquet.tmp").write_bytes(b"half")
 
     with Landing(tmp_path):
@@ -111,14 +111,14 @@ def test_what_was_not_finished_is_removed(tmp_path: Path) -> None:
 
 
 @given(messages(), st.integers(0, 9))
-def test_what_happens_on_the_way_leaves_the_identity(message: Message, count: int) -> None:
+def test_redelivery_keeps_the_identity(message: Message, count: int) -> None:
     octets = message.encode()
     moved = Message.decode(octets).evolve(header=Header(delivery_count=count), footer=None)
 
     assert delivery(1, octets).identity == delivery(2, moved.encode()).identity
 
 
-def test_identities_differ_where_messages_or_types_do() -> None:
+def test_identities_of_different_messages_differ() -> None:
     made = [
         Message("a"),
         Message("b"),
@@ -133,12 +133,12 @@ def test_identities_differ_where_messages_or_types_do() -> None:
     assert len(made) == len(set(found))
 
 
-def test_what_cannot_be_read_has_an_identity() -> None:
+def test_malformed_message_has_an_identity() -> None:
     assert delivery(0, b"\x00\x53\x75").identity.startswith("sha256:")
 
 
 class Tagged:
-    """A source with one delivery, of some delivery-tag."""
+    """A source with one delivery that has a given delivery-tag."""
 
     product = ""
 
@@ -161,7 +161,7 @@ class Tagged:
 def test_a_delivery_tag_is_bytes(
     tag: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RabbitMQ 3.10 counts in bytes, which proton takes for text."""
+    """The delivery-tags of RabbitMQ 3.10 are counters in binary."""
 
     async def open_source(request: SourceRequest) -> Tagged:
         return Tagged(request, tag)
@@ -174,7 +174,7 @@ def test_a_delivery_tag_is_bytes(
 
 
 class FullDisk(Landing):
-    """A folder on a disk without room."""
+    """A landing on a full disk."""
 
     def flush(self) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -205,7 +205,7 @@ def test_nothing_is_accepted_before_it_is_on_disk(
 def test_messages_of_a_lost_connection_land_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The peer delivers again what was not accepted when the connection was lost."""
+    """The peer redelivers the unaccepted messages."""
     connections = 0
 
     async def open_source(request: SourceRequest) -> Tagged:
@@ -242,7 +242,7 @@ def numbered(count: int) -> list[bytes]:
     ]
 
 
-def test_a_queue_lands_octet_for_octet(broker: OddBroker, tmp_path: Path) -> None:
+def test_spooled_bytes_are_exact(broker: OddBroker, tmp_path: Path) -> None:
     sent = [*numbered(25), b"no message at all"]
     broker.publish("q", sent)
 
@@ -284,9 +284,7 @@ def test_redelivered_messages_are_marked(broker: OddBroker, tmp_path: Path) -> N
         ({}, False),
     ],
 )
-def test_the_delivery_limit_of_quorum_queues_is_warned_of(
-    tmp_path: Path, properties: dict[str, str], warned: bool
-) -> None:
+def test_delivery_limit_warning(tmp_path: Path, properties: dict[str, str], warned: bool) -> None:
     said: list[str] = []
     with running(OddBroker(properties)) as (url, _), Landing(tmp_path) as landing:
         spool(url, "q", landing, Batches(seconds=0.05, idle=0.1), warn=said.append)
@@ -294,7 +292,7 @@ def test_the_delivery_limit_of_quorum_queues_is_warned_of(
     assert [warned] * warned == ["delivery-limit" in text for text in said]
 
 
-def test_the_message_format_lands(tmp_path: Path) -> None:
+def test_message_format_is_stored(tmp_path: Path) -> None:
     """Without it, a batch of Azure would be read as one message."""
     kinds = [0x80013700, 0, 5]
     octets = Message("x").encode()
@@ -314,15 +312,15 @@ def test_the_message_format_lands(tmp_path: Path) -> None:
     assert all(row["wire"].endswith(octets) for row in landed)  # the server adds a header
 
 
-def test_a_peer_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_unreachable_peer_raises_connection_error(tmp_path: Path) -> None:
     with Landing(tmp_path) as landing, pytest.raises(ConnectionError):
         spool("amqp://127.0.0.1:1", "q", landing)
 
 
-def test_an_end_while_it_is_opened_is_said_once(
+def test_end_during_opening_is_raised_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """asyncio would log what nobody asked a future for."""
+    """asyncio would log an exception that is never retrieved."""
 
     async def open_source(request: SourceRequest) -> Tagged:
         error = LinkError("no such queue")
@@ -363,7 +361,7 @@ CLOSES = {"link": (0x16, [b"\x43", b"\x41"]), "session": (0x17, []), "connection
         (b"", None, "the peer closed the "),
     ],
 )
-def test_whatever_a_peer_closes_with_is_an_error(
+def test_any_close_of_the_peer_raises_connection_error(
     tmp_path: Path, what: str, name: bytes, description: bytes | None, shown: str
 ) -> None:
     text = b"\x40" if description is None else b"\xa1%c%b" % (len(description), description)
@@ -397,8 +395,8 @@ def spooler(url: str, folder: Path, *options: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.kills
-def test_whatever_kills_it_nothing_is_lost(broker: OddBroker, tmp_path: Path) -> None:
-    """AMQP10MSG_KILLS says how often it is killed."""
+def test_killed_spooler_loses_no_message(broker: OddBroker, tmp_path: Path) -> None:
+    """AMQP10MSG_KILLS sets the number of kills."""
     sent = numbered(2_000 * KILLS)
     broker.publish("q", sent)
     order = Random(KILLS)

@@ -64,7 +64,7 @@ FULL = BasicProperties(
 
 
 def frames(octets: bytes) -> list[tuple[int, int, bytes]]:
-    """Have a connection read bytes."""
+    """Feed bytes to a reader, and return its frames."""
     return list(FrameReader(131_072).feed(octets))
 
 
@@ -73,7 +73,7 @@ def framed(kind: int, payload: bytes) -> bytes:
 
 
 @given(basic_properties(), st.integers(0, 2**64 - 1), st.data())
-def test_a_content_header_is_as_it_came(
+def test_content_header_bytes_are_kept(
     properties: BasicProperties, size: int, data: st.DataObject
 ) -> None:
     octets = encode_content_header(properties, size)
@@ -90,7 +90,7 @@ def test_a_content_header_is_as_it_came(
     assert whole == len(frames(both[:cut]))
 
 
-def test_a_frame_without_its_end_is_an_error() -> None:
+def test_frame_without_frame_end_raises_frame_error() -> None:
     with pytest.raises(FrameError):
         frames(framed(2, encode_content_header(BasicProperties(), 5))[:-1] + b"!")
 
@@ -110,7 +110,7 @@ def landed(sent: list[Stored], folder: Path, query: str = "", **given: Any) -> i
     return total
 
 
-def test_what_pika_cannot_read_comes_too(tmp_path: Path) -> None:
+def test_headers_that_pika_cannot_decode_are_stored(tmp_path: Path) -> None:
     odd = encode_content_header(BasicProperties(), 5)[:-2] + b"\x20\x00" + b"\0\0\0\x04\1a?\0"
     with pytest.raises(pika.exceptions.InvalidFieldTypeException):
         pika.frame.decode_frame(framed(2, odd))
@@ -134,7 +134,7 @@ def test_what_pika_cannot_read_comes_too(tmp_path: Path) -> None:
     assert 2 == len(list(tmp_path.glob("*.parquet")))
 
 
-def test_a_short_string_is_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_string_that_is_not_utf_8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deliver = _Peer.deliver_one
     monkeypatch.setattr(_Peer, "deliver_one", lambda self, one, _: deliver(self, one, "n\udcff"))
 
@@ -143,7 +143,7 @@ def test_a_short_string_is_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert ["n\\xff"] == [row["routing_key"] for row in rows(tmp_path)]
 
 
-def test_parameters_are_those_of_pika(tmp_path: Path) -> None:
+def test_pikas_url_parameters_are_accepted(tmp_path: Path) -> None:
     parameters = "?heartbeat=0&socket_timeout=5&connection_attempts=2&retry_delay=0&frame_max=9000"
     sent = [Stored(encode_content_header(BasicProperties(), 1), b"b")]
 
@@ -162,7 +162,7 @@ def delivery(properties: BasicProperties, body: bytes = b"b") -> Spooled:
 
 
 @given(basic_properties(), st.integers(0, 9))
-def test_another_delivery_has_the_same_identity(properties: BasicProperties, count: int) -> None:
+def test_redelivery_keeps_the_identity(properties: BasicProperties, count: int) -> None:
     counted = attrs.evolve(properties)
     entries = FieldTable(properties.headers or {}).entries
     counted.headers = FieldTable.of([*entries, ("x-delivery-count", "l", count)])
@@ -170,7 +170,7 @@ def test_another_delivery_has_the_same_identity(properties: BasicProperties, cou
     assert delivery(properties).identity == delivery(counted).identity
 
 
-def test_identities_differ_where_messages_do() -> None:
+def test_identities_of_different_messages_differ() -> None:
     made = [
         delivery(BasicProperties(message_id="m")),
         delivery(BasicProperties(message_id="m\udcff")),
@@ -191,7 +191,7 @@ def test_identities_differ_where_messages_do() -> None:
 
 
 class Exact(Any if TYPE_CHECKING else pika.BasicProperties):  # type: ignore[misc]
-    """Properties that are sent as the bytes that they are made of."""
+    """Properties that are sent with exactly the given bytes."""
 
     def __init__(self, properties: BasicProperties) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ class Exact(Any if TYPE_CHECKING else pika.BasicProperties):  # type: ignore[mis
 
 @attrs.frozen
 class Queue:
-    """A queue, and a channel to publish by."""
+    """A queue, and a channel to publish to it."""
 
     name: str
     channel: Any
@@ -233,7 +233,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 
 @with_broker
-def test_a_queue_lands_with_all_its_properties(queue: Queue, tmp_path: Path) -> None:
+def test_all_properties_are_stored(queue: Queue, tmp_path: Path) -> None:
     sent = [(FULL, b"one"), (BasicProperties(), b""), (BasicProperties(message_id="m"), b"x" * 9)]
     for properties, body in sent:
         queue.publish(properties, body)
@@ -267,22 +267,22 @@ def test_a_queue_lands_with_all_its_properties(queue: Queue, tmp_path: Path) -> 
     assert 0 == queue.channel.queue_declare(queue.name, passive=True).method.message_count
 
 
-def test_a_broker_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_unreachable_broker_raises_connection_error(tmp_path: Path) -> None:
     expected = pytest.raises(ConnectionError, match=r"q at 127\.0\.0\.1:1: ")
     with Landing(tmp_path) as landing, expected:
         spool("amqp://127.0.0.1:1/%2f?connection_attempts=1", "q", landing, protocol="0-9-1")
 
 
 @with_broker
-def test_a_queue_that_is_not_there_is_an_error(queue: Queue, tmp_path: Path) -> None:
+def test_missing_queue_raises_connection_error(queue: Queue, tmp_path: Path) -> None:
     with Landing(tmp_path) as landing, pytest.raises(ConnectionError, match="no queue"):
         spool(queue.url, f"{queue.name}-not", landing, protocol="0-9-1", warn=lambda _: None)
 
 
 @pytest.mark.kills
 @with_broker
-def test_whatever_kills_it_nothing_is_lost(queue: Queue, tmp_path: Path) -> None:
-    """AMQP10MSG_KILLS says how often it is killed."""
+def test_killed_spooler_loses_no_message(queue: Queue, tmp_path: Path) -> None:
+    """AMQP10MSG_KILLS sets the number of kills."""
     count = 1_000 * KILLS
     for number in range(count):
         queue.publish(BasicProperties(message_id=f"m-{number}"), b"x" * (number % 300))

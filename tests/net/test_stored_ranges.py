@@ -1,5 +1,4 @@
-"""Ranges of streams by RabbitMQ's stream protocol: all of a range comes, or an error says what did
-not."""
+"""Ranges of streams by RabbitMQ's stream protocol: complete, or an error names missing offsets."""
 
 from __future__ import annotations
 
@@ -86,7 +85,7 @@ def at(url: str) -> Endpoint:
 def read(
     url: str, start: int, stop: int, stream: str = "s", **how: Any
 ) -> tuple[list[int], list[tuple[int, int]]]:
-    """Return the offsets of what came, whose bodies say the same, and what is lost."""
+    """Return the offsets of the received messages, also in their bodies, and the lost ranges."""
     found, lost = [], []
     reading = Reading(**{"timeout": 10.0, "rows": 64, **how})
     for one in read_stored(at(url), StreamRange(stream, start, stop), reading):
@@ -104,7 +103,7 @@ def frame(key: int, body: bytes) -> bytes:
 
 
 @given(st.data())
-def test_a_range_comes_whole_whatever_the_broker_does(data: st.DataObject) -> None:
+def test_range_is_complete_despite_cuts(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 120))
     stream = Stored()
     messages = [message(n) for n in range(count)]
@@ -124,13 +123,13 @@ def test_a_range_comes_whole_whatever_the_broker_does(data: st.DataObject) -> No
     assert (list(range(start, stop)), []) == found
 
 
-def test_no_more_than_the_range_is_asked_for(server: ChunkServer) -> None:
-    """What a broker sends beyond it costs it as much."""
+def test_credit_does_not_exceed_the_range(server: ChunkServer) -> None:
+    """Chunks beyond the range would be sent in vain."""
     assert (list(range(25, 125)), []) == read(server.url, 25, 125)
     assert 11 <= server.sent <= 12
 
 
-def test_what_does_not_come_in_time_is_an_error_with_numbers(server: ChunkServer) -> None:
+def test_late_range_error_has_the_missing_offsets(server: ChunkServer) -> None:
     server.streams["s"].hides = 120
     with pytest.raises(LateRangeError) as caught:
         read(server.url, 100, 200, timeout=0.3)
@@ -141,7 +140,7 @@ def test_what_does_not_come_in_time_is_an_error_with_numbers(server: ChunkServer
     assert "20 messages of the 100 offsets from 100 were" in said
 
 
-def test_what_retention_removed_is_counted_and_a_hole_is_not(server: ChunkServer) -> None:
+def test_only_offsets_removed_by_retention_count_as_lost(server: ChunkServer) -> None:
     stream = server.streams["s"]
     del stream.chunks[:3]
     assert (list(range(30, 60)), [(10, 20)]) == read(server.url, 10, 60)
@@ -159,8 +158,8 @@ def test_what_retention_removed_is_counted_and_a_hole_is_not(server: ChunkServer
 
 
 @pytest.mark.parametrize("version", ["3.10.8", "4.0.5"])
-def test_a_question_in_between_takes_no_messages(server: ChunkServer, version: str) -> None:
-    """The first chunk is asked for, before RabbitMQ 3.11, while others are on their way."""
+def test_query_during_a_range_loses_no_message(server: ChunkServer, version: str) -> None:
+    """Before RabbitMQ 3.11, the first chunk is requested while other chunks are in flight."""
     server.version = version
     stream = server.streams["other"]
     stream.publish([message(n, "a") for n in range(200)])
@@ -171,7 +170,7 @@ def test_a_question_in_between_takes_no_messages(server: ChunkServer, version: s
     assert (wanted, []) == read(server.url, 0, 400, "other", filters=RangeFilters(("a",)))
 
 
-def test_by_filter_values_too_the_end_is_seen(server: ChunkServer) -> None:
+def test_filtered_range_ends(server: ChunkServer) -> None:
     stream = server.streams["other"]
     stream.publish([message(n, "ab"[n // 10 % 2]) for n in range(400)])
     stream.skips = {first for first, *_ in stream.chunks if first // 10 % 2}
@@ -193,7 +192,7 @@ def test_by_filter_values_too_the_end_is_seen(server: ChunkServer) -> None:
         read(server.url, 13, 390, "other", filters=filters, timeout=0.3)
 
 
-def test_where_streams_begin_and_end(server: ChunkServer) -> None:
+def test_bounds_and_partitions(server: ChunkServer) -> None:
     server.super_streams["all"] = ["s", "other"]
     with StoredProbe(at(server.url), 5) as probe:
         assert {"s": Bounds(0, 300), "other": Bounds(0, 0)} == probe.bounds(["s", "other"])
@@ -216,13 +215,13 @@ def test_where_streams_begin_and_end(server: ChunkServer) -> None:
     assert CLOSE in server.heard
 
 
-def test_notes_alone_are_no_messages(server: ChunkServer) -> None:
+def test_stream_with_only_tracking_data_is_empty(server: ChunkServer) -> None:
     server.streams["other"].first = 0
     with StoredProbe(at(server.url), 5) as probe:
         assert {"other": Bounds(0, 0)} == probe.bounds(["other"])
 
 
-def test_a_stream_that_is_deleted_meanwhile(server: ChunkServer) -> None:
+def test_stream_deleted_during_a_range(server: ChunkServer) -> None:
     stream = server.streams["s"]
     stream.frames = [frame(16, struct.pack(">H", UNAVAILABLE) + text("s"))]
     # Moved: it is asked for again.
@@ -234,7 +233,7 @@ def test_a_stream_that_is_deleted_meanwhile(server: ChunkServer) -> None:
     assert caught.value.permanent
 
 
-def test_a_replica_at_another_node(server: ChunkServer) -> None:
+def test_replica_at_another_node_is_read(server: ChunkServer) -> None:
     stream = server.streams["s"]
     with serving(ChunkServer(s=stream)) as other:
         server.has_replicas = False
@@ -247,7 +246,7 @@ def test_a_replica_at_another_node(server: ChunkServer) -> None:
         read(server.url, 0, 300, timeout=0.3)
 
 
-def test_a_node_that_is_not_there_is_passed_over(server: ChunkServer) -> None:
+def test_unreachable_node_is_skipped(server: ChunkServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     urls = f"rabbitmq-stream://me:secret@127.0.0.1:{port} {server.url}"
@@ -256,7 +255,7 @@ def test_a_node_that_is_not_there_is_passed_over(server: ChunkServer) -> None:
         StoredProbe(at(urls.split(maxsplit=1)[0]), 0.3).bounds(["s"])
 
 
-def test_a_wrong_password_is_an_error_at_once_that_does_not_say_it(server: ChunkServer) -> None:
+def test_wrong_password_is_raised_immediately_without_it(server: ChunkServer) -> None:
     with pytest.raises(LinkError, match="wrong user or password") as caught:
         read(server.url.replace("secret", "topsecret"), 0, 10, timeout=3600.0)
     assert "topsecret" not in str(caught.value)
@@ -289,7 +288,7 @@ UNAVAILABLE = 6
         (frame(CREDIT | 0x8000, struct.pack(">HB", 4, 0)), "the subscription does not exist"),
     ],
 )
-def test_what_a_peer_says_wrong_is_told_and_tried_again(
+def test_malformed_frame_is_retried_then_raised(
     server: ChunkServer, octets: bytes, said: str
 ) -> None:
     server.streams["s"].frames = [octets] * 20
@@ -301,8 +300,8 @@ def test_what_a_peer_says_wrong_is_told_and_tried_again(
         assert (list(range(300)), []) == read(server.url, 0, 300)
 
 
-def test_a_frame_that_ends_too_early_anywhere_is_told(server: ChunkServer) -> None:
-    """In the opening it was a `struct.error`."""
+def test_any_truncated_frame_raises_link_error(server: ChunkServer) -> None:
+    """Regression: during the opening it raised `struct.error`."""
     server.super_streams["super"] = ["s", "other"]
     server.elsewhere = [("127.0.0.1", 5)]
 
@@ -337,7 +336,7 @@ def test_a_frame_that_ends_too_early_anywhere_is_told(server: ChunkServer) -> No
                 ask()
 
 
-def test_deliveries_of_the_second_version(server: ChunkServer) -> None:
+def test_deliveries_of_version_2(server: ChunkServer) -> None:
     octets = chunk(0, [entry(message(n)) for n in range(10)])
     whole = struct.pack(">IHHBQ", 13 + len(octets), 8, 2, 0, 9) + octets
     server.streams["s"].frames = [whole]
@@ -345,14 +344,14 @@ def test_deliveries_of_the_second_version(server: ChunkServer) -> None:
     assert 1 == server.connections
 
 
-def test_what_is_no_stream_protocol(server: ChunkServer) -> None:
+def test_amqp_port_is_explained(server: ChunkServer) -> None:
     server.banner = b"AMQP\x00\x00\x09\x01"
     with pytest.raises(LinkError, match=r"this port speaks AMQP; .* 5552") as caught:
         read(server.url, 0, 10)
     assert caught.value.permanent
 
 
-def test_by_tls(server: ChunkServer, tmp_path: Path) -> None:
+def test_ranges_over_tls(server: ChunkServer, tmp_path: Path) -> None:
     trustme = pytest.importorskip("trustme")
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
@@ -393,7 +392,7 @@ def test_urls_of_the_stream_protocol() -> None:
 
 @pytest.fixture
 def rabbitmq() -> Iterator[tuple[str, str]]:
-    """A stream of 3,000 messages of RabbitMQ, which its own protocol reads, too."""
+    """A stream of 3,000 messages at RabbitMQ, which is also read with its own protocol."""
     if BROKER is None:
         pytest.skip("AMQP10MSG_RABBITMQ names no RabbitMQ")
     host, _, port = BROKER.partition(":")
@@ -441,7 +440,7 @@ def test_ranges_of_rabbitmq(rabbitmq: tuple[str, str]) -> None:
         read(f"rabbitmq-stream://guest:guest@127.0.0.1:{port}", 0, 10, name)
 
 
-def test_a_range_of_rabbitmq_by_tls(rabbitmq: tuple[str, str]) -> None:
+def test_range_of_rabbitmq_over_tls(rabbitmq: tuple[str, str]) -> None:
     if TRUSTED is None:
         pytest.skip("AMQP10MSG_RABBITMQ_TLS names no certificate that AMQP10MSG_RABBITMQ has")
     plain, name = rabbitmq

@@ -1,4 +1,4 @@
-"""Chunks of RabbitMQ's streams: all messages, or an error that says what is wrong."""
+"""Chunks of RabbitMQ's streams: all messages, or an error that names the fault."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 
 def framed_snappy(octets: bytes) -> bytes:
-    """Compress in Snappy's framing format, a part of it not compressed."""
+    """Compress in Snappy's framing format, with one part uncompressed."""
     made = b"\xff\x06\x00\x00sNaPpY"
     for number, at in enumerate(range(0, len(octets), 1 << 16)):
         part = octets[at : at + (1 << 16)]
@@ -66,10 +66,10 @@ ENTRIES = st.lists(st.one_of(st.binary(max_size=40), st.tuples(st.integers(0, 4)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), ENTRIES), max_size=4), st.data())
-def test_all_messages_of_chunks_or_a_part_of_them(
+def test_messages_of_complete_and_partial_chunks(
     drawn: list[tuple[int, list[Any]]], data: st.DataObject
 ) -> None:
-    """As built, so read: entries and batches, in chunks that follow each other, or do not."""
+    """Entries and batches, in adjacent chunks and chunks with gaps between them."""
     rows, wanted, first = RowsOfChunks(), [], 0
     for number, (gap, entries) in enumerate(drawn):
         first += gap
@@ -95,10 +95,8 @@ def test_all_messages_of_chunks_or_a_part_of_them(
 
 
 @given(st.binary(max_size=200), st.integers(0, 300), st.binary(min_size=1, max_size=8))
-def test_bytes_that_are_no_chunk_are_an_error_or_rows(
-    noise: bytes, place: int, other: bytes
-) -> None:
-    """Whatever a peer sends: nothing is left behind of what is wrong."""
+def test_any_bytes_are_rows_or_raise_chunk_error(noise: bytes, place: int, other: bytes) -> None:
+    """A malformed chunk leaves no rows behind."""
     rows = RowsOfChunks()
     good = parse_chunk(chunk(5, [entry(b"a"), entry(b"b")]))
     rows.add(good, 5, 7)
@@ -160,13 +158,13 @@ def test_bytes_that_are_no_chunk_are_an_error_or_rows(
         ),
     ],
 )
-def test_what_breaks_the_rules_is_told(octets: bytes, said: str) -> None:
+def test_malformed_chunks(octets: bytes, said: str) -> None:
     with pytest.raises(ChunkError, match=said):
         rows_of(octets)
 
 
-def test_a_batch_that_says_less_than_it_has() -> None:
-    """Or more; the size is that of the memory."""
+def test_batch_with_a_wrong_uncompressed_size() -> None:
+    """Smaller and larger than stated: the stated size bounds the memory."""
     octets = b"".join(map(entry, [b"x" * 100] * 10))
     for how, made in ((GZIP, gzip.compress(octets)), (SNAPPY, framed_snappy(octets))):
         for size in (len(octets) - 1, len(octets) + 1, 0):
@@ -175,7 +173,7 @@ def test_a_batch_that_says_less_than_it_has() -> None:
                 rows_of(chunk(0, [wrong], 10))
 
 
-def test_what_the_broker_notes_for_itself_has_no_messages() -> None:
+def test_tracking_chunk_has_no_messages() -> None:
     for kind in (1, 2):
         found = parse_chunk(chunk(9, [b"\x01\x03refoffset.."], kind=kind))
         assert Chunk(9, 1, 1_700_000_000_000, None, found.data) == found
@@ -183,7 +181,7 @@ def test_what_the_broker_notes_for_itself_has_no_messages() -> None:
 
 
 def test_many_messages() -> None:
-    """More than there are numbers at hand, and a batch of several parts."""
+    """More than the cached row numbers, and a Snappy batch of several blocks."""
     messages = [b"%d" % n for n in range(70_000)]
     built = [packed(messages[:35_000], SNAPPY), packed(messages[35_000:], ZSTD)]
     found = rows_of(chunk(0, built, 70_000))

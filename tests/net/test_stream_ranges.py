@@ -1,4 +1,4 @@
-"""Ranges of streams: all of a range comes, or an error says what did not."""
+"""Ranges of streams over AMQP 1.0: complete, or an error names missing offsets."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def broker() -> Iterator[StreamBroker]:
 def read(
     url: str, start: int, stop: int, stream: str = "s", **how: Any
 ) -> tuple[list[int], list[tuple[int, int]]]:
-    """Return the offsets of what came, whose bodies say the same, and what is lost."""
+    """Return the offsets of the received messages, also in their bodies, and the lost ranges."""
     found, lost = [], []
     reading = Reading(**{"timeout": 10.0, "rows": 64, **how})
     for one in read_range(parse_url(url), StreamRange(stream, start, stop), reading):
@@ -81,7 +81,7 @@ def read(
 
 @pytest.mark.parametrize("version", ["3.13.7", "4.0.0"])
 @pytest.mark.parametrize("name", ["a b", "a/b", "a%20b", "a+b"])
-def test_a_stream_of_any_name_is_found(version: str, name: str) -> None:
+def test_stream_with_any_name(version: str, name: str) -> None:
     broker = StreamBroker(**{name: Stream()})
     broker.version = version
     broker.streams[name].publish(*(message(n) for n in range(3)))
@@ -90,7 +90,7 @@ def test_a_stream_of_any_name_is_found(version: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["größe", "a%2Fb"])
-def test_a_stream_that_rabbitmq_3_has_no_address_for_is_refused(name: str) -> None:
+def test_stream_name_that_rabbitmq_3_cannot_address(name: str) -> None:
     broker = StreamBroker(**{name: Stream()})
     broker.version = "3.13.7"
     with running(broker), pytest.raises(ValueError, match="cannot express"):
@@ -98,8 +98,8 @@ def test_a_stream_that_rabbitmq_3_has_no_address_for_is_refused(name: str) -> No
 
 
 @given(st.data())
-def test_a_range_comes_whole_whatever_the_broker_does(data: st.DataObject) -> None:
-    """Holes, connections that are cut, and messages beyond the credit change nothing."""
+def test_range_is_complete_despite_cuts_and_gaps(data: st.DataObject) -> None:
+    """Also with messages beyond the credit."""
     holes = data.draw(st.sets(st.integers(1, 119), max_size=20))
     cuts = data.draw(st.lists(st.integers(1, 60), max_size=2))
     values = data.draw(st.sampled_from([(), ("a",), ("a", "b"), ("none",)]))
@@ -130,7 +130,7 @@ def test_a_range_comes_whole_whatever_the_broker_does(data: st.DataObject) -> No
     assert (wanted, []) == found
 
 
-def test_what_does_not_come_in_time_is_an_error_with_numbers(broker: StreamBroker) -> None:
+def test_late_range_error_has_the_missing_offsets(broker: StreamBroker) -> None:
     broker.streams["s"].stalls = 120
 
     with pytest.raises(LateRangeError) as caught:
@@ -143,8 +143,8 @@ def test_what_does_not_come_in_time_is_an_error_with_numbers(broker: StreamBroke
     )
 
 
-def test_with_filters_too_the_end_must_be_seen(broker: StreamBroker) -> None:
-    """A node that is behind has less: that nothing more comes is no proof."""
+def test_filtered_range_at_a_lagging_node_is_late(broker: StreamBroker) -> None:
+    """A lagging node has fewer messages, so an empty drain does not prove the end."""
     broker.streams["s"].stalls = 120
 
     with pytest.raises(
@@ -153,7 +153,7 @@ def test_with_filters_too_the_end_must_be_seen(broker: StreamBroker) -> None:
         read(broker.url, 100, 200, timeout=0.2, filters=RangeFilters(("a",), unfiltered=True))
 
 
-def test_what_retention_removed_is_counted_and_a_hole_is_not(broker: StreamBroker) -> None:
+def test_only_offsets_removed_by_retention_count_as_lost(broker: StreamBroker) -> None:
     stream = broker.streams["s"]
     del stream.messages[150]
     assert ([*range(140, 150), *range(151, 160)], []) == read(broker.url, 140, 160)
@@ -166,7 +166,7 @@ def test_what_retention_removed_is_counted_and_a_hole_is_not(broker: StreamBroke
     assert (list(range(152, 160)), [(140, 12)]) == read(broker.url, 140, 160, filters=filters)
 
 
-def test_where_streams_begin_and_end(broker: StreamBroker) -> None:
+def test_bounds_and_partitions(broker: StreamBroker) -> None:
     stream = broker.streams["s"]
     stream.retain(7)
     with StreamProbe(parse_url(broker.url)) as probe:
@@ -182,7 +182,7 @@ def test_where_streams_begin_and_end(broker: StreamBroker) -> None:
     assert 7 >= broker.connections  # kept, but where it was cut, or ended by an answer
 
 
-def test_a_broker_that_is_started_again_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_query_is_retried_while_the_broker_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Stream()
     stream.publish(*(message(n) for n in range(10)))
     refused: list[LinkError] = []
@@ -212,7 +212,7 @@ def test_a_broker_that_is_started_again_is_asked_again(monkeypatch: pytest.Monke
                 assert isinstance(found, StreamRows)
 
 
-def test_what_is_no_stream_is_refused(broker: StreamBroker) -> None:
+def test_queue_that_is_not_a_stream_is_refused(broker: StreamBroker) -> None:
     broker.agrees = False
 
     refusal = r"s is not a stream: RabbitMQ 4\.0\.0 does not start reading at an offset"
@@ -220,7 +220,7 @@ def test_what_is_no_stream_is_refused(broker: StreamBroker) -> None:
         read(broker.url, 0, 10)
 
 
-def test_a_wrong_password_is_an_error_at_once_that_does_not_say_it(broker: StreamBroker) -> None:
+def test_wrong_password_is_raised_immediately_without_it(broker: StreamBroker) -> None:
     with pytest.raises(LinkError) as caught:
         read(broker.url.replace("secret", "wrong-one"), 0, 10)
 
@@ -228,7 +228,7 @@ def test_a_wrong_password_is_an_error_at_once_that_does_not_say_it(broker: Strea
     assert caught.value.permanent
 
 
-def test_offsets_are_those_of_the_annotations_alone() -> None:
+def test_offset_is_read_from_the_annotation_only() -> None:
     fake = b"\xa3\x0fx-stream-offset\x53\x09"
     forged = Message(fake, message_annotations={"x-opt": fake, "x-stream-offset": 7}).encode()
     assert [7, 7, 7] == [offset_of(forged, one) for one in (None, 7, 8)]
@@ -239,14 +239,14 @@ def test_offsets_are_those_of_the_annotations_alone() -> None:
         assert [offset, offset] == [offset_of(octets, offset), offset_of(octets, None)]
 
 
-def test_what_cannot_be_decoded_passes_every_filter() -> None:
-    """It is a row that says so; left out, nobody would know of it."""
+def test_malformed_message_passes_every_filter() -> None:
+    """Its row reports the error, which would otherwise stay unnoticed."""
     for one in (RangeFilters(sql="subject = 'a'"), RangeFilters(values=("a",))):
         assert one.admit(b"\x00\x53")
         assert not one.admit(Message(b"x").encode())
 
 
-def test_when_the_broker_got_a_message() -> None:
+def test_received_time() -> None:
     moment = Timestamp(1_700_000_000_123)
     said = {"x-opt-rabbitmq-received-time": moment}
     assert moment == received_time(Message(b"", message_annotations=said).encode())
@@ -258,7 +258,7 @@ def test_when_the_broker_got_a_message() -> None:
 
 @pytest.fixture
 def rabbitmq() -> Iterator[tuple[Endpoint, str]]:
-    """A stream of 3,000 messages of RabbitMQ."""
+    """A stream of 3,000 messages at RabbitMQ."""
     with filled_stream() as (_, name):
         yield parse_url(f"amqp://guest:guest@{BROKER}"), name
 
@@ -281,7 +281,7 @@ def test_ranges_of_rabbitmq(rabbitmq: tuple[Endpoint, str], window: int) -> None
         read(url, 2_990, 3_010, name, timeout=0.3)
 
 
-def test_a_worker_that_reads_imports_neither_the_bridge_nor_pika() -> None:
+def test_stream_reader_imports_neither_bridge_nor_pika() -> None:
     program = (
         "import sys\n"
         "import amqp10msg.net.stream_ranges\n"

@@ -1,4 +1,4 @@
-"""The transport: two of its ends without a socket between them, and hostile peers."""
+"""The transport: two ends without a socket between them, and hostile peers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.once
     st.sampled_from([512, 600, 4_096]),
     cuts,
 )
-def test_messages_arrive_as_they_were_sent(
+def test_messages_arrive_unchanged(
     drawn: list[tuple[bytes, int]], frame: int, places: list[int]
 ) -> None:
     one, other = End("a", frame=frame), End("b", frame=frame)
@@ -41,7 +41,7 @@ def test_messages_arrive_as_they_were_sent(
 
 
 @given(st.lists(st.sampled_from([Accepted(), Modified(delivery_failed=True)]), max_size=12), cuts)
-def test_outcomes_come_back(states: list[Any], places: list[int]) -> None:
+def test_outcomes_reach_the_sender(states: list[Any], places: list[int]) -> None:
     one, other = End("a"), End("b")
     link = joined(one, other)
     for number in range(len(states)):
@@ -61,7 +61,7 @@ def test_outcomes_come_back(states: list[Any], places: list[int]) -> None:
 
 
 def rejection(key: bytes, condition: bytes = b"\xa3\x03amp") -> bytes:
-    """A disposition that rejects delivery 0 with a key in its info, and with a condition."""
+    """Return a disposition that rejects delivery 0, with a condition and a key in its info."""
     told = encode_value(Rejected(Error("amp", info={Symbol("k"): 1})))
     octets = told.replace(b"\xa3\x01k", key).replace(b"\xa3\x03amp", condition)
     (state,) = decode_values(octets)
@@ -172,7 +172,7 @@ def test_drain_uses_up_the_credit() -> None:
 
 
 @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 12))
-def test_more_than_the_credit_is_taken_where_the_receiver_says_so(
+def test_excess_deliveries_are_accepted_up_to_the_limit(
     credit: int, excess: int, count: int
 ) -> None:
     one, other = End("a"), End("b", credit=credit)
@@ -197,7 +197,7 @@ def test_more_than_the_credit_is_taken_where_the_receiver_says_so(
     assert credit == max(receiver.credit, 0) == max(link.credit, 0)
 
 
-def test_a_receiver_asks_how_many_messages_wait() -> None:
+def test_receiver_queries_available_messages() -> None:
     one, other = End("a"), End("b")
     link = joined(one, other)
     receiver = other.links[0]
@@ -209,7 +209,7 @@ def test_a_receiver_asks_how_many_messages_wait() -> None:
     assert (None, 42, 1_000) == (before, receiver.available, receiver.credit)
 
 
-def test_credit_that_is_taken_back_covers_what_is_on_its_way() -> None:
+def test_revoked_credit_covers_messages_in_flight() -> None:
     one, other = End("a"), End("b", credit=5)
     link = joined(one, other)
     for number in range(3):
@@ -229,7 +229,7 @@ def test_credit_that_is_taken_back_covers_what_is_on_its_way() -> None:
     st.sampled_from([512, 4_096]),
     st.integers(1, 2_000),
 )
-def test_bytes_beyond_the_limit_go_elsewhere(sent: list[bytes], frame: int, most: int) -> None:
+def test_large_message_goes_to_the_overflow_sink(sent: list[bytes], frame: int, most: int) -> None:
     one, other = End("a", frame=frame), End("b", frame=frame)
     link = joined(one, other)
     other.links[0].max_message_size = most
@@ -246,7 +246,7 @@ def test_bytes_beyond_the_limit_go_elsewhere(sent: list[bytes], frame: int, most
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_what_ends_is_told_at_both_ends_once(closed: bool) -> None:
+def test_each_end_is_reported_once_at_both_peers(closed: bool) -> None:
     one, other = End("a"), End("b")
     link = joined(one, other)
     link.detach(Error("amqp:not-found", "gone"), closed=closed)
@@ -332,15 +332,15 @@ def test_sasl_is_the_first_layer_of_a_connection(password: str, cuts: list[int])
 
 
 @given(st.booleans(), st.binary(max_size=200))
-def test_whatever_a_server_says_in_sasl_is_an_error_or_waited_for(begun: bool, said: bytes) -> None:
+def test_random_sasl_frames_raise_sasl_error_or_are_incomplete(begun: bool, said: bytes) -> None:
     client = SaslClient("PLAIN")
     with contextlib.suppress(SaslError):
         client.receive(SASL_HEADER * begun + said)
     assert not client.done
 
 
-def test_a_close_that_discards_what_waits_comes_after_the_open() -> None:
-    """Also where the protocol header has been sent alone."""
+def test_discarding_close_is_sent_after_the_open() -> None:
+    """Even if only the protocol header was sent before."""
     one, other = End("one"), End("other")
     one.engine.open()
     octets = one.engine.take()

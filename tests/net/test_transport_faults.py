@@ -1,4 +1,4 @@
-"""Peers that break the rules of the transport: what it is about ends, and nothing is raised."""
+"""Peers that break rules of the transport: the affected scope ends, and no exception is raised."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_rule_that_a_peer_breaks_ends_what_it_is_about(name: str) -> None:
+def test_violated_rule_ends_its_scope(name: str) -> None:
     octets, scope, condition = BROKEN[name]
     end = End("a", credit=2)
     attach = end.on_attach
@@ -103,7 +103,7 @@ def test_rule_that_a_peer_breaks_ends_what_it_is_about(name: str) -> None:
         assert condition.encode() in said
 
 
-def test_window_that_is_exceeded_ends_the_session() -> None:
+def test_exceeded_window_ends_the_session() -> None:
     end = End("a", credit=0)
     end.on_attach = lambda link: link.refuse(Error("amqp:not-found", "no"))  # type: ignore[method-assign]
     end.engine.feed(OPEN + BEGIN + ATTACH)
@@ -116,7 +116,7 @@ def test_window_that_is_exceeded_ends_the_session() -> None:
     assert end.engine.take().count(b"\0S\x13") >= 1
 
 
-def test_range_of_a_disposition_costs_what_is_there() -> None:
+def test_cost_of_a_disposition_range_is_bounded() -> None:
     one, other = End("a"), End("b")
     link = joined(one, other)
     for number in range(3):
@@ -128,7 +128,7 @@ def test_range_of_a_disposition_costs_what_is_there() -> None:
     assert [0, 1, 2] == [delivery.number for delivery in one.told]
 
 
-def test_states_are_what_they_are() -> None:
+def test_decoded_delivery_states() -> None:
     one, other = End("a"), End("b")
     link = joined(one, other)
     link.send(b"1", b"x", state=TransactionalState(b"t"))
@@ -141,7 +141,7 @@ def test_states_are_what_they_are() -> None:
         assert state == one.told[-1].state
 
 
-def test_aborted_delivery_frees_its_number() -> None:
+def test_aborted_delivery_frees_its_delivery_id() -> None:
     end = End("a")
     end.engine.feed(OPEN + BEGIN + ATTACH + transfer(0, None, True))
     end.engine.feed(frame(0x14, UInt(0), *[None] * 8, True) + transfer(0))
@@ -151,7 +151,7 @@ def test_aborted_delivery_frees_its_number() -> None:
 
 
 @given(st.lists(st.sampled_from(sorted(BROKEN)), max_size=4), st.binary(max_size=60), cuts)
-def test_whatever_comes_in_nothing_is_raised(
+def test_no_received_bytes_raise_an_exception(
     names: list[str], garbage: bytes, places: list[int]
 ) -> None:
     octets = OPEN + BEGIN + ATTACH

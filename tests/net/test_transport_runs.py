@@ -1,4 +1,4 @@
-"""Runs of transfers that are read at once: they are taken as they are one by one."""
+"""Runs of transfers have the same effect as single transfers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.net.transport_ends import End, cuts, pieces, run
 def _transfer(
     channel: int, handle: bytes, number: bytes, tag: bytes, rest: bytes, odd: tuple[int, ...]
 ) -> bytes:
-    """A frame with a transfer in a list8, of which a size, a count or the end may be wrong."""
+    """Return a transfer in a list8 whose size, count or end may be wrong."""
     fields = handle + number + b"\xa0" + bytes((len(tag),)) + tag + rest
     size, count, more = odd
     said = bytes((1 + len(fields) + size, 3 + len(rest) + count)) + fields
@@ -53,7 +53,7 @@ _TRANSFERS = st.lists(
 
 
 class Busy(End):
-    """An end that ends, settles and detaches while messages come."""
+    """An end that ends, settles and detaches while messages arrive."""
 
     def on_transfer(self, delivery: LinkDelivery) -> None:
         super().on_transfer(delivery)
@@ -64,7 +64,7 @@ class Busy(End):
 
 
 @given(_TRANSFERS, cuts, st.integers(2, 5), st.sampled_from([0, 30]), st.sampled_from([3, 100]))
-def test_a_run_of_transfers_is_taken_as_they_are_one_by_one(
+def test_run_equals_single_transfers(
     frames: list[bytes], places: list[int], run_of: int, most: int, credit: int
 ) -> None:
     ends = [Busy("a", run=run_of, credit=credit), Busy("a", credit=credit)]
@@ -92,14 +92,14 @@ def test_a_run_of_transfers_is_taken_as_they_are_one_by_one(
 
 
 class Counting(End):
-    """An end that notes how many messages came at once."""
+    """An end that records the number of messages per callback."""
 
     def on_transfers(self, link: Link, deliveries: list[LinkDelivery]) -> None:
         super().on_transfers(link, deliveries)
         self.ends.append((str(len(deliveries)), None))
 
 
-def test_a_run_is_taken_at_once() -> None:
+def test_run_is_one_callback() -> None:
     end = Counting("a", run=4)
     end.engine.feed(OPEN + BEGIN + ATTACH)
     end.engine.feed(b"".join(transfer(number) for number in range(6)))

@@ -1,4 +1,4 @@
-"""Two ends of a connection of AMQP 1.0 in one thread, and bytes between them in any pieces."""
+"""Two ends of an AMQP 1.0 connection in one thread, exchanging bytes in any pieces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amqp10msg.net.transport.sasl import SaslEnd
 
 
 class End(transport.Handler):
-    """An end that answers what the peer begins, grants credit and keeps what it hears."""
+    """An end that accepts the peer's sessions and links, grants credit and records events."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ def run(end: End) -> None:
 
 
 def talk(one: End, other: End, cuts: list[int] | None = None) -> None:
-    """Carry what each says to the other, until both are silent."""
+    """Exchange bytes between both ends until neither has bytes to send."""
     while True:
         said = False
         for speaker, hearer in ((one, other), (other, one)):
@@ -100,7 +100,7 @@ def talk(one: End, other: End, cuts: list[int] | None = None) -> None:
 
 
 def joined(one: End, other: End) -> Link:
-    """Connect two ends by a link from the first to the second."""
+    """Connect two ends with a link from the first to the second."""
     one.engine.open()
     link = one.engine.begin().link("link", sends=True)
     link.attach(source=Source(), target=Target(address="q"))
