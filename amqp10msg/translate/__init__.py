@@ -8,8 +8,8 @@
     to_basic(translation.message).message    # the original BasicMessage
     to_amqp10(basic, "rabbitmq-4.3")         # the message that this broker would deliver
 
-`encoded_to_amqp10` and `encoded_to_basic` translate encoded messages, most of them without making
-objects. The results depend on the arguments only: not on the clock or the network.
+`encoded_to_amqp10` and `encoded_to_basic` translate encoded messages, usually without creating
+message objects. The results depend only on the arguments, never on the clock or the network.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from amqp10msg.translate._single import (
 from amqp10msg.translate.account import explain
 from amqp10msg.translate.circumstances import USUAL, Circumstances, Death
 from amqp10msg.translate.profiles import PROFILES, ProfileName, TranslationProfile
-from amqp10msg.translate.report import Action, Loss, Notes, Owner, Translation, unread
+from amqp10msg.translate.report import Action, Loss, Notes, Owner, Translation, lazy_translation
 from amqp10msg.wire.errors import AmqpError, DecodeError, TranslationError, as_bytes, expect
 from amqp10msg.wire.limits import UNLIMITED
 
@@ -71,7 +71,7 @@ def to_amqp10(
 
     Args:
         basic: the message, with the exchange and routing key that it was published with.
-        profile: one of `PROFILES`, or its name.
+        profile: a profile of `PROFILES`, or its name.
         strict: refuse a message if the translation loses data of the sender permanently.
         circumstances: further inputs of a broker's translation, such as the user.
 
@@ -89,17 +89,17 @@ def to_amqp10(
     notes = Notes()
     bridge = _bridge(profile)
     try:
-        translated = bridge.to_amqp10(basic, notes, circumstances or USUAL)
+        message = bridge.to_amqp10(basic, notes, circumstances or USUAL)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
     except AmqpError:
         raise
     except (ArithmeticError, AttributeError, TypeError, ValueError):
-        how = {Message: "to_basic translates the other way", object: conversion_hint(basic)}
-        expect(basic, BasicMessage, "to_amqp10", "a BasicMessage", how)
+        hints = {Message: "to_basic translates the other way", object: conversion_hint(basic)}
+        expect(basic, BasicMessage, "to_amqp10", "a BasicMessage", hints)
         encode_properties(basic.properties)  # raises EncodeError for an invalid property
         raise
-    return notes.translation(translated, strict)
+    return notes.translation(message, strict)
 
 
 def to_basic(
@@ -113,7 +113,7 @@ def to_basic(
 
     Args:
         message: the message.
-        profile: one of `PROFILES`, or its name.
+        profile: a profile of `PROFILES`, or its name.
         strict: refuse a message if the translation loses data of the sender permanently.
         circumstances: further inputs of a broker's translation, such as the user.
 
@@ -141,11 +141,11 @@ def to_basic(
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
     except (AttributeError, TypeError):
-        how = {
+        hints = {
             BasicMessage: "to_amqp10 translates the other way",
             bytes: "decode it, Message.decode",
         }
-        expect(message, Message, "to_basic", "a Message", how)
+        expect(message, Message, "to_basic", "a Message", hints)
         message.encode()  # raises EncodeError for a field of the wrong type
         raise
     return notes.translation(translated, strict)
@@ -184,7 +184,7 @@ class EncodedBasic(NamedTuple):
         """Decode the content header.
 
         Raises:
-            DecodeError: the content header is invalid, or its body size is not that of the body.
+            DecodeError: the content header is invalid, or its body size differs from the body's.
             TypeError: the body is not bytes.
         """
         expect(self.body, (bytes, bytearray, memoryview), "the body of an EncodedBasic", "bytes")
@@ -212,11 +212,11 @@ def encoded_to_amqp10(
 ) -> Translation[bytes]:
     """Translate an encoded 0-9-1 message to an encoded 1.0 message.
 
-    The result is that of `to_amqp10`, but for most messages no objects are made.
+    The result equals `to_amqp10`'s, usually without creating message objects.
 
     Args:
         content: the message, with the exchange and routing key that it was published with.
-        profile: one of `PROFILES`, or its name.
+        profile: a profile of `PROFILES`, or its name.
         strict: refuse a message if the translation loses data of the sender permanently.
         circumstances: further inputs of a broker's translation, such as the user.
 
@@ -224,7 +224,7 @@ def encoded_to_amqp10(
         The encoded message and the losses.
 
     Raises:
-        DecodeError: the content header is invalid, or its body size is not that of the body.
+        DecodeError: the content header is invalid, or its body size differs from the body's.
         TranslationError: as for `to_amqp10`.
         EncodeError: exchange, routing key or redelivered have the wrong type or are too long.
         ValueError: the profile does not exist.
@@ -240,7 +240,7 @@ def encoded_to_amqp10(
             def find() -> tuple[Loss, ...]:
                 return to_amqp10(content.decode(), profile, circumstances=circumstances).losses
 
-            return unread(octets, find)
+            return lazy_translation(octets, find)
         return Translation(octets)
     translation: Any = to_amqp10(
         content.decode(), profile, strict=strict, circumstances=circumstances
@@ -258,11 +258,11 @@ def encoded_to_basic(
 ) -> Translation[EncodedBasic]:
     """Translate an encoded 1.0 message to an encoded 0-9-1 message.
 
-    The result is that of `to_basic`, but for most messages no objects are made.
+    The result equals `to_basic`'s, usually without creating message objects.
 
     Args:
         data: the encoded message.
-        profile: one of `PROFILES`, or its name.
+        profile: a profile of `PROFILES`, or its name.
         strict: refuse a message if the translation loses data of the sender permanently.
         circumstances: further inputs of a broker's translation, such as the user.
 
@@ -292,14 +292,14 @@ def encoded_to_basic(
 
 
 def _find_losses(profile: Any, circumstances: Circumstances, wire: bytes) -> tuple[Loss, ...]:
-    """Return the losses of the translation of an encoded 1.0 message, by the plain rules."""
+    """Translate an encoded 1.0 message by the plain rules and return the losses."""
     notes = Notes()
     _bridge(profile).to_basic(Message.decode(wire, limits=UNLIMITED), notes, circumstances)
     return tuple(notes.losses)
 
 
 def _name_of(profile: ProfileName | TranslationProfile) -> str:
-    """Return the name of a profile. Raises TypeError for a value of another type."""
+    """Return the name of a profile. Raises TypeError if it is neither a name nor a profile."""
     if isinstance(profile, str):
         return profile
     expect(profile, TranslationProfile, "the profile", "a name or a TranslationProfile")

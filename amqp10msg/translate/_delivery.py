@@ -1,9 +1,9 @@
 """Removes the values that RabbitMQ adds to a message when it delivers it.
 
 As observed: RabbitMQ 3.10 sends consumers of 1.0 a header section with all fields. In 4.0 and 4.3,
-a stream adds the offset, and for consumers of 0-9-1 also delivery mode 1 if there was none; a
-quorum queue adds the number of earlier deliveries; a dead-letter exchange adds the record of the
-message's deaths.
+a stream adds the offset, and for consumers of 0-9-1 also delivery mode 1 if the message had no
+delivery mode; a quorum queue adds the number of earlier deliveries; a dead-letter exchange adds the
+record of the message's deaths.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ COUNTS = frozenset({STREAM_OFFSET, DELIVERY_COUNT, ACQUIRED_COUNT})
 _ADDED = TO_BASIC_LOSSES["fact"]
 #: Annotations about the first and the last death.
 OF_DEATHS = [
-    f"x-{which}-death-{what}"
+    f"x-{which}-death-{attribute}"
     for which in ("first", "last")
-    for what in ("exchange", "queue", "reason")
+    for attribute in ("exchange", "queue", "reason")
 ]
 #: Message annotations that RabbitMQ adds, and the types of their values.
 ANNOTATIONS: dict[str, type] = {
@@ -69,15 +69,16 @@ def encode_full_header(header: Header) -> bytes:
 
 
 def is_header_of_3(octets: bytes) -> bool:
-    """Whether a message begins with a header section of RabbitMQ 3.10.
+    """Whether a message begins with a header section as RabbitMQ 3.10 encodes it.
 
-    It has all fields: durable, priority or null, ttl or null, first-acquirer, and null as the
-    delivery-count. None of the other recorded brokers and clients encodes a header like this.
+    That header has all fields: durable, priority or null, ttl or null, first-acquirer, and null as
+    the delivery-count. RabbitMQ 3.10 is the only recorded broker or client that encodes it like
+    this.
     """
     return _HEADER_OF_3.match(octets) is not None
 
 
-def without_header_of_3(message: Message, notes: Notes) -> Message:
+def without_rabbitmq_3_additions(message: Message, notes: Notes) -> Message:
     """Remove the values that RabbitMQ 3.10 has added to a message at delivery.
 
     It replaces the header section (see `is_header_of_3`): only durable, priority and ttl come from
@@ -89,26 +90,30 @@ def without_header_of_3(message: Message, notes: Notes) -> Message:
         notes: receives the losses.
     """
     header: Any = message.header
-    notes.tell(TO_BASIC_LOSSES["header-of-3"], "header", header)
+    notes.add_defined(TO_BASIC_LOSSES["header-of-3"], "header", header)
     changes: dict[str, Any] = {"header": None}
     parts = dict(_sections(message.encode()))
     if _is_subject_of_3(message.properties, parts.get(PROPERTIES_CODE, b"")):
         subject = message.properties.subject  # type: ignore[union-attr]  # there is one
-        notes.tell(TO_BASIC_LOSSES["subject-of-3"], "properties.subject", subject)
+        notes.add_defined(TO_BASIC_LOSSES["subject-of-3"], "properties.subject", subject)
         changes["properties"] = None
     annotations = message.message_annotations
-    rest = message.evolve(**changes).encode()
+    remaining_octets = message.evolve(**changes).encode()
     data = parts.get(DATA_CODE, b"")
     if isinstance(message.body, Data) and data.startswith(_DATA_OF_3):
         notes.add("body", "retyped", "long form", "short form", BODY_OF_3_10)
-        short = Message(message.body).encode()
-        rest = b"".join(short if code == DATA_CODE else part for code, part in _sections(rest))
+        short_form = Message(message.body).encode()
+        remaining_octets = b"".join(
+            short_form if code == DATA_CODE else part for code, part in _sections(remaining_octets)
+        )
     if annotations is not None and "x-exchange" in annotations:
-        front = encode_full_header(header)  # RabbitMQ 4 delivered the message before
+        header_octets = encode_full_header(header)  # RabbitMQ 4 delivered the message before
     else:
-        sent = Header(durable=header.durable, priority=header.priority, ttl=header.ttl)
-        front = b"" if sent == Header() else kernel.encode_value(sent)
-    return Message.decode(front + rest, limits=UNLIMITED, message_format=message.message_format)
+        sender_header = Header(durable=header.durable, priority=header.priority, ttl=header.ttl)
+        header_octets = b"" if sender_header == Header() else kernel.encode_value(sender_header)
+    return Message.decode(
+        header_octets + remaining_octets, limits=UNLIMITED, message_format=message.message_format
+    )
 
 
 # The beginning of a data section of 255 bytes in the long form.
@@ -129,7 +134,7 @@ def _is_subject_of_3(properties: Properties | None, octets: bytes) -> bool:
     return [name for name in fields if getattr(properties, name) is not None] == ["subject"]
 
 
-def received(message: Message, notes: Notes) -> Message:
+def without_rabbitmq_4_additions(message: Message, notes: Notes) -> Message:
     """Remove the annotations and the delivery-count that RabbitMQ 4 has added at delivery.
 
     Args:
@@ -145,33 +150,34 @@ def received(message: Message, notes: Notes) -> Message:
     if not added:
         return message
     for key in added:
-        notes.tell(_ADDED, f"message-annotations[{str(key)!r}]", annotations[key])
-    rest = {key: value for key, value in annotations.items() if key not in added}
+        notes.add_defined(_ADDED, f"message-annotations[{str(key)!r}]", annotations[key])
+    sender_annotations = {key: value for key, value in annotations.items() if key not in added}
     header = message.header
     if header is None:
-        return message.evolve(message_annotations=rest)
+        return message.evolve(message_annotations=sender_annotations)
     if DEATHS in added and header.ttl is None:
-        tell_former_ttl(annotations[DEATHS], notes)
+        report_former_ttl(annotations[DEATHS], notes)
     if header.delivery_count:
-        notes.tell(_ADDED, "header.delivery-count", header.delivery_count)
+        notes.add_defined(_ADDED, "header.delivery-count", header.delivery_count)
         header = attrs.evolve(header, delivery_count=0)
     octets = (
-        encode_full_header(header) + message.evolve(header=None, message_annotations=rest).encode()
+        encode_full_header(header)
+        + message.evolve(header=None, message_annotations=sender_annotations).encode()
     )
     return Message.decode(octets, limits=UNLIMITED, message_format=message.message_format)
 
 
-def tell_former_ttl(deaths: Array, notes: Notes) -> None:
+def report_former_ttl(deaths: Array, notes: Notes) -> None:
     """Report the loss of the ttl that the message had before it was dead-lettered."""
     for death in deaths.values:
         ttl = death.get(Symbol("ttl")) if isinstance(death, Mapping) else None
         if ttl is not None:
-            notes.dropped("header.ttl", int(ttl), "RabbitMQ took it from a dead letter")
+            notes.add_dropped("header.ttl", int(ttl), "RabbitMQ took it from a dead letter")
             return
 
 
-def without_facts(
-    basic: BasicMessage, entries: list[Any], notes: Notes, known: set[str] | None = None
+def without_broker_headers(
+    basic: BasicMessage, entries: list[Any], notes: Notes, sender_names: set[str] | None = None
 ) -> tuple[BasicMessage, list[Any] | None]:
     """Remove the headers that RabbitMQ has added to a delivered 0-9-1 message.
 
@@ -179,31 +185,32 @@ def without_facts(
         basic: the message, with an exchange or a routing key.
         entries: the entries of its headers.
         notes: receives the losses.
-        known: names of the headers that the message had when it was published; None if unknown, in
-            which case the record of its deaths is kept.
+        sender_names: names of the headers that the message had when it was published; None if
+            unknown, in which case the record of its deaths is kept.
 
     Returns:
-        The message and its entries; the arguments themselves if there was nothing to remove.
+        The message and its entries; the unchanged arguments if RabbitMQ added no headers.
     """
     added = {
         name: value
         for name, letter, value in entries
-        if HEADERS.get(name) == letter and (name in COUNTS if known is None else name not in known)
+        if HEADERS.get(name) == letter
+        and (name in COUNTS if sender_names is None else name not in sender_names)
     }
     if not added:
         return basic, entries
     for name, value in added.items():
-        notes.tell(_ADDED, f"headers[{name!r}]", value)
-    rest = [entry for entry in entries if entry[0] not in added]
+        notes.add_defined(_ADDED, f"headers[{name!r}]", value)
+    remaining = [entry for entry in entries if entry[0] not in added]
     properties = basic.properties
     if STREAM_OFFSET in added:
-        rest = [_restore_binary(entry) for entry in rest]
+        remaining = [_restore_binary(entry) for entry in remaining]
         if properties.delivery_mode == 1:
             properties = attrs.evolve(properties, delivery_mode=None)
-            notes.tell(_ADDED, "properties.delivery-mode", 1)
-    headers = FieldTable.of(rest) if rest else None
+            notes.add_defined(_ADDED, "properties.delivery-mode", 1)
+    headers = FieldTable.of(remaining) if remaining else None
     properties = attrs.evolve(properties, headers=headers)
-    return attrs.evolve(basic, properties=properties), rest or None
+    return attrs.evolve(basic, properties=properties), remaining or None
 
 
 def _restore_binary(entry: Any) -> Any:
@@ -244,7 +251,7 @@ def name_order(entries: list[Any]) -> list[int]:
 
     RabbitMQ sorts a table this way when it adds a header.
     """
-    return sorted(range(len(entries)), key=lambda place: _name(entries[place]))
+    return sorted(range(len(entries)), key=lambda index: _name(entries[index]))
 
 
 def in_name_order(entries: list[Any]) -> list[Any]:

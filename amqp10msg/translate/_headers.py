@@ -1,9 +1,9 @@
 """Converts headers of 0-9-1 to annotations and application properties of 1.0, and back.
 
 Each conversion returns the value, and whether the reverse conversion restores the original. Values
-that a broker accepts but cannot deliver are not converted: they would end the connection of one
-consumer after the other while the message stays in the queue. For RabbitMQ 4.0 these are decimals,
-NaN and infinities, and null as the value of an annotation.
+that a broker accepts but cannot deliver are not converted: the message would stay in the queue and
+end the connection of every consumer that reads it. For RabbitMQ 4.0 these values are decimals, NaN
+and infinities, and null as the value of an annotation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from amqp10msg.wire.primitives import (
 
 
 class _Nothing:
-    """The result for a value that has no counterpart in the other protocol."""
+    """The sentinel for a value that the target protocol cannot express."""
 
     def __repr__(self) -> str:
         return "NOTHING"
@@ -45,7 +45,7 @@ _NO_FIELD: tuple[str, Any, bool] = ("", None, False)
 _MAX_MS = 2**63 - 1
 # Maximum number of zero-width elements of an array that is converted to a header.
 _MAX_ZERO_WIDTH = 64
-# Deeper values are carried in the residual: the other protocol counts levels differently.
+# Deeper values are carried in the residual: the two protocols count levels of nesting differently.
 _MAX_DEPTH = 64
 # Type letters of the 1.0 types that fields can express exactly.
 _LETTERS: dict[type, str] = {
@@ -132,7 +132,7 @@ def _map_of(table: Any, depth: int) -> tuple[Any, bool]:
 
 
 def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
-    """Convert a 1.0 value to a field. Return (type letter or "" for none, value, is exact)."""
+    """Convert a 1.0 value to a field: type letter ("" if impossible), value, and exactness."""
     kind = type(value)
     letter = _LETTERS.get(kind)
     if letter is not None:
@@ -201,14 +201,14 @@ BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
 _RESERVED = {NAME, *BY_ANNOTATION}
 #: Headers that RabbitMQ refuses unless they are arrays, which application properties cannot be.
 ROUTES = {"CC", "BCC"}
-#: Headers that RabbitMQ 3.10 and 4 interpret as encoded sections of a 1.0 message. Any other
-#: content ends the connections of the consumers.
+#: Headers that RabbitMQ 3.10 and 4 interpret as encoded sections of a 1.0 message. Invalid sections
+#: end the connections of the consumers.
 SECTIONS = set(SAVED_SECTIONS.values())
 #: Maximum size in bytes of text in the filter value of a stream.
 _MAX_FILTER = 4096
 #: A stream of RabbitMQ 4 stores routes under this name, and properties of 0-9-1 under names with
-#: the prefix `_STORED_BASIC`. Consumers do not get headers of these names, and some of them end the
-#: consumer's connection.
+#: the prefix `_STORED_BASIC`. It does not deliver a sender's headers with such names; some such
+#: headers end the consumer's connection.
 STORED_ROUTES = "x-cc"
 _STORED_BASIC = "x-basic-"
 #: Headers that need a certain type: a stream ends the publisher's connection if the filter value is
@@ -260,7 +260,9 @@ def property_name(key: Any) -> tuple[str, bool] | None:
     """Return the name of the header for an application property, like `header_of`."""
     if type(key) is not str or "\0" in key or key == NAME or key in ROUTES or key in SECTIONS:
         return None
-    if key in HEADERS or _is_of_broker(key):  # coming back, it would look like the broker's
+    if key in HEADERS or _is_of_broker(
+        key
+    ):  # after delivery it would look like the broker's header
         return None
     if len(key) > 255 or (not key.isascii() and len(key.encode("utf-8")) > 255):
         return None
@@ -272,7 +274,7 @@ def is_name(name: str) -> bool:
     return "\0" not in name and name not in ROUTES and is_text(name)
 
 
-def place_of(name: str) -> tuple[str, str] | None:
+def section_and_key(name: str) -> tuple[str, str] | None:
     """Return the section for a header (``a``: annotations, ``p``: properties) and its key."""
     if name.startswith("x-"):
         key = annotation_of(name)
@@ -296,7 +298,7 @@ def header_value(name: str, letter: str, value: Any) -> tuple[Any, bool]:
 
 
 def header_field(name: str, item: Any) -> tuple[str, Any, bool]:
-    """Convert a 1.0 value to a header of this name, like `to_field`."""
+    """Convert a 1.0 value to the header `name`; the result is like `to_field`'s."""
     if (item is None and name.startswith("x-")) or (
         name in RESTRICTED and not _is_deliverable(name, item)
     ):

@@ -1,7 +1,7 @@
-"""The lossless profile: values that the rules cannot translate exactly are kept in the residual.
+"""The lossless profile: the residual keeps the values that the rules cannot translate exactly.
 
 The reverse translation restores an original value from the residual only if its translation is
-still in the message: an edit that was made in between has precedence.
+still in the message: an edit of the translated message has precedence.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from amqp10msg.translate._delivery import (
     is_header_of_3,
     is_in_name_order,
     name_order,
-    received,
-    without_header_of_3,
+    without_rabbitmq_3_additions,
+    without_rabbitmq_4_additions,
 )
 from amqp10msg.translate._merge_basic import restored_basic
 from amqp10msg.translate._merge_message import restored_message
-from amqp10msg.translate._single import translated as by_engine
-from amqp10msg.translate._streams import as_sent
-from amqp10msg.translate._to_amqp10 import draft_of, translated
+from amqp10msg.translate._single import translate_by_engine
+from amqp10msg.translate._streams import restore_from_stream
+from amqp10msg.translate._to_amqp10 import draft_of, translate_by_rules
 from amqp10msg.translate._to_basic import (
     BasicDraft,
     carry,
@@ -67,7 +67,7 @@ from amqp10msg.wire.kernel.messages import decode_message
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Symbol
 
-_KEPT = (
+_CARRIED_CODES = (
     UNMARKED,
     DELIVERY_ANNOTATIONS_CODE,
     APPLICATION_PROPERTIES_CODE,
@@ -79,18 +79,18 @@ _KEPT = (
 
 def to_amqp10(basic: BasicMessage, notes: Notes, _: Any = None) -> Message:
     """Translate from 0-9-1 to 1.0. The third argument, the circumstances, is not used."""
-    octets = by_engine(basic, "lossless", notes)
+    octets = translate_by_engine(basic, "lossless", notes)
     if octets is not None:
         return _decode_unsent(octets, basic)
     basic = as_encoded(basic)
     if _has_residual(basic.properties.headers):
         return _restore(basic, notes)
-    message: Message | None = translated(basic, notes)
+    message: Message | None = translate_by_rules(basic, notes)
     return _restore(basic, notes) if message is None else message
 
 
 def _has_residual(table: Any) -> bool:
-    """Whether headers end with a residual, where this library writes it."""
+    """Whether the last header is a residual; this library always writes it last."""
     return (
         type(table) is FieldTable and bool(table.entries) and table.entries[-1][0] == residual.NAME
     )
@@ -122,56 +122,62 @@ def _restore(basic: BasicMessage, notes: Notes) -> Message:
     if content is not None and is_of_message(content):
         basic = _undo_stream(basic, entries)
         entries = as_table(basic.properties.headers).entries
-        rest = [entry for entry in entries if entry[0] != residual.NAME]
+        other_entries = [entry for entry in entries if entry[0] != residual.NAME]
         try:
-            return restored_message(basic, rest, content, notes, to_basic)
+            return restored_message(basic, other_entries, content, notes, to_basic)
         except (AmqpError, ValueError, TypeError, AttributeError, KeyError, IndexError):
             notes.losses.clear()
     message = draft_of(basic, entries, notes).message(basic)
-    notes.carried(
+    notes.add_carried(
         f"headers[{residual.NAME!r}]", value, "it is not a residual, or damaged, and is ignored"
     )
     return message
 
 
 def _undo_stream(basic: BasicMessage, entries: list[Any]) -> BasicMessage:
-    """Undo the changes that a stream has made to a message, if the original is known.
+    """Undo the changes that a stream has made to a message, if the original can be restored.
 
-    The stream offset is kept; it is removed later, with the other values of the delivery.
+    The stream offset is kept: a later step removes all values that RabbitMQ adds at delivery.
     """
-    facts = [entry for entry in entries if entry[0] == STREAM_OFFSET]
-    if not facts or not (basic.exchange or basic.routing_key):
+    offset_entries = [entry for entry in entries if entry[0] == STREAM_OFFSET]
+    if not offset_entries or not (basic.exchange or basic.routing_key):
         return basic
-    sent = as_sent(basic, to_basic)
-    if sent is None:
+    published = restore_from_stream(basic, to_basic)
+    if published is None:
         return basic
-    table: Any = sent.properties.headers
-    properties = attrs.evolve(sent.properties, headers=FieldTable.of(facts + table.entries))
-    return attrs.evolve(sent, properties=properties)
+    table: Any = published.properties.headers
+    properties = attrs.evolve(
+        published.properties, headers=FieldTable.of(offset_entries + table.entries)
+    )
+    return attrs.evolve(published, properties=properties)
 
 
 def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
     """Translate from 1.0 to 0-9-1. The third argument, the circumstances, is not used."""
     wire = message.encode()
-    format_ = message.message_format
+    message_format = message.message_format
     if message._lenient or message._wire != wire:
         try:
-            message = Message.decode(wire, limits=UNLIMITED, message_format=format_)
+            message = Message.decode(wire, limits=UNLIMITED, message_format=message_format)
         except DecodeError:
-            return _carry_whole(wire, format_, notes)
-    sent = _without_delivery(message, notes)
-    if sent is not message:
-        wire = sent.encode()
-        message = Message.decode(wire, limits=UNLIMITED, message_format=format_)
+            return _carry_whole(wire, message_format, notes)
+    undelivered = _without_delivery(message, notes)
+    if undelivered is not message:
+        wire = undelivered.encode()
+        message = Message.decode(wire, limits=UNLIMITED, message_format=message_format)
     return _finish(read(message, wire, notes), message, notes)
 
 
 def _without_delivery(message: Message, notes: Notes) -> Message:
-    """Remove the values that RabbitMQ has added at delivery. Return the same message if none."""
+    """Remove the values that RabbitMQ added at delivery. Return `message` itself without any."""
     annotations = message.message_annotations
     if annotations is not None and "x-exchange" in annotations:
-        message = received(message, notes)
-    return without_header_of_3(message, notes) if is_header_of_3(message.encode()) else message
+        message = without_rabbitmq_4_additions(message, notes)
+    return (
+        without_rabbitmq_3_additions(message, notes)
+        if is_header_of_3(message.encode())
+        else message
+    )
 
 
 def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
@@ -190,34 +196,34 @@ def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
             clashing = _carry_application(draft)
         return _finish_restored(draft, clashing, notes)
     if not draft.carried:
-        _tell_order(draft.entries, notes)
-        return _fitting(draft.basic, draft.wire, message.message_format, notes)
-    format_ = message.message_format
+        _report_order(draft.entries, notes)
+        return _fit_into_frame(draft.basic, draft.wire, message.message_format, notes)
+    message_format = message.message_format
     if draft.route_position == "first":
         draft.carried[FORM] = 1
     annotations = message.message_annotations
     if (
         annotations is not None
         and MESSAGE_ANNOTATIONS_CODE not in draft.carried
-        # After a broker, headers of these names look like the headers that it adds.
+        # After a delivery, these headers would be mistaken for headers that the broker added.
         and (
             draft.route_position == "elsewhere"
             or any(entry[0] in HEADERS for entry in draft.entries)
         )
     ):
         carry(draft, MESSAGE_ANNOTATIONS_CODE, annotations)
-    places = name_order(draft.entries)
-    is_ordered = places == list(range(len(places)))
+    indexes = name_order(draft.entries)
+    is_ordered = indexes == list(range(len(indexes)))
     if not is_ordered:
-        draft.carried[PLACES] = places
-    basic = _packed(draft.basic, draft.carried)
-    # The same must hold after a broker has sorted the headers: `PLACES` restores their order.
+        draft.carried[PLACES] = indexes
+    basic = _with_residual(draft.basic, draft.carried)
+    # A broker may sort the headers; `PLACES` must then restore their order.
     if not is_certain and not (
-        _returns(basic, draft.wire, format_)
-        and (is_ordered or _returns(_sorted(basic), draft.wire, format_))
+        _round_trips(basic, draft.wire, message_format)
+        and (is_ordered or _round_trips(_with_sorted_headers(basic), draft.wire, message_format))
     ):
-        basic = _packed(draft.basic, _all_of(draft.wire, format_))
-    return _fitting(basic, draft.wire, format_, notes)
+        basic = _with_residual(draft.basic, _whole_content(draft.wire, message_format))
+    return _fit_into_frame(basic, draft.wire, message_format, notes)
 
 
 def _carry_application(draft: BasicDraft) -> set[str]:
@@ -229,9 +235,9 @@ def _carry_application(draft: BasicDraft) -> set[str]:
     """
     properties: Any = draft.message.application_properties
     clashing = names_of_annotations(draft).intersection(properties)
-    kept = {key: value for key, value in properties.items() if key not in clashing}
-    if kept:
-        section = ApplicationProperties(kept)
+    restorable = {key: value for key, value in properties.items() if key not in clashing}
+    if restorable:
+        section = ApplicationProperties(restorable)
         carry(draft, APPLICATION_PROPERTIES_CODE, section)
     return clashing
 
@@ -242,59 +248,59 @@ def _finish_restored(draft: BasicDraft, clashing: set[str], notes: Notes) -> Bas
     Encodings and values that a broker has added meanwhile are dropped.
     """
     basic = restored_basic(draft, notes)
-    kept = {code: value for code, value in draft.carried.items() if code in _KEPT}
-    if fields := kept.pop(SPARSE_PROPERTIES, None):
+    carried = {code: value for code, value in draft.carried.items() if code in _CARRIED_CODES}
+    if fields := carried.pop(SPARSE_PROPERTIES, None):
         fields = {index: octets for index, octets in fields.items() if octets != NULL}
         if fields:
-            kept[SPARSE_PROPERTIES] = fields
+            carried[SPARSE_PROPERTIES] = fields
     notes.losses = [loss for loss in notes.losses if loss.path not in draft.restored]
-    # The division of the body into sections is dropped, too.
-    lost = (
+    # The division of the body into sections is dropped as well.
+    lost_paths = (
         *("header", "message-annotations"),
         *(["body"] if SHAPE in draft.carried else []),
         *(path_of_key("application-properties", key) for key in clashing),
     )
-    for place, loss in enumerate(notes.losses):
-        if loss.recoverable and loss.path.startswith(lost):
+    for position, loss in enumerate(notes.losses):
+        if loss.recoverable and loss.path.startswith(lost_paths):
             action = "dropped" if loss.action == "carried" else loss.action
-            notes.losses[place] = attrs.evolve(loss, action=action, recoverable=False)
-    if kept:
-        return _packed(basic, kept)
+            notes.losses[position] = attrs.evolve(loss, action=action, recoverable=False)
+    if carried:
+        return _with_residual(basic, carried)
     table = basic.properties.headers
-    _tell_order(table.entries if isinstance(table, FieldTable) else [], notes)
+    _report_order(table.entries if isinstance(table, FieldTable) else [], notes)
     return basic
 
 
-def _tell_order(entries: list[Any], notes: Notes) -> None:
+def _report_order(entries: list[Any], notes: Notes) -> None:
     """Report which sections lose the order of their entries if a broker sorts the headers."""
     if len(entries) < 2 or not notes.enabled or is_in_name_order(entries):
         return
     properties = [entry for entry in entries if entry[0][:2] != "x-"]
     annotations = [entry for entry in entries if entry[0][:2] == "x-"]
     if not is_in_name_order(properties):
-        _note_sorted("application-properties", notes)
-    # Annotations come back sorted, unless a residual records their order.
+        _report_sorted("application-properties", notes)
+    # The reverse translation returns sorted annotations, unless a residual records their order.
     expected = [*in_name_order(properties), *in_name_order(annotations)]
     if not (is_in_name_order(annotations) and is_in_name_order(expected)):
-        _note_sorted("message-annotations", notes)
+        _report_sorted("message-annotations", notes)
 
 
-def _note_sorted(section: str, notes: Notes) -> None:
-    notes.tell(TO_BASIC_LOSSES["by-name"], section, "in their order", "by their names")
+def _report_sorted(section: str, notes: Notes) -> None:
+    notes.add_defined(TO_BASIC_LOSSES["by-name"], section, "in their order", "by their names")
 
 
-def _packed(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage:
+def _with_residual(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage:
     """Add a residual as the last header of a message. Changes the message."""
     table = basic.properties.headers
     entries = table.entries if isinstance(table, FieldTable) else []
-    kept = [entry for entry in entries if entry[0] != residual.NAME]
-    kept.append((residual.NAME, "S", residual.pack_text(content)))
+    other_entries = [entry for entry in entries if entry[0] != residual.NAME]
+    other_entries.append((residual.NAME, "S", residual.pack_text(content)))
     basic.properties.headers = headers = FieldTable()
-    headers.entries = kept
+    headers.entries = other_entries
     return basic
 
 
-def _sorted(basic: BasicMessage) -> BasicMessage:
+def _with_sorted_headers(basic: BasicMessage) -> BasicMessage:
     """Return the message with sorted headers, as if RabbitMQ had added a header."""
     table = basic.properties.headers
     entries = in_name_order(table.entries) if isinstance(table, FieldTable) else []
@@ -302,36 +308,43 @@ def _sorted(basic: BasicMessage) -> BasicMessage:
     return attrs.evolve(basic, properties=properties)
 
 
-def _returns(basic: BasicMessage, wire: bytes, format_: int) -> bool:
+def _round_trips(basic: BasicMessage, wire: bytes, message_format: int) -> bool:
     """Whether the reverse translation restores the same bytes and message-format."""
     try:
-        back = to_amqp10(basic, Notes())
-        return back.encode() == wire and back.message_format == format_
+        restored = to_amqp10(basic, Notes())
+        return restored.encode() == wire and restored.message_format == message_format
     except EncodeError:
         return False
 
 
-def _all_of(wire: bytes, format_: int) -> dict[int, Any]:
-    return {WHOLE: wire, FORMAT: format_} if format_ else {WHOLE: wire}
+def _whole_content(wire: bytes, message_format: int) -> dict[int, Any]:
+    return {WHOLE: wire, FORMAT: message_format} if message_format else {WHOLE: wire}
 
 
-def _carry_whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
+def _carry_whole(wire: bytes, message_format: int, notes: Notes) -> BasicMessage:
     """Translate the valid sections of a message that violates Part 3, and carry its bytes."""
     valid: list[bytes] = []
     allowed = kernel.FOLLOWERS[0]
     for code, start, content, end in parts_of(wire):
-        # Check each section separately: decoding all of them again and again would be quadratic.
+        # Check each section separately: decoding the growing message each time would be quadratic.
         if code < 0 or not allowed[code] or not _is_section(wire, code, content, end):
             continue
         valid.append(wire[start:end])
         allowed = kernel.FOLLOWERS[code - FIRST_CODE + 1]
     octets = b"".join(valid)
     draft = read(Message.decode(octets, limits=UNLIMITED), octets, notes)
-    notes.carried("", len(wire), "the message breaks rules of Part 3: all of it is carried")
-    return _fitting(_packed(draft.basic, _all_of(wire, format_)), wire, format_, notes)
+    notes.add_carried("", len(wire), "the message breaks rules of Part 3: all of it is carried")
+    return _fit_into_frame(
+        _with_residual(draft.basic, _whole_content(wire, message_format)),
+        wire,
+        message_format,
+        notes,
+    )
 
 
-def _fitting(basic: BasicMessage, wire: bytes, format_: int, notes: Notes) -> BasicMessage:
+def _fit_into_frame(
+    basic: BasicMessage, wire: bytes, message_format: int, notes: Notes
+) -> BasicMessage:
     """If the properties do not fit into a frame, put the whole 1.0 message into the payload."""
     table: Any = basic.properties.headers
     if table is None:
@@ -348,7 +361,9 @@ def _fitting(basic: BasicMessage, wire: bytes, format_: int, notes: Notes) -> Ba
     properties = basic.properties
     properties.headers = properties.content_type = None
     properties.content_encoding = properties.type = None
-    return _packed(basic, {PAYLOAD: 1, FORMAT: format_} if format_ else {PAYLOAD: 1})
+    return _with_residual(
+        basic, {PAYLOAD: 1, FORMAT: message_format} if message_format else {PAYLOAD: 1}
+    )
 
 
 def _is_section(wire: bytes, code: int, content: int, end: int) -> bool:

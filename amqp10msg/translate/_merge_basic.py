@@ -10,7 +10,7 @@ from amqp10msg.basic.properties import decode_field, decode_table
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.sections import BODY_CODES
 from amqp10msg.sections.parts import octets_of_sections
-from amqp10msg.translate._headers import NOTHING, header_value, place_of
+from amqp10msg.translate._headers import NOTHING, header_value, section_and_key
 from amqp10msg.translate._to_amqp10 import is_delivered
 from amqp10msg.translate._to_basic import BasicDraft
 from amqp10msg.translate.report import Notes
@@ -52,20 +52,20 @@ def restored_basic(draft: BasicDraft, notes: Notes) -> BasicMessage:
             continue
         saved = content[row.number]
         value = saved.decode("utf-8", "surrogateescape") if isinstance(saved, bytes) else saved
-        place = row.forward(value, is_data)
-        if place.where == "field":
+        translated = row.forward(value, is_data)
+        if translated.target == "field":
             section = getattr(message, row.section)
-            now = getattr(section, row.field) if section is not None else row.default
-            same = now == place.value
-        elif place.where == "annotation":
+            current_value = getattr(section, row.field) if section is not None else row.default
+            is_unedited = current_value == translated.value
+        elif translated.target == "annotation":
             annotations: Any = message.message_annotations or {}
-            same = annotations.get(row.annotation) == place.value
+            is_unedited = annotations.get(row.annotation) == translated.value
         else:
             current = getattr(basic.properties, row.name)
             # RabbitMQ 4.0 and 4.1 make a message durable if the field is unset.
             by_broker = row.name == "delivery_mode" and current == 2 and is_delivered(basic)
-            same = current is None or by_broker
-        if same:
+            is_unedited = current is None or by_broker
+        if is_unedited:
             setattr(basic.properties, row.name, value)
             draft.restored.add(f"{row.section}.{row.field.replace('_', '-')}")
             if row.section == "properties":
@@ -108,7 +108,7 @@ def _restore_fields(draft: BasicDraft, entries: list[Any], fields: dict[str, byt
     indexes = {entry[0]: index for index, entry in reversed(list(enumerate(entries)))}
     for name, octets in fields.items():
         index = indexes.get(name)
-        key = place_of(name)
+        key = section_and_key(name)
         if index is None or key not in current:
             continue
         letter, value = decode_field(octets)
@@ -131,10 +131,10 @@ def _drop(draft: BasicDraft, code: int, key: Any) -> None:
 
 
 def _ordered(plain: list[Any], annotated: list[Any], order: list[int]) -> list[Any]:
-    """Merge the x- headers into the other headers, at their original positions.
+    """Insert the x- headers among the application headers, at their original positions.
 
     Args:
-        plain: the other headers.
+        plain: the application headers: names without x-.
         annotated: the x- headers.
         order: the positions of the x- headers, ascending.
     """
@@ -159,15 +159,15 @@ def _whole_table(draft: BasicDraft, original: list[Any]) -> list[Any]:
     """Merge the original table of headers with the entries that the 1.0 message has now.
 
     Of several headers with the same name, 1.0 holds the first that it can represent. If that entry
-    was edited, it becomes the first of its name, and the others stay; if it was removed, so are
-    they.
+    was edited, the edited entry becomes the first of its name, and the duplicates stay. If it was
+    removed, its duplicates are removed, too.
     """
     values = _values_by_name(draft)
     current = {entry[0]: entry for entry in draft.entries}
     represented: dict[str, int] = {}  # the index of the header that 1.0 holds, by name
     edited: set[str] = set()
     for index, (name, letter, value) in enumerate(original):
-        key = place_of(name)
+        key = section_and_key(name)
         mapped, _ = header_value(name, letter, value) if key is not None else (NOTHING, False)
         if mapped is NOTHING or name in represented:
             continue
@@ -177,7 +177,7 @@ def _whole_table(draft: BasicDraft, original: list[Any]) -> list[Any]:
         elif key == ("p", name):
             _drop(draft, SPARSE_APPLICATION, name)
     for index, (name, _, _) in enumerate(original):
-        # Added with the name of a header that 1.0 cannot represent.
+        # A new entry has the name of an original header that 1.0 cannot represent.
         if name in current and name not in represented:
             represented[name] = index
             edited.add(name)

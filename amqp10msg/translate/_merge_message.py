@@ -1,4 +1,4 @@
-"""Restores a 1.0 message from its 0-9-1 translation, and keeps edits made to that."""
+"""Restores a 1.0 message from its 0-9-1 translation, and keeps edits of the translation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from amqp10msg.translate._delivery import (
     encode_full_header,
     in_name_order,
     is_in_name_order,
-    without_facts,
+    without_broker_headers,
 )
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
@@ -28,8 +28,8 @@ from amqp10msg.translate._headers import (
     header_field,
     header_of,
     header_value,
-    place_of,
     property_name,
+    section_and_key,
     to_field,
 )
 from amqp10msg.translate._to_amqp10 import (
@@ -75,7 +75,7 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import HEAD_SIZES, Symbol, identical
 
-# Types of which equal values have the same encoding.
+# Types whose equal values have the same encoding.
 _COMPARED = {str, int, bool, bytes}
 _BY_FIELD = {row.field: row for row in ROWS if row.section}
 _NUMBERS = {f"properties.{row.name.replace('_', '-')}": row.number for row in ROWS}
@@ -106,58 +106,60 @@ def restored_message(
     """
     if WHOLE in content or PAYLOAD in content:
         return _restored_whole(basic, entries, content, notes, to_basic)
-    original = _original(content)
-    known = _names_of(original)
-    plain, draft = _plain(basic, entries, known, notes, content)
-    return _assembled(plain, draft, content, original, known, notes)
+    original = _original_annotations(content)
+    annotation_headers = _header_names(original)
+    plain, draft = _without_additions(basic, entries, annotation_headers, notes, content)
+    return _assembled(plain, draft, content, original, annotation_headers, notes)
 
 
-def _plain(
+def _without_additions(
     basic: BasicMessage,
     entries: list[Any],
-    known: set[str],
+    annotation_headers: set[str],
     notes: Notes,
     content: dict[int, Any],
 ) -> tuple[BasicMessage, Amqp10Draft]:
-    """Remove the residual and RabbitMQ's additions. Return the message and its translation."""
+    """Return the message without residual and RabbitMQ's additions, and its draft translation."""
     if basic.exchange or basic.routing_key:
-        basic, kept = without_facts(basic, entries, notes, known)
-        entries = kept or []
-    places = content.get(PLACES, [])
-    if places and is_in_name_order(entries):
-        entries = _in_places(places, entries, known)
+        basic, remaining = without_broker_headers(basic, entries, notes, annotation_headers)
+        entries = remaining or []
+    indexes = content.get(PLACES, [])
+    if indexes and is_in_name_order(entries):
+        entries = _restore_order(indexes, entries, annotation_headers)
     table = FieldTable.of(entries) if entries else None
     plain = attrs.evolve(basic, properties=attrs.evolve(basic.properties, headers=table))
-    drafted = Notes(notes.enabled)
-    draft = draft_of(plain, entries or None, drafted)
-    draft.told = drafted.losses
+    draft_notes = Notes(notes.enabled)
+    draft = draft_of(plain, entries or None, draft_notes)
+    draft.pending_losses = draft_notes.losses
     return plain, draft
 
 
-def _in_places(places: list[int], entries: list[Any], known: set[str]) -> list[Any]:
+def _restore_order(
+    indexes: list[int], entries: list[Any], annotation_headers: set[str]
+) -> list[Any]:
     """Restore the order of sorted headers. The headers that dead-lettering adds come last."""
     original: list[Any] = []
-    history: list[Any] = []
+    death_headers: list[Any] = []
     for entry in entries:
-        added = HEADERS.get(entry[0]) == entry[1] and entry[0] not in known
-        (history if added else original).append(entry)
-    if len(original) != len(places):
+        added = HEADERS.get(entry[0]) == entry[1] and entry[0] not in annotation_headers
+        (death_headers if added else original).append(entry)
+    if len(original) != len(indexes):
         return entries
-    return [entry for _, entry in sorted(zip(places, original, strict=True))] + history
+    return [entry for _, entry in sorted(zip(indexes, original, strict=True))] + death_headers
 
 
-def _original(content: dict[int, Any]) -> Any:
+def _original_annotations(content: dict[int, Any]) -> Any:
     """Return the message annotations in a residual."""
-    raw = content.get(MESSAGE_ANNOTATIONS_CODE)
-    return {} if raw is None else Message.decode(raw).message_annotations or {}
+    octets = content.get(MESSAGE_ANNOTATIONS_CODE)
+    return {} if octets is None else Message.decode(octets).message_annotations or {}
 
 
-def _names_of(annotations: Any) -> set[str]:
+def _header_names(annotations: Any) -> set[str]:
     """Return the names of the headers that annotations are translated to."""
     return {
-        named[0]
+        header[0]
         for key, value in annotations.items()
-        if (named := header_of(key)) is not None and header_field(named[0], value)[0]
+        if (header := header_of(key)) is not None and header_field(header[0], value)[0]
     }
 
 
@@ -175,41 +177,43 @@ def _restored_whole(
     except DecodeError:
         original = Message.decode(wire, limits=UNLIMITED, strict=False)
     original.message_format = content.get(FORMAT, 0)
-    before = to_basic(original, Notes())
-    headers = before.properties.headers
-    rest = headers.entries[:-1] if isinstance(headers, FieldTable) else []
-    basic, draft = _plain(basic, entries, {entry[0] for entry in rest}, notes, {})
+    original_basic = to_basic(original, Notes())
+    headers = original_basic.properties.headers
+    original_entries = headers.entries[:-1] if isinstance(headers, FieldTable) else []
+    basic, draft = _without_additions(
+        basic, entries, {entry[0] for entry in original_entries}, notes, {}
+    )
     if original._lenient and basic.properties.expiration is None:
         # Dead-lettering has moved the expiration to the record of deaths: this is not an edit,
         # which could not be merged with an invalid original.
         properties = attrs.evolve(basic.properties, expiration=former_expiration(entries))
         basic = attrs.evolve(basic, properties=properties)
     table = basic.properties.headers
-    now = table.entries if isinstance(table, FieldTable) else []
+    current_entries = table.entries if isinstance(table, FieldTable) else []
     # Compare the headers sorted, because RabbitMQ sorts them when it adds one.
-    if (in_name_order(rest), attrs.evolve(before.properties, headers=None)) == (
-        in_name_order(now),
+    if (in_name_order(original_entries), attrs.evolve(original_basic.properties, headers=None)) == (
+        in_name_order(current_entries),
         attrs.evolve(basic.properties, headers=None),
-    ) and _is_same_body(before, basic):
+    ) and _is_same_body(original_basic, basic):
         return original
     if original._lenient:
-        notes.dropped(
+        notes.add_dropped(
             "", len(wire), "the message was edited, and its original cannot be merged with that"
         )
-        return draft_of(basic, now or None, notes).message(basic)
+        return draft_of(basic, current_entries or None, notes).message(basic)
     sections: dict[int, Any] = {}
     heads = []
-    for code, start, place, end in kernel.Reader(wire, 0, UNLIMITED).scan():
+    for code, start, content_start, end in kernel.Reader(wire, 0, UNLIMITED).scan():
         if code == DATA_CODE:
-            heads.append(wire[start : place + HEAD_SIZES[wire[place]]])
+            heads.append(wire[start : content_start + HEAD_SIZES[wire[content_start]]])
         elif code not in BODY_CODES:
             sections[code] = wire[start:end]
     if PAYLOAD in content:
         return _merged_payload(original, basic, draft, sections, notes)
     if heads:
         sections[SHAPE] = heads
-    annotations = _original(sections)
-    return _assembled(basic, draft, sections, annotations, _names_of(annotations), notes)
+    annotations = _original_annotations(sections)
+    return _assembled(basic, draft, sections, annotations, _header_names(annotations), notes)
 
 
 def _merged_payload(
@@ -220,12 +224,14 @@ def _merged_payload(
     notes: Notes,
 ) -> Message:
     """Restore a message whose payload is the original, with edited properties and added headers."""
-    own = {code: content[code] for code in (HEADER_CODE, PROPERTIES_CODE) if code in content}
+    header_and_properties = {
+        code: content[code] for code in (HEADER_CODE, PROPERTIES_CODE) if code in content
+    }
     for name in ("content_type", "content_encoding"):  # they describe the original body
         value = getattr(original.properties, name, None)
         if value is not None and getattr(basic.properties, name) is None:
             setattr(basic.properties, name, str(value))
-    edited = _assembled(basic, draft, own, {}, set(), notes)
+    edited = _assembled(basic, draft, header_and_properties, {}, set(), notes)
     changes: dict[str, Any] = {"header": edited.header, "properties": edited.properties}
     for name in ("message_annotations", "application_properties"):
         added = getattr(edited, name)
@@ -244,16 +250,16 @@ def former_expiration(entries: list[Any]) -> str | None:
     return None
 
 
-def _is_same_body(before: BasicMessage, basic: BasicMessage) -> bool:
+def _is_same_body(original: BasicMessage, basic: BasicMessage) -> bool:
     """Whether two bodies are the same. Streams re-encode bodies of encoded sections."""
-    if before.body == basic.body:
+    if original.body == basic.body:
         return True
     if basic.properties.type != MARKER:
         return False
-    sections, others = body_of(before.body), body_of(basic.body)
-    if sections is None or others is None:
+    original_message, current_message = body_of(original.body), body_of(basic.body)
+    if original_message is None or current_message is None:
         return False
-    return identical(sections.body, others.body)
+    return identical(original_message.body, current_message.body)
 
 
 def _assembled(
@@ -261,29 +267,31 @@ def _assembled(
     draft: Amqp10Draft,
     content: dict[int, Any],
     original: Any,
-    known: set[str],
+    annotation_headers: set[str],
     notes: Notes,
 ) -> Message:
-    """Assemble the 1.0 message. A section of which nothing was edited keeps its original bytes.
+    """Assemble the 1.0 message. Sections without edits keep their original bytes.
 
     Args:
         basic: the 0-9-1 message without the residual.
         draft: its translation by the rules.
         content: the content of the residual.
         original: the annotations in the residual.
-        known: the names of the headers that these annotations are translated to.
+        annotation_headers: the names of the headers that `original` is translated to.
         notes: receives the losses.
     """
     header = _header_octets(basic, draft, content)
-    properties, kept = _properties_octets(basic, draft, content, notes)
-    for row in ROWS if kept else ():
-        if row.field in kept:
+    properties, restored_fields = _properties_octets(basic, draft, content, notes)
+    for row in ROWS if restored_fields else ():
+        if row.field in restored_fields:
             draft.annotations.pop(row.annotation, None)
             draft.carried.pop(row.number, None)
     headers = _by_name(basic)
-    application, claimed, edited = _application_octets(headers, draft, content, known)
+    application, claimed, edited = _application_octets(headers, draft, content, annotation_headers)
     merged, is_changed = _annotations(basic, headers, draft, original, claimed, edited)
-    carried = _carry_edits(basic, headers, draft, original, claimed, known, edited, notes)
+    carried = _carry_edits(
+        basic, headers, draft, original, claimed, annotation_headers, edited, notes
+    )
     annotations = _annotations_octets(basic, content, merged, is_changed, carried)
     octets = (
         header,
@@ -298,7 +306,7 @@ def _assembled(
 
 
 def _by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
-    """Index the headers by name; of several headers with one name, the first."""
+    """Index the headers by name. A repeated name maps to its first header."""
     table = basic.properties.headers
     by_name: dict[str, tuple[str, Any]] = {}
     for name, letter, value in table.entries if isinstance(table, FieldTable) else ():
@@ -306,30 +314,36 @@ def _by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
     return by_name
 
 
-# The sections. Each keeps its original bytes if it was not edited.
+# The sections: an unedited section keeps its original bytes.
 
 
 def _header_octets(basic: BasicMessage, draft: Amqp10Draft, content: dict[int, Any]) -> bytes:
     delivered = is_delivered(basic)
-    mine = draft.header_section(basic, delivered)
-    raw = content.get(HEADER_CODE)
-    if raw is None:
-        if mine is None:
+    translated = draft.header_section(basic, delivered)
+    original_octets = content.get(HEADER_CODE)
+    if original_octets is None:
+        if translated is None:
             return b""
-        return encode_full_header(mine) if delivered else kernel.encode_value(mine)
-    if raw == b"":
-        return kernel.encode_value(mine) if draft.header is not None else b""
-    original: Header = Message.decode(raw).header  # type: ignore[assignment]  # there is one in these bytes
-    now = mine or Header()
+        return encode_full_header(translated) if delivered else kernel.encode_value(translated)
+    if original_octets == b"":
+        return kernel.encode_value(translated) if draft.header is not None else b""
+    original: Header = Message.decode(original_octets).header  # type: ignore[assignment]  # there is one in these bytes
+    current = translated or Header()
     changes: dict[str, Any] = {}
     for name in ("durable", "priority", "ttl"):
         row = _BY_FIELD[name]
         value = getattr(original, name)
-        back = row.backward(value)[0] if value is not None else None
-        if back != getattr(basic.properties, row.name) and value != getattr(now, name):
-            changes[name] = getattr(now, name)
+        original_value = row.backward(value)[0] if value is not None else None
+        if original_value != getattr(basic.properties, row.name) and value != getattr(
+            current, name
+        ):
+            changes[name] = getattr(current, name)
     changes |= _delivery_changes(original, delivered, basic.redelivered)
-    return kernel.encode_value(attrs.evolve(original, **changes)) if changes else bytes(raw)
+    return (
+        kernel.encode_value(attrs.evolve(original, **changes))
+        if changes
+        else bytes(original_octets)
+    )
 
 
 def _delivery_changes(original: Header, delivered: bool, redelivered: bool) -> dict[str, Any]:
@@ -338,8 +352,8 @@ def _delivery_changes(original: Header, delivered: bool, redelivered: bool) -> d
     The redelivered flag is set by every broker and publisher: it is not an edit of the
     delivery-count.
     """
-    before = not original.first_acquirer if delivered else False
-    if before == redelivered or original.delivery_count:
+    was_redelivered = not original.first_acquirer if delivered else False
+    if was_redelivered == redelivered or original.delivery_count:
         return {}
     if delivered:
         return {"first_acquirer": not redelivered}
@@ -357,15 +371,15 @@ def _properties_octets(
     basic: BasicMessage, draft: Amqp10Draft, content: dict[int, Any], notes: Notes
 ) -> tuple[bytes, set[str]]:
     """Return the encoded properties section, and the names of restored fields."""
-    raw = content.get(PROPERTIES_CODE)
+    original_octets = content.get(PROPERTIES_CODE)
     sparse: Any = content.get(SPARSE_PROPERTIES)
-    if raw is None and sparse is None:
+    if original_octets is None and sparse is None:
         section = draft.properties_section()
         return (b"" if section is None else kernel.encode_value(section)), set()
-    mine: list[Any] = [(draft.properties or {}).get(name) for name in PROPERTY_FIELDS]
+    fields: list[Any] = [(draft.properties or {}).get(name) for name in PROPERTY_FIELDS]
     length = 0  # the number of encoded fields, including trailing nulls
-    if raw is not None:
-        section = Message.decode(raw).properties
+    if original_octets is not None:
+        section = Message.decode(original_octets).properties
         original: list[Any] = [getattr(section, name) for name in PROPERTY_FIELDS]
         indexes = list(range(len(PROPERTY_FIELDS)))
     else:
@@ -375,44 +389,46 @@ def _properties_octets(
         indexes = sorted([index for index, octets in sparse.items() if octets != NULL])
         if len(indexes) < len(sparse):
             length = max(sparse) + 1
-    kept: set[str] = set()
+    restored: set[str] = set()
     changed = False
     for index in indexes:
         value = original[index]
         row = _BY_INDEX[index]
         if row is not None:
-            back = row.backward(value)[0] if value is not None else None
-            if back != getattr(basic.properties, row.name) and not identical(value, mine[index]):
+            original_value = row.backward(value)[0] if value is not None else None
+            if original_value != getattr(basic.properties, row.name) and not identical(
+                value, fields[index]
+            ):
                 changed = True
                 notes.add(
                     f"properties.{row.name.replace('_', '-')}",
                     "dropped",
                     value,
-                    mine[index],
+                    fields[index],
                     "the property was edited: the original is stale",
                 )
                 continue
-        mine[index] = value
+        fields[index] = value
         if value is not None:
-            kept.add(PROPERTY_FIELDS[index])
-    if raw is not None and not changed:
-        return bytes(raw), kept
-    if length or mine.count(None) < len(mine):
-        section = unchecked(Properties, dict(zip(PROPERTY_FIELDS, mine, strict=True)))
-        return padded(kernel.encode_value(section), length), kept
-    return b"", kept
+            restored.add(PROPERTY_FIELDS[index])
+    if original_octets is not None and not changed:
+        return bytes(original_octets), restored
+    if length or fields.count(None) < len(fields):
+        section = unchecked(Properties, dict(zip(PROPERTY_FIELDS, fields, strict=True)))
+        return padded(kernel.encode_value(section), length), restored
+    return b"", restored
 
 
 def _application_octets(
     headers: dict[str, tuple[str, Any]],
     draft: Amqp10Draft,
     content: dict[int, Any],
-    taken: set[str],
+    annotation_headers: set[str],
 ) -> tuple[bytes, set[str], set[str]]:
     """Return the encoded application properties, the headers used for them, and edited headers."""
-    raw = content.get(APPLICATION_PROPERTIES_CODE)
+    original_octets = content.get(APPLICATION_PROPERTIES_CODE)
     sparse = content.get(SPARSE_APPLICATION)
-    if raw is None:
+    if original_octets is None:
         size = len(draft.application)
         result = dict(draft.application)
         restored: set[str] = set()
@@ -421,45 +437,50 @@ def _application_octets(
             if name in headers and _same_field(value, headers[name]):
                 result[name] = value
                 restored.add(name)
-                _forget(draft, name)
+                _drop_carried_field(draft, name)
         if len(result) != size or draft.unplaced:
-            result = _in_order(headers, result)  # some could not be translated by the rules
+            # The rules could not translate all headers, so new values were appended.
+            result = _in_order(headers, result)
         return (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""), restored, set()
-    original: Any = Message.decode(raw).application_properties or {}
+    original: Any = Message.decode(original_octets).application_properties or {}
     result = {}
     claimed: set[str] = set()
     edited: set[str] = set()
     changed = False
     for key, value in original.items():
-        named = property_name(key)
-        if named is None or named[0] in taken or not header_field(named[0], value)[0]:
+        header = property_name(key)
+        if (
+            header is None
+            or header[0] in annotation_headers
+            or not header_field(header[0], value)[0]
+        ):
             result[key] = value
             continue
-        field = headers.get(named[0])
+        field = headers.get(header[0])
         if field is None:
             changed = True
             continue
-        claimed.add(named[0])
-        now, is_same = _current_value(named[0], value, field)
+        claimed.add(header[0])
+        current, is_same = _current_value(header[0], value, field)
         if is_same:
-            _forget(draft, named[0])
+            _drop_carried_field(draft, header[0])
         else:
             changed = True
-            edited.add(named[0])
-        if now is not NOTHING:
-            result[key] = now
+            edited.add(header[0])
+        if current is not NOTHING:
+            result[key] = current
     for name, value in draft.application.items():
         if name not in claimed:
             changed = True
             result[name] = value
     if not changed:
-        return bytes(raw), claimed, edited
+        return bytes(original_octets), claimed, edited
     return (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""), claimed, edited
 
 
 def _in_order(headers: dict[str, Any], entries: dict[str, Any]) -> dict[str, Any]:
     """Sort entries in the order of their headers."""
-    order = {name: place for place, name in enumerate(headers)}
+    order = {name: index for index, name in enumerate(headers)}
     return dict(sorted(entries.items(), key=lambda pair: order.get(pair[0], 0)))
 
 
@@ -486,7 +507,7 @@ def _current_value(name: str, value: Any, field: tuple[str, Any]) -> tuple[Any, 
     return value if is_same else header_value(name, *field)[0], is_same
 
 
-def _forget(draft: Amqp10Draft, name: str) -> None:
+def _drop_carried_field(draft: Amqp10Draft, name: str) -> None:
     """Remove a restored header from the new residual."""
     fields = draft.carried.get(FIELDS)
     if fields is not None:
@@ -501,7 +522,7 @@ def _carry_edits(
     draft: Amqp10Draft,
     original: Any,
     claimed: set[str],
-    known: set[str],
+    annotation_headers: set[str],
     edited: set[str],
     notes: Notes,
 ) -> dict[int, Any]:
@@ -511,20 +532,20 @@ def _carry_edits(
     if basic.properties.type == MARKER and draft.body_octets is not None:
         carried.pop(BODY, None)
     is_stored = residual.NAME not in original
-    # Headers that cannot be translated are from the original, or were added or edited.
+    # A header that cannot be translated comes from the original, or was added or edited.
     repeated = _repeated_names(basic) if draft.unplaced else set()
     has_added = False
     for name in draft.unplaced:
         letter, value = headers[name]
         item, is_exact = NOTHING, False
-        if name not in repeated and (name in claimed or name in known):
+        if name not in repeated and (name in claimed or name in annotation_headers):
             if name not in edited:
                 continue
             item, is_exact = header_value(name, letter, value)
         if item is NOTHING:
             has_added = True
             rule = TO_AMQP10_LOSSES["unplaced"]._replace(recoverable=is_stored)
-            notes.tell(rule, f"headers[{name!r}]", value)
+            notes.add_defined(rule, f"headers[{name!r}]", value)
         elif not is_exact:
             reason = f"1.0 has no type for {letter!r}"
             notes.add(f"headers[{name!r}]", "retyped", value, item, reason)
@@ -536,16 +557,16 @@ def _carry_edits(
         }
         if fields:
             carried[FIELDS] = fields
-    told = {loss.path: loss for loss in draft.told}
+    losses_by_path = {loss.path: loss for loss in draft.pending_losses}
     for path, number in _NUMBERS.items():
-        if number in carried and path in told:
-            notes.losses.append(attrs.evolve(told[path], recoverable=is_stored))
+        if number in carried and path in losses_by_path:
+            notes.losses.append(attrs.evolve(losses_by_path[path], recoverable=is_stored))
     for name in headers if FIELDS in carried or TABLE in carried else ():
-        loss = told.get(f"headers[{name!r}]")
+        loss = losses_by_path.get(f"headers[{name!r}]")
         if loss is not None and loss.action != "carried":
-            # It is restored if the header is translated by the rules.
+            # The value is restored if the rules translate the header.
             is_elsewhere = name in claimed or (
-                name in known and annotation_of(name) not in original
+                name in annotation_headers and annotation_of(name) not in original
             )
             is_recoverable = is_stored and not (name[:2] == "x-" and is_elsewhere)
             notes.losses.append(attrs.evolve(loss, recoverable=is_recoverable))
@@ -561,7 +582,7 @@ def _repeated_names(basic: BasicMessage) -> set[str]:
 
 def _is_exact(name: str, letter: str, value: Any) -> bool:
     """Whether a header cannot be translated to 1.0, or is translated exactly."""
-    if place_of(name) is None:
+    if section_and_key(name) is None:
         return True
     item, is_exact = header_value(name, letter, value)
     return item is NOTHING or is_exact
@@ -579,9 +600,9 @@ def _annotations(
 
     The names of edited headers are added to `edited`.
     """
-    mine = dict(draft.annotations)
+    translated = dict(draft.annotations)
     for name in claimed:
-        mine.pop(annotation_of(name) if name.startswith("x-") else None, None)
+        translated.pop(annotation_of(name) if name.startswith("x-") else None, None)
     routes = {"x-exchange": basic.exchange, "x-routing-key": basic.routing_key}
     delivered = is_delivered(basic)
     result: dict[Any, Any] = {}
@@ -589,36 +610,38 @@ def _annotations(
     used: set[Any] = set()
     names: set[str] = set()
     for key, value in original.items():
-        now = value
+        current = value
         row = BY_ANNOTATION.get(key) if isinstance(key, str) else None
-        named = header_of(key)
+        header = header_of(key)
         if delivered and key in routes:
-            now = routes[key]
-            changed = changed or now != value
+            current = routes[key]
+            changed = changed or current != value
             used.add(key)
         elif row is not None:
-            if key in mine:
+            if key in translated:
                 used.add(key)
-                now = mine[key]
-                changed = changed or not identical(now, value)
-            elif row.annotated(value, draft.is_data) is not None and (
+                current = translated[key]
+                changed = changed or not identical(current, value)
+            elif row.value_of_annotation(value, draft.is_data) is not None and (
                 getattr(basic.properties, row.name) is None
             ):
-                now, changed = NOTHING, True
-        elif named is not None and named[0] not in names and header_field(named[0], value)[0]:
-            name = named[0]
+                current, changed = NOTHING, True
+        elif header is not None and header[0] not in names and header_field(header[0], value)[0]:
+            name = header[0]
             names.add(name)
             used.add(annotation_of(name))
             field = headers.get(name)
-            now, is_same = (NOTHING, False) if field is None else _current_value(name, value, field)
+            current, is_same = (
+                (NOTHING, False) if field is None else _current_value(name, value, field)
+            )
             if not is_same:
                 changed = True
                 if field is not None:
                     edited.add(name)
-        if now is not NOTHING:
-            result[key] = now
-    rest = {key: value for key, value in mine.items() if key not in used}
-    return {**result, **rest}, changed or bool(rest)
+        if current is not NOTHING:
+            result[key] = current
+    added = {key: value for key, value in translated.items() if key not in used}
+    return {**result, **added}, changed or bool(added)
 
 
 def _annotations_octets(
@@ -628,36 +651,36 @@ def _annotations_octets(
     is_changed: bool,
     carried: dict[int, Any],
 ) -> bytes:
-    """Encode the annotations with the new residual and those of the delivery.
+    """Encode the annotations, the new residual, and the exchange and routing key of the delivery.
 
     Unchanged annotations keep their original bytes.
     """
     if carried:
         is_changed = True
         merged[Symbol(residual.NAME)] = residual.pack(carried)
-    raw = content.get(MESSAGE_ANNOTATIONS_CODE)
+    original_octets = content.get(MESSAGE_ANNOTATIONS_CODE)
     if is_delivered(basic) and not {"x-exchange", "x-routing-key"} <= set(merged):
         is_changed = True
-        if raw is None and content.get(FORM) == 1:
+        if original_octets is None and content.get(FORM) == 1:
             merged = {Symbol("x-routing-key"): "", Symbol("x-exchange"): "", **merged}
-        _route(merged, basic.exchange, basic.routing_key)
-    if raw is not None and not is_changed:
-        return bytes(raw)
+        _set_route(merged, basic.exchange, basic.routing_key)
+    if original_octets is not None and not is_changed:
+        return bytes(original_octets)
     return _map(MESSAGE_ANNOTATIONS_CODE, merged) if merged else b""
 
 
-def _route(annotations: dict[Any, Any], exchange: str, routing_key: str) -> None:
-    """Set the annotations of a delivery. Existing ones keep their position."""
+def _set_route(annotations: dict[Any, Any], exchange: str, routing_key: str) -> None:
+    """Set the annotations of a delivery. Existing annotations keep their position."""
     annotations[Symbol("x-exchange")] = exchange
     annotations[Symbol("x-routing-key")] = routing_key
 
 
 def delivered_annotations(octets: bytes, exchange: bytes, routing_key: bytes) -> bytes:
     """Update encoded message annotations for a delivery."""
-    before: Any = Message.decode(octets).message_annotations
-    now = dict(before)
-    _route(now, exchange.decode("utf-8"), routing_key.decode("utf-8"))
-    return octets if now == before else _map(MESSAGE_ANNOTATIONS_CODE, now)
+    original: Any = Message.decode(octets).message_annotations
+    updated = dict(original)
+    _set_route(updated, exchange.decode("utf-8"), routing_key.decode("utf-8"))
+    return octets if updated == original else _map(MESSAGE_ANNOTATIONS_CODE, updated)
 
 
 def _body_octets(basic: BasicMessage, draft: Amqp10Draft, content: dict[int, Any]) -> bytes:

@@ -16,10 +16,10 @@ from amqp10msg.translate import _lossless, residual
 from amqp10msg.translate._delivery import (
     COUNTS,
     HEADERS,
-    without_facts,
+    without_broker_headers,
 )
 from amqp10msg.translate._merge_message import former_expiration
-from amqp10msg.translate._streams import as_sent
+from amqp10msg.translate._streams import restore_from_stream
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import FORM, PLACES
 from amqp10msg.wire import kernel
@@ -52,25 +52,27 @@ def as_published(
     """
     expect(basic, BasicMessage, "as_published", "a BasicMessage")
     if stream:
-        basic = as_sent(basic, _lossless.to_basic) or basic
-    basic = _of_any_delivery(basic)
+        basic = restore_from_stream(basic, _lossless.to_basic) or basic
+    basic = _without_delivery_form(basic)
     plain = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
     table = basic.properties.headers
-    facts = {STREAM_OFFSET} if stream else set()
+    added_names = {STREAM_OFFSET} if stream else set()
     if basic.redelivered or dead_letter:
-        facts |= COUNTS - {STREAM_OFFSET}
+        added_names |= COUNTS - {STREAM_OFFSET}
     if dead_letter:
-        facts |= HEADERS.keys() - COUNTS
-    if table is None or not facts:
+        added_names |= HEADERS.keys() - COUNTS
+    if table is None or not added_names:
         return plain
     entries = as_table(table).entries
     if dead_letter and plain.properties.expiration is None:
         plain.properties = attrs.evolve(plain.properties, expiration=former_expiration(entries))
-    return without_facts(plain, entries, Notes(enabled=False), HEADERS.keys() - facts)[0]
+    return without_broker_headers(
+        plain, entries, Notes(enabled=False), HEADERS.keys() - added_names
+    )[0]
 
 
-def _of_any_delivery(basic: BasicMessage) -> BasicMessage:
-    """Return a message without what its residual says of the form of one delivery."""
+def _without_delivery_form(basic: BasicMessage) -> BasicMessage:
+    """Remove the residual's record of annotations that RabbitMQ 4.3 added to one delivery."""
     table = basic.properties.headers
     if table is None or residual.NAME not in table:
         return basic
@@ -81,21 +83,25 @@ def _of_any_delivery(basic: BasicMessage) -> BasicMessage:
         return basic
     if content.pop(FORM, None) is None:
         return basic
-    rest = entries[:-1]
-    left = content.keys() - {PLACES}
-    if left == {MESSAGE_ANNOTATIONS_CODE} and _is_in_headers(content, rest):
-        left = set()
-    if left:
-        rest.append((name, letter, residual.pack_text(content)))
-    properties = attrs.evolve(basic.properties, headers=FieldTable.of(rest) if rest else None)
+    other_entries = entries[:-1]
+    remaining_keys = content.keys() - {PLACES}
+    if remaining_keys == {MESSAGE_ANNOTATIONS_CODE} and _are_annotations_in_headers(
+        content, other_entries
+    ):
+        remaining_keys = set()
+    if remaining_keys:
+        other_entries.append((name, letter, residual.pack_text(content)))
+    properties = attrs.evolve(
+        basic.properties, headers=FieldTable.of(other_entries) if other_entries else None
+    )
     return attrs.evolve(basic, properties=properties)
 
 
-def _is_in_headers(content: dict[int, Any], entries: list[Any]) -> bool:
-    """Whether the headers can restore the annotations that a residual contains.
+def _are_annotations_in_headers(content: dict[int, Any], entries: list[Any]) -> bool:
+    """Whether the headers alone can restore the annotations that a residual contains.
 
-    That is the case if each annotation was converted to a header exactly (except exchange and
-    routing key, which a delivery adds) and had its smallest encoding.
+    They can if each annotation was converted to a header exactly (except exchange and routing key,
+    which a delivery adds) and had its smallest encoding.
     """
     octets = content[MESSAGE_ANNOTATIONS_CODE]
     try:
@@ -104,8 +110,8 @@ def _is_in_headers(content: dict[int, Any], entries: list[Any]) -> bool:
         return False
     if annotations is None or kernel.encode_value(annotations) != octets:
         return False
-    own = [entry for entry in entries if entry[0] not in COUNTS]
-    properties = BasicProperties(headers=FieldTable.of(own))
+    sender_entries = [entry for entry in entries if entry[0] not in COUNTS]
+    properties = BasicProperties(headers=FieldTable.of(sender_entries))
     restored = _lossless.to_amqp10(BasicMessage(properties), Notes(enabled=False))
     expected = {key: value for key, value in annotations.items() if key not in _ROUTE}
     return bool(annotations) and (

@@ -15,7 +15,7 @@ from amqp10msg.message import Message
 from amqp10msg.translate.batches import kernel
 from amqp10msg.translate.circumstances import USUAL, Circumstances
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES
-from amqp10msg.translate.report import Loss, Notes, Translation, unread
+from amqp10msg.translate.report import Loss, Notes, Translation, lazy_translation
 from amqp10msg.translate.to_amqp10_rules import AFTER
 from amqp10msg.wire.errors import EncodeError
 
@@ -26,8 +26,8 @@ _FIRST_HEADER = _REDELIVERED + 1
 _LOSSES = list(TO_AMQP10_LOSSES.values())
 
 
-# An engine must be used by one thread at a time. The GIL ensures that; without it, each thread has
-# its own engines. An engine has about 50 KB.
+# An engine must be used by one thread at a time. The GIL ensures that; without the GIL, each thread
+# has its own engines. An engine uses about 50 KB.
 _HAS_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 _thread: Callable[[], int] = int if _HAS_GIL else threading.get_ident
 
@@ -38,7 +38,7 @@ def _engine(to: str, profile: str, user: str | None, _: int) -> Any:
 
 
 def _engine_for(to: str, profile: str, circumstances: Circumstances) -> Any:
-    """Return the engine for a message, or None if there is none for these circumstances."""
+    """Return the engine for a message, or None if no engine supports these circumstances."""
     if profile == "lossless":
         return _engine(to, profile, None, _thread())
     if circumstances is not USUAL and not circumstances.is_first_delivery:
@@ -46,7 +46,7 @@ def _engine_for(to: str, profile: str, circumstances: Circumstances) -> Any:
     return _engine(to, profile, circumstances.user, _thread())
 
 
-def translated(
+def translate_by_engine(
     basic: BasicMessage, profile: str, notes: Notes, circumstances: Circumstances = USUAL
 ) -> bytes | None:
     """Translate a 0-9-1 message to an encoded 1.0 message; None if the engine cannot.
@@ -61,7 +61,7 @@ def translated(
     if engine is None or type(basic.redelivered) is not bool:
         return None
     try:
-        result = engine.one(basic)
+        result = engine.translate_one(basic)
     except (AttributeError, TypeError, UnicodeEncodeError, EncodeError):
         return None  # the plain rules raise a better error
     if result is None:
@@ -69,7 +69,7 @@ def translated(
     octets: bytes
     (octets, losses), originals = result
     if losses and notes.enabled:
-        notes.unread = partial(_make_losses, losses, *originals)
+        notes.find_losses = partial(_make_losses, losses, *originals)
     return octets
 
 
@@ -137,19 +137,21 @@ def encoded_basic_translation(
             and redelivered, instead of a `BasicMessage`.
     """
     engine = _engine_for("0-9-1", profile, circumstances)
-    result = None if engine is None else engine.one(wire, is_encoded)
+    result = None if engine is None else engine.translate_one(wire, is_encoded)
     if result is None:
         return None
     message, count, is_recoverable = result
     if count:
-        return unread(message, partial(losses, profile, circumstances, wire)), is_recoverable
+        return lazy_translation(
+            message, partial(losses, profile, circumstances, wire)
+        ), is_recoverable
     return Translation(message), True
 
 
 def _make_losses(losses: list[Any], values: Any, entries: Any) -> tuple[Loss, ...]:
     """Convert the engine's losses, which consist of numbers.
 
-    `values` are the properties of the message, and `entries` those of its headers.
+    `values` are the properties of the message, and `entries` its headers.
     """
     return tuple([_make_loss(values, entries, *loss) for loss in losses])
 
@@ -166,13 +168,15 @@ def _make_loss(values: Any, entries: Any, about: int, number: int, after: int) -
     """
     action, reason, recoverable = _LOSSES[number]
     if about < _REDELIVERED:
-        path, before = _PATHS[about], values[about]
+        path, original = _PATHS[about], values[about]
     elif about == _REDELIVERED:
-        path, before = "redelivered", True
+        path, original = "redelivered", True
     else:
-        name, _, before = entries[about - _FIRST_HEADER]
+        name, _, original = entries[about - _FIRST_HEADER]
         path = f"headers[{name!r}]"
         if after == AFTER["binary"]:
-            before = "S"
-    result = {AFTER["same"]: before, AFTER["one"]: 1, AFTER["binary"]: "binary"}.get(after)
-    return Loss(path, action, before, result, reason, recoverable)
+            original = "S"
+    translated_value = {AFTER["same"]: original, AFTER["one"]: 1, AFTER["binary"]: "binary"}.get(
+        after
+    )
+    return Loss(path, action, original, translated_value, reason, recoverable)

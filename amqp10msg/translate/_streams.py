@@ -1,6 +1,6 @@
 """Restores a 0-9-1 message with a residual after it went through a stream of RabbitMQ.
 
-A stream stores messages of 0-9-1 in another form: it drops some headers and changes others. To
+A stream converts messages of 0-9-1 to its own format, which drops some headers and changes more. To
 check whether the message was also edited, we simulate publishing the message that the residual
 describes to a stream: if the result is the delivered message, the residual's message is the
 original.
@@ -51,14 +51,14 @@ _VERSIONS = [attrs.evolve(version, stream=True) for version in (RABBITMQ_4_0, RA
 _SECTIONS = (HEADER_CODE, MESSAGE_ANNOTATIONS_CODE, PROPERTIES_CODE, APPLICATION_PROPERTIES_CODE)
 
 
-def as_sent(
-    basic: BasicMessage, translated: Callable[[Message, Notes], BasicMessage]
+def restore_from_stream(
+    basic: BasicMessage, lossless_to_basic: Callable[[Message, Notes], BasicMessage]
 ) -> BasicMessage | None:
     """Restore a message from a stream as it was published; None if that is unknown.
 
     Args:
         basic: the delivered message.
-        translated: `to_basic` of the profile lossless.
+        lossless_to_basic: `to_basic` of the lossless profile.
     """
     headers: Any = basic.properties.headers
     entries = [] if headers is None else as_table(headers).entries
@@ -67,10 +67,12 @@ def as_sent(
     content = residual.unpack_text(texts[0]) if len(texts) == len(offsets) == 1 else None
     if content is None or not is_of_message(content):
         return None
-    rest = [entry for entry in entries if entry[0] not in (residual.NAME, STREAM_OFFSET)]
+    other_entries = [entry for entry in entries if entry[0] not in (residual.NAME, STREAM_OFFSET)]
     try:
-        sent = translated(_described(basic, rest, content, translated), Notes())
-        published = attrs.evolve(sent, exchange=basic.exchange, routing_key=basic.routing_key)
+        original = lossless_to_basic(
+            _described_message(basic, other_entries, content, lossless_to_basic), Notes()
+        )
+        published = attrs.evolve(original, exchange=basic.exchange, routing_key=basic.routing_key)
         circumstances = Circumstances(user=None, stream_offset=offsets[0])
         if _content(basic) in map(_content, _deliver_by_streams(published, circumstances)):
             return attrs.evolve(published, redelivered=basic.redelivered)
@@ -87,10 +89,11 @@ def _deliver_by_streams(
         with suppress(BrokerError):
             stored = from_basic.to_amqp10(version, basic, Notes(), circumstances)
             yield to_basic.to_basic(version, stored, Notes(), circumstances)
-    # RabbitMQ 3.10: its profile has rules for one end of 1.0; these are those for 0-9-1 at both.
+    # The profile of RabbitMQ 3.10 covers streams with a 1.0 client at one end. Here both ends are
+    # 0-9-1: the stream only drops arrays, tables and the cluster-id, and adds the offset.
     published: Any = basic.properties.headers
-    kept = [entry for entry in published.entries if entry[1] not in "AF"]
-    headers = FieldTable.of([*kept, (STREAM_OFFSET, "l", circumstances.stream_offset)])
+    scalar_entries = [entry for entry in published.entries if entry[1] not in "AF"]
+    headers = FieldTable.of([*scalar_entries, (STREAM_OFFSET, "l", circumstances.stream_offset)])
     properties = attrs.evolve(basic.properties, headers=headers, cluster_id=None)
     yield attrs.evolve(basic, properties=properties)
 
@@ -102,36 +105,38 @@ def _content(basic: BasicMessage) -> tuple[bytes, bytes]:
     return encode_properties(attrs.evolve(basic.properties, headers=headers)), basic.body
 
 
-def _described(
+def _described_message(
     basic: BasicMessage,
     entries: list[Any],
     content: dict[int, Any],
-    translated: Callable[[Message, Notes], BasicMessage],
+    lossless_to_basic: Callable[[Message, Notes], BasicMessage],
 ) -> Message:
-    """Return the message that a residual describes; other values are those of the delivery."""
+    """Return the message that a residual describes, completed with values from the delivery."""
     if WHOLE in content or PAYLOAD in content:
         wire = content.get(WHOLE, basic.body)
         message = Message.decode(wire, limits=UNLIMITED, strict=False)
         message.message_format = content.get(FORMAT, 0)
         return message
-    known = translated(_message_in(content), Notes()).properties
-    described: Any = known.headers
+    described_properties = lossless_to_basic(_sections_in(content), Notes()).properties
+    described_headers: Any = described_properties.headers
     table = {entry[0]: entry for entry in entries}
-    if described:
-        table |= {entry[0]: entry for entry in described.entries if entry[0] != residual.NAME}
+    if described_headers:
+        table |= {
+            entry[0]: entry for entry in described_headers.entries if entry[0] != residual.NAME
+        }
     properties = attrs.evolve(basic.properties, headers=None)
     if properties.delivery_mode == 1:
         properties.delivery_mode = None
     for row in ROWS:
-        if (value := getattr(known, row.name)) is not None:
+        if (value := getattr(described_properties, row.name)) is not None:
             setattr(properties, row.name, value)
     properties.headers = FieldTable.of(in_name_order(list(table.values())))
     plain = BasicMessage(properties, basic.body)
-    return restored_message(plain, properties.headers.entries, content, Notes(), translated)
+    return restored_message(plain, properties.headers.entries, content, Notes(), lossless_to_basic)
 
 
-def _message_in(content: dict[int, Any]) -> Message:
-    """Return the sections and values of a residual as a message with an empty body."""
+def _sections_in(content: dict[int, Any]) -> Message:
+    """Return a message with the sections and values of a residual and an empty body."""
     sections = {code: content[code] for code in _SECTIONS if code in content}
     fields = {
         PROPERTY_FIELDS[index]: kernel.decode_value(octets)

@@ -18,7 +18,7 @@ from amqp10msg.sections import (
     Properties,
 )
 from amqp10msg.translate import residual
-from amqp10msg.translate._delivery import encode_full_header, without_facts
+from amqp10msg.translate._delivery import encode_full_header, without_broker_headers
 from amqp10msg.translate._headers import (
     NOTHING,
     annotation_of,
@@ -26,7 +26,7 @@ from amqp10msg.translate._headers import (
     is_name,
 )
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES as LOSSES
-from amqp10msg.translate.rabbitmq.terms import rewritten
+from amqp10msg.translate.rabbitmq.terms import reencode_body
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
     BODY,
@@ -60,12 +60,12 @@ class Amqp10Draft:
         application: the application properties.
         carried: the content of the residual.
         body: the body section or sections.
-        body_octets: the encoded body sections, if the payload consists of them.
+        body_octets: the payload, if it consists of encoded body sections.
         is_data: whether the body is data.
         is_delivered: whether the exchange and routing key are annotations.
         has_residual: whether the 0-9-1 message has a residual.
         unplaced: the names of headers that cannot be translated.
-        told: losses that are reported later.
+        pending_losses: losses that are reported when the message is assembled.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Amqp10Draft:
         self.is_delivered = False
         self.has_residual = False
         self.unplaced: list[str] = []
-        self.told: list[Any] = []
+        self.pending_losses: list[Any] = []
 
     def set(self, row: Row, value: Any) -> None:
         """Set the field of a property."""
@@ -120,10 +120,12 @@ class Amqp10Draft:
             application_properties=filled(ApplicationProperties, self.application),
         )
         if delivered and header is not None:
-            rest = message.evolve(header=None, body=None).encode()
-            return Message.decode(encode_full_header(header) + rest + self.octets_of_body())
+            other_sections = message.evolve(header=None, body=None).encode()
+            return Message.decode(
+                encode_full_header(header) + other_sections + self.octets_of_body()
+            )
         if self.body_octets is not None and not message.encode().endswith(self.body_octets):
-            # The payload has other encodings than this library chooses.
+            # The payload's encodings differ from this library's.
             return Message.decode(message.evolve(body=None).encode() + self.body_octets)
         return message
 
@@ -133,7 +135,7 @@ class Amqp10Draft:
 
 
 def unchecked(cls: type[_T], values: dict[str, Any]) -> _T:
-    """Make a section without checking its fields. Encoding it checks them."""
+    """Create a section without checking its fields: encoding it checks them."""
     section = cls.__new__(cls)
     for field in attrs.fields(cls):  # type: ignore[arg-type]  # an attrs class
         setattr(section, field.name, values.get(field.name, field.default))
@@ -141,7 +143,7 @@ def unchecked(cls: type[_T], values: dict[str, Any]) -> _T:
 
 
 def filled(cls: Any, entries: dict[Any, Any]) -> Any:
-    """Make a map section without checking its entries; None if there are none."""
+    """Create a map section without checking its entries; None if `entries` is empty."""
     if not entries:
         return None
     section = cls.__new__(cls)
@@ -157,12 +159,12 @@ def is_delivered(basic: BasicMessage) -> bool:
 
 
 def body_of(octets: bytes) -> Message | None:
-    """Decode a payload as encoded body sections; None if it is not."""
+    """Decode a payload as encoded body sections; None if it is anything else."""
     try:
         message = Message.decode(octets)
     except DecodeError:
         return None
-    alone = all(
+    has_only_body = all(
         getattr(message, name) is None
         for name in (
             "header",
@@ -173,17 +175,17 @@ def body_of(octets: bytes) -> Message | None:
             "footer",
         )
     )
-    return message if alone and message.body is not None else None
+    return message if has_only_body and message.body is not None else None
 
 
-def translated(basic: Any, notes: Any) -> Any:
-    """Translate a message by the rules; None if a header is a residual."""
+def translate_by_rules(basic: Any, notes: Any) -> Any:
+    """Translate a message by the plain rules; None if a header is a residual."""
     table = basic.properties.headers
     entries = None
     if table is not None:
         entries = as_table(table).entries
         if entries and (basic.exchange or basic.routing_key):
-            basic, entries = without_facts(basic, entries, notes)
+            basic, entries = without_broker_headers(basic, entries, notes)
     draft = draft_of(basic, entries, notes)
     if draft.has_residual:
         notes.losses.clear()
@@ -196,7 +198,7 @@ def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
 
     Args:
         basic: the message.
-        entries: the entries of its table of headers; None if it has no table.
+        entries: the entries of its table of headers; None for a message without headers.
         notes: receives the losses.
     """
     draft = Amqp10Draft()
@@ -208,11 +210,11 @@ def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
         draft.body = Data(basic.body)
     _properties(draft, basic.properties, notes)
     if basic.redelivered and not draft.is_delivered:
-        notes.tell(LOSSES["redelivered"], "redelivered", True, 1)
+        notes.add_defined(LOSSES["redelivered"], "redelivered", True, 1)
     if is_routed and not draft.is_delivered:
         for key, text in ((EXCHANGE, basic.exchange), (ROUTING_KEY, basic.routing_key)):
             draft.carried[key] = text.encode("utf-8", "surrogateescape")
-        notes.carried(
+        notes.add_carried(
             "routing-key",
             (basic.exchange, basic.routing_key),
             "exchange or routing key is not valid UTF-8 without NUL of at most 255 bytes",
@@ -231,15 +233,15 @@ def _marked_body(draft: Amqp10Draft, basic: BasicMessage) -> None:
     draft.body_octets = basic.body
     first = message.body[0] if isinstance(message.body, list) else message.body
     draft.is_data = isinstance(first, Data)
-    if draft.is_data or rewritten(basic.body) is None:
+    if draft.is_data or reencode_body(basic.body) is None:
         # The reverse translation would use the content of data as the payload, and would not set
         # the type for sections that RabbitMQ cannot deliver.
         draft.carried[BODY] = 1
 
 
-def _properties(draft: Amqp10Draft, given: BasicProperties, notes: Notes) -> None:
+def _properties(draft: Amqp10Draft, properties: BasicProperties, notes: Notes) -> None:
     for row in ROWS:
-        value = getattr(given, row.name)
+        value = getattr(properties, row.name)
         # The body itself shows that its type was `MARKER`.
         if value is not None and not (
             row.name == "type" and value == MARKER and draft.body_octets is not None
@@ -249,18 +251,18 @@ def _properties(draft: Amqp10Draft, given: BasicProperties, notes: Notes) -> Non
 
 def _by_rule(draft: Amqp10Draft, row: Row, value: Any, notes: Notes) -> None:
     """Translate a property by its row. If that is not exact, carry the original value."""
-    where, item, exact, (action, reason) = row.forward(value, draft.is_data)
-    if where == "field":
-        draft.set(row, item)
-    elif where == "annotation":
-        draft.annotations[row.annotation] = item
+    target, translated_value, exact, (action, reason) = row.forward(value, draft.is_data)
+    if target == "field":
+        draft.set(row, translated_value)
+    elif target == "annotation":
+        draft.annotations[row.annotation] = translated_value
     path = f"properties.{row.name.replace('_', '-')}"
     if not exact:
         draft.carried[row.number] = _original(row.name, value)
-        notes.add(path, action, value, item, reason, recoverable=True)
-    elif type(item) is ULong:
+        notes.add(path, action, value, translated_value, reason, recoverable=True)
+    elif type(translated_value) is ULong:
         reason = "a ulong id kills consumers of 0-9-1 behind RabbitMQ 3.10"
-        notes.add(path, "retyped", value, item, reason, recoverable=True)
+        notes.add(path, "retyped", value, translated_value, reason, recoverable=True)
 
 
 def _original(name: str, value: Any) -> Any:
@@ -280,22 +282,22 @@ def _headers(draft: Amqp10Draft, entries: list[Any], notes: Notes) -> None:
     mixed = False
     for position, (name, letter, value) in enumerate(entries):
         item, exact = NOTHING, False
-        place: dict[Any, Any] = draft.application
+        section: dict[Any, Any] = draft.application
         key: str | None = name if is_name(name) else None
         if name[:2] == "x-":
             order.append(position)
-            place, key = draft.annotations, annotation_of(name)
+            section, key = draft.annotations, annotation_of(name)
             draft.has_residual = draft.has_residual or name == residual.NAME
         else:
             mixed = mixed or bool(order)
-        if key is not None and key not in place:
+        if key is not None and key not in section:
             item, exact = header_value(name, letter, value)
             if item is not NOTHING:
-                place[key] = item
+                section[key] = item
         if item is NOTHING:
             whole = True
             draft.unplaced.append(name)
-            notes.tell(LOSSES["unplaced"], f"headers[{name!r}]", value)
+            notes.add_defined(LOSSES["unplaced"], f"headers[{name!r}]", value)
         elif not exact:
             fields[name] = encode_field(letter, value)
             notes.add(

@@ -20,7 +20,7 @@ from amqp10msg.translate._headers import (
 )
 from amqp10msg.translate._to_amqp10 import is_delivered
 from amqp10msg.translate.losses import TO_BASIC_LOSSES as LOSSES
-from amqp10msg.translate.rabbitmq.terms import rewritten
+from amqp10msg.translate.rabbitmq.terms import reencode_body
 from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.residual import (
     FORMAT,
@@ -68,19 +68,20 @@ class BasicDraft:
 
     Attributes:
         message: the 1.0 message.
-        wire: its bytes.
-        given: the properties by name; `build` makes `basic` of them.
+        wire: the encoded 1.0 message.
+        property_values: the properties by name, the input of `build`.
         payload: the body.
         exchange: the exchange, from an annotation that RabbitMQ 4 adds.
         routing_key: the routing key, likewise.
         redelivered: the redelivered flag.
-        route_position: the position of these annotations, as `_delivery` returns it, if the
-            annotations need no residual.
+        route_position: the position of the two annotations with exchange and routing key, as
+            `_delivery` returns it; "" if the residual carries the annotations.
         entries: the headers.
-        split: the number of headers that are application properties; the others are annotations.
+        split: the number of headers from application properties, which precede the headers from
+            annotations.
         carried: the content of the residual.
         saved: the content of the residual that the 1.0 message has, or None.
-        restored: the paths of values that were restored from it.
+        restored: the paths of values that were restored from `saved`.
         is_certain: whether every field and entry is either exact or carried, so that the reverse
             translation needs no trial.
         basic: the 0-9-1 message, after `build`.
@@ -89,7 +90,7 @@ class BasicDraft:
     def __init__(self, message: Message, wire: bytes) -> None:
         self.message = message
         self.wire = wire
-        self.given: dict[str, Any] = {}
+        self.property_values: dict[str, Any] = {}
         self.payload = b""
         self.exchange = ""
         self.routing_key = ""
@@ -110,9 +111,9 @@ class BasicDraft:
         return isinstance(body[0] if isinstance(body, list) else body, Data)
 
     def build(self) -> None:
-        """Make `basic` of the parts."""
+        """Build `basic` from the parts."""
         headers = FieldTable.of(self.entries) if self.entries else None
-        properties = BasicProperties(headers=headers, **self.given)
+        properties = BasicProperties(headers=headers, **self.property_values)
         self.basic = BasicMessage(
             properties, self.payload, self.exchange, self.routing_key, self.redelivered
         )
@@ -122,8 +123,8 @@ def read(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
     """Translate by the rules, and collect what needs the residual.
 
     Args:
-        message: decoded from `wire`.
-        wire: its bytes.
+        message: the 1.0 message, decoded from `wire`.
+        wire: the encoded message.
         notes: receives the losses.
     """
     draft = BasicDraft(message, wire)
@@ -137,17 +138,17 @@ def read(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
     if message.properties is not None:
         set_properties(draft, message.properties, notes)
     if message.application_properties is not None:
-        _application(draft, message.application_properties, notes)
+        _application_properties(draft, message.application_properties, notes)
     draft.split = len(draft.entries)
     if message.message_annotations is not None:
         _annotations(draft, dict(message.message_annotations), delivered, notes)
     if message.delivery_annotations is not None:
         carry(draft, DELIVERY_ANNOTATIONS_CODE, message.delivery_annotations)
         rule = LOSSES["carried-delivery-annotations"]
-        notes.tell(rule, "delivery-annotations", dict(message.delivery_annotations))
+        notes.add_defined(rule, "delivery-annotations", dict(message.delivery_annotations))
     if message.footer is not None:
         carry(draft, FOOTER_CODE, message.footer)
-        notes.tell(LOSSES["carried-footer"], "footer", dict(message.footer))
+        notes.add_defined(LOSSES["carried-footer"], "footer", dict(message.footer))
     if message.message_format:
         draft.carried[FORMAT] = message.message_format
     draft.build()
@@ -159,14 +160,14 @@ def _body(draft: BasicDraft, notes: Notes) -> None:
     if body is None:
         draft.is_certain = False
         draft.carried[SHAPE] = []
-        notes.tell(LOSSES["no-payload"], "body", None, b"")
+        notes.add_defined(LOSSES["no-payload"], "body", None, b"")
     elif isinstance(body, Data):
         draft.payload = bytes(body.data)
     elif isinstance(body, list) and isinstance(body[0], Data):
         draft.is_certain = False
         draft.payload = b"".join([bytes(part.data) for part in body])
         draft.carried[SHAPE] = []  # `carry_encodings` adds the bytes before each section's content
-        notes.tell(LOSSES["joined"], "body", len(body), 1)
+        notes.add_defined(LOSSES["joined"], "body", len(body), 1)
     else:
         draft.is_certain = draft.is_certain and not isinstance(body, list)
         _sections(draft, notes)
@@ -175,16 +176,16 @@ def _body(draft: BasicDraft, notes: Notes) -> None:
 def _sections(draft: BasicDraft, notes: Notes) -> None:
     """Use encoded body sections that are not data as the payload."""
     draft.payload = octets_of_sections(draft.wire, BODY_CODES)
-    reencoded = rewritten(draft.payload)
+    reencoded = reencode_body(draft.payload)
     if reencoded is None:
         draft.is_certain = False
         draft.carried[UNMARKED] = 1
         reason = "RabbitMQ could not deliver it as sections: the payload is the encoded sections"
         notes.add("body", "retyped", "sections", "bytes", reason, recoverable=True)
     else:
-        draft.given["type"] = MARKER
+        draft.property_values["type"] = MARKER
         if reencoded != draft.payload:
-            notes.tell(LOSSES["encoded-anew"], "body", "sections", "sections")
+            notes.add_defined(LOSSES["encoded-anew"], "body", "sections", "sections")
 
 
 def _delivery(draft: BasicDraft) -> str:
@@ -224,14 +225,14 @@ def _header(draft: BasicDraft, header: Header, delivered: str, notes: Notes) -> 
     exact = True
     priority, count = header.priority, header.delivery_count
     if header.durable and not (delivered and _is_transient(draft)):
-        draft.given["delivery_mode"] = 2
+        draft.property_values["delivery_mode"] = 2
     if priority != DEFAULT_PRIORITY:
         value, exact = _PRIORITY.backward(int(priority))
-        draft.given["priority"] = value
+        draft.property_values["priority"] = value
         if not exact:
-            notes.tell(LOSSES["low-priority"], "header.priority", priority, value)
+            notes.add_defined(LOSSES["low-priority"], "header.priority", priority, value)
     if header.ttl is not None:
-        draft.given["expiration"] = str(int(header.ttl))
+        draft.property_values["expiration"] = str(int(header.ttl))
     if delivered:
         draft.redelivered = not header.first_acquirer
         if count or not draft.wire.startswith(encode_full_header(header)):
@@ -240,10 +241,10 @@ def _header(draft: BasicDraft, header: Header, delivered: str, notes: Notes) -> 
         draft.redelivered = bool(count)
         if count == 1 and not header.first_acquirer:
             # The translation of a redelivered 0-9-1 message is the same: no residual is needed.
-            notes.tell(LOSSES["redelivered"], "header.delivery-count", count, True)
+            notes.add_defined(LOSSES["redelivered"], "header.delivery-count", count, True)
         elif header.first_acquirer or count:
             exact = False
-            notes.tell(LOSSES["delivered-before"], "header", header, draft.redelivered)
+            notes.add_defined(LOSSES["delivered-before"], "header", header, draft.redelivered)
         exact = exact and bool(
             header.durable or priority != DEFAULT_PRIORITY or header.ttl is not None or count
         )
@@ -264,18 +265,18 @@ def set_properties(draft: BasicDraft, properties: Properties, notes: Notes) -> N
         mapped, exact = (None, False) if row is None else row.backward(value)
         if exact and row is not None and row.form == KNOWN:
             # With another body, the reverse translation would not use the field.
-            exact = draft.is_data and row.forward(mapped, True).where == "field"
+            exact = draft.is_data and row.forward(mapped, True).target == "field"
         path = f"properties.{name.replace('_', '-')}"
         if row is not None and mapped is not None:
-            draft.given[row.name] = mapped
+            draft.property_values[row.name] = mapped
             if name == "reply_to":
-                _note_fragile(row, mapped, path, notes)
+                _report_stream_loss(row, mapped, path, notes)
         if not exact:
             sparse[index] = _field_octets(index, value)
             rule = LOSSES["carried-field" if row is None else "inexact"]
             if row is not None and mapped is None:
                 rule = rule._replace(action="carried")
-            notes.tell(rule, path, value, mapped)
+            notes.add_defined(rule, path, value, mapped)
     if empty:
         draft.carried[PROPERTIES_CODE] = kernel.encode_value(properties)
     elif sparse:
@@ -290,26 +291,26 @@ def _field_octets(index: int, value: Any) -> bytes:
     return octets
 
 
-def _note_fragile(row: Row, value: Any, path: str, notes: Notes) -> None:
-    """Report the loss of a property in brokers, although its translation is exact."""
-    rule = row.fragile(value)
+def _report_stream_loss(row: Row, value: Any, path: str, notes: Notes) -> None:
+    """Report the loss of a property in streams, although its translation is exact."""
+    rule = row.stream_loss(value)
     if rule is not None:
-        notes.tell(rule, path, value, value)
+        notes.add_defined(rule, path, value, value)
 
 
-def _application(draft: BasicDraft, application: Any, notes: Notes) -> None:
+def _application_properties(draft: BasicDraft, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
     annotated: set[str] | None = None  # computed when a property needs it, which is rare
     for key, value in application.items():
-        named = property_name(key)
+        header = property_name(key)
         is_taken = False
-        if named is not None and not named[1]:
+        if header is not None and not header[1]:
             if annotated is None:
                 annotated = names_of_annotations(draft)
-            is_taken = named[0] in annotated
-        name, letter, item, exact = property_header(None if is_taken else named, key, value, notes)
-        whole = whole or named is None or not letter or not named[1]
+            is_taken = header[0] in annotated
+        name, letter, item, exact = property_header(None if is_taken else header, key, value, notes)
+        whole = whole or header is None or not letter or not header[1]
         if letter:
             draft.entries.append((name, letter, item))
         if letter and not exact:
@@ -322,35 +323,36 @@ def _application(draft: BasicDraft, application: Any, notes: Notes) -> None:
 
 
 def property_header(
-    named: tuple[str, bool] | None, key: Any, value: Any, notes: Notes
+    header: tuple[str, bool] | None, key: Any, value: Any, notes: Notes
 ) -> tuple[str, str, Any, bool]:
     """Translate an application property to a header, and report its loss.
 
     Args:
-        named: the result of `property_name`; None if it cannot be a header.
+        header: the name of the header, as `property_name` returns it; None if the property cannot
+            be a header.
         key: the key of the property.
-        value: its value.
+        value: the value of the property.
         notes: receives the losses.
 
     Returns:
         Like `annotation_header`.
     """
     path = f"application-properties[{key!r}]"
-    letter, item, exact = header_field(named[0], value) if named else ("", None, False)
-    if named is None or not letter:
-        notes.carried(path, value, "no header can say it")
+    letter, item, exact = header_field(header[0], value) if header else ("", None, False)
+    if header is None or not letter:
+        notes.add_carried(path, value, "no header can express it")
         return "", "", None, False
     if not exact or letter in "AF":
-        notes.tell(LOSSES["type"], path, value, item)
-        return named[0], letter, item, False
-    _note_stream(path, letter, value, item, notes)
-    return named[0], letter, item, True
+        notes.add_defined(LOSSES["type"], path, value, item)
+        return header[0], letter, item, False
+    _report_header_stream_loss(path, letter, value, item, notes)
+    return header[0], letter, item, True
 
 
-def _note_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> None:
-    """Report the loss of a header in streams."""
+def _report_header_stream_loss(path: str, letter: str, value: Any, item: Any, notes: Notes) -> None:
+    """Report the loss of a header that a stream changes, although its translation is exact."""
     if letter in "xAF" and becomes_text(letter, item):
-        notes.tell(LOSSES["in-stream"], path, value, item)
+        notes.add_defined(LOSSES["in-stream"], path, value, item)
     elif letter in "AF" and path.startswith("message-annotations"):
         reason = "unchanged, but a stream of RabbitMQ 3.10 drops arrays and tables"
         notes.add(path, "dropped", value, item, reason, recoverable=True)
@@ -386,10 +388,10 @@ def _annotations(
         if row is not None:
             draft.is_certain = False
         if row is not None and annotated is not None:
-            draft.given[row.name] = annotated
+            draft.property_values[row.name] = annotated
             produced = True
             if not saved:
-                _note_fragile(row, annotated, path_of_key("message-annotations", key), notes)
+                _report_stream_loss(row, annotated, path_of_key("message-annotations", key), notes)
             exact = exact and row.number > last and not names
             last = row.number
             continue
@@ -400,8 +402,10 @@ def _annotations(
             names.add(name)
             draft.entries.append((name, letter, item))
     if saved:
-        own = [key for key in annotations if not (delivered and key in (_EXCHANGE, _ROUTING_KEY))]
-        exact = exact and own[-1] == residual.NAME
+        sender_keys = [
+            key for key in annotations if not (delivered and key in (_EXCHANGE, _ROUTING_KEY))
+        ]
+        exact = exact and sender_keys[-1] == residual.NAME
     if not exact or not produced:
         carry(draft, MESSAGE_ANNOTATIONS_CODE, draft.message.message_annotations)
     else:
@@ -417,7 +421,7 @@ def annotation_header(
         key: the key of the annotation.
         value: its value.
         notes: receives the losses.
-        saved: whether the message has a residual, so that a stream loses nothing.
+        saved: whether the message has a residual, which protects its headers from streams.
         names: the names of the headers so far.
 
     Returns:
@@ -425,20 +429,20 @@ def annotation_header(
         the annotation. The letter is "" if the annotation cannot be a header.
     """
     path = path_of_key("message-annotations", key)
-    named = header_of(key)
-    letter, item, same = header_field(named[0], value) if named else ("", None, False)
-    if named is None or not letter or named[0] in names:
-        notes.carried(path, value, "no header can say it")
+    header = header_of(key)
+    letter, item, same = header_field(header[0], value) if header else ("", None, False)
+    if header is None or not letter or header[0] in names:
+        notes.add_carried(path, value, "no header can express it")
         return "", "", None, False
-    is_exact = named[1] and same
-    if named[0] in HEADERS:
-        reason = "unchanged, but where the message dies, a broker writes its own in that place"
+    is_exact = header[1] and same
+    if header[0] in HEADERS:
+        reason = "unchanged, but a broker that dead-letters the message replaces it with its own"
         notes.add(path, "dropped", value, item, reason, recoverable=True)
     elif not is_exact:
-        notes.tell(LOSSES["type-or-name"], path, value, item)
+        notes.add_defined(LOSSES["type-or-name"], path, value, item)
     elif not saved:
-        _note_stream(path, letter, value, item, notes)
-    return named[0], letter, item, is_exact
+        _report_header_stream_loss(path, letter, value, item, notes)
+    return header[0], letter, item, is_exact
 
 
 def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
@@ -447,7 +451,7 @@ def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
     if content is not None and not is_of_basic(content):
         content = None
     if content is None:
-        notes.carried(
+        notes.add_carried(
             f"message-annotations[{residual.NAME!r}]",
             value,
             "it is not a residual, or damaged, and is ignored",
@@ -457,7 +461,7 @@ def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
 
 def _annotated(draft: BasicDraft, row: Row, value: Any) -> Any:
     """Return the property in an annotation; None if a field has precedence."""
-    if draft.given.get(row.name) is not None:
+    if draft.property_values.get(row.name) is not None:
         return None
     header = draft.message.header
     if (
@@ -467,10 +471,10 @@ def _annotated(draft: BasicDraft, row: Row, value: Any) -> Any:
         and not (row is _MODE and (draft.exchange or draft.routing_key))
     ):
         return None
-    return row.annotated(value, draft.is_data)
+    return row.value_of_annotation(value, draft.is_data)
 
 
-# Encodings that differ from those that this library chooses.
+# Encodings that differ from this library's.
 
 
 def carry(draft: BasicDraft, code: int, section: Any) -> None:
@@ -520,7 +524,7 @@ def _full_header(draft: BasicDraft) -> bytes | None:
 
 
 def _carry_head(draft: BasicDraft, code: int, start: int, content: int, end: int) -> bool:
-    """Carry the bytes before the content of a data section, if they are needed. Return whether."""
+    """Carry the bytes before a data section's content if they are unusual; return True if so."""
     if code != DATA_CODE:
         return False
     width = HEAD_SIZES[draft.wire[content]]

@@ -24,7 +24,7 @@ def explain(
     *,
     circumstances: Circumstances | None = None,
 ) -> str:
-    """Describe the translation of a message to the other protocol and its losses, line by line.
+    """Describe the translation of a message from 0-9-1 to 1.0 or back, and its losses, as lines.
 
     Args:
         message: the message, of either protocol.
@@ -47,7 +47,7 @@ def explain(
     except TranslationError as error:
         return f"{PROFILES[profile].name}: no translation to {target}\n  {error}\n"
     lines = [f"{PROFILES[profile].name}: to {target}"]
-    lines += [f"  {path}: {shown(value)}" for path, value in parts_of(translation.message)]
+    lines += [f"  {path}: {format_value(value)}" for path, value in parts_of(translation.message)]
     if not translation.losses:
         lines.append("Nothing is lost.")
     else:
@@ -58,15 +58,15 @@ def explain(
 
 
 def _describe(loss: Loss) -> str:
-    after = "" if loss.after is None else f" -> {shown(loss.after)}"
+    after = "" if loss.after is None else f" -> {format_value(loss.after)}"
     note = " (comes back)" if loss.recoverable else ""
     note = note or (" (the broker's)" if loss.owner == "broker" else "")
     path = loss.path or "message"
-    return f"{path}: {loss.action}{note}: {shown(loss.before)}{after}: {loss.reason}"
+    return f"{path}: {loss.action}{note}: {format_value(loss.before)}{after}: {loss.reason}"
 
 
-def shown(value: Any, width: int = _WIDTH) -> str:
-    """Return a value as a line of at most `width` characters; invalid UTF-8 text as bytes."""
+def format_value(value: Any, width: int = _WIDTH) -> str:
+    """Format a value as a line of at most `width` characters; invalid UTF-8 text as bytes."""
     from amqp10msg.notation.value_text import value_text  # noqa: PLC0415  (only for display)
 
     if isinstance(value, str):

@@ -1,8 +1,8 @@
 """The compiled engine that translates batches: columns of bytes to columns of bytes.
 
-It gives the results of `to_basic` and `to_amqp10` for common messages, in the profile lossless and
-those of RabbitMQ. It reports the other messages as unhandled rows, which the caller translates with
-these functions. It copies no input bytes, and makes no objects for messages.
+It returns the results of `to_basic` and `to_amqp10` for common messages, in the lossless and the
+RabbitMQ profiles. It reports uncommon messages as unhandled rows, which the caller must translate
+with these functions. It copies no input bytes, and creates no message objects.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _header_path(name: bytes) -> bytes:
     return encodable(f"headers[{name.decode('utf-8', 'surrogateescape')!r}]").encode()
 
 
-def tells_of_delivery(content_header: bytes) -> bool:
+def may_have_delivery_headers(content_header: bytes) -> bool:
     """Whether a content header may have headers that RabbitMQ adds for one delivery."""
     return any(name in content_header for name in _OF_DELIVERY)
 
@@ -44,7 +44,7 @@ def tells_of_delivery(content_header: bytes) -> bool:
 def kernel(
     to: str, profile: str, strict: bool = False, circumstances: Circumstances | None = None
 ) -> Any:
-    """Return an engine, or None if there is none for these arguments.
+    """Return an engine, or None if the engine does not support these arguments.
 
     Args:
         to: the target protocol: ``1.0`` or ``0-9-1``.

@@ -11,13 +11,13 @@ import attrs
 #:
 #: - ``released``, ``modified`` and ``modified-failed`` (with delivery-failed true): outcomes of
 #:   1.0.
-#: - ``nack`` and ``reject``: methods of 0-9-1 with requeue; ``nack`` also stands for recover.
+#: - ``nack`` and ``reject``: methods of 0-9-1 with requeue; ``nack`` also means recover.
 #: - ``detached``: the link of 1.0 was detached without an outcome.
-#: - ``closed``: the session of 1.0, the channel of 0-9-1 or the connection ended without one.
+#: - ``closed``: the 1.0 session, the 0-9-1 channel or the connection closed without an outcome.
 #:
-#: For a `Death` with the reason ``rejected``, the last item is how the message was rejected: the
-#: outcome ``rejected``; ``nack`` or ``reject`` without requeue; ``modified`` or ``modified-failed``
-#: with undeliverable-here.
+#: For a `Death` with the reason ``rejected``, the last item is the rejection: the outcome
+#: ``rejected``; ``nack`` or ``reject`` without requeue; ``modified`` or ``modified-failed`` with
+#: undeliverable-here.
 GivenBack: TypeAlias = Literal[
     "released", "modified", "modified-failed", "rejected", "nack", "reject", "detached", "closed"
 ]
@@ -35,10 +35,10 @@ def _check_ways(_: Any, field: Any, value: Any) -> None:
         raise TypeError(
             f"{field.name} must be a sequence with one item per delivery, not {value!r}"
         )
-    for place, way in enumerate(value):
+    for index, way in enumerate(value):
         if way not in get_args(GivenBack):
             raise ValueError(
-                f"{field.name}[{place}] must be one of {_listed(GivenBack)}, not {way!r}"
+                f"{field.name}[{index}] must be one of {_listed(GivenBack)}, not {way!r}"
             )
 
 
@@ -57,7 +57,7 @@ def _listed(names: Any) -> str:
 
 @attrs.frozen
 class Death:
-    """An entry of RabbitMQ's record of why and where a message was dead-lettered.
+    """A dead-lettering of a message: an entry of RabbitMQ's ``x-death`` record.
 
     Attributes:
         queue: the queue that the message was in.
@@ -65,10 +65,10 @@ class Death:
             ``delivery_limit`` of a quorum queue.
         time: the first time, in ms since the Unix epoch.
         exchange: the exchange that the message was published to.
-        routing_keys: the routing keys that it was published with, including those of CC.
+        routing_keys: the routing keys that it was published with, including the keys in CC.
         count: how many times the message was dead-lettered from this queue for this reason.
-        last_time: the last time, in ms since the Unix epoch; None for `time`.
-        ttl: the time to live that the message was published with, in ms; None if it had none.
+        last_time: the last time, in ms since the Unix epoch; None if it equals `time`.
+        ttl: the time to live that the message was published with, in ms; None without a ttl.
         queue_type: the type of the queue.
         given_back: how consumers returned the message to the queue, or rejected it, in order.
         annotations: the message-annotations of the modified outcomes there: the last value of each
@@ -104,12 +104,12 @@ class Circumstances:
         queue_type: the type of the queue that delivers the message. Profiles of streams ignore it.
         given_back: how consumers returned the message to that queue before, in order; empty for the
             first delivery. Profiles of streams ignore it.
-        deaths: for a dead letter, the record of its deaths, the latest one first. The profile is
-            that of the queue or stream that it went to (RabbitMQ 3.10 drops dead letters to a
-            stream). The exchange and routing key of the message are those of the dead letter.
+        deaths: for a dead letter, the record of its deaths, latest first. The profile describes the
+            queue or stream that received the dead letter (RabbitMQ 3.10 drops dead letters to a
+            stream). The message has the exchange and routing key of the dead letter.
         annotations: the message-annotations of the modified outcomes: the last value of each name.
-            Quorum queues of RabbitMQ 4 add them to the message, others drop them. RabbitMQ 3.10
-            ends a session that sends any, which is ``closed``.
+            Quorum queues of RabbitMQ 4 add them to the message, other queues drop them. RabbitMQ
+            3.10 ends a session that sends any; the delivery then counts as ``closed``.
 
     Raises:
         TypeError: `given_back` is a string.

@@ -1,6 +1,6 @@
 """The tables of the documentation: for each profile and property, its translation.
 
-The tables are made by translating samples, so that they cannot differ from the code.
+The tables are built by translating samples, so that they cannot differ from the code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from amqp10msg.basic.tables import FieldTable, ScaledDecimal
 from amqp10msg.message import Message
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.translate import residual
-from amqp10msg.translate.account import parts_of, shown
+from amqp10msg.translate.account import format_value, parts_of
 from amqp10msg.translate.circumstances import USUAL
 from amqp10msg.translate.profiles import PROFILES
 from amqp10msg.translate.report import Notes
@@ -34,13 +34,13 @@ class Row:
     """A sample and its translation.
 
     Attributes:
-        place: the property that was set, such as ``delivery-mode 2``.
+        label: the property that was set, such as ``delivery-mode 2``.
         becomes: the resulting field and value, such as ``header.durable True``; ``-`` if the value
             is lost, ``residual`` if only the residual has it, ``refused`` if the profile's broker
             refuses the message or fails on it.
     """
 
-    place: str
+    label: str
     becomes: str
 
 
@@ -125,17 +125,17 @@ _MESSAGES: tuple[tuple[str, Message], ...] = (
 
 
 def to_amqp10_rows(profile: str) -> list[Row]:
-    """List what each property of class basic becomes in 1.0.
+    """List the translation of each property of class basic to 1.0.
 
     Raises:
         KeyError: the profile does not exist.
     """
-    samples = [(place, BasicMessage(properties, b"")) for place, properties in _BASIC]
+    samples = [(label, BasicMessage(properties, b"")) for label, properties in _BASIC]
     return _rows(PROFILES[profile].bridge.to_amqp10, BasicMessage(BasicProperties(), b""), samples)
 
 
 def to_basic_rows(profile: str) -> list[Row]:
-    """List what each part of a 1.0 message becomes in class basic.
+    """List the translation of each part of a 1.0 message to class basic.
 
     Raises:
         KeyError: the profile does not exist.
@@ -143,8 +143,8 @@ def to_basic_rows(profile: str) -> list[Row]:
     return _rows(PROFILES[profile].bridge.to_basic, Message(b""), _MESSAGES)
 
 
-def _rows(translate: Any, nothing: Any, samples: Iterable[tuple[str, Any]]) -> list[Row]:
-    """Translate samples. Results that a message without properties (`nothing`) has are left out."""
+def _rows(translate: Any, empty_message: Any, samples: Iterable[tuple[str, Any]]) -> list[Row]:
+    """Translate samples. Leave out results that `empty_message` has, too."""
 
     def parts(message: Any) -> list[tuple[str, Any]] | None:
         try:
@@ -152,24 +152,24 @@ def _rows(translate: Any, nothing: Any, samples: Iterable[tuple[str, Any]]) -> l
         except TranslationError:
             return None
 
-    defaults = {path: repr(value) for path, value in parts(nothing) or ()}
-    results = [(place, parts(sample)) for place, sample in samples]
+    defaults = {path: repr(value) for path, value in parts(empty_message) or ()}
+    results = [(label, parts(sample)) for label, sample in samples]
     return [
-        Row(place, "refused" if result is None else _difference(result, defaults))
-        for place, result in results
+        Row(label, "refused" if result is None else _difference(result, defaults))
+        for label, result in results
     ]
 
 
 def _difference(parts: list[tuple[str, Any]], defaults: dict[str, str]) -> str:
     """Describe the parts of a result that are not defaults."""
     differing = [
-        "residual" if residual.NAME in path else f"`{path}` {_shown(value)}"
+        "residual" if residual.NAME in path else f"`{path}` {_format_cell(value)}"
         for path, value in parts
         if defaults.get(path) != repr(value)
     ]
     return ", ".join(differing) or "-"
 
 
-def _shown(value: Any) -> str:
-    text = shown(value, 40).replace("|", "\\|")
+def _format_cell(value: Any) -> str:
+    text = format_value(value, 40).replace("|", "\\|")
     return f"`{text}`"

@@ -1,7 +1,8 @@
-"""The losses that are reported by both the plain rules and the compiled engine.
+"""The losses that both the plain rules and the compiled engine report.
 
-The plain rules refer to them by name. The engine copies them into C arrays when it is imported, and
-refers to them by index. Losses that only the plain rules report are defined next to their rules.
+The plain rules look losses up by name. The engine copies the losses into C arrays when it is
+imported, and looks them up by index. Losses that only the plain rules report are defined next to
+their rules.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class LossRule(NamedTuple):
     """The description of a kind of loss, without its path and values.
 
     Attributes:
-        action: what happens to the value.
-        reason: why.
+        action: the change to the value.
+        reason: the reason for the change.
         recoverable: whether the reverse translation restores the original value.
     """
 
@@ -36,7 +37,7 @@ class LossRule(NamedTuple):
     recoverable: bool = False
 
 
-# Reasons of several losses.
+# Reasons that several losses share.
 _NO_PROPERTY = "0-9-1 has no such property"
 _NO_FOOTER = "0-9-1 has no footer"
 _JOINED = "the data sections are joined"
@@ -46,9 +47,7 @@ _SINCE_1970 = "0-9-1 has whole seconds since 1970"
 TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
     "redelivered": LossRule("retyped", REDELIVERED_TO_1_0, True),
     "fact": LossRule("dropped", ADDED_AT_DELIVERY),
-    "unplaced": LossRule(
-        "carried", "1.0 has no place for it, or a broker could not deliver it", True
-    ),
+    "unplaced": LossRule("carried", "1.0 cannot hold it, or a broker could not deliver it", True),
     "no-text": LossRule("retyped", "not valid UTF-8 without NUL of at most 4,096 bytes"),
     "routes": LossRule("renamed", "it becomes the annotation x-cc", True),
     "hidden-routes": LossRule("dropped", "BCC is for routing alone"),
@@ -62,16 +61,14 @@ TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
     "user": LossRule("retyped", "it becomes a string"),
 }
 
-#: Losses from 1.0 to 0-9-1: first those of the lossless profile, then those of RabbitMQ.
+#: Losses from 1.0 to 0-9-1: first the lossless profile's losses, then RabbitMQ's.
 TO_BASIC_LOSSES: Mapping[str, LossRule] = {
     "type": LossRule("retyped", "0-9-1 has no such type", True),
     "type-or-name": LossRule("retyped", "0-9-1 has no such type, or the name is another", True),
     "carried-field": LossRule("carried", _NO_PROPERTY, True),
     "inexact": LossRule("retyped", "0-9-1 cannot express it exactly", True),
     "redelivered": LossRule("retyped", REDELIVERED_TO_0_9_1, True),
-    "delivered-before": LossRule(
-        "carried", "0-9-1 says only whether it may have been delivered before", True
-    ),
+    "delivered-before": LossRule("carried", "0-9-1 only has a flag for an earlier delivery", True),
     "header-of-3": LossRule("dropped", HEADER_OF_3_10),
     "subject-of-3": LossRule("dropped", SUBJECT_OF_3_10),
     "low-priority": LossRule("clamped", "a priority of 0-9-1 is 0 to 9", True),
@@ -85,7 +82,7 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
         "sorted", "unchanged, but RabbitMQ 4 and streams sort the headers by their names", True
     ),
     "cluster-id": LossRule("dropped", "unchanged, but a stream of RabbitMQ drops it", True),
-    "mode": LossRule("dropped", "unchanged, but after a stream none is taken for it", True),
+    "mode": LossRule("dropped", "unchanged, but after a stream it reads as no delivery mode", True),
     "no-payload": LossRule("carried", "a 0-9-1 message always has a payload", True),
     "joined": LossRule("retyped", _JOINED, True),
     "carried-delivery-annotations": LossRule("carried", "0-9-1 has no delivery-annotations", True),

@@ -13,7 +13,7 @@ from amqp10msg.brokers import RABBITMQ, ByName, SeriesName, translations
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import Malformed
 from amqp10msg.translate import _lossless
-from amqp10msg.translate._single import translated
+from amqp10msg.translate._single import translate_by_engine
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import from_basic, to_basic, v3
 from amqp10msg.translate.rabbitmq.fields import no_sections
@@ -31,9 +31,13 @@ ProfileName: TypeAlias = Literal["lossless", SeriesName]
 
 
 class _Bridge(Protocol):
-    def to_amqp10(self, basic: BasicMessage, notes: Notes, given: Circumstances) -> Message: ...
+    def to_amqp10(
+        self, basic: BasicMessage, notes: Notes, circumstances: Circumstances
+    ) -> Message: ...
 
-    def to_basic(self, message: Message, notes: Notes, given: Circumstances) -> BasicMessage: ...
+    def to_basic(
+        self, message: Message, notes: Notes, circumstances: Circumstances
+    ) -> BasicMessage: ...
 
 
 @attrs.frozen
@@ -44,12 +48,12 @@ class _RabbitMQ:
     from_basic: Callable[[BrokerVersion, BasicMessage, Notes, Circumstances], bytes]
     to_its_basic: Callable[[BrokerVersion, bytes, Notes, Circumstances], BasicMessage]
 
-    def to_amqp10(self, basic: BasicMessage, notes: Notes, given: Circumstances) -> Message:
-        octets = translated(basic, self.version.profile, notes, given)
+    def to_amqp10(self, basic: BasicMessage, notes: Notes, circumstances: Circumstances) -> Message:
+        octets = translate_by_engine(basic, self.version.profile, notes, circumstances)
         if octets is None:
             basic = as_encoded(basic)
             try:
-                octets = self.from_basic(self.version, basic, notes, given)
+                octets = self.from_basic(self.version, basic, notes, circumstances)
             except BrokerError as error:
                 raise TranslationError(error.path, error.reason) from None
         try:
@@ -66,16 +70,18 @@ class _RabbitMQ:
         except DecodeError as error:
             reason = f"the broker delivers a message that no receiver can decode: {error}"
             path = error.path
-            # RabbitMQ 3.10 inserts the body of this type as encoded sections without checking it.
+            # RabbitMQ 3.10 inserts a body of the type `MARKER` as encoded sections, unchecked.
             if self.version.is_plugin and basic.properties.type == MARKER and basic.body:
                 offset = error.offset - octets.rindex(basic.body)
                 if 0 <= offset <= len(basic.body):
                     path, reason = path or "body", no_sections(offset, reason)
             raise TranslationError(path, reason, delivered=octets) from None
 
-    def to_basic(self, message: Message, notes: Notes, given: Circumstances) -> BasicMessage:
+    def to_basic(
+        self, message: Message, notes: Notes, circumstances: Circumstances
+    ) -> BasicMessage:
         try:
-            return self.to_its_basic(self.version, message.encode(), notes, given)
+            return self.to_its_basic(self.version, message.encode(), notes, circumstances)
         except BrokerError as error:
             raise TranslationError(error.path, error.reason) from None
 
@@ -88,14 +94,14 @@ def _report_violations(
     # For RabbitMQ 3.10, user-id and stream offset have their own losses already.
     reported = {loss.path for loss in notes.losses} if version.is_plugin else set()
     for violation in message.violations:
-        path, before = violation.path, None
+        path, original = violation.path, None
         for section in ("message-annotations", "application-properties"):
             for name, _, value in table.entries if path.startswith(section) else ():
                 if path.startswith(f"{section}[{name!r}]"):
-                    path, before = path.replace(section, "headers", 1), value
+                    path, original = path.replace(section, "headers", 1), value
         if violation.severity == "error" and path not in reported:
-            notes.dropped(
-                path, before, f"RabbitMQ delivers what receivers of 1.0 refuse: {violation.text}"
+            notes.add_dropped(
+                path, original, f"RabbitMQ delivers what receivers of 1.0 refuse: {violation.text}"
             )
 
 
@@ -142,7 +148,7 @@ def _profiles() -> Iterator[TranslationProfile]:
     yield from map(_rabbitmq, VERSIONS.values())
 
 
-#: The profiles by name. ``PROFILES["rabbitmq-4.1"]`` is that of 4.0, because they behave alike.
+#: The profiles by name. ``PROFILES["rabbitmq-4.1"]`` is the profile of 4.0: both behave alike.
 PROFILES: ByName[TranslationProfile] = ByName(
     {profile.name: profile for profile in _profiles()}, translations()
 )

@@ -14,9 +14,9 @@ from amqp10msg.wire.reprs import encodable, html_table, short_repr, shown
 
 M = TypeVar("M")
 
-#: What happens to a value: ``dropped``; ``retyped``: it gets another type; ``clamped`` to a limit;
+#: The change to a value: ``dropped``; ``retyped``: it gets another type; ``clamped`` to a limit;
 #: ``renamed``; ``truncated``: digits or bytes are cut off; ``wrapped`` modulo the width of a field;
-#: ``carried`` in the residual, where consumers do not see it; ``sorted`` by name, by brokers.
+#: ``carried`` in the residual, hidden from consumers; ``sorted`` by name, by brokers.
 Action: TypeAlias = Literal[
     "dropped", "retyped", "clamped", "renamed", "truncated", "wrapped", "carried", "sorted"
 ]
@@ -25,14 +25,14 @@ Action: TypeAlias = Literal[
 #: The owner of the lost data: the ``sender``, or the ``broker`` for values added at delivery.
 Owner: TypeAlias = Literal["sender", "broker"]
 
-# Reasons of losses of a broker's values. Both `owner_of` and the tables in `losses` use them.
+# Loss reasons for values that a broker added. Used by `owner_of` and by the tables in `losses`.
 ADDED_AT_DELIVERY = "RabbitMQ added it at delivery"
 BROKERS_OWN = "the broker's own annotation"
 HEADER_OF_3_10 = "RabbitMQ 3.10 writes first-acquirer and unset defaults at delivery"
 SUBJECT_OF_3_10 = "RabbitMQ 3.10 adds the routing key as subject"
 BODY_OF_3_10 = "RabbitMQ 3.10 encodes 255 bytes of data in the long form"
-REDELIVERED_TO_1_0 = "header.delivery-count says it; a broker on the way back says both again"
-REDELIVERED_TO_0_9_1 = "redelivered says it; a broker on the way back says both again"
+REDELIVERED_TO_1_0 = "it becomes header.delivery-count; a broker on the way back sets both again"
+REDELIVERED_TO_0_9_1 = "it becomes redelivered; a broker on the way back sets both again"
 _BROKER_REASONS = frozenset(
     {
         *(ADDED_AT_DELIVERY, BROKERS_OWN, HEADER_OF_3_10, SUBJECT_OF_3_10, BODY_OF_3_10),
@@ -56,8 +56,8 @@ class Loss:
             ``headers['k']`` or ``application-properties['k']``.
         action: what happened to the value; see `Action`.
         before: the value in the original.
-        after: the value in the translation; None if it has none.
-        reason: why.
+        after: the value in the translation; None if the translation has no value.
+        reason: the reason for the change.
         recoverable: whether the reverse translation restores the original value.
     """
 
@@ -79,21 +79,21 @@ class Loss:
         return not self.recoverable and self.owner == "sender"
 
 
-class _Unread:
+class _LazyLosses:
     """Base class of objects that compute an attribute when it is first read."""
 
-    __slots__ = ("_read",)
-    _read: Callable[[], Any]
+    __slots__ = ("_find_losses",)
+    _find_losses: Callable[[], Any]
 
 
 @shown
 @attrs.define(repr=False)
-class Translation(_Unread, Generic[M]):
+class Translation(_LazyLosses, Generic[M]):
     """A translated message with a report of its losses.
 
     Attributes:
-        message: the message in the other protocol.
-        losses: the losses; empty if there are none.
+        message: the translated message.
+        losses: the losses; empty for an exact translation.
     """
 
     message: M
@@ -102,10 +102,10 @@ class Translation(_Unread, Generic[M]):
     if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute name
 
         def __getattr__(self, name: str) -> Any:
-            """Compute the losses of a message that the engine translated: it only counts them."""
+            """Compute the losses when they are first read: the engine has only counted them."""
             if name != "losses":
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            self.losses = losses = self._read()
+            self.losses = losses = self._find_losses()
             return losses
 
     def _repr_html_(self) -> str:
@@ -122,8 +122,8 @@ class Translation(_Unread, Generic[M]):
                 f"Changed, nothing lost for good: {len(rows):,}" if rows else "Nothing was lost."
             )
         table = html_table(title, ("where", "what", "why", "before"), rows)
-        shown = getattr(self.message, "_repr_html_", lambda: None)()
-        return table + (shown or f"<pre {_WRAPPED}>{escape(repr(self.message))}</pre>")
+        message_html = getattr(self.message, "_repr_html_", lambda: None)()
+        return table + (message_html or f"<pre {_WRAPPED}>{escape(repr(self.message))}</pre>")
 
 
 _WRAPPED = 'style="white-space: pre-wrap; overflow-wrap: anywhere"'
@@ -134,7 +134,7 @@ def path_of_key(section: str, key: Any) -> str:
     return f"{section}[{str(key)!r}]" if isinstance(key, str) else f"{section}[{key}]"
 
 
-# Like `json.dumps`, which would make an encoder for each call.
+# `json.dumps` would create an encoder for each call.
 _json = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -149,11 +149,11 @@ def as_json(value: Any) -> str | None:
     return encodable(text)
 
 
-def unread(message: M, losses: Callable[[], tuple[Loss, ...]]) -> Translation[M]:
+def lazy_translation(message: M, losses: Callable[[], tuple[Loss, ...]]) -> Translation[M]:
     """Return a translation that calls `losses` when its losses are first read."""
     translation: Translation[M] = Translation.__new__(Translation)
     translation.message = message
-    translation._read = losses
+    translation._find_losses = losses
     return translation
 
 
@@ -162,16 +162,16 @@ class Notes:
 
     Attributes:
         losses: the losses so far.
-        unread: a function that computes all losses when they are read; None to use `losses`.
+        find_losses: a function that computes all losses when they are read; None to use `losses`.
         enabled: whether to collect losses, or to discard them.
     """
 
-    __slots__ = ("enabled", "losses", "unread")
+    __slots__ = ("enabled", "find_losses", "losses")
 
     def __init__(self, enabled: bool = True) -> None:
         """Collect losses, or discard them."""
         self.losses: list[Loss] = []
-        self.unread: Callable[[], tuple[Loss, ...]] | None = None
+        self.find_losses: Callable[[], tuple[Loss, ...]] | None = None
         self.enabled = enabled
 
     def add(
@@ -187,30 +187,30 @@ class Notes:
         if self.enabled:
             self.losses.append(Loss(path, action, before, after, reason, recoverable))
 
-    def tell(
+    def add_defined(
         self, rule: tuple[Action, str, bool], path: str, before: Any, after: Any = None
     ) -> None:
-        """Add a loss of a kind that `losses` defines: action, reason and recoverable."""
+        """Add a loss whose action, reason and recoverability are a `LossRule` of `losses`."""
         action, reason, recoverable = rule
         self.add(path, action, before, after, reason, recoverable)
 
-    def dropped(self, path: str, before: Any, reason: str) -> None:
-        """Add the loss of a value that the translated message does not have."""
+    def add_dropped(self, path: str, before: Any, reason: str) -> None:
+        """Add the loss of a value that is missing in the translated message."""
         self.add(path, "dropped", before, None, reason)
 
-    def carried(self, path: str, before: Any, reason: str) -> None:
-        """Add the recoverable loss of a value that only the residual has."""
+    def add_carried(self, path: str, before: Any, reason: str) -> None:
+        """Add the recoverable loss of a value that only the residual contains."""
         self.add(path, "carried", before, None, reason, recoverable=True)
 
     def translation(self, message: M, strict: bool) -> Translation[M]:
         """Return a translated message with its losses.
 
         Raises:
-            TranslationError: with `strict`, there is a permanent loss.
+            TranslationError: `strict` is set and there is a permanent loss.
         """
-        if self.unread is not None and not strict:
-            return unread(message, self.unread)
-        losses = self.unread() if self.unread is not None else tuple(self.losses)
+        if self.find_losses is not None and not strict:
+            return lazy_translation(message, self.find_losses)
+        losses = self.find_losses() if self.find_losses is not None else tuple(self.losses)
         if strict:
             for loss in losses:
                 if loss.is_permanent:

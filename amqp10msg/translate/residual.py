@@ -1,4 +1,4 @@
-"""The residual: the values of a message that the other protocol cannot express, encoded compactly.
+"""The residual: a compact encoding of the values that the target protocol cannot express.
 
 It is an array of three items in deterministic CBOR: the version 1, the content (a map), and the
 CRC-32 (ISO-HDLC) of the encoded content. A 1.0 message has it as a binary in the message annotation
@@ -7,8 +7,8 @@ CRC-32 (ISO-HDLC) of the encoded content. A 1.0 message has it as a binary in th
 The subset of CBOR (RFC 8949) has unsigned integers, byte strings, text strings, arrays, maps with
 integer or text keys, and null. The encoding is deterministic (4.2.1): definite lengths, shortest
 heads, keys sorted by their encoding. Anything else is refused, so that a content has exactly one
-encoding. A residual of another origin, or one that was damaged but has a correct checksum, is not
-merged with the message: `is_of_message` and `is_of_basic` check its structure.
+encoding. `is_of_message` and `is_of_basic` check the structure of the content, because a residual
+with a correct checksum may still have another origin or be damaged: it is then ignored.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from amqp10msg.wire.kernel.codes import (
 
 #: The name of the annotation and header with the residual.
 NAME = "x-opt-amqp10msg-residual"
-#: Size in bytes up to which a message cannot exceed the limits of decoding on the way back.
+#: Size in bytes up to which a message's translation cannot exceed the decoding limits on return.
 CERTAIN = 65_536
 #: Maximum size of the properties, in bytes, in a content header of RabbitMQ's default frame-max.
 MAX_PROPERTIES = 131_072 - 8 - 12
@@ -60,7 +60,7 @@ _Check: TypeAlias = Callable[[Any], bool]
 
 # Keys of the residual of a 0-9-1 message, in addition to the numbers of its properties.
 TABLE = 3  # the encoded table of headers
-BODY = 15  # 1: the payload consists of encoded body sections, and the type says so
+BODY = 15  # 1: the payload consists of encoded body sections, marked by the property type
 FIELDS = 16  # name -> encoded field of a header
 ORDER = 17  # indexes of the x- headers in the table
 EMPTY = 18  # 1: there is an empty table of headers
@@ -94,14 +94,14 @@ def unpack(data: bytes) -> dict[int, Any] | None:
     """Decode a residual. Return None if the bytes are not a residual, or are damaged."""
     try:
         content = _decoded(data, 0, 0)[0][1]
-        # A content has one encoding, so that this checks the version, the checksum and the rest.
+        # Each content has exactly one encoding: comparing it checks the version and checksum, too.
         return content if isinstance(content, dict) and pack(content) == data else None
     except (ValueError, LookupError, TypeError):
         return None
 
 
 def unpack_text(text: str) -> dict[int, Any] | None:
-    """Decode a residual from the value of a header. Return None if it is not one, or is damaged."""
+    """Decode a residual from a header's value. Return None if it is invalid or damaged."""
     try:
         content = unpack(binascii.a2b_base64(text.encode("ascii"), strict_mode=True))
     except (UnicodeEncodeError, binascii.Error):
@@ -179,21 +179,21 @@ def _decoded(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
 # The structure of the content: checks of the values by key.
 
 
-def _is_permutation(places: Any) -> bool:
-    """Whether a value is a list of the numbers from 0 on, each of them once."""
+def _is_permutation(value: Any) -> bool:
+    """Whether a value is a list that contains every number from 0 to its length minus 1."""
     return (
-        isinstance(places, list)
-        and all(type(place) is int for place in places)
-        and (sorted(places) == list(range(len(places))))
+        isinstance(value, list)
+        and all(type(index) is int for index in value)
+        and (sorted(value) == list(range(len(value))))
     )
 
 
-def _is_ascending(places: Any) -> bool:
+def _is_ascending(value: Any) -> bool:
     """Whether a value is a list of strictly ascending integers."""
     return (
-        isinstance(places, list)
-        and all(type(place) is int for place in places)
-        and all(a < b for a, b in itertools.pairwise(places))
+        isinstance(value, list)
+        and all(type(index) is int for index in value)
+        and all(a < b for a, b in itertools.pairwise(value))
     )
 
 
@@ -278,8 +278,8 @@ def section_octets(code: int, section: Any) -> bytes:
     return octets
 
 
-# Trailing nulls of a properties section, which need not be written. RabbitMQ 4 writes all thirteen
-# fields. The residual records their number, so that it stays small.
+# Trailing nulls of a properties section are optional; RabbitMQ 4 writes all thirteen fields. The
+# residual records only the number of fields, so that it stays small.
 
 NULL = b"\x40"
 _HEAD = 3  # size of the smallest encoding of the descriptor

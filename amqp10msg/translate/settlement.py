@@ -45,10 +45,11 @@ class ReplyCode:
     """A reply code of 0-9-1 and the corresponding error condition of 1.0.
 
     Attributes:
-        code: such as 404.
-        name: the specification's, such as ``not-found``.
-        condition: such as ``amqp:not-found``.
-        closes: ``channel`` (soft error), ``connection`` (hard error) or ``message``.
+        code: the number, such as 404.
+        name: the name in the specification, such as ``not-found``.
+        condition: the 1.0 error condition, such as ``amqp:not-found``.
+        closes: the scope of the error: ``channel`` (soft error), ``connection`` (hard error), or
+            ``message``, which the broker returns.
     """
 
     code: int
@@ -77,9 +78,9 @@ _ROWS = (
     (540, "not-implemented", NOT_IMPLEMENTED, "connection"),
     (541, "internal-error", INTERNAL_ERROR, "connection"),
 )
-#: Reply codes by number. 312 is of RabbitMQ and of 0-9; all others of 0-9-1.
+#: Reply codes by number. RabbitMQ and 0-9 define 312; 0-9-1 defines the remaining codes.
 REPLY_CODES: Mapping[int, ReplyCode] = MappingProxyType({row[0]: ReplyCode(*row) for row in _ROWS})
-#: The reply code to answer a condition with; several codes have one condition, the plain one wins.
+#: The reply code that answers a condition. If several codes have the condition, the most general.
 CONDITIONS: Mapping[str, int] = MappingProxyType(
     {
         **{condition: code for code, _, condition, _ in reversed(_ROWS)},
@@ -99,7 +100,7 @@ class Settlement:
 
     Attributes:
         method: ``basic.ack``, ``basic.nack`` or ``basic.reject``.
-        requeue: of nack and reject.
+        requeue: the requeue flag of nack and reject.
     """
 
     method: str
@@ -107,9 +108,9 @@ class Settlement:
 
 
 def outcome_of_settlement(settlement: Settlement) -> Accepted | Released | Rejected:
-    """Return the 1.0 outcome (Part 3, 3.4) for what a 0-9-1 client did.
+    """Return the 1.0 outcome (Part 3, 3.4) that corresponds to a 0-9-1 client's settlement.
 
-    basic.ack is accepted; nack and reject are released with requeue, rejected without.
+    basic.ack becomes accepted; nack and reject become released with requeue, else rejected.
 
     Raises:
         ValueError: the method does not settle a delivery.
@@ -130,28 +131,28 @@ def settlement_of_outcome(
 ) -> tuple[Settlement, tuple[Loss, ...]]:
     """Return the method that a 0-9-1 client would call, and the losses.
 
-    accepted is basic.ack; rejected is basic.reject without requeue; released and modified are
-    basic.reject with requeue, a modified that is undeliverable here without.
+    accepted becomes basic.ack, and rejected becomes basic.reject without requeue. released and
+    modified become basic.reject with requeue, or without requeue if undeliverable-here is set.
 
     Raises:
         TypeError: `outcome` is not an outcome.
     """
     losses: list[Loss] = []
 
-    def lost(path: str, value: object, reason: str) -> None:
+    def add_loss(path: str, value: object, reason: str) -> None:
         if value:
             losses.append(Loss(path, "dropped", value, None, reason, False))
 
     if isinstance(outcome, Accepted):
         return Settlement("basic.ack"), ()
     if isinstance(outcome, Rejected):
-        lost("rejected.error", outcome.error, "basic.reject gives no reason")
+        add_loss("rejected.error", outcome.error, "basic.reject gives no reason")
         return Settlement("basic.reject"), tuple(losses)
     if isinstance(outcome, Released):
         return Settlement("basic.reject", requeue=True), ()
     if isinstance(outcome, Modified):
-        lost("modified.delivery-failed", outcome.delivery_failed, "0-9-1 counts no failures")
-        lost(
+        add_loss("modified.delivery-failed", outcome.delivery_failed, "0-9-1 counts no failures")
+        add_loss(
             "modified.message-annotations",
             outcome.message_annotations,
             "0-9-1 changes no message on its way back",
@@ -161,7 +162,7 @@ def settlement_of_outcome(
 
 
 def outcome_of_return(code: int, text: str = "") -> Rejected:
-    """Return the outcome of a message that came back with basic.return.
+    """Return the outcome for a message that the broker returned with basic.return.
 
     Args:
         code: its reply code, 312 (no-route) or 313 (no-consumers) as brokers send it.

@@ -1,8 +1,8 @@
 """The correspondence of the lossless profile: a row per property, for both directions.
 
 Each row maps a 0-9-1 property to a field of a 1.0 message, or to an annotation for values that no
-field can express. `forward` and `backward` are its two translations; both also tell whether the
-other one restores the value. Values that are not exact are kept in the residual.
+field can express. `forward` and `backward` translate a value and report whether the reverse
+translation restores it. The residual keeps the values that it would not restore.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from amqp10msg.wire.primitives import (
 PREFIX = "x-opt-basic-"
 #: The fields of the properties section, in their order.
 PROPERTY_FIELDS = [field.name for field in attrs.fields(Properties)]
-#: The integer types of 1.0 by type letter of 0-9-1. A long is an ``l``, and has no own class.
+#: The integer types of 1.0 by type letter of 0-9-1. The letter ``l`` is a long, a plain int.
 INTEGERS: dict[str, Any] = {"b": Byte, "B": UByte, "s": Short, "u": UShort, "I": Int, "i": UInt}
 #: The type letters of 0-9-1 by name of a primitive type of 1.0.
 LETTERS: dict[str, str] = {
@@ -54,29 +54,29 @@ LETTERS: dict[str, str] = {
 _NO_CODING = {"identity", "compress", "x-compress"}
 #: The priority of a 1.0 message without one (Part 3, 3.2.1).
 DEFAULT_PRIORITY: Any = attrs.fields(Header).priority.default
-_MAX_PRIORITY = 9  # of 0-9-1
+_MAX_PRIORITY = 9  # highest priority in 0-9-1
 _MAX_TTL = 2**32 - 1
 _MAX_MS = 2**63 - 1
 
 
-class Place(NamedTuple):
+class TranslatedProperty(NamedTuple):
     """The translation of a property.
 
     Attributes:
-        where: ``field``, ``annotation`` or ``residual``.
-        value: the value there; None for ``residual``.
+        target: the part of the 1.0 message: ``field``, ``annotation`` or ``residual``.
+        value: the value in that part; None for ``residual``.
         exact: whether the reverse translation restores the original.
-        how: for a value that is not exact, the `Action` and the reason of the loss.
+        loss: for a value that is not exact, the `Action` and the reason of the loss.
     """
 
-    where: str
+    target: str
     value: Any
     exact: bool = True
-    how: tuple[Action, str] = ("carried", "1.0 cannot express it")
+    loss: tuple[Action, str] = ("carried", "1.0 cannot express it")
 
 
-def _nowhere(reason: str) -> Place:
-    return Place("residual", None, False, ("carried", reason))
+def _residual_only(reason: str) -> TranslatedProperty:
+    return TranslatedProperty("residual", None, False, ("carried", reason))
 
 
 def shortstr(text: str) -> bool:
@@ -85,7 +85,7 @@ def shortstr(text: str) -> bool:
 
 
 def is_text(text: str) -> bool:
-    """Whether a text can be encoded as UTF-8: it has no surrogates that stand for other bytes."""
+    """Whether a text can be encoded as UTF-8: it has no surrogates, which represent other bytes."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -100,10 +100,10 @@ def _no_field(_: Any) -> tuple[Any, bool]:
 # Strings.
 
 
-def _string_forward(text: str, _: bool) -> Place:
+def _string_forward(text: str, _: bool) -> TranslatedProperty:
     if not is_text(text):
-        return _nowhere("the bytes are not valid UTF-8")
-    return Place("field", text, "\0" not in text)
+        return _residual_only("the bytes are not valid UTF-8")
+    return TranslatedProperty("field", text, "\0" not in text)
 
 
 def _string_backward(text: Any) -> tuple[Any, bool]:
@@ -112,36 +112,36 @@ def _string_backward(text: Any) -> tuple[Any, bool]:
     return None, False
 
 
-def _annotated(text: str, _: bool = True) -> Place:
+def _annotated(text: str, _: bool = True) -> TranslatedProperty:
     if not is_text(text):
-        return _nowhere("the bytes are not valid UTF-8")
-    return Place("annotation", text, "\0" not in text)
+        return _residual_only("the bytes are not valid UTF-8")
+    return TranslatedProperty("annotation", text, "\0" not in text)
 
 
 #: The value of the property type that marks a payload of encoded body sections.
 MARKER = "amqp-1.0"
 
 
-def _type_forward(text: str, _: bool) -> Place:
-    # With other bytes, this type ends the connections of consumers of 1.0.
-    return _nowhere("the payload is no such sections") if text == MARKER else _annotated(text)
+def _type_forward(text: str, _: bool) -> TranslatedProperty:
+    # If the payload is not encoded sections, this type ends the connections of 1.0 consumers.
+    return _residual_only("the payload is no such sections") if text == MARKER else _annotated(text)
 
 
-def _symbol(text: str) -> Place:
+def _symbol(text: str) -> TranslatedProperty:
     if not text.isascii():  # RabbitMQ 4 converts it to an invalid symbol
-        return _nowhere("a symbol is ASCII")
+        return _residual_only("a symbol is ASCII")
     return _annotated(text)
 
 
-def _content_type_forward(text: str, is_data: bool) -> Place:
+def _content_type_forward(text: str, is_data: bool) -> TranslatedProperty:
     if is_data and text.isascii() and MIME_TYPE.fullmatch(text):
-        return Place("field", Symbol(text), "\0" not in text)
+        return TranslatedProperty("field", Symbol(text), "\0" not in text)
     return _symbol(text)
 
 
 def _content_type_backward(text: Any) -> tuple[Any, bool]:
     if isinstance(text, str) and shortstr(text):
-        return str(text), _content_type_forward(str(text), True).where == "field"
+        return str(text), _content_type_forward(str(text), True).target == "field"
     return None, False
 
 
@@ -150,9 +150,9 @@ def _coding(text: str) -> bool:
     return lowered in CODINGS and lowered not in _NO_CODING
 
 
-def _content_encoding_forward(text: str, is_data: bool) -> Place:
+def _content_encoding_forward(text: str, is_data: bool) -> TranslatedProperty:
     if is_data and text.isascii() and _coding(text):
-        return Place("field", Symbol(text))
+        return TranslatedProperty("field", Symbol(text))
     return _symbol(text)
 
 
@@ -162,25 +162,25 @@ def _content_encoding_backward(text: Any) -> tuple[Any, bool]:
     return None, False
 
 
-_DURABLE = Place("field", True)
+_DURABLE = TranslatedProperty("field", True)
 
 
-def _mode_forward(mode: int, _: bool) -> Place:
+def _mode_forward(mode: int, _: bool) -> TranslatedProperty:
     if mode == 2:
         return _DURABLE
     if mode == 1:
-        return Place("annotation", UByte(1))
-    return _nowhere("the delivery mode is 1 or 2")
+        return TranslatedProperty("annotation", UByte(1))
+    return _residual_only("the delivery mode is 1 or 2")
 
 
 def _mode_backward(durable: Any) -> tuple[Any, bool]:
     return (2 if durable else None), True
 
 
-def _priority_forward(priority: int, _: bool) -> Place:
+def _priority_forward(priority: int, _: bool) -> TranslatedProperty:
     if priority == DEFAULT_PRIORITY:  # the default is not encoded
-        return Place("annotation", UByte(priority))
-    return Place(
+        return TranslatedProperty("annotation", UByte(priority))
+    return TranslatedProperty(
         "field", priority, priority <= _MAX_PRIORITY, ("carried", "a priority of 0-9-1 is 0 to 9")
     )
 
@@ -191,51 +191,54 @@ def _priority_backward(priority: Any) -> tuple[Any, bool]:
     return (priority, True) if priority <= _MAX_PRIORITY else (_MAX_PRIORITY, False)
 
 
-def _expiration_forward(text: str, _: bool) -> Place:
+def _expiration_forward(text: str, _: bool) -> TranslatedProperty:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit() or text[0] == "-" or len(text) > 40:
-        return _nowhere("the expiration is not a number")
+        return _residual_only("the expiration is not a number")
     ttl = int(text)
     if ttl > _MAX_TTL:
-        return Place(
+        return TranslatedProperty(
             "field", _MAX_TTL, False, ("clamped", "a ttl is 2^32 - 1 at most: the rest is carried")
         )
     if str(ttl) == text:
-        return Place("field", ttl)
-    return Place("field", ttl, False, ("carried", "the digits are not the usual ones"))
+        return TranslatedProperty("field", ttl)
+    return TranslatedProperty("field", ttl, False, ("carried", "the digits are not the usual ones"))
 
 
 def _expiration_backward(ttl: Any) -> tuple[Any, bool]:
     return str(int(ttl)), True
 
 
-def _timestamp_forward(seconds: Any, _: bool) -> Place:
+def _timestamp_forward(seconds: Any, _: bool) -> TranslatedProperty:
     seconds = seconds_of(seconds)
     if not 0 <= seconds * 1000 <= _MAX_MS:
-        return _nowhere("milliseconds of it exceed 63 bits")
-    return Place("field", seconds * 1000)
+        return _residual_only("milliseconds of it exceed 63 bits")
+    return TranslatedProperty("field", seconds * 1000)
 
 
-def _timestamp_backward(moment: Any) -> tuple[Any, bool]:
-    if moment < 0:
+def _timestamp_backward(milliseconds: Any) -> tuple[Any, bool]:
+    if milliseconds < 0:
         return None, False
-    return moment // 1000, moment % 1000 == 0
+    return milliseconds // 1000, milliseconds % 1000 == 0
 
 
-# RabbitMQ truncates its error text at 252 bytes, and crashes if that is within a character.
+# Longer names can crash the broker: it truncates the error that quotes a refused user-id to 252
+# bytes, and crashes if that splits a character.
 _MAX_USER = 128
 
 
-def _is_cut(octets: bytes) -> bool:
+def _can_crash_broker(octets: bytes) -> bool:
     return len(octets) > _MAX_USER and not octets.isascii()
 
 
-def _user_forward(text: str, _: bool) -> Place:
+def _user_forward(text: str, _: bool) -> TranslatedProperty:
     octets = text.encode("utf-8", "surrogateescape")
-    if _is_cut(octets):
-        return Place("field", octets, False, ("carried", "a broker could die of refusing it"))
+    if _can_crash_broker(octets):
+        return TranslatedProperty(
+            "field", octets, False, ("carried", "a broker could die of refusing it")
+        )
     exact = is_text(text) and "\0" not in text
-    return Place("field", octets, exact)
+    return TranslatedProperty("field", octets, exact)
 
 
 def _user_backward(octets: Any) -> tuple[Any, bool]:
@@ -243,18 +246,18 @@ def _user_backward(octets: Any) -> tuple[Any, bool]:
         text = bytes(octets).decode("utf-8")
     except UnicodeDecodeError:
         return None, False
-    return (text, True) if shortstr(text) and not _is_cut(octets) else (None, False)
+    return (text, True) if shortstr(text) and not _can_crash_broker(octets) else (None, False)
 
 
 _URN = "urn:uuid:"
-_URN_SIZE = 45  # bytes
+_URN_SIZE = 45  # bytes of the prefix and a UUID
 #: Prefixes of the text form of an id that is a binary, or a ulong.
 BINARY_ID = "ID:AMQP_BINARY:"
 ULONG_ID = "ID:AMQP_ULONG:"
 
 
 def is_poison(text: str) -> bool:
-    """Whether RabbitMQ 4 mistakes an id for a uuid.
+    """Whether RabbitMQ 4 mistakes a text id for a uuid.
 
     Version 4.0 ends the connections of consumers that read such an id over 1.0; for a stream, it
     ends the publisher's connection.
@@ -287,16 +290,16 @@ def _id_of(text: str) -> Any:
     return text
 
 
-def _id_forward(text: str, _: bool) -> Place:
+def _id_forward(text: str, _: bool) -> TranslatedProperty:
     if not is_text(text):
         octets = text.encode("utf-8", "surrogateescape")
-        return Place(
+        return TranslatedProperty(
             "field", octets, False, ("retyped", "the bytes are not valid UTF-8: a binary id")
         )
     if is_poison(text):
-        return Place("field", text, False, ("carried", "brokers take it for a uuid"))
-    # An id with NUL, or one that is too long, is not restored.
-    return Place("field", _id_of(text), "\0" not in text)
+        return TranslatedProperty("field", text, False, ("carried", "brokers take it for a uuid"))
+    # An id with a NUL, or a too long id, is not restored.
+    return TranslatedProperty("field", _id_of(text), "\0" not in text)
 
 
 def _id_backward(value: Any) -> tuple[Any, bool]:
@@ -312,8 +315,8 @@ def _id_backward(value: Any) -> tuple[Any, bool]:
     return f"{ULONG_ID}{int(value)}", True
 
 
-# The forms of values that the engine translates by itself, exactly in both directions. A test
-# compares them with `forward` and `backward`.
+# The forms of values that the engine translates without the plain rules, exactly in both
+# directions. A test compares the engine's translations with `forward` and `backward`.
 #: ASCII text without NUL, to the same text.
 TEXT = 1
 #: ASCII text without NUL that begins with neither ``urn:`` nor ``ID:``, to the same text.
@@ -330,10 +333,10 @@ PERSISTENT = 6
 KNOWN = 7
 
 
-# Losses in streams of RabbitMQ, of values that 0-9-1 can express exactly.
+# Losses that streams of RabbitMQ cause to values that 0-9-1 can express exactly.
 
 
-def _not_fragile(_: Any) -> LossRule | None:
+def _no_stream_loss(_: Any) -> LossRule | None:
     return None
 
 
@@ -348,16 +351,16 @@ _LONG_ADDRESS = LossRule(
 )
 
 
-def _reply_to_fragile(text: str) -> LossRule | None:
+def _reply_to_stream_loss(text: str) -> LossRule | None:
     is_short = len("/queues/" + urllib.parse.quote(text, safe="-._~")) <= 255
     return None if is_short else _LONG_ADDRESS
 
 
-def _mode_fragile(mode: int) -> LossRule | None:
+def _mode_stream_loss(mode: int) -> LossRule | None:
     return TO_BASIC_LOSSES["mode"] if mode == 1 else None
 
 
-def _cluster_id_fragile(_: str) -> LossRule | None:
+def _cluster_id_stream_loss(_: str) -> LossRule | None:
     return TO_BASIC_LOSSES["cluster-id"]
 
 
@@ -369,12 +372,13 @@ class Row:
         number: its number in the residual, 1 to 14, in the order of the property flags.
         name: the attribute of `BasicProperties`.
         section: ``header`` or ``properties`` if a field can express it, otherwise empty.
-        field: the attribute of that field.
+        field: the attribute of the section that holds the field.
         annotation: the annotation for values that the field cannot express.
-        form: the form of values that the engine translates, see above; 0 for none.
+        form: the form of values that the engine translates (see `TEXT` and the constants after it);
+            0 if the engine leaves all values to the plain rules.
         forward: translates a value of 0-9-1; the second argument is whether the body is data.
         backward: translates the value of the field.
-        note: its description in the documentation.
+        note: the row's description in the documentation.
         fragile: returns the loss of an exact value in a broker, or None.
     """
 
@@ -384,17 +388,17 @@ class Row:
     field: str
     annotation: Symbol
     form: int
-    forward: Callable[[Any, bool], Place]
+    forward: Callable[[Any, bool], TranslatedProperty]
     backward: Callable[[Any], tuple[Any, bool]]
     note: str
-    fragile: Callable[[Any], LossRule | None] = attrs.field(default=_not_fragile, repr=False)
+    stream_loss: Callable[[Any], LossRule | None] = attrs.field(default=_no_stream_loss, repr=False)
 
     @property
     def default(self) -> Any:
         """The value of the field if it is not set."""
         return {"durable": False, "priority": 4}.get(self.field)
 
-    def annotated(self, value: Any, is_data: bool) -> Any:
+    def value_of_annotation(self, value: Any, is_data: bool) -> Any:
         """Translate the annotation; None if `forward` would not have written this value."""
         if not self.section and type(value) is str and value != MARKER:
             return value if shortstr(value) else None
@@ -404,11 +408,11 @@ class Row:
             return None
         if (type(value) is int) != (self.name in {"delivery_mode", "priority"}):
             return None
-        place = self.forward(value, is_data)
-        return value if place.where == "annotation" and place.exact else None
+        translated = self.forward(value, is_data)
+        return value if translated.target == "annotation" and translated.exact else None
 
 
-# The form of values, and the translations in both directions.
+# The form, forward and backward attributes of the rows.
 _CONTENT_TYPE = KNOWN, _content_type_forward, _content_type_backward
 _CONTENT_ENCODING = KNOWN, _content_encoding_forward, _content_encoding_backward
 _MODE = PERSISTENT, _mode_forward, _mode_backward
@@ -422,13 +426,17 @@ _USER = BYTES, _user_forward, _user_backward
 _ANNOTATION = TEXT, _annotated, _no_field
 
 
-def _row(name: str, place: str, kind: Any, note: str, fragile: Any = _not_fragile) -> Row:
-    section, _, field = place.partition(".")
-    number, row = next(found for found in enumerate(PROPERTIES, 1) if found[1].name == name)
+def _row(
+    name: str, field_path: str, kind: Any, note: str, stream_loss: Any = _no_stream_loss
+) -> Row:
+    section, _, field = field_path.partition(".")
+    number, row = next(
+        numbered for numbered in enumerate(PROPERTIES, 1) if numbered[1].name == name
+    )
     form, forward, backward = kind
     field = field or (name if section else "")
     annotation = Symbol(PREFIX + row.wire_name)
-    return Row(number, name, section, field, annotation, form, forward, backward, note, fragile)
+    return Row(number, name, section, field, annotation, form, forward, backward, note, stream_loss)
 
 
 #: The rows, in the order of the property flags. The property headers has separate rules.
@@ -450,7 +458,7 @@ ROWS: tuple[Row, ...] = (
         "header.durable",
         _MODE,
         "2 is true; 1 stands in the annotation, so that absent stays absent",
-        _mode_fragile,
+        _mode_stream_loss,
     ),
     _row(
         "priority",
@@ -459,7 +467,7 @@ ROWS: tuple[Row, ...] = (
         "4, the default of 1.0, stands in the annotation; towards 0-9-1, 9 at most",
     ),
     _row("correlation_id", "properties", _ID, "as the message-id"),
-    _row("reply_to", "properties", _STRING, "as it is", _reply_to_fragile),
+    _row("reply_to", "properties", _STRING, "as it is", _reply_to_stream_loss),
     _row(
         "expiration",
         "header.ttl",
@@ -481,5 +489,5 @@ ROWS: tuple[Row, ...] = (
     ),
     _row("user_id", "properties", _USER, "byte for byte"),
     _row("app_id", "", _ANNOTATION, "no group-id: that has a meaning of its own"),
-    _row("cluster_id", "", _ANNOTATION, "reserved in 0-9-1", _cluster_id_fragile),
+    _row("cluster_id", "", _ANNOTATION, "reserved in 0-9-1", _cluster_id_stream_loss),
 )

@@ -31,7 +31,7 @@ class Form(IntEnum):
     TEXT = 0
     #: A short string that begins with neither ``urn:`` nor ``ID:``, or ``urn:uuid:`` and a UUID.
     ID = 1
-    #: A short string; RabbitMQ converts one of 45 bytes that begins with ``urn:uuid:`` to a UUID.
+    #: A short string; RabbitMQ converts ``urn:uuid:`` and 36 more characters to a UUID.
     BROKER_ID = 2
     #: A symbol that the rules of 1.0 allow; other ASCII text becomes an annotation.
     KNOWN = 3
@@ -71,7 +71,7 @@ class PropertyRule:
         wire_name: its name, such as ``content-type``.
         form: the values that the engine converts.
         section: the code of the section with the field that it becomes; 0 if no field holds it.
-        place: the index of the field in the section.
+        field_index: the index of the field in the section.
         code: the constructor of the field, if it is text.
         annotation: the key of the annotation that it becomes; "" if no annotation holds it.
         only: if the property has both a field and an annotation, the only number that becomes the
@@ -81,7 +81,7 @@ class PropertyRule:
     wire_name: str
     form: Form
     section: int = 0
-    place: int = 0
+    field_index: int = 0
     code: int = _STRING
     annotation: str = ""
     only: int = -1
@@ -107,7 +107,7 @@ class ToAmqp10Rules:
         is_lossless: whether the profile is lossless, by means of the residual, and not a broker's.
         is_plugin: convert as the plugin of RabbitMQ 3.10 does.
         is_stream: convert as for a message read from a stream.
-        own_first: the broker's annotations precede the others, with the routing key first.
+        own_first: the broker's annotations precede the sender's, with the routing key first.
         trims: omit trailing nulls of the properties.
     """
 
@@ -125,12 +125,12 @@ class ToAmqp10Rules:
 
 
 _FIELDS = {
-    f"{name}.{field.name}": (code, place)
+    f"{name}.{field.name}": (code, index)
     for name, code, cls in (
         ("header", HEADER_CODE, Header),
         ("properties", PROPERTIES_CODE, Properties),
     )
-    for place, field in enumerate(attrs.fields(cls))
+    for index, field in enumerate(attrs.fields(cls))
 }
 _FORMS = {
     table.ID: Form.ID,
@@ -143,20 +143,20 @@ _FORMS = {
 
 def _lossless_rule(row: table.Row) -> PropertyRule:
     """Derive the engine's rule from a row of the table of correspondences."""
-    section, place = _FIELDS.get(f"{row.section}.{row.field}", (0, 0))
+    section, field_index = _FIELDS.get(f"{row.section}.{row.field}", (0, 0))
     return PropertyRule(
         row.annotation.removeprefix(table.PREFIX),
         Form.PRIORITY if row.name == "priority" else _FORMS.get(row.form, Form.TEXT),
         section,
-        place,
+        field_index,
         {table.KNOWN: _SYMBOL, table.BYTES: _BINARY}.get(row.form, _STRING),
         row.annotation,
         {"delivery_mode": 1, "priority": table.DEFAULT_PRIORITY}.get(row.name, -1),
     )
 
 
-def _field(name: str, form: Form, place: str, code: int = _STRING) -> PropertyRule:
-    return PropertyRule(name, form, *_FIELDS[place], code)
+def _field(name: str, form: Form, field_path: str, code: int = _STRING) -> PropertyRule:
+    return PropertyRule(name, form, *_FIELDS[field_path], code)
 
 
 _HEADERS = PropertyRule("headers", Form.TEXT)
@@ -190,7 +190,7 @@ _RABBITMQ = (
 _LOSSES_4 = _losses(
     ("type", "type", _SAME), ("app_id", "app-id", _SAME), ("cluster_id", "cluster-id", _NOTHING)
 )
-# The rules of 3.10 that differ from those of 4.
+# The rules of RabbitMQ 3.10 that differ from RabbitMQ 4.
 _RABBITMQ_3_10 = {
     "correlation-id": _field("correlation-id", Form.TEXT, "properties.correlation_id"),
     "message-id": _field("message-id", Form.TEXT, "properties.message_id"),

@@ -1,7 +1,7 @@
 """The rules of the translation from 1.0 to 0-9-1 as data, and the plain rules for the engine.
 
-A `ToBasicRules` says how sections are converted, and has a row for each field of the properties.
-The compiled engine reads it when it is constructed; the names of its forms are defined there.
+A `ToBasicRules` defines the conversion of sections, and has a row for each field of the properties.
+The compiled engine reads it when it is constructed, and defines the names of the forms.
 `PlainValues` converts the values that the engine does not convert itself.
 """
 
@@ -17,14 +17,14 @@ from amqp10msg.basic.properties import decode_field, encode_field
 from amqp10msg.brokers import STREAM_FILTER_VALUE
 from amqp10msg.message import Message
 from amqp10msg.sections import Data
-from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS, tell_former_ttl
+from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS, report_former_ttl
 from amqp10msg.translate._headers import (
     INTERNAL,
     NOTHING,
     SECTIONS,
     header_value,
-    place_of,
     property_name,
+    section_and_key,
 )
 from amqp10msg.translate._merge_message import delivered_annotations, delivered_header
 from amqp10msg.translate._to_amqp10 import body_of
@@ -39,8 +39,8 @@ from amqp10msg.translate.rabbitmq import to_basic, v3
 from amqp10msg.translate.rabbitmq.fields import (
     PROPERTY_NAMES,
 )
-from amqp10msg.translate.rabbitmq.sections import decoded
-from amqp10msg.translate.rabbitmq.terms import BrokerError, TermReader, generate, rewritten
+from amqp10msg.translate.rabbitmq.sections import decode_section
+from amqp10msg.translate.rabbitmq.terms import BrokerError, TermReader, generate, reencode_body
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Loss, Notes, as_json
 from amqp10msg.translate.residual import NAME, SPARSE_PROPERTIES, is_of_basic
@@ -53,7 +53,7 @@ from amqp10msg.wire.primitives import Symbol
 
 __all__ = ["PlainValues", "ToBasicRules", "rules_of"]
 
-#: The index of a field of the properties section, that of its property or -1, and the conversion.
+#: The index of a field of the properties section, the index of its property or -1, and the form.
 Row: TypeAlias = tuple[int, int, str]
 
 # The index of the property for each field.
@@ -75,7 +75,7 @@ _SINGLE = Limits(depth=64, zero_width=1_000)
 _COMPOUND = 0xC0  # the lowest constructor of lists, maps and arrays, except the empty list
 _LIST0 = 0x45
 _DESCRIBED = 0x00
-# Encoded bodies to complete a message that has properties only: of data, and of another kind.
+# Encoded bodies that complete a message with properties only: a data and an amqp-value section.
 _DATA, _VALUE = bytes.fromhex("005375a000"), bytes.fromhex("00537740")
 
 
@@ -85,8 +85,8 @@ class ToBasicRules:
 
     Attributes:
         way: ``lossless``; ``converted``, section by section; ``kept whole``, sections as headers.
-        early: rows whose losses are reported before those of the application properties.
-        late: rows whose losses are reported after them.
+        early: rows whose losses precede the losses of application properties in the report.
+        late: rows whose losses follow the losses of application properties in the report.
         durable_by_default: see `BrokerVersion`.
         stream: see `BrokerVersion`.
         number_prefix: the prefix of an id that is a number.
@@ -145,7 +145,7 @@ _KEPT_WHOLE = _rows(
 
 
 def rules_of(version: BrokerVersion | None) -> ToBasicRules:
-    """Return the rules of a RabbitMQ version; for None, those of the lossless profile."""
+    """Return the rules of a RabbitMQ version; for None, the rules of the lossless profile."""
     if version is None:
         return ToBasicRules("lossless", _LOSSLESS, number_prefix=ULONG_ID.encode(), facts=_FACTS)
     if version.is_plugin:
@@ -176,8 +176,8 @@ def is_symbol(row: int, octets: bytes) -> bool:
         text = octets.decode("utf-8")
     except UnicodeDecodeError:
         return False
-    place = ROWS[row].forward(text, True)
-    return place.where == "field" and place.exact and shortstr(text)
+    translated = ROWS[row].forward(text, True)
+    return translated.target == "field" and translated.exact and shortstr(text)
 
 
 #: The header of a value: its name, None if the value is dropped; the type and value of the field;
@@ -195,7 +195,7 @@ class PlainValues:
     is_symbol = staticmethod(is_symbol)
     delivered_header = staticmethod(delivered_header)
     delivered_annotations = staticmethod(delivered_annotations)
-    rewritten = staticmethod(rewritten)
+    reencode_body = staticmethod(reencode_body)
 
     def __init__(self, version: BrokerVersion | None) -> None:
         self._version = version
@@ -206,7 +206,7 @@ class PlainValues:
         try:
             Message.decode(octets, limits=_SINGLE)
             if self._is_old:
-                v3.assembled(octets)
+                v3.split_message(octets)
         except (AmqpError, BrokerError):
             return False
         return True
@@ -220,11 +220,11 @@ class PlainValues:
         try:
             message = Message.decode(octets, limits=_SINGLE)
             if self._is_old:
-                v3.assembled(octets)
+                v3.split_message(octets)
             elif self._version is not None:
-                name, pairs = decoded(TermReader(self._version.codec, octets, 0).term())
-                lost = pairs if name == "footer" else len(pairs)
-                return str(as_json(lost)).encode(), len(pairs)
+                name, pairs = decode_section(TermReader(self._version.codec, octets, 0).term())
+                lost_entries = pairs if name == "footer" else len(pairs)
+                return str(as_json(lost_entries)).encode(), len(pairs)
         except (AmqpError, BrokerError):
             return None
         section = message.delivery_annotations if message.footer is None else message.footer
@@ -252,27 +252,29 @@ class PlainValues:
         properties: Any = message.properties
         set_properties(draft, properties, notes)
         carry_encodings(draft)
-        seconds = draft.given.pop("timestamp", None)
-        texts = [(_INDEXES[name], text.encode("utf-8")) for name, text in draft.given.items()]
+        seconds = draft.property_values.pop("timestamp", None)
+        texts = [
+            (_INDEXES[name], text.encode("utf-8")) for name, text in draft.property_values.items()
+        ]
         residual = draft.carried.get(SPARSE_PROPERTIES, {})
         is_whole = PROPERTIES_CODE in draft.carried
         return texts, seconds, list(residual.items()), is_whole, list(map(_members, notes.losses))
 
-    def is_rewritten(self, octets: bytes) -> bool:
+    def is_deliverable_body(self, octets: bytes) -> bool:
         """Return whether a payload is body sections other than data that RabbitMQ can deliver."""
         message = body_of(octets)
-        if message is None or rewritten(octets) is None:
+        if message is None or reencode_body(octets) is None:
             return False
         body = message.body
         return not isinstance(body[0] if isinstance(body, list) else body, Data)
 
-    def is_nowhere(self, number: int, value: Any, is_data: bool) -> bool:
+    def is_only_in_residual(self, number: int, value: Any, is_data: bool) -> bool:
         """Return whether only the residual holds a property; its number and value are the args."""
         row = _BY_NUMBER.get(number)
         if row is None or not is_of_basic({number: value}):
             return False
         text = value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
-        return row.forward(text, is_data).where == "residual"
+        return row.forward(text, is_data).target == "residual"
 
     def value_of(self, name: bytes, field: bytes) -> bytes | None:
         """Return the encoded 1.0 value of a header; None if 1.0 cannot hold it."""
@@ -283,10 +285,10 @@ class PlainValues:
         except (AmqpError, UnicodeDecodeError):
             return None
 
-    def has_place(self, name: bytes, field: bytes) -> bool:
+    def is_representable(self, name: bytes, field: bytes) -> bool:
         """Return whether a 1.0 message can hold a header, given its name and its encoded field."""
         text = name.decode("utf-8", "surrogateescape")
-        if place_of(text) is None:
+        if section_and_key(text) is None:
             return False
         return header_value(text, *decode_field(field))[0] is not NOTHING
 
@@ -297,13 +299,13 @@ class PlainValues:
         """
         notes = Notes()
         try:
-            tell_former_ttl(kernel.decode_value(octets, limits=_SINGLE), notes)
+            report_former_ttl(kernel.decode_value(octets, limits=_SINGLE), notes)
         except (AmqpError, ValueError, TypeError):
             return None
         return [_members(loss) for loss in notes.losses]
 
-    def told(self, octets: bytes) -> bytes | None:
-        """Return a lost value as JSON; None if it cannot be decoded."""
+    def value_json(self, octets: bytes) -> bytes | None:
+        """Return a lost value as JSON; None if it cannot be decode_section."""
         try:
             text = as_json(kernel.decode_value(octets, limits=_SINGLE))
         except AmqpError:
@@ -375,12 +377,12 @@ def _lossless_header(
 
 def _members(loss: Loss) -> tuple[Any, ...]:
     """Return the members of a loss in the form that the engine expects."""
-    before, after = as_json(loss.before), as_json(loss.after)
+    before_json, after_json = as_json(loss.before), as_json(loss.after)
     return (
         loss.path.encode("utf-8", "backslashreplace"),
         loss.action.encode(),
-        None if before is None else before.encode(),
-        None if after is None else after.encode(),
+        None if before_json is None else before_json.encode(),
+        None if after_json is None else after_json.encode(),
         loss.reason.encode("utf-8", "backslashreplace"),
         loss.recoverable,
     )

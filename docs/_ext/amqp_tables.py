@@ -198,7 +198,7 @@ def _by_profile(head: str, rows_of: Callable[[str], list[Row]]) -> str:
     names = [name for name in TRANSLATIONS if not name.endswith("-stream")]
     columns = [rows_of(name) for name in names]
     lines = (
-        (cells[0].place, *(cell.becomes.replace("\\|", "|") for cell in cells))
+        (cells[0].label, *(cell.becomes.replace("\\|", "|") for cell in cells))
         for cells in zip(*columns, strict=True)
     )
     return table((head, *names), lines)

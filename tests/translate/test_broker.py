@@ -25,7 +25,7 @@ from amqp10msg.basic.tables import OddTrue, as_table
 from amqp10msg.sections.parts import scan
 from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import Translation, residual, to_amqp10, to_basic
-from amqp10msg.translate.rabbitmq.terms import rewritten
+from amqp10msg.translate.rabbitmq.terms import reencode_body
 from tests import lossless
 
 pytest.importorskip("pika")
@@ -293,5 +293,5 @@ def test_a_stream_encodes_bodies_anew_as_their_losses_say() -> None:
         made, through_basic([one.message for one in made], "stream", again=False), strict=True
     ):
         body = translation.message.body
-        assert rewritten(body) == came.body
+        assert reencode_body(body) == came.body
         assert (body != came.body) == any(loss.path == "body" for loss in translation.losses)

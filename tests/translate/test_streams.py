@@ -14,7 +14,7 @@ from amqp10msg.sections import BODY_CODES
 from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.testing import bodies, encodings, messages
 from amqp10msg.translate import Circumstances, as_published, to_amqp10, to_basic
-from amqp10msg.translate.rabbitmq.terms import rewritten
+from amqp10msg.translate.rabbitmq.terms import reencode_body
 from amqp10msg.wire.kernel.codes import DATA_CODE
 from tests.lossless import sent
 
@@ -27,7 +27,7 @@ def test_a_body_that_a_stream_would_encode_anew_is_named(octets: bytes) -> None:
     if made.message.properties.type != "amqp-1.0":
         return
 
-    anew = rewritten(made.message.body) != made.message.body
+    anew = reencode_body(made.message.body) != made.message.body
     assert anew == any(
         loss.path == "body" and "stream" in loss.reason and loss.recoverable for loss in made.losses
     )
@@ -36,7 +36,7 @@ def test_a_body_that_a_stream_would_encode_anew_is_named(octets: bytes) -> None:
 @given(messages(body=bodies()).flatmap(encodings))
 def test_a_body_of_sections_is_delivered_as_the_broker_encodes_it(octets: bytes) -> None:
     body = octets_of_sections(octets, BODY_CODES, False)
-    delivered = rewritten(body)
+    delivered = reencode_body(body)
     if delivered is None or not body or body[2] == DATA_CODE or body[1] != 0x53:
         return
     basic = BasicMessage(BasicProperties(type="amqp-1.0"), body)
@@ -78,7 +78,7 @@ def from_stream(basic: BasicMessage) -> BasicMessage:
     properties = attrs.evolve(basic.properties, headers=FieldTable.of(headers), delivery_mode=1)
     body = basic.body
     if properties.type == "amqp-1.0":
-        anew = rewritten(body)
+        anew = reencode_body(body)
         assert anew is not None
         body = anew
     return sent(attrs.evolve(basic, properties=properties, body=body, routing_key="q"))

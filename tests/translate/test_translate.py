@@ -257,7 +257,7 @@ def test_a_typical_message_comes_back_octet_for_octet(message: Message) -> None:
 
 
 def test_the_general_message_is_certain_to_come_back() -> None:
-    with mock.patch("amqp10msg.translate._lossless._returns", side_effect=AssertionError):
+    with mock.patch("amqp10msg.translate._lossless._round_trips", side_effect=AssertionError):
         for octets in (GENERAL, GENERAL_VALUE):
             by_plain_rules(Message.decode(octets))
 
@@ -307,8 +307,8 @@ def test_the_usual_form_of_a_value_is_what_its_row_says(row: Row, data: Any) -> 
             "annotation": dict(message.message_annotations or {}).get(row.annotation),
             "residual": None,
         }
-        assert (place.value, type(place.value)) == (found[place.where], type(found[place.where]))
-        mapped, exact = row.backward(place.value) if place.where == "field" else (value, False)
+        assert (place.value, type(place.value)) == (found[place.target], type(found[place.target]))
+        mapped, exact = row.backward(place.value) if place.target == "field" else (value, False)
         if exact and place.exact:
             assert value == mapped == getattr(to_basic(message).message.properties, row.name)
 
@@ -498,7 +498,7 @@ def test_the_lossless_tables_lose_and_refuse_nothing() -> None:
 
 
 def test_the_tables_say_what_brokers_do() -> None:
-    rows = {row.place: row.becomes for row in to_amqp10_rows("rabbitmq-4.3")}
+    rows = {row.label: row.becomes for row in to_amqp10_rows("rabbitmq-4.3")}
 
     assert '`properties.group-id` `"a"`' == rows["app-id `a`"]
     assert ("-", "refused") == (rows["cluster-id `c`"], rows["header `D`"])

@@ -45,7 +45,7 @@ def check_extra(endpoints: Iterable[Endpoint]) -> None:
 
 
 def missing_extra(error: ModuleNotFoundError, extra: str) -> click.ClickException:
-    """Return the error that tells the user to install `extra`."""
+    """Return an error with the command that installs `extra`."""
     package = (error.name or "").partition(".")[0]
     return click.ClickException(f"this command needs {package}: pip install 'amqp10msg[{extra}]'")
 
@@ -72,23 +72,23 @@ def show_dry_run(checked: Checked) -> None:
         click.echo(safe(f"  {note}"))
     if run is None:
         return
-    shown: set[int] = set()
+    shown_indexes: set[int] = set()
     for key, count in run.losses.most_common():
         path, action, reason = key
         click.echo(safe(f"{plural(count, 'message')}: {path}: {action}: {reason}"))
-        _show_example(checked, key, shown)
+        _show_example(checked, key, shown_indexes)
     for reason, count in run.failures.most_common():
         click.echo(safe(f"{plural(count, 'message')} cannot be sent: {reason}"))
-        _show_example(checked, reason, shown)
+        _show_example(checked, reason, shown_indexes)
 
 
-def _show_example(checked: Checked, key: object, shown: set[int]) -> None:
-    """Print the example message of a loss or failure, unless its index is in `shown` already."""
+def _show_example(checked: Checked, key: object, shown_indexes: set[int]) -> None:
+    """Print the example message of a loss or failure once: `shown_indexes` has printed examples."""
     run = checked.run
     index = run.examples.get(key) if run is not None else None
-    if run is None or index is None or index in shown:
+    if run is None or index is None or index in shown_indexes:
         return
-    shown.add(index)
+    shown_indexes.add(index)
     for line in run.messages[index].words.splitlines():
         click.echo(safe(f"    {line}"))
 

@@ -66,8 +66,8 @@ class Selection:
     @property
     def last(self) -> int | None:
         """The largest selected number; None if a range is open-ended."""
-        ends = [end for _, end in self.ranges]
-        return None if None in ends else max(end or 0 for end in ends)
+        last_numbers = [end for _, end in self.ranges]
+        return None if None in last_numbers else max(end or 0 for end in last_numbers)
 
 
 @attrs.frozen
@@ -152,8 +152,8 @@ class Inputs:
             self._sources.append(_Source("standard input"))
             return
         kind = _path_kind(argument)
-        place = None if kind else _PLACE.fullmatch(argument)
-        if not kind and (place is None or _path_kind(place["path"]) != "file"):
+        matched = None if kind else _PLACE.fullmatch(argument)
+        if not kind and (matched is None or _path_kind(matched["path"]) != "file"):
             self._add_text(argument)
             return
         from pathlib import Path
@@ -163,9 +163,9 @@ class Inputs:
                 self._add_file(_Source(str(file), file, fault))
         elif kind == "file":
             self._add_file(_Source(argument, Path(argument)))
-        elif place is not None:
-            name, position = place["path"], int(place["number"])
-            number, offset = (position, None) if place["kind"] == ":" else (None, position)
+        elif matched is not None:
+            name, position = matched["path"], int(matched["number"])
+            number, offset = (position, None) if matched["kind"] == ":" else (None, position)
             self._add_file(_Source(name, Path(name), number=number, offset=offset))
 
     def _add_text(self, argument: str) -> None:
@@ -200,7 +200,7 @@ class Inputs:
         """Yield the selected messages, and update the progress bar.
 
         Raises:
-            click.ClickException: there are no messages, or --select matches none.
+            click.ClickException: the input has no messages, or --select does not match any.
         """
         selected, number = 0, 0
         last = self._select.last if self._select is not None else None
@@ -306,7 +306,7 @@ class Inputs:
                 yield (
                     attrs.evolve(item, fault=self._with_advice(item.fault)) if item.fault else item
                 )
-        except ImportError as error:  # the message says which extra to install
+        except ImportError as error:  # the error text names the extra to install
             raise click.ClickException(str(error)) from None
         except ValueError as error:
             raise ValueError(self._with_advice(str(error))) from None
@@ -344,8 +344,8 @@ def _is_json_value(text: str) -> bool:
 
 
 def _not_input(text: str, reason: str) -> str:
-    shown = text if len(text) <= 40 else f"{text[:40]}…"
-    return f"no such file, and {reason}: '{shown}'"
+    excerpt = text if len(text) <= 40 else f"{text[:40]}…"
+    return f"no such file, and {reason}: '{excerpt}'"
 
 
 def _explain_argument_error(text: str, form: str | None, reason: str) -> str:
@@ -354,7 +354,7 @@ def _explain_argument_error(text: str, form: str | None, reason: str) -> str:
         try:
             messages_in_text(part, form)
         except OddDigitsError:
-            continue  # the next argument may hold the other digit of a byte
+            continue  # the next argument may hold the second digit of a byte
         except ValueError as error:
             return _not_input(part, str(error))
     return _not_input(text, reason)

@@ -171,7 +171,7 @@ def show_counts(counts: Mapping[str, Statistics], *, remains: bool = True) -> No
 
 
 def _remaining_lines(counts: Statistics) -> list[str]:
-    """Describe the messages that remain at the source; empty if the source was not asked."""
+    """Describe the messages that remain at the source; empty if the source was not queried."""
     if not counts.asked or counts.is_empty:
         return []
     lines = []
@@ -184,8 +184,8 @@ def _remaining_lines(counts: Statistics) -> list[str]:
             f"{plural(counts.unacknowledged, 'message')} held by other consumers of the source"
         )
     elif counts.others and counts.unacknowledged is None:
-        others = plural(counts.others, "other consumer")
-        lines.append(f"{others} of the source may hold messages; add --management to count them")
+        consumers = plural(counts.others, "other consumer")
+        lines.append(f"{consumers} of the source may hold messages; add --management to count them")
     elif counts.remaining is not None and counts.is_shared:
         lines.append(
             f"the source: {counts.uncounted}; add --sole-consumer if it has no other consumers"

@@ -218,9 +218,9 @@ def messages_argument(
     """Add SOURCES and the options for reading to a command. It receives them as `inputs`.
 
     Args:
-        names: the flags of the option that selects the input format. Without any, there is no such
-            option and no --select.
-        form: the input format, or the default of that option.
+        names: the flags of the option that selects the input format. Without flags, the command has
+            neither this option nor --select.
+        form: the input format, or the default of the option.
         basic: also accept messages of AMQP 0-9-1.
     """
 
@@ -281,7 +281,7 @@ def _parse_pairs(
 
 def declared_options(
     options: type,
-    before: Mapping[str, Iterable[Callable[..., Any]]] = MappingProxyType({}),
+    inserted_before: Mapping[str, Iterable[Callable[..., Any]]] = MappingProxyType({}),
     only: Collection[str] = (),
     helps: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -289,9 +289,9 @@ def declared_options(
 
     Args:
         options: the class.
-        before: other options, to insert before the declared option of that name.
+        inserted_before: further options, by the name of the declared option that they precede.
         only: the names of the fields to add; all if empty.
-        helps: help texts that replace those of the class.
+        helps: help texts that replace the class's help texts, by field name.
     """
     decorators: list[Callable[..., Any]] = []
     # Imported late because it imports attrs, which `amqp10msg --help` does not need.
@@ -300,7 +300,7 @@ def declared_options(
     for field, option in options_of(options):
         if option.flag is not None and (not only or field.name in only):
             decorators += (
-                *before.get(field.name, ()),
+                *inserted_before.get(field.name, ()),
                 _declared_option(field, option, helps.get(field.name, option.help)),
             )
 

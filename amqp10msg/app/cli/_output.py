@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SEVERITY_COLORS = {"error": "red", "warning": "yellow"}
 # Columns of the output if it is not a terminal: wide enough that no line is wrapped.
 _UNWRAPPED_WIDTH = 100_000
-# Seconds before a progress bar appears: a shorter run shows none.
+# Seconds before a progress bar appears, so that short runs do not show a bar.
 _BAR_DELAY = 1.0
 
 
@@ -88,7 +88,7 @@ def use_color(color: bool | None, stream: Any = None) -> bool:
 def console(colored: bool, width: int | None = None) -> Console:
     """Return a console for standard output.
 
-    Its width is `width`, or that of the terminal, or COLUMNS; otherwise lines are not wrapped.
+    Its width is `width`, the terminal's width, or COLUMNS; otherwise lines are not wrapped.
     """
     from rich.console import Console
 
@@ -166,8 +166,8 @@ def progress_counter(
 
     Args:
         color: whether to colour the bar; None to detect it.
-        unit: the name of the counted things.
-        total: their number, if it is known at the start.
+        unit: the name of the counted unit, such as messages.
+        total: the number of units, or None if it is unknown at the start.
         name: a label.
 
     Yields:
@@ -192,7 +192,7 @@ def check_report(report: Path | None, inputs: Callable[[], Iterable[Path]]) -> N
     """Check that the report can be written and does not overwrite an input.
 
     Raises:
-        click.UsageError: its folder does not exist, or it is one of the input files.
+        click.UsageError: the report's folder does not exist, or the report is an input file.
     """
     if report is None:
         return
@@ -205,7 +205,7 @@ def check_report(report: Path | None, inputs: Callable[[], Iterable[Path]]) -> N
 
 
 class DelayedBar:
-    """A progress bar on a terminal that appears once a run takes longer than a second.
+    """A progress bar on a terminal that appears after the first second of a run.
 
     `position` returns the number of bytes read, and their total or None if it is unknown.
     """
@@ -225,7 +225,7 @@ class DelayedBar:
         if now < self._next:
             return
         self._next = now + 0.1
-        done, total = self._position()
+        position, total = self._position()
         if self._bar is None:
             from rich.progress import TextColumn
 
@@ -239,7 +239,7 @@ class DelayedBar:
             self._task = self._bar.add_task("", total=total, messages=messages)
             with _interrupts_delayed():  # as in `_running_bar`; the caller calls `stop`
                 self._bar.start()
-        self._bar.update(self._task, completed=done, messages=messages)
+        self._bar.update(self._task, completed=position, messages=messages)
 
     def stop(self) -> None:
         """Remove the bar, and do not show it again."""

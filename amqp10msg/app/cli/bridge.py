@@ -77,7 +77,7 @@ Examples:
 )
 @declared_options(
     RouteOptions,
-    before={
+    inserted_before={
         "until_length": [
             click.option(
                 "--until-empty", is_flag=True, help="End when the source's broker reports it empty."
@@ -259,13 +259,13 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
     return 4 if stopped else 0
 
 
-def _show_plan(spec: RouteSpec, shown: set[str]) -> None:
-    """Print the steps of --declare that are not in `shown` yet, and add them."""
+def _show_plan(spec: RouteSpec, shown_steps: set[str]) -> None:
+    """Print the steps of --declare that are not in `shown_steps` yet, and add them."""
     from amqp10msg.net.bridge.bridge import ask
     from amqp10msg.net.bridge.topology import plan_of
 
     for step in ask(lambda: plan_of(spec.source, spec.target, spec.options))[0]:
-        if str(step) not in shown:
-            shown.add(str(step))
+        if str(step) not in shown_steps:
+            shown_steps.add(str(step))
             for line in str(step).splitlines():
                 click.echo(safe(line))

@@ -220,7 +220,7 @@ def run(
         raise click.ClickException("nothing was tested: every case was skipped")
     for peer_results in untested:
         complain(f"{peer_results.peer}: every case was skipped")
-    # Without --peer, all known peers run, and --only may select no case for some of them.
+    # Without --peer, all built-in peers run, and --only may exclude every case of a peer.
     untested_by_request = (names or brokers) and untested
     failed = [peer_results for peer_results in new if peer_results.tested and not peer_results.ok]
     return int(bool(missing or untested_by_request or is_worse or failed))
@@ -330,7 +330,7 @@ def _show_changes(changes: list[Change], colored: bool) -> None:
     worse = sum(change.is_worse for change in changes)
     click.echo(f"{plural(len(changes), 'case')} changed, {worse:,} got worse")
     for change in changes[: 2 * _MAX_FAILURES]:
-        lost = f", lost {', '.join(change.lost)}" if change.lost else ""
-        text = f"{change.peer}: {change.case}: {change.before} → {change.after}{lost}"
+        lost_facets = f", lost {', '.join(change.lost)}" if change.lost else ""
+        text = f"{change.peer}: {change.case}: {change.before} → {change.after}{lost_facets}"
         style = "red" if change.is_worse else ""
         console(colored).print(safe(text), style=style, markup=False, soft_wrap=True)

@@ -130,7 +130,7 @@ def require_bytes(item: Item) -> bytes:
 
 
 def format_bytes(data: bytes, target: str) -> str | bytes:
-    """Return encoded messages in the format `target`, one of `TARGETS`.
+    """Return encoded messages in the format `target`, a member of `TARGETS`.
 
     Raises:
         AmqpError: `target` is a notation, and `data` is neither a message nor AMQP values.
@@ -153,7 +153,7 @@ def format_bytes(data: bytes, target: str) -> str | bytes:
     if target == "cbor":
         try:
             return b"".join(map(notation.to_cbor, values))
-        except ImportError as error:  # the message says what to install
+        except ImportError as error:  # the error text names the package to install
             raise click.ClickException(str(error)) from None
     write = notation.to_typed if target == "typed" else notation.to_plain
     return "".join(json_text(write(value)) + "\n" for value in values)

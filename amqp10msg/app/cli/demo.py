@@ -54,9 +54,9 @@ class _Screen:
         """Print `text`. Wrap long text, and indent its continuation lines."""
         indent = len(text) - len(text.lstrip())
         screen = console(self.colored, self.width)
-        first, *more = Text(text.strip(), style).wrap(screen, self.width - indent) or [Text()]
+        first, *wrapped = Text(text.strip(), style).wrap(screen, self.width - indent) or [Text()]
         continuation: Iterable[Text] = (
-            Text(" ").join(more).wrap(screen, self.width - indent - 2) if more else []
+            Text(" ").join(wrapped).wrap(screen, self.width - indent - 2) if wrapped else []
         )
         for line, margin in ((first, indent), *((line, indent + 2) for line in continuation)):
             line.rstrip()
@@ -101,7 +101,7 @@ def demo(pipeline: bool, bridge: bool, color: bool | None) -> int:
     cases = demo_messages()
     violations = {case.id: validate(case.data) for case in cases}
     screen.heading("Two messages, byte by byte")
-    # A short valid message with many sections, then a short one with several violations.
+    # A short valid message with many sections, then a short message with several violations.
     sound = [case for case in cases if not violations[case.id]] or cases
     for case in (
         min(sound, key=lambda case: (-len(scan(case.data)), len(case.data))),
@@ -143,8 +143,8 @@ def _show_message(screen: _Screen, number: int, case: Case, violations: list[Vio
         screen.line(f"{_INDENT}{case.note}: {size} bytes in, different bytes out", "bold red")
     plain = notation.to_plain(message)
     for name, content in plain.get("sections", plain.items()):
-        shown = safe(json.dumps(content, ensure_ascii=False))
-        screen.cut(f"{_INDENT}{name:<24}", shown, style="cyan")
+        content_text = safe(json.dumps(content, ensure_ascii=False))
+        screen.cut(f"{_INDENT}{name:<24}", content_text, style="cyan")
     for violation in violations:
         mark = "!" if violation.severity == "error" else "?"
         text = f"{mark} {violation.clause}: {violation.text}"
@@ -194,8 +194,8 @@ def _run_pipeline(screen: _Screen, cases: list[Case]) -> None:
     _run_job(screen, jobs.Job("profile"), source, folder / "types")
     if importlib.util.find_spec("pyspark") is not None:
         screen.line(f"{_INDENT}The same job on Spark, on any number of machines:")
-        more = f"--engine spark --profile oasis {source} {folder / 'by-spark'}"
-        screen.line(f"{_INDENT}  {_own_command()} pipeline decode {more}", "cyan")
+        arguments = f"--engine spark --profile oasis {source} {folder / 'by-spark'}"
+        screen.line(f"{_INDENT}  {_own_command()} pipeline decode {arguments}", "cyan")
 
 
 def _run_job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
@@ -230,15 +230,17 @@ def _run_bridge(screen: _Screen) -> bool:
 
     folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))  # kept: it holds the reports
     with resources.as_file(resources.files("amqp10msg.net.bridge") / _RECORDED) as recorded:
-        sent = [entry.raw for entry in read_quarantine(recorded)]
-        count = plural(len(sent), "message")
+        published = [entry.raw for entry in read_quarantine(recorded)]
+        count = plural(len(published), "message")
         screen.heading(f"{count} of AMQP 0-9-1, as sent to RabbitMQ, bridged to 1.0 and back")
         source = f"file:{quote(str(recorded))}?protocol=0-9-1"
         with Server(accept_durable=True) as server:
             middle, back = f"{server.url}/orders", folder / "back.jsonl"
             specs = [
-                _route_spec("to-1.0", source, middle, len(sent)),
-                _route_spec("back", middle, f"file:{quote(str(back))}?protocol=0-9-1", len(sent)),
+                _route_spec("to-1.0", source, middle, len(published)),
+                _route_spec(
+                    "back", middle, f"file:{quote(str(back))}?protocol=0-9-1", len(published)
+                ),
             ]
             counts: dict[str, Any] = {}
             for spec in specs:
@@ -254,8 +256,8 @@ def _run_bridge(screen: _Screen) -> bool:
         received = Counter[bytes]()
         if back.exists():
             received.update(entry.raw for entry in read_quarantine(back))
-        missing = (Counter(sent) - received).total()
-        good = not missing and received.total() == len(sent)
+        missing = (Counter(published) - received).total()
+        good = not missing and received.total() == len(published)
         result = (
             "each came back byte for byte" if good else f"{missing:,} came back changed, or not"
         )
@@ -268,10 +270,10 @@ def _run_bridge(screen: _Screen) -> bool:
         screen.line(f"{_INDENT}page: {page}")
         screen.line()
         dry = _route_spec("recorded", source, "amqp://rabbitmq-4/orders", None, "rabbitmq-4.3")
-        run = run_dry(dry, len(sent), 2.0)
+        run = run_dry(dry, len(published), 2.0)
     meeting = folder / "migration.html"
     about = {"source": str(dry.source), "target": str(dry.target), "profile": dry.options.profile}
-    checked = [Checked(Queue(dry.name, messages=len(sent)), run)]
+    checked = [Checked(Queue(dry.name, messages=len(published)), run)]
     write_whole(meeting, dry_report.as_html(checked, title="What a migration would lose", **about))
     screen.line(
         f"{_INDENT}The same messages, translated as RabbitMQ 4.3 does for AMQP 1.0 clients:"

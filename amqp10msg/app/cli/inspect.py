@@ -223,8 +223,8 @@ def _render_frames(octets: bytes, max_fields: int, colored: bool, width: int | N
 def _verdict(judged: Judged, colored: bool) -> str:
     """Return one line: the size, and the violated rules."""
     size = plural(len(judged.item.data), "byte")
-    if judged.what:
-        size = f"{size}: {judged.what}"
+    if judged.summary:
+        size = f"{size}: {judged.summary}"
     elif judged.fault:
         return f"{size}, partly unreadable"
     elif not judged.is_message:

@@ -339,13 +339,13 @@ def show_summary(
         screen.print()
         rows = _aligned_table("Code", "Clause", "Messages", "First in", right={"Messages"})
         rules = stats.rules_by_frequency()
-        places = [safe(row.first.removeprefix(parent)) for _, row in rules]
+        examples = [safe(row.first.removeprefix(parent)) for _, row in rules]
         # If the column Clause has room for "Part 3, 3.2.1,", wrap clauses at spaces and keep the
         # column First in on one line.
-        other_width = max(map(len, stats.rules)) + max(map(len, places)) + len("Messages") + 3 * 2
+        other_width = max(map(len, stats.rules)) + max(map(len, examples)) + len("Messages") + 3 * 2
         rows.columns[-1].no_wrap = screen.width - other_width >= len("Part 3, 3.2.1,")
-        for (code, row), place in zip(rules, places, strict=True):
-            rows.add_row(code, row.clause, f"{row.messages:,}", Text(place))
+        for (code, row), example in zip(rules, examples, strict=True):
+            rows.add_row(code, row.clause, f"{row.messages:,}", Text(example))
         screen.print(rows)
         screen.print()
         for code, row in rules:
@@ -479,7 +479,7 @@ def _run_on_spark(
         raise click.ClickException(str(error)) from None
     from amqp10msg.jobs.inputs import input_columns
 
-    # Check before starting Spark, which takes seconds.
+    # Check before starting Spark, because its start needs seconds.
     names = input_columns(task.source, form)
     if names is not None:
         try:

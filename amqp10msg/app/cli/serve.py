@@ -47,7 +47,7 @@ Examples:
 )
 @declared_options(
     ServerOptions,
-    before={
+    inserted_before={
         "anonymous": [
             click.option(
                 "--users",
@@ -94,7 +94,7 @@ def serve(
     The server creates a node for each address that a client attaches to. The first line on standard
     output is the URL of the server. SIGINT and SIGTERM stop it.
     """
-    # Imported late: the other commands do not need sockets.
+    # Imported late: only this command needs sockets.
     from amqp10msg.net.serve import Server, tls_context
 
     if key is not None and cert is None:

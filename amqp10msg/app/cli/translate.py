@@ -175,12 +175,12 @@ def _show_result(translated: _TranslationResult, colored: bool) -> None:
     if translated.fault:
         screen.print(Text(f"{source}: refused: {safe(translated.fault)}", style="red"))
         return
-    lost = sum(loss.is_permanent for loss in translated.losses)
+    lost_count = sum(loss.is_permanent for loss in translated.losses)
     size = len(translated.record["raw"]) // 2
     no_loss = "no permanent loss" if translated.losses else "no loss"
-    summary = f"{plural(lost, 'value')} lost" if lost else no_loss
+    summary = f"{plural(lost_count, 'value')} lost" if lost_count else no_loss
     line = f"{source}: {plural(size, 'byte')}, {summary}"
-    screen.print(Text(line, style="yellow" if lost else "green"))
+    screen.print(Text(line, style="yellow" if lost_count else "green"))
     if not translated.losses:
         return
     rows = table("Path", "Action", "Before", "After")
@@ -253,9 +253,9 @@ def _action_text(action: str, recoverable: bool, owner: str) -> Text:
 
 
 def _short_value(value: Any) -> str:
-    from amqp10msg.translate.account import shown
+    from amqp10msg.translate.account import format_value
 
-    return shown(value, 60)
+    return format_value(value, 60)
 
 
 def _cut(text: str, limit: int) -> str:
@@ -488,7 +488,7 @@ def _translate_by_each(
         that cannot be read.
     """
     from amqp10msg.app.inspector.protocols import is_basic, translate
-    from amqp10msg.translate.account import parts_of, shown
+    from amqp10msg.translate.account import format_value, parts_of
     from amqp10msg.wire.errors import DecodeError, TranslationError
 
     if item.fault:
@@ -501,7 +501,9 @@ def _translate_by_each(
     for name in profiles:
         try:
             translated = translate(message, name, user=user).message
-            results[name] = {path: shown(value, _UNLIMITED) for path, value in parts_of(translated)}
+            results[name] = {
+                path: format_value(value, _UNLIMITED) for path, value in parts_of(translated)
+            }
         except TranslationError as error:
             results[name] = {_REFUSED: safe(str(error))}
     return results, ""

@@ -35,7 +35,7 @@ _JudgedItem = tuple["Item", "list[Violation]"]
 _BATCH_MESSAGES = 1_000
 _BATCH_BYTES = 1 << 20
 # Limits of the HTML page, so that its size depends on the rules and not on the input: examples per
-# rule, bytes of an example, bytes and fields shown of it, and unreadable inputs listed.
+# rule, size of an example, displayed bytes and fields per example, and listed unreadable inputs.
 _EXAMPLES = 3
 _MAX_EXAMPLE_SIZE = 1 << 20
 _MAX_SHOWN_BYTES = 4_096
@@ -229,7 +229,7 @@ def _suspects() -> Callable[[list[bytes], str], Sequence[int]] | None:
         return None
 
     def suspects_of(messages: list[bytes], profile: str) -> Sequence[int]:
-        # Imported only for a full batch: the import takes as long as judging thousands of messages.
+        # Imported only for a full batch: the import is as slow as judging thousands of messages.
         from amqp10msg.columns import binary_chunks, suspects
         from amqp10msg.wire.limits import DEFAULT_LIMITS
 

@@ -17,7 +17,7 @@ from amqp10msg.wire.kernel import decode_value, decode_values, skip_value
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 from amqp10msg.wire.primitives import Symbol, ULong
 
-#: The rule id of the violation that stands for an unreadable input.
+#: The rule id of the violation that represents an unreadable input.
 UNREADABLE = "unreadable-input"
 # Archetype that a composite provides -> description; the first match applies.
 _KINDS = {
@@ -66,9 +66,9 @@ class Judged:
             self.decoded = read(item.data, as_values=not self.is_message)
         except AmqpError as error:
             self.fault = item.explained(str(error))
-        self.what = ""
+        self.summary = ""
         if len(self.decoded) == 1 and not self.is_message and not as_values and not self.fault:
-            self.what, self.violations = _judge_state(item.data, role)
+            self.summary, self.violations = _judge_state(item.data, role)
 
     @property
     def is_broken(self) -> bool:

@@ -32,7 +32,7 @@ def read_basic(item: Item, exchange: str = "", routing_key: str = "") -> BasicMe
         DecodeError: there is no content header, or its body size does not match.
     """
     data, record = item.data, item.record
-    # The body size in the header determines where the header ends.
+    # The body size in the content header determines the end of the header.
     size = int.from_bytes(data[4:12], "big") if len(data) >= 14 else 0
     if size > len(data) - 14:
         raise DecodeError(
@@ -68,7 +68,7 @@ def read_message(item: Item) -> Message:
 def translate(
     message: BasicMessage | Message, profile: str, *, strict: bool = False, user: str = "guest"
 ) -> Translation[Any]:
-    """Translate a message to the other protocol.
+    """Translate a message from 0-9-1 to 1.0 or back.
 
     Args:
         message: the message, of either protocol.

@@ -77,8 +77,8 @@ class InputReader:
     """Reads messages from streams.
 
     Args:
-        form: ``auto``, one of `files.FORMS`, ``hex``, ``base64``, ``cbor``, ``typed``, ``plain``,
-            or ``written``: JSON in the typed or plain notation.
+        form: ``auto``, a member of `files.FORMS`, ``hex``, ``base64``, ``cbor``, ``typed``,
+            ``plain``, or ``written``: JSON in the typed or plain notation.
         max_size: the maximum size of one message in the input, in bytes; `files.MAX_SIZE` if None.
         basic: also accept messages of AMQP 0-9-1.
         limits: bounds on the cost of a file, as for `files.read_stream`.
@@ -259,7 +259,7 @@ def _guess_format(head: bytes) -> str:
 
 
 def _has_json_line(octets: bytes) -> bool:
-    """Return whether one of the first lines is a JSON document, so that the file is JSON lines."""
+    """Return whether any of the first lines is a JSON document, so that the file is JSON lines."""
     for line in octets.splitlines()[:10]:
         try:
             if isinstance(parse_json(line), (dict, list)):
@@ -339,7 +339,7 @@ def messages_in_text(text: str, form: str | None = None) -> list[bytes]:
         form: ``hex`` or ``base64``; guessed if None.
 
     Raises:
-        ValueError: the text has none of these formats, or is ambiguous.
+        ValueError: the format of the text is unknown or ambiguous.
     """
     text = text.strip()
     if not text:

@@ -32,7 +32,7 @@ from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
 from amqp10msg.sections import Header, Properties
 from amqp10msg.translate import PROFILES as TRANSLATIONS
-from amqp10msg.translate.account import parts_of, shown
+from amqp10msg.translate.account import format_value, parts_of
 from amqp10msg.validation import PROFILES, RULES, Violation
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import Symbol, Timestamp, UInt, ULong
@@ -55,10 +55,10 @@ class Shown:
 
     Attributes:
         html: an HTML fragment.
-        link: the message in URL-safe base64 without padding, for a link; empty if there is no
-            message, or if it is too large for a URL.
-        exchange: the exchange of a 0-9-1 message, if it is known.
-        routing_key: the routing key of a 0-9-1 message, if it is known.
+        link: the message in URL-safe base64 without padding, for a link; empty without a message,
+            or if the message is too large for a URL.
+        exchange: the exchange of a 0-9-1 message, or "".
+        routing_key: the routing key of a 0-9-1 message, or "".
     """
 
     html: str
@@ -82,7 +82,7 @@ class Session:
     ) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
-        self.items, self.more = _read(data, name or "message")
+        self.items, self.has_more = _read(data, name or "message")
 
     def show(
         self, number: int = 1, *, profile: str = "oasis", translation: str = TRANSLATION
@@ -92,7 +92,7 @@ class Session:
         Args:
             number: the number of the message, from 1; a number out of range is clamped.
             profile: the name of the set of rules to check.
-            translation: the name of the profile that translates to the other protocol.
+            translation: the name of the translation profile.
 
         Raises:
             KeyError: a profile does not exist.
@@ -106,14 +106,14 @@ class Session:
             **_empty_values(),
             "found": [] if len(self.items) == 1 else list(map(_list_entry, self.items)),
             "chosen": number,
-            "left_out": self.more,
+            "left_out": self.has_more,
         }
         if item.fault:
             values["fault"] = item.fault
             return Shown(pages.render("inspection.html", **values))
         basic = is_basic(item)
         values |= _basic_values(self, item) if basic else _message_values(item, profile)
-        # Single values, such as an outcome, have no equivalent in the other protocol.
+        # Single values, such as an outcome, cannot be translated.
         if basic or values["kind"] == "message":
             values["translation"] = _translation(self, item, translation)
         octets = item.data if len(item.data) <= _MAX_LINKED else b""
@@ -139,7 +139,7 @@ def _empty_values() -> dict[str, Any]:
         "violations": [],
         "size": 0,
         "rules": RULES,
-        "shown": _shown,
+        "shown": _format_value,
         "rows": [],
         "translation": None,
     }
@@ -186,7 +186,7 @@ def _message_values(item: Item, profile: str) -> dict[str, Any]:
     return {
         "kind": "message" if chosen.is_message else "values",
         "fault": chosen.fault,
-        "verdict": chosen.what,
+        "verdict": chosen.summary,
         "messages": annotated([chosen.tree()], [item.source], max_octets=_MAX_OCTETS),
         "profiles": [
             {"name": name, "about": PROFILES[name].description, **_count(result.violations)}
@@ -214,11 +214,11 @@ def _basic_values(session: Session, item: Item) -> dict[str, Any]:
 
 
 def _parts(message: BasicMessage | Message) -> list[tuple[str, str]]:
-    return [(path, _shown(value)) for path, value in parts_of(message)]
+    return [(path, _format_value(value)) for path, value in parts_of(message)]
 
 
-def _shown(value: Any) -> str:
-    return shown(value, _MAX_VALUE_LENGTH)
+def _format_value(value: Any) -> str:
+    return format_value(value, _MAX_VALUE_LENGTH)
 
 
 def _translation(session: Session, item: Item, name: str) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def page() -> str:
         ImportError: Jinja2 is not installed.
     """
     example_options = [(name, octets.hex(" ")) for name, octets in examples()]
-    shown = Session(examples()[0][1]).show().html
+    example_html = Session(examples()[0][1]).show().html
     return pages.render(
         "inspector.html",
         title="AMQP message inspector",
@@ -271,7 +271,7 @@ def page() -> str:
         profiles=list(PROFILES),
         translations=list(TRANSLATIONS),
         translation=TRANSLATION,
-        shown=shown,
+        shown=example_html,
     )
 
 

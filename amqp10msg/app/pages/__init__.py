@@ -1,7 +1,7 @@
 """HTML pages: the templates, styles and charts that all pages share. Requires ``amqp10msg[pages]``.
 
-A page is a self-contained file, and its content security policy forbids loading others. All values
-are escaped, so the content of a message cannot add markup or scripts.
+A page is a self-contained file, and its content security policy forbids loading further files. All
+values are escaped, so the content of a message cannot add markup or scripts.
 """
 
 from __future__ import annotations
@@ -101,5 +101,5 @@ def _breaking(text: Any) -> Any:
     """Return `text` as HTML with line breaks allowed after slashes, colons and at signs."""
     if hasattr(text, "__html__"):
         return text  # a chart
-    shown = str(_markupsafe().escape(_final(text)))
-    return markup(_BREAKS.sub(r"\g<0><wbr>", shown))
+    escaped = str(_markupsafe().escape(_final(text)))
+    return markup(_BREAKS.sub(r"\g<0><wbr>", escaped))

@@ -91,7 +91,7 @@ def rule_rows(
 
     Args:
         rows: the ids of the rules, with their counts.
-        whole: the number of messages: the bar of a rule shows its share of them.
+        whole: the number of messages, of which the bar of a rule shows a share.
         cells: returns (name, CSS class, text) of further columns for a rule.
         examples: numbers and sources of example messages, by rule.
     """

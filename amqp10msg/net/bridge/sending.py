@@ -24,7 +24,7 @@ from amqp10msg.net.options import RouteOptions
 from amqp10msg.sections import Header
 from amqp10msg.sections.parts import scan
 from amqp10msg.translate import Circumstances, Loss, as_published, to_amqp10, to_basic
-from amqp10msg.translate.batches import kernel, tells_of_delivery
+from amqp10msg.translate.batches import kernel, may_have_delivery_headers
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.limits import UNLIMITED
 
@@ -95,7 +95,7 @@ def translator_of(
         unhandled, (_, wires, losses) = batches.run(rows, headers, bodies, None, None, None)
         # Headers that describe the delivery (such as x-delivery-count) must be removed first.
         outgoing: list[Outgoing | None] = [
-            None if tells_of_delivery(delivery.content_header or b"") else Outgoing(wire)
+            None if may_have_delivery_headers(delivery.content_header or b"") else Outgoing(wire)
             for delivery, wire in zip(deliveries, _cells(wires), strict=True)
         ]
         for row in unhandled:

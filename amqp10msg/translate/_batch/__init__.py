@@ -1,1 +1,1 @@
-"""The kernel of `amqp10msg.translate.batches`, where it is compiled."""
+"""The compiled kernel of `amqp10msg.translate.batches`, if it was built."""

@@ -22,11 +22,11 @@ class ToBasic:
     ) -> None: ...
     def run(self, rows: int, wire: tuple[Any, ...] | None) -> tuple[list[int], tuple[Any, ...]]: ...
     @overload
-    def one(
+    def translate_one(
         self, wire: bytes, is_encoded: Literal[False] = False
     ) -> tuple[BasicMessage, int, bool] | None: ...
     @overload
-    def one(
+    def translate_one(
         self, wire: bytes, is_encoded: Literal[True]
     ) -> tuple[tuple[bytes, bytes, str, str, bool], int, bool] | None: ...
 
@@ -37,8 +37,8 @@ class ToAmqp10:
         user: bytes | None,
         strict: bool,
         is_symbol: _Symbol,
-        told: Callable[[bytes], bytes],
-        told_name: Callable[[bytes], bytes],
+        field_json: Callable[[bytes], bytes],
+        header_path: Callable[[bytes], bytes],
         proofs: tuple[ToBasic, ToBasic],
         /,
     ) -> None: ...
@@ -51,7 +51,7 @@ class ToAmqp10:
         routing_key: tuple[Any, ...] | None,
         redelivered: tuple[Any, ...] | None,
     ) -> tuple[list[int], tuple[Any, ...]]: ...
-    def one(
+    def translate_one(
         self, basic: BasicMessage
     ) -> tuple[_Encoded, tuple[tuple[Any, ...], list[Any]] | None] | None: ...
     def encoded(

@@ -13,12 +13,12 @@ cdef class ToAmqp10:
         strict: messages of which something is lost for good are odd ones.
         is_symbol: takes the bytes of a content-type (0) or content-encoding (1), and says whether
             the field of 1.0 holds them before a body of data.
-        told: returns the JSON of a field's value, given its letter and content.
-        told_name: returns the path of a header, given the bytes of its name.
+        field_json: returns the JSON of a field's value, given its letter and content.
+        header_path: returns the path of a header, given the bytes of its name.
         proofs: translate back without loss, and as RabbitMQ 3.10 does.
     """
 
-    cdef object is_symbol, told, told_name
+    cdef object is_symbol, field_json, header_path
     cdef list held  # what the rules point to
     cdef list unplaced_names, history
     cdef bytes delivered_header, delivered_annotations
@@ -36,12 +36,12 @@ cdef class ToAmqp10:
     cdef Py_ssize_t items
 
     def __cinit__(
-        self, rules, bytes user or None, bint strict, is_symbol, told, told_name, proofs
+        self, rules, bytes user or None, bint strict, is_symbol, field_json, header_path, proofs
     ):
         self.strict = strict
         self.is_symbol = is_symbol
-        self.told = told
-        self.told_name = told_name
+        self.field_json = field_json
+        self.header_path = header_path
         self.user = user
         self.lossless, self.plugin = proofs
         self.held = []
@@ -68,7 +68,7 @@ cdef class ToAmqp10:
         for i, given in enumerate(rules.properties):
             row = &to.rows[i]
             row.form, row.section, row.place, row.code, row.only = (
-                given.form, given.section, given.place, given.code, given.only
+                given.form, given.section, given.field_index, given.code, given.only
             )
             row.name = self.hold(given.wire_name)
             row.key = self.hold(given.annotation) if given.annotation else NULL
@@ -135,7 +135,7 @@ cdef class ToAmqp10:
         valid = None if are_all else bits_of(&self.there)
         return odd, (valid, buffers_of(&self.wire), losses_of(&self.losses))
 
-    def one(self, basic):
+    def translate_one(self, basic):
         """Translate one message; None where it is an odd one.
 
         Returns:
@@ -392,7 +392,7 @@ cdef class ToAmqp10:
         if self.rules.is_plugin:
             return GOOD
         if g.is_marked and not is_body(g.body.at, g.body.at + g.body.n) and not (
-            self.rules.is_lossless and g.body.n <= CERTAIN and self.lossless.plain.is_rewritten(
+            self.rules.is_lossless and g.body.n <= CERTAIN and self.lossless.plain.is_deliverable_body(
                 bytes_at(g.body.at, g.body.n)
             )
         ):
@@ -769,7 +769,7 @@ cdef class ToAmqp10:
     cdef int tell_name(self, Out* o, Field* field) except -1:
         cdef bytes path
         if not is_plain_name(field.name, field.size):
-            path = self.told_name(bytes_at(field.name, field.size))
+            path = self.header_path(bytes_at(field.name, field.size))
             return put_bytes(o, path)
         say(o, b"headers['")
         put(o, field.name, field.size)
@@ -796,7 +796,7 @@ cdef class ToAmqp10:
         elif (letter == c"d" or letter == c"f") and is_number_field(letter, v.number):
             put_double(o, letter, v)
         elif width_of(letter) == -4 or letter == c"d" or letter == c"f" or letter == c"D":
-            text = self.told(bytes_at(v.start - 1, field.stop - v.start + 1))
+            text = self.field_json(bytes_at(v.start - 1, field.stop - v.start + 1))
             put_bytes(o, text)
         else:
             signed_digits(o, v.number)

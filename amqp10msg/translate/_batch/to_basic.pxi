@@ -134,7 +134,7 @@ cdef class ToBasic:
     """
 
     cdef bint strict
-    cdef object plain, is_symbol, rewritten
+    cdef object plain, is_symbol, reencode_body
     cdef bytes user
     cdef list odd_names
     cdef list held  # what the plain rules made for the message, whose bytes entries refer to
@@ -180,7 +180,7 @@ cdef class ToBasic:
         self.strict = strict
         self.plain = plain
         self.is_symbol = plain.is_symbol
-        self.rewritten = plain.rewritten
+        self.reencode_body = plain.reencode_body
         self.user = user
         self.odd_names = profile.odd_names
         self.held = []
@@ -271,7 +271,7 @@ cdef class ToBasic:
         )
         return odd, made
 
-    def one(self, bytes wire not None, bint is_encoded=False):
+    def translate_one(self, bytes wire not None, bint is_encoded=False):
         """Translate one message; None where it is odd.
 
         Args:

@@ -84,7 +84,7 @@ cdef int tell_body(ToBasic self, Span* body) except -1:
 cdef int write_anew(ToBasic self, Span* body) except -1:
     """Tell where RabbitMQ encodes a body otherwise than as it came; odd where it cannot."""
     cdef bytes given = bytes_at(body.at, body.n)
-    written = self.rewritten(given)
+    written = self.reencode_body(given)
     if written is None:
         return ODD
     if written != given:
@@ -150,7 +150,7 @@ cdef int tell_facts(ToBasic self) except -1:
             continue
         self.tell_key(&self.pairs[i].key)
         if v.kind == ENCODED:
-            told = self.plain.told(bytes_at(v.at, v.n))
+            told = self.plain.value_json(bytes_at(v.at, v.n))
             if told is None:
                 return ODD
             put_bytes(&self.losses.before.data, told)
@@ -161,7 +161,7 @@ cdef int tell_facts(ToBasic self) except -1:
     return GOOD
 
 
-cdef int tell_former_ttl(ToBasic self) except -1:
+cdef int report_former_ttl(ToBasic self) except -1:
     """Tell of the time to live that RabbitMQ took from a dead letter."""
     losses = self.plain.former_ttl(
         bytes_at(self.deaths.at, self.deaths.n)
@@ -174,7 +174,7 @@ cdef int tell_former_ttl(ToBasic self) except -1:
 
 
 cdef int tell_header_of_3(ToBasic self, Span* section) except -1:
-    """Report a header that RabbitMQ 3.10 wrote at delivery: see `without_header_of_3`."""
+    """Report a header that RabbitMQ 3.10 wrote at delivery: see `without_rabbitmq_3_additions`."""
     cdef Py_ssize_t count = 0
     cdef Value[5] values
     if self.read_header(section, values, &count) == ODD:
@@ -200,7 +200,7 @@ cdef int tell_header_of_3(ToBasic self, Span* section) except -1:
 
 
 cdef bint is_subject_of_3(ToBasic self, Span* section) except -1:
-    """Whether RabbitMQ 3.10 added the properties, as `without_header_of_3` has it; report them."""
+    """Whether RabbitMQ 3.10 added the properties, as `without_rabbitmq_3_additions` has it; report them."""
     cdef Value[FIELDS] fields
     cdef Py_ssize_t count = 0, i
     if section.at[3] != 0xC0 or self.read_fields(section, fields, &count) == ODD:
@@ -231,7 +231,7 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
     delivered_before = values[4].number if values[4].kind == UINT else 0
     if self.has_facts:
         # It is taken for one with all fields, and without a count.
-        if self.deaths.at != NULL and values[2].kind == NULL_KIND and tell_former_ttl(self) == ODD:
+        if self.deaths.at != NULL and values[2].kind == NULL_KIND and report_former_ttl(self) == ODD:
             return ODD
         if delivered_before:
             say(&self.losses.path.data, b"header.delivery-count")

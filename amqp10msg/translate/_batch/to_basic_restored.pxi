@@ -90,7 +90,7 @@ cdef int restore_property(ToBasic self, cursor* place, cursor stop, int number) 
     if (
         not 0 < number <= PROPERTIES or self.made.there[number - 1]
         or number - 1 == EXPIRATION or number - 1 == TIMESTAMP_AT  # which are written from numbers
-        or not self.plain.is_nowhere(
+        or not self.plain.is_only_in_residual(
             number, said, self.made.parts > 0 and not self.made.is_marked
         )
     ):
@@ -188,7 +188,7 @@ cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
             if is_same(entries.at[k].name, entries.at[k].size, entry.name, entry.size):
                 break
         else:
-            if has_place(self, entry):
+            if is_representable(self, entry):
                 return ODD  # it was taken away
             continue
         if entries.at[k].kept:
@@ -215,9 +215,9 @@ cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
     return GOOD
 
 
-cdef bint has_place(ToBasic self, Entry* entry) except -1:
+cdef bint is_representable(ToBasic self, Entry* entry) except -1:
     """Whether 1.0 has a place for a header, so that not only the residual holds it."""
-    return self.plain.has_place(
+    return self.plain.is_representable(
         bytes_at(entry.name, entry.size), bytes_at(entry.value.start - 1, entry.value.n + 1)
     )
 

@@ -1,8 +1,8 @@
-"""What RabbitMQ makes of a message between the two protocols, version by version.
+"""RabbitMQ's translation of messages between the two protocols, for each version.
 
-`version` says what differs between the versions. `from_basic` and `to_basic` are the two ways
-through RabbitMQ 4 and `v3` both ways through 3.10, as functions of such a version; `terms` are 1.0
-values as the broker holds them.
+`version` describes the differences between the versions. `from_basic` and `to_basic` translate like
+RabbitMQ 4, in one direction each, and `v3` like RabbitMQ 3.10 in both; a version is an
+argument of their functions. `terms` represents 1.0 values as the broker does.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def cut(milliseconds: int) -> int:
+def whole_seconds(milliseconds: int) -> int:
     """Divide by 1,000 towards zero."""
     return milliseconds // 1000 if milliseconds >= 0 else -(-milliseconds // 1000)
 
@@ -61,7 +61,8 @@ def check_reply_to(queue: bytes) -> None:
     """Check that reply-to is not the pseudo-queue of direct replies, as the channel does.
 
     Raises:
-        RefusedError: it is, and publishing fails, because the channel does not consume replies.
+        RefusedError: `queue` is that pseudo-queue: publishing fails, because the channel does not
+            consume replies.
     """
     if queue == b"amq.rabbitmq.reply-to":
         raise RefusedError(
@@ -98,10 +99,10 @@ def _check_readable(table: FieldTable) -> None:
     """Check that RabbitMQ's parser of field tables can read every field.
 
     Raises:
-        RefusedError: it cannot, and the publisher's connection is closed (541).
+        RefusedError: a field is unreadable: the broker closes the publisher's connection (541).
     """
     for name, letter, value in table.entries:
-        # The parser reads every value of the other field types.
+        # The parser reads every value of all remaining field types.
         if letter in "UfdFA":
             _check_field(letter, value, f"headers[{name!r}]", 0)
 
@@ -110,11 +111,11 @@ def _check_field(letter: str, value: Any, path: str, level: int) -> None:
     check_level(level)
     if letter == "U":
         raise RefusedError(
-            "the parser knows no field type 'U': the connection is closed (541)", path
+            "the parser does not support field type 'U': the connection is closed (541)", path
         )
     if letter in "fd" and not math.isfinite(value):
         raise RefusedError(
-            "the parser reads no NaN or infinity: the connection is closed (541)", path
+            "the parser cannot read NaN or infinity: the connection is closed (541)", path
         )
     if letter == "F":
         for name, inner, item in as_table(value).entries:
@@ -138,7 +139,7 @@ def checked_expiration(text: str) -> int:
     """Parse an expiration as the channel does on a publish; return it in ms.
 
     Raises:
-        RefusedError: it is not a number in range, and publishing fails with 406.
+        RefusedError: the text is not a number in range: publishing fails with 406.
     """
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits or not digits.isascii() or not digits.isdigit():
@@ -158,8 +159,8 @@ def no_sections(offset: int | None, reason: str) -> str:
     """Return the error for a body that is marked as encoded sections, but cannot be decoded.
 
     Args:
-        offset: the offset of the invalid section in the body; None if the sections are valid one by
-            one, but not together.
+        offset: the offset of the invalid section in the body; None if each section is valid, but
+            their combination is not.
         reason: the fault.
     """
     where = "" if offset is None else f" at byte {offset} of the body"
@@ -190,8 +191,8 @@ def _unwritten(name: str, reason: str) -> CrashedError:
     )
 
 
-def written(name: str, value: Any) -> Any:
-    """Return a property as the broker encodes it in 0-9-1.
+def delivered_property(name: str, value: Any) -> Any:
+    """Return a property as the broker delivers it over 0-9-1.
 
     Raises:
         CrashedError: the generator crashes on the value, which closes the consumer's connection.

@@ -1,7 +1,7 @@
 """RabbitMQ 4's conversion of a message published over 0-9-1 for a 1.0 consumer.
 
-The rules are those of its message containers (modules mc, mc_amqp and mc_amqpl of the broker),
-including the limits of its codecs.
+The rules follow the broker's message containers (modules mc, mc_amqp and mc_amqpl), including the
+limits of its codecs.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from amqp10msg.translate.rabbitmq.sections import (
     SAVED_SECTIONS,
     check_filter,
     check_user,
-    decoded,
+    decode_received,
+    decode_section,
     expiration,
-    received,
-    shown,
+    reportable,
     with_metadata,
 )
 from amqp10msg.translate.rabbitmq.terms import (
@@ -103,16 +103,16 @@ def to_amqp10(
     annotations = message.get("message-annotations", [])
     if broker.stream:
         check_filter(annotations, "headers")
-    own = [(b"x-exchange", basic.exchange), (b"x-routing-key", basic.routing_key)]
-    added: list[tuple[bytes, Term]] = [(name, ("utf8", octets(text))) for name, text in own]
+    route = [(b"x-exchange", basic.exchange), (b"x-routing-key", basic.routing_key)]
+    added: list[tuple[bytes, Term]] = [(name, ("utf8", octets(text))) for name, text in route]
     deaths = history.added_annotations(circumstances)
     counts: list[tuple[bytes, Term]] = [(name, ("long", count)) for name, count in earlier.counts]
     modified = added_terms(broker, circumstances)
     check_typed(modified)
-    # x-opt-deaths comes first, the others are sorted by name.
+    # x-opt-deaths comes first, followed by the remaining annotations in the order of their names.
     recorded = [*deaths[:1], *sorted({**dict(counts + deaths[1:]), **modified}.items())]
     if broker.stream and broker.metadata_first:
-        names = [name for name, _ in own]
+        names = [name for name, _ in route]
         added = [*(pair for pair in recorded if pair[0] not in names), *added]
     else:
         added += recorded
@@ -138,16 +138,16 @@ def _report_replaced(annotations: list[Any], names: set[bytes], notes: Notes) ->
     """Report headers whose annotations the broker replaces with its own of the same names."""
     for key, value in annotations:
         if key[1] in names:
-            notes.dropped(
+            notes.add_dropped(
                 f"headers[{text(key[1])!r}]",
-                shown(value),
+                reportable(value),
                 "RabbitMQ writes its own annotation of this name",
             )
 
 
 def _from_stream(broker: BrokerVersion, stored: bytes, circumstances: Circumstances) -> bytes:
     """Return a message as read from a stream, with a new header and message annotations."""
-    message = received(broker, stored)
+    message = decode_received(broker, stored)
     header: Any = message.header
     expiration(header, message.annotations)
     annotations = list(message.annotations)
@@ -174,7 +174,7 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
     table = checked_headers(properties)
     for index, entry in enumerate(table.entries):
         if entry[0] == "BCC":
-            notes.tell(LOSSES["hidden-routes"], "headers['BCC']", entry[2])
+            notes.add_defined(LOSSES["hidden-routes"], "headers['BCC']", entry[2])
             table = FieldTable.of([*table.entries[:index], *table.entries[index + 1 :]])
             break
     has_sections = any(entry[0].startswith(_SECTION_HEADER_PREFIX) for entry in table.entries)
@@ -244,7 +244,7 @@ def _marked_body(broker: BrokerVersion, body: bytes) -> list[tuple[str, Any]]:
 
 
 def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the decoded sections by name, and all body sections as a list under ``body``.
+    """Return the decode_section sections by name, and all body sections as a list under ``body``.
 
     A repeated section replaces the earlier one, and an amqp-value section replaces the whole body.
     """
@@ -294,7 +294,7 @@ def _section(term: Term) -> tuple[str, Any]:
         return "amqp-sequence", None  # the broker does not use the content if a value follows
     if is_described and section_name(term[1]) == "data" and kind_of(term[2]) in _TEXTS:
         return "data", None  # as for amqp-sequence
-    name, content = decoded(term)
+    name, content = decode_section(term)
     if name == "footer" and kind_of(term[2]) == "list":
         raise CrashedError("the 1.0 consumer's session dies: footer is not a map", "footer")
     return name, content
@@ -304,11 +304,11 @@ def property_fields(broker: BrokerVersion, properties: BasicProperties) -> dict[
     """Convert properties of class basic to fields of the properties section."""
     fields: dict[str, Term] = dict.fromkeys(PROPERTY_NAMES)
     rules = [rule for rule in rules_of(broker).properties if rule.section == PROPERTIES_CODE]
-    # The broker converts the ids first, so their errors take precedence.
-    for rule in sorted(rules, key=lambda rule: (rule.form != Form.BROKER_ID, rule.place)):
+    # The broker converts the ids first, so their errors have precedence.
+    for rule in sorted(rules, key=lambda rule: (rule.form != Form.BROKER_ID, rule.field_index)):
         value = getattr(properties, rule.name)
         if value is not None:
-            fields[PROPERTY_NAMES[rule.place]] = _field(broker, rule, value)
+            fields[PROPERTY_NAMES[rule.field_index]] = _field(broker, rule, value)
     return fields
 
 
@@ -340,9 +340,9 @@ def _properties(
             )
     app_id, cluster_id = properties.app_id, properties.cluster_id
     if app_id is not None:
-        notes.tell(LOSSES["app-id"], "properties.app-id", app_id, app_id)
+        notes.add_defined(LOSSES["app-id"], "properties.app-id", app_id, app_id)
     if cluster_id is not None:
-        notes.tell(LOSSES["cluster-id"], "properties.cluster-id", cluster_id)
+        notes.add_defined(LOSSES["cluster-id"], "properties.cluster-id", cluster_id)
     return fields
 
 
@@ -368,7 +368,7 @@ def _application_properties(table: FieldTable, notes: Notes) -> list[Any]:
             continue
         path = f"headers[{name!r}]"
         if letter in "AF":
-            notes.tell(LOSSES["nested"], path, value)
+            notes.add_defined(LOSSES["nested"], path, value)
         else:
             pairs.append((("utf8", octets(name)), _from_field(letter, value, path, notes, 0)))
     return pairs
@@ -386,11 +386,11 @@ def _annotations(table: FieldTable, properties: BasicProperties, notes: Notes) -
             continue
         pairs.append((("symbol", key), _from_field(letter, value, path, notes, 0)))
         if name == "CC":
-            notes.tell(LOSSES["routes"], path, value, value)
+            notes.add_defined(LOSSES["routes"], path, value, value)
     kind = properties.type
     if kind is not None:
         pairs.insert(0, (("symbol", b"x-basic-type"), ("utf8", octets(kind))))
-        notes.tell(LOSSES["type"], "properties.type", kind, kind)
+        notes.add_defined(LOSSES["type"], "properties.type", kind, kind)
     return pairs
 
 
@@ -419,7 +419,7 @@ def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) ->
         data = octets(value)
         if len(data) <= _LONGSTR_TEXT and utf8_without_nul(data):
             return ("utf8", data)
-        notes.tell(LOSSES["no-text"], path, "S", "binary")
+        notes.add_defined(LOSSES["no-text"], path, "S", "binary")
         return ("binary", data)
     if letter in _NUMBERS:
         return (_NUMBERS[letter], value)

@@ -10,7 +10,7 @@ import attrs
 from amqp10msg.basic import FieldArray, FieldTable
 from amqp10msg.translate._delivery import OF_DEATHS
 from amqp10msg.translate.circumstances import Circumstances, Death, GivenBack
-from amqp10msg.translate.rabbitmq.fields import cut, octets, signed, text
+from amqp10msg.translate.rabbitmq.fields import octets, signed, text, whole_seconds
 from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, TermReader, kind_of, untyped
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.wire.kernel import encode_value
@@ -54,7 +54,7 @@ def to_header(value: Term) -> FieldArray | None:
             signed(death[b"count"][1]),
             text(death[b"reason"][1]),
             text(death[b"queue"][1]),
-            cut(death[b"first-time"][1]) % 2**64,
+            whole_seconds(death[b"first-time"][1]) % 2**64,
             text(death[b"exchange"][1]),
             [text(key[1]) for key in keys[2]],
         )
@@ -82,7 +82,7 @@ def added_headers(
 
     Args:
         circumstances: the circumstances of the delivery, with the deaths.
-        is_old: return the headers of RabbitMQ 3.10.
+        is_old: return the headers that RabbitMQ 3.10 adds.
     """
     headers: list[tuple[bytes, str, Any]] = []
     if not circumstances.deaths:
@@ -153,7 +153,7 @@ _DELIVERIES = b"x-delivery-count"
 _ACQUISITIONS = b"x-acquired-count"
 #: The annotations of a dead letter.
 DEATH_NAMES = {b"x-opt-deaths", *(name.encode() for name in OF_DEATHS)}
-#: The ways to give a message back that discard it, as the outcome rejected does.
+#: The ways of returning a message that discard it, like the outcome rejected.
 _DISCARDS = frozenset({"nack", "reject"})
 
 

@@ -32,7 +32,7 @@ SAVED_SECTIONS = {
 }
 #: Prefixes of annotations that RabbitMQ 4 itself sets or interprets.
 OWN_ANNOTATIONS = (
-    *("x-cc", "x-basic-", "x-opt-deaths", "x-opt-rabbitmq-received-time"),
+    *("x-cc", "x-basic-", "x-opt-deaths", "x-opt-rabbitmq-decode_received-time"),
     *("x-routing-key", "x-exchange", "x-death"),
 )
 _FIELDS = {"header": HEADER_NAMES, "properties": PROPERTY_NAMES}
@@ -50,7 +50,7 @@ _COMPOSITES = {
 
 
 def _is_composite(descriptor: Term) -> bool:
-    """Return whether the broker knows the type of a described value."""
+    """Return whether the broker can decode described values with this descriptor."""
     if not isinstance(descriptor, tuple):
         return False
     if descriptor[0] == "symbol":
@@ -58,7 +58,7 @@ def _is_composite(descriptor: Term) -> bool:
     return descriptor[0] == "ulong" and descriptor[1] in _COMPOSITES
 
 
-def decoded(term: Term) -> tuple[str, Any]:
+def decode_section(term: Term) -> tuple[str, Any]:
     """Interpret a described value as a section; return its name and content."""
     name = section_name(term[1]) if isinstance(term, tuple) and term[0] == "described" else None
     if name is None:
@@ -81,7 +81,7 @@ def decoded(term: Term) -> tuple[str, Any]:
             if isinstance(item, tuple) and item[0] == "described" and not _is_composite(item[1]):
                 raise CrashedError("the session dies: a described value in amqp-sequence", name)
     if expected == "map":
-        return name, _decoded_map(name, value[1], name != "application-properties")
+        return name, _decode_map(name, value[1], name != "application-properties")
     return name, value
 
 
@@ -103,7 +103,7 @@ def fields_of(section: str, value: Term) -> dict[str, Term]:
     return fields
 
 
-def _decoded_map(name: str, entries: list[Any], reserved: bool) -> list[Any]:
+def _decode_map(name: str, entries: list[Any], reserved: bool) -> list[Any]:
     pairs = []
     for pair in entries:
         key, item = pair
@@ -111,12 +111,12 @@ def _decoded_map(name: str, entries: list[Any], reserved: bool) -> list[Any]:
             isinstance(key, tuple) and key[0] == "symbol" and key[1].startswith(b"x-")
         ):
             raise RefusedError(
-                f"refused: the key {shown(key)} is reserved, only symbols that begin with x- "
+                f"refused: the key {reportable(key)} is reserved, only symbols that begin with x- "
                 "are not",
                 name,
             )
         if isinstance(item, tuple) and item[0] == "described":
-            raise RefusedError(f"refused: a described value under {shown(key)}", name)
+            raise RefusedError(f"refused: a described value under {reportable(key)}", name)
         pairs.append((key, UNDEFINED) if item is None else pair)
     return pairs
 
@@ -127,7 +127,7 @@ class Received:
     Attributes:
         header: the fields of the header; None if the message has no header.
         annotations: the message annotations, as pairs.
-        properties: the fields of the properties; None if the message has none.
+        properties: the fields of the properties; None for a message without that section.
         application: the application properties, as pairs.
         delivery_annotations: the number of delivery annotations.
         are_annotations_last: whether the message annotations follow the properties or application
@@ -162,7 +162,7 @@ class Received:
             self.application = content
 
 
-def received(broker: BrokerVersion, data: bytes) -> Received:
+def decode_received(broker: BrokerVersion, data: bytes) -> Received:
     """Decode a message up to its body.
 
     Raises:
@@ -172,7 +172,7 @@ def received(broker: BrokerVersion, data: bytes) -> Received:
     reader = TermReader(broker.codec, data, 0)
     while reader.pos < reader.end and not data.startswith(BODY_HEADS, reader.pos):
         start = reader.pos
-        name, content = decoded(reader.term())
+        name, content = decode_section(reader.term())
         if name == "footer" or (name == "properties" and message.bare >= 0):
             raise RefusedError("refused: sections in another order", name)
         if message.bare < 0 and name in ("properties", "application-properties"):
@@ -208,15 +208,15 @@ def annotation(pairs: list[Any], name: bytes) -> Term:
 
 
 def with_metadata(
-    broker: BrokerVersion, annotations: list[Any], own: list[tuple[bytes, Term]]
+    broker: BrokerVersion, annotations: list[Any], metadata: list[tuple[bytes, Term]]
 ) -> list[Any]:
     """Add the broker's own annotations; they replace annotations of the same name."""
     if broker.metadata_first:  # it does not remove duplicates among its own annotations
-        added = [(("symbol", name), value) for name, value in reversed(own)]
+        added = [(("symbol", name), value) for name, value in reversed(metadata)]
         keys = {key for key, _ in added}
         return added + [pair for pair in annotations if pair[0] not in keys]
     result = list(annotations)
-    for name, value in own:
+    for name, value in metadata:
         key = ("symbol", name)
         for index, pair in enumerate(result):
             if pair[0] == key:
@@ -258,8 +258,8 @@ def expiration(header: dict[str, Term] | None, annotations: list[Any]) -> int | 
         ) from None
 
 
-def shown(value: Term) -> Any:
-    """Convert a term to the form in which reports show it."""
+def reportable(value: Term) -> Any:
+    """Convert a term to the form in which losses and errors report it."""
     if not isinstance(value, tuple):
         return value
     if value is UNDEFINED:
@@ -279,6 +279,6 @@ def check_user(name: bytes, user: str | None) -> None:
                 "refused: the user-id is not the connection's user", "properties.user-id"
             )
     elif not name or not utf8_without_nul(name):
-        # A name of a user is not empty, is UTF-8 (the tools and the HTTP API accept nothing else),
-        # and contains no NUL, which ends it in SASL PLAIN.
+        # A user's name is not empty, is UTF-8 (the tools and the HTTP API reject other bytes), and
+        # does not contain NUL, the delimiter of SASL PLAIN.
         raise RefusedError("refused: no user can have this name", "properties.user-id")

@@ -167,7 +167,7 @@ class TermReader:
         """Decode a value that ends at or before `end`; `level` is its depth of nesting."""
         pos = self.pos
         if pos >= end:
-            raise CrashedError("the bytes end where a value must stand")
+            raise CrashedError("the bytes end before a value")
         self.pos = pos + 1
         code = self.buf[pos]
         if code == 0:
@@ -218,9 +218,9 @@ class TermReader:
         check_level(level)
         kind, width = CODES[code]
         if width == 0:
-            # An empty list has one byte, so a message can contain millions of them: they share one
-            # object to save memory. Lists at levels 0 and 1 belong to sections, which callers
-            # modify, so each of those is a separate object.
+            # An empty list has one byte, so a message can contain millions of empty lists. To save
+            # memory, they share an object, except at levels 0 and 1: those lists belong to
+            # sections, which callers modify.
             return _NO_ITEMS if level > 1 else ("list", [])
         size = int.from_bytes(self.octets(width, end), "big")
         stop = self.pos + size
@@ -257,7 +257,7 @@ class TermReader:
             if count or self.pos != stop or code not in self.arrays:
                 raise CrashedError("an array whose elements have no bytes")
         if count > stop - self.pos:
-            raise CrashedError("an array of fewer elements than it says")
+            raise CrashedError("an array with fewer elements than its count")
         items = [self.primitive(code, stop, level) for _ in range(count)]
         if self.pos != stop:
             raise CrashedError("bytes after the elements of an array")
@@ -285,7 +285,7 @@ _SHORT = {
 _ZERO = {"uint": 0x43, "ulong": 0x44}
 
 
-def rewritten(sections: bytes) -> bytes | None:
+def reencode_body(sections: bytes) -> bytes | None:
     """Return body sections as RabbitMQ 4.0 encodes them after decoding, for example in a stream.
 
     Return None if it cannot: it does not decode arrays of zero-width or compact constructors and of
@@ -365,7 +365,7 @@ def generate(term: Term, level: int = 0, is_old: bool = False) -> bytes:
     items = _items(term)
     if kind == "list" and not items:
         return b"\x45"
-    # Appending needs less memory than joining, which takes 80 bytes per part.
+    # Appending needs less memory than joining, which uses 80 bytes per part.
     content = bytearray()
     for item in items:
         content += generate(item, level, is_old)
@@ -389,7 +389,7 @@ def _octets(kind: str, octets: bytes, is_old: bool) -> bytes:
 
 
 def _number(kind: str, value: int) -> bytes:
-    """Encode an integer; one that does not fit its type wraps around."""
+    """Encode an integer; a number that does not fit its type wraps around."""
     if value == 0 and kind in _ZERO:
         return bytes([_ZERO[kind]])
     short = _SHORT.get(kind)

@@ -17,11 +17,11 @@ from amqp10msg.translate.rabbitmq import history
 from amqp10msg.translate.rabbitmq.fields import (
     HEADER_NAMES,
     PROPERTY_NAMES,
-    cut,
+    delivered_property,
     signed,
     text,
     utf8_without_nul,
-    written,
+    whole_seconds,
 )
 from amqp10msg.translate.rabbitmq.history import (
     DEATH_NAMES,
@@ -36,10 +36,10 @@ from amqp10msg.translate.rabbitmq.sections import (
     annotation,
     check_filter,
     check_user,
-    decoded,
+    decode_received,
+    decode_section,
     expiration,
-    received,
-    shown,
+    reportable,
 )
 from amqp10msg.translate.rabbitmq.terms import (
     BODY_CODES,
@@ -73,7 +73,7 @@ def to_basic(
     """Return the message that a 0-9-1 consumer receives."""
     if broker.validates:
         check(data)
-    message = received(broker, data)
+    message = decode_received(broker, data)
     annotations = message.annotations
     check_routes(broker, annotations)
     _check_user(message.properties, circumstances.user)
@@ -85,10 +85,10 @@ def to_basic(
     added = added_terms(broker, circumstances)
     if broker.stream:
         check_typed(added)
-        others = [pair for pair in annotations if pair[0][1] not in added]
+        sender_annotations = [pair for pair in annotations if pair[0][1] not in added]
         annotations = message.annotations = [
             *((("symbol", name), _read_again(term)) for name, term in added.items()),
-            *others,
+            *sender_annotations,
         ]
         check_filter(annotations, "message-annotations")
         # A stored message always has a header, with the durability that the broker assumed.
@@ -110,7 +110,7 @@ def to_basic(
     annotations_before_body = message.annotations
     creation_time = message.properties["creation-time"] if message.properties else None
     marker, payload, footer = _payload(broker, data, message, notes)
-    # Annotations in or after the bare message replace those of the stream, also the deaths.
+    # Annotations in or after the bare message replace the stream's annotations, also the deaths.
     is_hidden = broker.stream and (
         message.are_annotations_last or message.annotations is not annotations_before_body
     )
@@ -132,38 +132,42 @@ def to_basic(
     headers += correlation[1] + message_id[1]
     headers += property_headers(broker, message.application, notes)
     properties.headers = _sorted(headers, notes)
-    properties.message_id = written("message_id", message_id[0])
-    properties.correlation_id = written("correlation_id", correlation[0])
+    properties.message_id = delivered_property("message_id", message_id[0])
+    properties.correlation_id = delivered_property("correlation_id", correlation[0])
     # The broker does not check the types of properties that follow the body.
     user_id = plain(fields["user-id"])
     if user_id is not None and not (
         isinstance(user_id, bytes) and len(user_id) < 256 and utf8_without_nul(user_id)
     ):
-        notes.dropped("properties.user-id", shown(fields["user-id"]), "no short string")
+        notes.add_dropped("properties.user-id", reportable(fields["user-id"]), "no short string")
         user_id = None
-    properties.user_id = written("user_id", user_id)
-    properties.reply_to = written("reply_to", _queue_of(broker, fields["reply-to"], notes))
+    properties.user_id = delivered_property("user_id", user_id)
+    properties.reply_to = delivered_property(
+        "reply_to", _queue_of(broker, fields["reply-to"], notes)
+    )
     group_id = short_string(fields["group-id"], "group-id", notes)
-    properties.app_id = app_id = written("app_id", group_id)
+    properties.app_id = app_id = delivered_property("app_id", group_id)
     if app_id is not None:
-        notes.tell(LOSSES["group-id"], "properties.group-id", app_id, app_id)
+        notes.add_defined(LOSSES["group-id"], "properties.group-id", app_id, app_id)
     kind = plain(annotation(annotations, b"x-basic-type")) if marker is None else marker
-    properties.type = written("type", kind)
-    properties.content_type = written("content_type", plain(fields["content-type"]))
-    properties.content_encoding = written("content_encoding", plain(fields["content-encoding"]))
-    # The broker uses the creation-time that it read on arrival. It also unwraps the one of
-    # properties after the body, and crashes if it cannot.
+    properties.type = delivered_property("type", kind)
+    properties.content_type = delivered_property("content_type", plain(fields["content-type"]))
+    properties.content_encoding = delivered_property(
+        "content_encoding", plain(fields["content-encoding"])
+    )
+    # The broker uses the creation-time that it read on arrival. If properties follow the body, it
+    # also unwraps their creation-time, and crashes on a value that it cannot unwrap.
     plain(fields["creation-time"])
     properties.timestamp = seconds_of(creation_time, notes)
     for name in LEFT_OUT:
         if fields[name] is not None:
-            notes.tell(LOSSES["field"], f"properties.{name}", shown(fields[name]))
+            notes.add_defined(LOSSES["field"], f"properties.{name}", reportable(fields[name]))
     report_delivery_count(message.header, notes)
     if footer:
-        notes.tell(LOSSES["footer"], "footer", footer)
+        notes.add_defined(LOSSES["footer"], "footer", footer)
     if message.delivery_annotations:
         rule = LOSSES["delivery-annotations"]
-        notes.tell(rule, "delivery-annotations", message.delivery_annotations)
+        notes.add_defined(rule, "delivery-annotations", message.delivery_annotations)
     return BasicMessage(properties, payload, "", "", earlier.again)
 
 
@@ -171,7 +175,7 @@ def report_delivery_count(header: dict[str, Term] | None, notes: Notes) -> None:
     """Report a delivery-count above 0 as lost: 0-9-1 has no field for it."""
     count = untyped(header["delivery-count"]) if header else None
     if count:
-        notes.tell(LOSSES["fact"], "header.delivery-count", count)
+        notes.add_defined(LOSSES["fact"], "header.delivery-count", count)
 
 
 def _without_deaths(annotations: list[Any], notes: Notes) -> list[Any]:
@@ -179,7 +183,7 @@ def _without_deaths(annotations: list[Any], notes: Notes) -> list[Any]:
     for key, value in annotations:
         if key[1] in DEATH_NAMES:
             path = f"message-annotations[{text(key[1])!r}]"
-            notes.tell(LOSSES["broker's-own"], path, shown(value))
+            notes.add_defined(LOSSES["broker's-own"], path, reportable(value))
     return [pair for pair in annotations if pair[0][1] not in DEATH_NAMES]
 
 
@@ -228,12 +232,12 @@ def _payload(
     """
     start = message.body
     if not data.startswith(_DATA_HEADS, start):
-        notes.tell(LOSSES["sections"], "body", "sections", "bytes")
+        notes.add_defined(LOSSES["sections"], "body", "sections", "bytes")
         return MARKER.encode(), data[start:], None
     body: list[tuple[str, Term]] = []
     footer = None
     for term in broker.codec.parse_all(data[start:]):
-        kind, value = decoded(term)
+        kind, value = decode_section(term)
         if kind in BODY_CODES:
             body.append((kind, value))
         elif kind == "footer":
@@ -254,7 +258,7 @@ def _payload(
             raise CrashedError("the session dies: data is not a binary", "data")
         content.append(bytes(value[1]))
     if len(content) > 1:
-        notes.tell(LOSSES["joined-for-good"], "body", len(content), 1)
+        notes.add_defined(LOSSES["joined-for-good"], "body", len(content), 1)
     return None, b"".join(content), footer
 
 
@@ -275,15 +279,17 @@ def _set_transport(
         mode = plain(annotation(annotations, b"x-basic-delivery-mode"))
     if mode is None and metadata.durable:
         mode = 2
-    properties.delivery_mode = written("delivery_mode", mode)
+    properties.delivery_mode = delivered_property("delivery_mode", mode)
     rank = untyped(priority)
     if rank is None:
         rank = plain(annotation(annotations, b"x-basic-priority"))
-    properties.priority = written("priority", untyped(metadata.priority) if rank is None else rank)
+    properties.priority = delivered_property(
+        "priority", untyped(metadata.priority) if rank is None else rank
+    )
     lifetime = untyped(ttl)
     if lifetime is not None and not isinstance(lifetime, int):
         raise CrashedError("the consumer's connection dies (541): no number", "header.ttl")
-    # The metadata takes precedence, but the broker unwraps the annotation first, and may crash.
+    # The metadata has precedence, but the broker unwraps the annotation first, and may crash.
     fallback = None
     if lifetime is None:
         fallback = plain(annotation(annotations, b"x-basic-expiration"))
@@ -294,7 +300,7 @@ def _set_transport(
     elif lifetime is not None:
         properties.expiration = str(lifetime)
     else:
-        properties.expiration = written("expiration", fallback)
+        properties.expiration = delivered_property("expiration", fallback)
 
 
 def _check_priority_of_dead_letter(priority: Term) -> None:
@@ -302,7 +308,7 @@ def _check_priority_of_dead_letter(priority: Term) -> None:
     number = untyped(priority)
     if type(number) is int and not 0 <= number <= 255:
         raise RefusedError(
-            f"refused: the stream takes no dead letter of priority {number}",
+            f"refused: the stream rejects a dead letter of priority {number}",
             "message-annotations['x-basic-priority']",
         )
 
@@ -333,23 +339,23 @@ def annotation_headers(
         path = f"message-annotations[{name.decode('utf-8', 'replace')!r}]"
         if name == b"x-cc":
             headers.append((b"CC", *field_of(broker, value, path, notes)))
-        elif name == b"x-opt-rabbitmq-received-time" and is_kind(value, "timestamp"):
+        elif name == b"x-opt-rabbitmq-decode_received-time" and is_kind(value, "timestamp"):
             headers.append((b"timestamp_in_ms", "l", value[1]))
         elif name == b"x-opt-deaths":
             deaths = history.to_header(value)
             if deaths is not None:
                 headers.append((b"x-death", "A", deaths))
             else:
-                notes.dropped(path, shown(value), "no list of deaths")
+                notes.add_dropped(path, reportable(value), "no list of deaths")
         elif broker.drops_unread and is_kind(value, "as_is"):
-            notes.dropped(path, shown(value), "the broker cannot read the value")
+            notes.add_dropped(path, reportable(value), "the broker cannot read the value")
         elif name.startswith(b"x-basic-") or name in _INTERNAL:
             if name != b"x-basic-type":
-                notes.tell(LOSSES["broker's-own"], path, shown(value))
+                notes.add_defined(LOSSES["broker's-own"], path, reportable(value))
         elif len(name) < 256:
             headers.append((name, *field_of(broker, value, path, notes)))
         else:
-            notes.dropped(path, shown(value), "the name is too long")
+            notes.add_dropped(path, reportable(value), "the name is too long")
     return headers
 
 
@@ -359,11 +365,11 @@ def property_headers(
     """Convert application properties, pairs of terms, to headers: name, field type and value."""
     headers: list[tuple[bytes, str, Any]] = []
     for key, value in pairs:
-        path = f"application-properties[{shown(key)}]"
+        path = f"application-properties[{reportable(key)}]"
         if broker.drops_unread and is_kind(value, "as_is"):
-            notes.dropped(path, shown(value), "the broker cannot read the value")
+            notes.add_dropped(path, reportable(value), "the broker cannot read the value")
         elif not is_kind(key, "utf8") or len(key[1]) > 255:
-            notes.dropped(path, shown(value), "no name of a header")
+            notes.add_dropped(path, reportable(value), "no name of a header")
         else:
             headers.append((key[1], *field_of(broker, value, path, notes)))
     return headers
@@ -377,13 +383,13 @@ def _id(value: Term, header: bytes, notes: Notes) -> tuple[Any, list[tuple[bytes
     if kind == "uuid":
         return f"urn:uuid:{uuid.UUID(bytes=value[1])}".encode(), []
     if kind == "ulong":
-        notes.tell(LOSSES["number"], path, value[1], str(value[1]))
+        notes.add_defined(LOSSES["number"], path, value[1], str(value[1]))
         return str(value[1]).encode(), []
     if kind not in ("binary", "utf8"):
         raise CrashedError(f"the consumer's connection dies (541): an id of type {kind}", path)
     if kind == "utf8" and len(value[1]) < 256:
         return value[1], []
-    notes.add(path, "renamed", shown(value), None, f"it becomes the header {header.decode()}")
+    notes.add(path, "renamed", reportable(value), None, f"it becomes the header {header.decode()}")
     field = ("x", value[1]) if kind == "binary" else ("S", text(value[1]))
     return None, [(header, *field)]
 
@@ -394,10 +400,10 @@ def _queue_of(broker: BrokerVersion, value: Term, notes: Notes) -> bytes | None:
         return address
     quoted: bytes = address[len(b"/queues/") :]
     if _WRONG_ESCAPE.search(quoted):
-        notes.dropped("properties.reply-to", text(address), "a wrong escape")
+        notes.add_dropped("properties.reply-to", text(address), "a wrong escape")
         return None
     name = urllib.parse.unquote_to_bytes(quoted)
-    notes.tell(LOSSES["queue"], "properties.reply-to", text(address), text(name))
+    notes.add_defined(LOSSES["queue"], "properties.reply-to", text(address), text(name))
     return name
 
 
@@ -424,7 +430,7 @@ def _sorted(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | 
     for name, letter, value in sorted(fields, key=_name):
         if name == last:
             dropped = None if letter == UNWRITTEN else value
-            notes.dropped(f"headers[{text(name)!r}]", dropped, "a name twice")
+            notes.add_dropped(f"headers[{text(name)!r}]", dropped, "a name twice")
         elif letter == UNWRITTEN:
             raise value
         else:
@@ -447,12 +453,12 @@ def seconds_of(value: Term, notes: Notes) -> int | None:
     plain(value)
     if not is_kind(value, "timestamp"):
         return None
-    seconds = cut(value[1])
+    seconds = whole_seconds(value[1])
     if seconds * 1000 != value[1] or seconds < 0:
         rule = LOSSES["since-1970"]
         if seconds < 0:
             rule = rule._replace(action="wrapped")
-        notes.tell(rule, "properties.creation-time", value[1], seconds % 2**64)
+        notes.add_defined(rule, "properties.creation-time", value[1], seconds % 2**64)
     return seconds % 2**64
 
 
@@ -473,7 +479,7 @@ def field_of(
         return _array(broker, items, path, notes, level)
     if is_kind(value, "ulong"):
         if value[1] >= 2**63:
-            notes.tell(LOSSES["unsigned"], path, value[1], value[1] - 2**64)
+            notes.add_defined(LOSSES["unsigned"], path, value[1], value[1] - 2**64)
         return "l", signed(value[1])
     return _scalar(value, path, notes)
 
@@ -486,13 +492,13 @@ def _table(
     error: CrashedError | None = None
     for key, value in pairs:
         if top and broker.drops_unread and (is_kind(key, "as_is") or is_kind(value, "as_is")):
-            notes.dropped(path, shown(value), "the broker cannot read the value")
+            notes.add_dropped(path, reportable(value), "the broker cannot read the value")
             continue
         if key is None:
             raise CrashedError("the consumer's connection dies (541): a null as a name", path)
         # To Erlang an empty list or map is an empty string.
         name = b"" if (is_kind(key, "list") or is_kind(key, "map")) and not key[1] else plain(key)
-        inner = f"{path}[{shown(key)}]"
+        inner = f"{path}[{reportable(key)}]"
         letter, field = field_of(broker, value, inner, notes, level + 1)
         if letter == UNWRITTEN:
             error = field
@@ -532,7 +538,7 @@ def _scalar(value: Term, path: str, notes: Notes) -> tuple[str, Any]:
     kind = value[0]
     if kind in {"utf8", "symbol", "binary"}:
         if kind != "utf8":
-            notes.tell(LOSSES[kind], path, kind, "S")
+            notes.add_defined(LOSSES[kind], path, kind, "S")
         return "S", text(value[1])
     if kind in _LETTERS:
         return _LETTERS[kind], value[1]
@@ -541,9 +547,9 @@ def _scalar(value: Term, path: str, notes: Notes) -> tuple[str, Any]:
     if kind == "double":
         return "d", untyped(value)
     if kind == "timestamp":
-        seconds = cut(value[1])
+        seconds = whole_seconds(value[1])
         if seconds * 1000 != value[1] or seconds < 0:
-            notes.tell(LOSSES["whole-seconds"], path, value[1], seconds)
+            notes.add_defined(LOSSES["whole-seconds"], path, value[1], seconds)
         return "T", seconds % 2**64
     raise CrashedError(f"the consumer's connection dies (541): no header holds {kind}", path)
 
@@ -559,7 +565,7 @@ def plain(value: Term) -> Any:
         return None
     if not isinstance(value, tuple) or len(value) != 2:
         raise CrashedError("the broker cannot take the value out of its type")
-    return cut(value[1]) if value[0] == "timestamp" else untyped(value)
+    return whole_seconds(value[1]) if value[0] == "timestamp" else untyped(value)
 
 
 def short_string(value: Term, name: str, notes: Notes) -> bytes | None:
@@ -568,5 +574,5 @@ def short_string(value: Term, name: str, notes: Notes) -> bytes | None:
         return None
     if is_kind(value, "utf8") and len(value[1]) < 256:
         return bytes(value[1])
-    notes.dropped(f"properties.{name}", shown(value), "no short string")
+    notes.add_dropped(f"properties.{name}", reportable(value), "no short string")
     return None

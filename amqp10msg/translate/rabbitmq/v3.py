@@ -1,8 +1,8 @@
 """The conversions between 0-9-1 and 1.0 of RabbitMQ 3.10 with its AMQP 1.0 plugin.
 
-The rules are those of the plugin's message module and, for streams, of the record that streams
-store. The plugin stores whole sections in headers and restores sections from such headers. It
-copies their bytes without decoding, so it may deliver bytes that are not a valid message.
+The rules follow the plugin's message module and, for streams, the record that streams store. The
+plugin stores whole sections in headers and restores sections from such headers. It copies their
+bytes without decoding, so it may deliver bytes that are not a valid message.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from amqp10msg.translate.rabbitmq import history
 from amqp10msg.translate.rabbitmq.fields import (
     check_reply_to,
     checked_headers,
-    cut,
+    delivered_property,
     header_fields,
     octets,
     signed,
     text,
-    written,
+    whole_seconds,
 )
 from amqp10msg.translate.rabbitmq.from_basic import property_fields
 from amqp10msg.translate.rabbitmq.history import redelivery
@@ -80,14 +80,14 @@ def to_amqp10(
     saved = {name: _section_of_header(stored, name) for name in _SAVED}
     for name, letter, value in table.entries:
         if name not in _SAVED.values() or (broker.stream and letter in "AF"):
-            notes.tell(LOSSES["header"], f"headers[{name!r}]", value)
+            notes.add_defined(LOSSES["header"], f"headers[{name!r}]", value)
     for name in ("type", "app_id", "cluster_id"):
         value = getattr(properties, name)
         if value is not None and not (name == "type" and value == MARKER):
-            notes.tell(LOSSES["left-out"], f"properties.{name.replace('_', '-')}", value)
+            notes.add_defined(LOSSES["left-out"], f"properties.{name.replace('_', '-')}", value)
     timestamp = properties.timestamp
     if timestamp is not None:
-        notes.tell(LOSSES["moment"], "properties.timestamp", timestamp, timestamp)
+        notes.add_defined(LOSSES["moment"], "properties.timestamp", timestamp, timestamp)
     offset = circumstances.stream_offset if broker.stream else _own_offset(table)
     annotations = saved["message-annotations"] or b""
     if broker.stream or offset is not None:
@@ -101,7 +101,7 @@ def to_amqp10(
         fields["subject"] = ("utf8", octets(basic.routing_key))
         user_id = properties.user_id
         if user_id is not None:
-            notes.tell(LOSSES["user"], "properties.user-id", user_id, user_id)
+            notes.add_defined(LOSSES["user"], "properties.user-id", user_id, user_id)
         if broker.stream and fields["creation-time"] is not None:
             fields["creation-time"] = ("timestamp", _stored_seconds(fields["creation-time"][1]))
         properties_section = b"\x00\x53\x73" + _old(("list", [*fields.values()]))
@@ -169,7 +169,7 @@ def to_basic(
     """Return the message that a 0-9-1 consumer receives."""
     if not data:
         raise RefusedError("refused: a transfer without bytes")
-    sections, body, payload = assembled(data)
+    sections, body, payload = split_message(data)
     properties = BasicProperties()
     if "header" in sections:
         _set_transport(properties, sections["header"][0])
@@ -179,7 +179,7 @@ def to_basic(
     for name, header in _SAVED.items():
         if name in sections:
             headers.append((header.encode(), "S", sections[name][1]))
-            notes.tell(TO_BASIC_LOSSES["saved-section"], name, name, header)
+            notes.add_defined(TO_BASIC_LOSSES["saved-section"], name, name, header)
     if "properties" in sections:
         _set_properties(properties, sections["properties"][0], circumstances.user)
     if body:
@@ -204,7 +204,7 @@ def to_basic(
             ]
         )
     for name in (*_PROPERTIES, "reply_to", "expiration", "timestamp"):
-        setattr(properties, name, written(name, getattr(properties, name)))
+        setattr(properties, name, delivered_property(name, getattr(properties, name)))
     return BasicMessage(properties, payload, redelivered=earlier.again)
 
 
@@ -240,7 +240,7 @@ def _through_stream(
 
 def _stored_seconds(seconds: int) -> int:
     """Return seconds as read back after storing them as milliseconds in 64 bits."""
-    return cut(signed(seconds * 1000 % 2**64))
+    return whole_seconds(signed(seconds * 1000 % 2**64))
 
 
 def _old(term: Term) -> bytes:
@@ -277,7 +277,7 @@ def _check_stream(table: FieldTable) -> None:
             )
 
 
-def assembled(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
+def split_message(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
     """Split a message as the plugin does.
 
     Returns:
@@ -292,7 +292,7 @@ def assembled(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
     last = -1
     while reader.pos < reader.end:
         start = reader.pos
-        name, value = _decoded(reader.term())
+        name, value = _decode_section(reader.term())
         pos = reader.pos
         if ended:
             raise CrashedError("the connection dies: a section after the footer", name)
@@ -315,7 +315,7 @@ def assembled(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
     return sections, kinds, b"".join(reversed(bodies))
 
 
-def _decoded(term: Term) -> tuple[str, Any]:
+def _decode_section(term: Term) -> tuple[str, Any]:
     name = section_name(term[1]) if isinstance(term, tuple) and term[0] == "described" else None
     if name is None:
         raise CrashedError("the connection dies: no section of a message")
@@ -350,7 +350,7 @@ def _check_described(values: list[Term], name: str) -> None:
 
 
 def _map_of(term: Term) -> list[Any]:
-    name, pairs = _decoded(term)
+    name, pairs = _decode_section(term)
     if name != "message-annotations":
         raise CrashedError("the 1.0 consumer dies: the header holds no annotations")
     return list(pairs)
@@ -359,7 +359,7 @@ def _map_of(term: Term) -> list[Any]:
 def _set_transport(properties: Any, header: dict[str, Term]) -> None:
     properties.delivery_mode = 2 if header["durable"] is True else 1
     priority = _plain(header["priority"])
-    properties.priority = written("priority", priority)
+    properties.priority = delivered_property("priority", priority)
     ttl = header["ttl"]
     if ttl is not None:
         if not (isinstance(ttl, tuple) and ttl[0] == "uint"):

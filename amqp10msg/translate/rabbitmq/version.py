@@ -20,7 +20,7 @@ class BrokerVersion:
         codec: its decoder of AMQP 1.0.
         durable_by_default: 1.0 messages with an unset durable field are durable (4.0 and 4.1).
         queue_addresses: a reply-to is an address, ``/queues/`` and the queue's name (from 4.2).
-        metadata_first: the broker's own annotations precede the others.
+        metadata_first: the broker's own annotations precede the sender's.
         trims: it omits trailing nulls of the properties.
         validates: it checks the order, number and types of the sections of incoming messages.
         drops_unread: it omits values that it did not decode from headers; if False, they crash the
@@ -28,7 +28,7 @@ class BrokerVersion:
         canonical_uuids: only ids of the form 8-4-4-4-12 become UUIDs; if False, any 36 characters
             do, and some crash the consumer's session.
         is_plugin: a plugin converts messages, which stores whole sections as headers (3.10).
-        failures: for each type of queue, the ways to give a message back that count as failed
+        failures: for each type of queue, the ways of returning a message that count as failed
             deliveries.
         discards_fail: discarding a message with nack or reject counts as a failed delivery in a
             quorum queue (4.0).
