@@ -40,8 +40,8 @@ def to_jms_correlation_id(correlation_id: int | uuid.UUID | bytes | str) -> str:
         ValueError: an int is out of the range of ulong.
     """
     if isinstance(correlation_id, str):
-        rest = correlation_id.removeprefix(_PREFIX)
-        if rest != correlation_id and rest.startswith(_ENCODINGS):
+        unprefixed = correlation_id.removeprefix(_PREFIX)
+        if unprefixed != correlation_id and unprefixed.startswith(_ENCODINGS):
             return _PREFIX + _STRING + correlation_id
         return str(correlation_id)
     if isinstance(correlation_id, uuid.UUID):
@@ -59,23 +59,23 @@ def from_jms_id(text: str) -> ULong | uuid.UUID | bytes | str:
     """Return the message-id or correlation-id of a JMSMessageID or JMSCorrelationID.
 
     Raises:
-        ValueError: the text begins with the prefix of an encoding, but the rest cannot be decoded.
+        ValueError: the text begins with the prefix of an encoding, but its value is not decodable.
     """
     expect(text, str, "from_jms_id", "a str")
     if not text.startswith(_PREFIX):
         return text
-    rest = text[len(_PREFIX) :]
+    encoded_id = text[len(_PREFIX) :]
     try:
-        if rest.startswith(_NO_PREFIX):
-            return rest[len(_NO_PREFIX) :]
-        if rest.startswith(_STRING):
-            return rest[len(_STRING) :]
-        if rest.startswith(_UUID):
-            return uuid.UUID(rest[len(_UUID) :])
-        if rest.startswith(_ULONG):
-            return ULong(int(rest[len(_ULONG) :]))
-        if rest.startswith(_BINARY):
-            return bytes.fromhex(rest[len(_BINARY) :])
+        if encoded_id.startswith(_NO_PREFIX):
+            return encoded_id[len(_NO_PREFIX) :]
+        if encoded_id.startswith(_STRING):
+            return encoded_id[len(_STRING) :]
+        if encoded_id.startswith(_UUID):
+            return uuid.UUID(encoded_id[len(_UUID) :])
+        if encoded_id.startswith(_ULONG):
+            return ULong(int(encoded_id[len(_ULONG) :]))
+        if encoded_id.startswith(_BINARY):
+            return bytes.fromhex(encoded_id[len(_BINARY) :])
     except ValueError as error:
         raise ValueError(f"{text!r} is not a JMS id: {error}") from None
     return text

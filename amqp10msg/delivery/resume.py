@@ -1,4 +1,4 @@
-"""Resuming links: which action a sender takes for each unsettled delivery.
+"""Resuming links: the sender's action for each unsettled delivery.
 
 Part 2, 2.6.13 defines the scheme, Part 3, 3.4.6 the cases. Both ends list in their attach frames
 the deliveries that they consider unsettled, with their states, and the sender acts on both lists. A
@@ -35,9 +35,10 @@ def position(
 ) -> Received:
     """Return the position in the payload after `byte_count` bytes (Part 3, 3.4.1).
 
-    A receiver uses it to state which bytes it has, and a sender to state from where it can send.
-    Sections are numbered from 0, and the offset in a section counts from its descriptor. The end of
-    a section is the same position as the start of the next one, also after the last section.
+    A receiver reports the bytes that it has as such a position; a sender reports the first position
+    from which it can send. Sections are numbered from 0, and the offset in a section counts from
+    its descriptor. The end of a section is the same position as the start of the next section, also
+    after the last section.
 
     Args:
         message: the payload, or its first bytes, at least `byte_count`. A `Message` is encoded; an
@@ -64,7 +65,7 @@ def position(
 def octets_before(message: Message | bytes | bytearray | memoryview, received: Received) -> int:
     """Return the number of bytes of the payload before a position: the inverse of `position`.
 
-    ``Received(1, 0)`` and ``Received(0, n)``, where section 0 has n bytes, are the same position.
+    If section 0 has n bytes, ``Received(1, 0)`` and ``Received(0, n)`` are the same position.
 
     Args:
         message: the payload, or its first bytes, at least up to the position; a `Message` is
@@ -78,9 +79,9 @@ def octets_before(message: Message | bytes | bytearray | memoryview, received: R
     expect(received, Received, "the position of octets_before", "a Received")
     octets = _octets(message)
     number = start = 0
-    if not _is_place(received):
+    if not _is_position(received):
         # Lenient decoding may leave values of other types.
-        raise _no_such_place("a position must be two numbers", received, 0, octets)
+        raise _no_such_position("a position must be two numbers", received, 0, octets)
     while number < received.section_number and start < len(octets):
         end = _end(octets, start)
         if end is None:
@@ -95,10 +96,10 @@ def octets_before(message: Message | bytes | bytearray | memoryview, received: R
             reason = _sections_of(number)
     else:
         reason = _sections_of(number)
-    raise _no_such_place(reason, received, start, octets)
+    raise _no_such_position(reason, received, start, octets)
 
 
-def _is_place(received: Received) -> bool:
+def _is_position(received: Received) -> bool:
     return _is_count(received.section_number) and _is_count(received.section_offset)
 
 
@@ -106,7 +107,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _no_such_place(reason: str, received: Received, start: int, octets: bytes) -> DecodeError:
+def _no_such_position(reason: str, received: Received, start: int, octets: bytes) -> DecodeError:
     return DecodeError(
         f"{reason}: {received!r} is not a position in the payload",
         start,
@@ -162,7 +163,7 @@ class ResumeAction(StrEnum):
     NEW_DELIVERY = "new-delivery"
     #: Continue the delivery from a position in the payload.
     RESUME = "resume"
-    #: Apply the receiver's outcome if the sender has none, and settle.
+    #: Apply the receiver's outcome unless the sender has an outcome, and settle.
     SETTLE = "settle"
     #: State the outcome that took effect, which differs from the receiver's.
     RESTATE = "restate"
@@ -170,7 +171,7 @@ class ResumeAction(StrEnum):
     ABORT = "abort"
     #: Report to the application that the message may be lost.
     REPORT_LOSS = "report-loss"
-    #: Send nothing.
+    #: Do not send a transfer.
     NOTHING = "nothing"
 
 
@@ -188,7 +189,7 @@ class Step:
         resume: the field resume.
         aborted: the field aborted.
         more: the field more: False without a payload, None if it depends on the payload's size.
-        start: the position where the payload begins, for `bytes_from`; None without a payload.
+        start: the position at which the payload begins, for `bytes_from`; None without a payload.
         then: the next action: after an abort ``NEW_DELIVERY``, when `Plan.may_send_new` allows it,
             or ``REPORT_LOSS`` if the message cannot be sent again; otherwise ``NOTHING``.
         keeps: whether the sender still considers the delivery unsettled. If not, it forgets the tag
@@ -238,7 +239,8 @@ class Step:
 class Plan(Mapping[bytes, Step]):
     """The steps for all deliveries that either end considers unsettled, by delivery-tag.
 
-    A mapping in sending order: that of the sender's map, then that of the receiver's map.
+    A mapping in sending order: first the deliveries of the sender's map, in its order, then the
+    deliveries that only the receiver's map has.
 
     Attributes:
         steps: the steps by delivery-tag.
@@ -248,8 +250,8 @@ class Plan(Mapping[bytes, Step]):
             own map has them (Part 2, 2.6.13). Empty if the sender's map is incomplete.
         held_at_receiver: deliveries for which the receiver must not request an outcome before it
             receives the sender's transfer: the sender may abort and forget them. If the connection
-            is lost before that, keep them for the next resume. An earlier outcome would come too
-            late, and the message could take effect twice.
+            is lost before that, keep them for the next resume. An outcome requested earlier would
+            arrive too late, and the message could be processed twice.
     """
 
     steps: Mapping[bytes, Step]
@@ -285,14 +287,15 @@ def resume(
         sender_unsettled: the unsettled map of the sender: its state of each delivery by
             delivery-tag. A state is None for null, the position from which the sender can send
             (`Received`), or the outcome that it has reached. Described values of an attach frame
-            are decoded. None stands for an empty map.
+            are decoded. None means an empty map.
         receiver_unsettled: the unsettled map of the receiver. A state is None for null, the
             position from which the receiver needs the payload (`Received`), or the outcome that it
             requests. Each end passes its own complete map, even if it sent an incomplete one.
-        messages: the messages that the sender can still send from the beginning, by delivery-tag;
-            those that can be resumed from the beginning may be left out. A mapping, unlike a set,
-            lets positions be compared in the payload, where the end of a section equals the start
-            of the next one. Messages are looked up only if needed.
+        messages: the messages that the sender can still send from the beginning, by delivery-tag.
+            Messages whose delivery can be resumed from the beginning may be left out. With a
+            mapping, positions are compared in the payload, so that the end of a section equals the
+            start of the next section; with a set, they are compared as numbers. Messages are looked
+            up only if needed.
         sender_incomplete: whether the sender's attach has incomplete-unsettled.
         receiver_incomplete: whether the receiver's attach has incomplete-unsettled.
         may_settle: False if the snd-settle-mode of the link is unsettled. Its transfers must not be
@@ -302,7 +305,7 @@ def resume(
         EncodeError: the sender's map has a key that is not a delivery-tag (binary, up to 32 bytes),
             or a value that is not a delivery state.
         DecodeError: the receiver's map has such a key or value; a described value in either map is
-            not a known delivery state; or a position is not in its payload.
+            not a registered delivery state; or a position is not in its payload.
     """
     for unsettled in (sender_unsettled, receiver_unsettled):
         expect(unsettled, (Mapping, NoneType), "an unsettled map of resume", "a mapping or None")
@@ -321,13 +324,13 @@ def resume(
         steps[tag] = _nothing(tag, "the sender settled it, and the receiver now does")
         if sender_incomplete:
             steps[tag] = _nothing(tag, "not among the deliveries the sender listed", waits=True)
-    held = tuple(
+    held_tags = tuple(
         tag
         for tag, state in receiver_states.items()
         if (state is None or not state.is_outcome)
         and (steps[tag].action is ResumeAction.ABORT or steps[tag].waits)
     )
-    return Plan(steps, may_send_new, () if sender_incomplete else only_receiver, held)
+    return Plan(steps, may_send_new, () if sender_incomplete else only_receiver, held_tags)
 
 
 def _states(unsettled: Mapping[bytes, Any] | None, end: str) -> dict[bytes, DeliveryState | None]:
@@ -339,7 +342,7 @@ def _states(unsettled: Mapping[bytes, Any] | None, end: str) -> dict[bytes, Deli
                 f"a delivery-tag must be binary of up to {_MAX_TAG} bytes, got {tag!r:.80}", end
             )
         state = from_described(value) if isinstance(value, Described) else value
-        if isinstance(state, Received) and not _is_place(state):
+        if isinstance(state, Received) and not _is_position(state):
             raise _fault(
                 f"the position of delivery {tag.hex()} must be two numbers, got {state!r}", end
             )
@@ -370,7 +373,7 @@ def _restated(tag: bytes, outcome: DeliveryState) -> Step:
     return Step(tag, ResumeAction.RESTATE, state=outcome, keeps=True, text=text)
 
 
-def _place(state: DeliveryState | None) -> Received:
+def _position_of(state: DeliveryState | None) -> Received:
     """Return the position of a state that is not an outcome; the start for None."""
     return state if isinstance(state, Received) else _START
 
@@ -409,7 +412,7 @@ class _Decision:
 
     def again(self, tag: bytes, at_sender: DeliveryState | None) -> ResumeAction:
         """Return the action if the sender must send the message from the beginning."""
-        if _is_start(_place(at_sender)) or tag in self.messages:
+        if _is_start(_position_of(at_sender)) or tag in self.messages:
             return ResumeAction.NEW_DELIVERY
         return ResumeAction.REPORT_LOSS
 
@@ -433,8 +436,8 @@ class _Decision:
             return Step(
                 tag, ResumeAction.RESUME, state=_transaction_of(at_sender), keeps=True, text=text
             )
-        start = _place(at_receiver)
-        if not self.reaches(tag, _place(at_sender), start):
+        start = _position_of(at_receiver)
+        if not self.reaches(tag, _position_of(at_sender), start):
             return Step(
                 tag,
                 ResumeAction.ABORT,
@@ -473,7 +476,7 @@ class _Decision:
         """Whether the sender can send from the position that the receiver needs."""
         if _pair(at_sender) <= _pair(at_receiver):
             return True
-        # The end of a section has another form: the start of the next section.
+        # The end of a section can also be expressed as the start of the next section.
         if (
             _pair(at_sender) != (at_receiver.section_number + 1, 0)
             or not isinstance(self.messages, Mapping)
@@ -489,12 +492,12 @@ def _is_same(a: DeliveryState, b: DeliveryState) -> bool:
     return a is b or (type(a) is type(b) and encode_composite(a) == encode_composite(b))
 
 
-def _pair(place: Received) -> tuple[int, int]:
-    return place.section_number, place.section_offset
+def _pair(received: Received) -> tuple[int, int]:
+    return received.section_number, received.section_offset
 
 
-def _is_start(place: Received) -> bool:
-    return _pair(place) == (0, 0)
+def _is_start(received: Received) -> bool:
+    return _pair(received) == (0, 0)
 
 
 def _transaction_of(state: DeliveryState | None) -> TransactionalState | None:

@@ -250,9 +250,9 @@ _CHECKS: dict[str, Callable[[View], Iterator[Occurrence]]] = {
     "txn-capability": _capabilities,
     "global-id": _global_id,
 }
-# One rule per entry: name | clause | severity | subjects | "refused" if decoding refuses it,
-# "needs" and the arguments that it depends on. Then the requirement, and after ``>`` the wording of
-# the specification.
+# One rule per entry: name | clause | severity | subjects | options: "refused" if decoding raises an
+# error for a violation; "needs" and the arguments that the check depends on. The next lines are the
+# requirement and, after ``>``, the wording of the specification.
 _TABLE = """
 address-in-request | Part 3, 3.5.3, 3.5.4 | error | both | needs role
     A request for a dynamic node (the receiver's source, the sender's target) has no address.
@@ -305,19 +305,19 @@ not-encodable | Part 1, 1.4 | error | source, target, coordinator, declare | ref
 
 
 def _rules() -> Iterator[TerminusRule]:
-    for (name, clause, severity, subject, *more), text, quote in rows_of(_TABLE):
+    for (name, clause, severity, subject, *options), text, quote in rows_of(_TABLE):
         yield TerminusRule(
             id=name,
             clause=clause,
             severity=cast("Severity", severity),
             text=text,
             quote=quote,
-            refused="refused" in more,
+            refused="refused" in options,
             check=_CHECKS.get(name),
             subject=("source", "target") if subject == "both" else tuple(subject.split(", ")),
             needs=tuple(
                 need
-                for cell in more
+                for cell in options
                 if cell.startswith("needs ")
                 for need in cell.removeprefix("needs ").split(", ")
             ),
@@ -327,7 +327,7 @@ def _rules() -> Iterator[TerminusRule]:
 #: The rules by id, in the order of the clauses.
 TERMINUS_RULES: Mapping[str, TerminusRule] = MappingProxyType({rule.id: rule for rule in _rules()})
 
-#: The other MUST, MUST NOT and SHOULD of Part 3, 3.5, which cannot be checked on a terminus alone.
+#: The remaining MUST, MUST NOT and SHOULD of Part 3, 3.5: a terminus alone does not show them.
 TERMINUS_NOT_VISIBLE: tuple[Obligation, ...] = obligations_of(
     """
 Part 3, 3.5.1 | node

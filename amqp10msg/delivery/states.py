@@ -208,8 +208,8 @@ class Declared(DeliveryState):
 class TransactionalState(DeliveryState):
     """The state of a delivery within a transaction (Part 4, 4.5.6).
 
-    The state itself is not an outcome: its ``outcome`` is provisional, and takes effect when the
-    transaction is discharged successfully.
+    The state itself is not an outcome: its ``outcome`` is provisional until the transaction is
+    discharged successfully.
 
     Attributes:
         txn_id: the transaction-id, at most 32 bytes.
@@ -313,7 +313,7 @@ def apply(
 
     Returns:
         The state of the message at the node, and the changed message, or `message` itself if the
-        outcome changes nothing. A delivery-count of 2^32 - 1 is not raised.
+        outcome does not change it. A delivery-count of 2^32 - 1 is not raised.
 
     Raises:
         ValueError: the effect of the state is unknown: it is an extension, or `Declared`.

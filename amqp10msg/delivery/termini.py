@@ -53,7 +53,7 @@ durability = Annotated[
 expiry_policy = Annotated[
     TerminusExpiryPolicy, Wire("symbol", "terminus-expiry-policy", enum=TerminusExpiryPolicy)
 ]
-# Other modes than the standard ones are allowed.
+# Extensions may define further modes, so the type is not `StdDistMode`.
 distribution_mode = Annotated[str, Wire("symbol", requires="distribution-mode")]
 terminus_address = Annotated[Any, Wire("*", requires="address")]
 filter_set = Annotated[dict[Any, Any], Wire("map", "filter-set")]
@@ -108,8 +108,8 @@ class Source(Terminus):
     def supports(self, outcome: DeliveryState) -> bool:
         """Whether a receiver can choose an outcome on a link with this source (Part 3, 3.5.3).
 
-        It can choose one of `outcomes`. If that is empty, it can choose the default outcome, or
-        accepted if there is no default outcome.
+        It can choose any of `outcomes`. If `outcomes` is empty, it can choose the default outcome,
+        or accepted if there is no default outcome.
         """
         symbol = composite_of(type(outcome)).symbol
         if self.outcomes:
@@ -197,7 +197,7 @@ class NodeProperties:
             None.
         supported_dist_modes: the distribution modes of the node, such as `StdDistMode.MOVE`. The
             constructor also accepts a single mode.
-        others: the other entries of the map, by symbol.
+        others: the remaining entries of the map, by symbol.
     """
 
     lifetime_policy: Any = None
@@ -206,7 +206,7 @@ class NodeProperties:
 
     @classmethod
     def from_fields(cls, properties: Mapping[str, Any] | None) -> Self:
-        """Return the properties in the map of a terminus; None stands for an empty map.
+        """Return the properties in the map of a terminus; None means an empty map.
 
         Raises:
             DecodeError: lifetime-policy is not a lifetime policy, or supported-dist-modes is
@@ -245,8 +245,8 @@ def policy_fault(policy: Any) -> str:
     """Return why a value is not a lifetime policy; empty for policies and unknown extensions."""
     if isinstance(policy, Described):
         descriptor = policy.descriptor
-        known = COMPOSITES.get(descriptor) if isinstance(descriptor, (int, str)) else None
-        if known is None or LIFETIME_POLICY in known.provides:
+        registered = COMPOSITES.get(descriptor) if isinstance(descriptor, (int, str)) else None
+        if registered is None or LIFETIME_POLICY in registered.provides:
             return ""
     else:
         try:

@@ -25,14 +25,14 @@ from amqp10msg.wire.primitives import AmqpMap, Char, Described, Symbol, ULong
 #: Dialects of SQL filter expressions: see `SqlFilter`. ``rabbitmq-4`` and ``rabbitmq-4.2`` are
 #: other names of ``rabbitmq-4.3``.
 Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4", "rabbitmq-4.2", "rabbitmq-4.3", "oasis"]
-#: The dialect that each name stands for.
+#: The dialects by name, including names of broker versions.
 DIALECTS: ByName[Dialect] = ByName(
     {"rabbitmq": "rabbitmq", "rabbitmq-4.3": "rabbitmq-4.3", "oasis": "oasis"}, dialects()
 )
 
 
 def dialect_of(name: Dialect) -> Dialect:
-    """Return the dialect that a name stands for; an unknown name is returned unchanged."""
+    """Return the dialect with a name or alias; an unknown name is returned unchanged."""
     return DIALECTS.get(name, name)
 
 
@@ -91,7 +91,7 @@ class ExpressionError(EncodeError):
     Attributes:
         text: the expression.
         position: index of the character at fault, 0 to the length of the text.
-        problem: what is wrong there, and what was expected.
+        problem: the fault at that position, and the expected text.
     """
 
     __module__ = "amqp10msg.delivery.filters"  # where users import it from: tracebacks show it
@@ -226,7 +226,8 @@ class Filter(abc.ABC):
     # The Python types of the described value, and their name in errors.
     _VALUE_TYPES: ClassVar[tuple[type, ...]] = (str,)
     _VALUE_NAME: ClassVar[str] = "a string"
-    # None selects the class's numeric descriptor or, if it has none, the symbolic one.
+    # None selects the numeric descriptor of the class or, without a `CODE`, the symbolic
+    # descriptor.
     descriptor: Any = attrs.field(default=None, kw_only=True, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -239,7 +240,7 @@ class Filter(abc.ABC):
         """Check the attributes, and prepare what `_passes` needs."""
 
     def _set_descriptor(self) -> None:
-        """Set the default descriptor of the class, or check the one that was passed."""
+        """Set the default descriptor of the class, or check the constructor's argument."""
         if self.descriptor is None:
             default = Symbol(self.SYMBOL) if self.CODE is None else ULong(self.CODE)
             object.__setattr__(self, "descriptor", default)
@@ -296,7 +297,7 @@ class Filter(abc.ABC):
     ) -> tuple[Reason, ...]:
         """Return the conditions that a message does not meet; empty if it passes.
 
-        The arguments and exceptions are those of `matches`.
+        The arguments and exceptions are the same as for `matches`.
         """
         if self.matches(message, now=now, local=local):
             return ()

@@ -63,11 +63,11 @@ cdef class Comparison(Evaluator):
 cdef class InList(Evaluator):
     cdef Evaluator operand
     cdef frozenset plain
-    cdef list others, items
+    cdef list complex_items, items
     cdef set kinds
     cdef bint negated, octets
 
-    @cython.locals(rest=list, item=Evaluator)
+    @cython.locals(items_to_compare=list, item=Evaluator)
     cdef object value(self, message, now)
 
 cdef class LikeText(Evaluator):
@@ -82,7 +82,7 @@ cdef class Null(Evaluator):
 
 cdef class Joined(Evaluator):
     cdef list parts
-    cdef object decisive, other
+    cdef object decisive, neutral
 
     @cython.locals(part=Evaluator)
     cdef object value(self, message, now)
@@ -97,7 +97,7 @@ cdef class Signed(Evaluator):
 
 cdef class Calculation(Evaluator):
     cdef Evaluator first
-    cdef list rest
+    cdef list operations
     cdef bint exact, concatenate, finite
 
     @cython.locals(operand=Evaluator, sign=str)
@@ -134,7 +134,7 @@ cdef class ShiftAnd:
     cdef unsigned long long last
     cdef unsigned long long[::1] rows
     cdef long[::1] plain
-    cdef dict others
+    cdef dict non_ascii_rows
 
     @cython.locals(
         words=Py_ssize_t,

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
 """Compiled expressions: a tree of evaluators, and the comparison and arithmetic of AMQP values.
 
-The kinds of values are number, text, boolean, binary, and others, which are only compared for
-equality. Values are not converted from one kind to another. None means unknown. Conditions follow
-SQL's three-valued logic: True, False, or None for unknown; an operand of a condition that is not a
-boolean counts as unknown.
+The kinds of values are number, text, boolean, binary, and other. Values of the kind other are only
+compared for equality. Values are never converted to another kind. None means unknown. Conditions
+follow SQL's three-valued logic: True, False, or None for unknown; an operand of a condition that is
+not a boolean counts as unknown.
 
 The module runs as Python, or compiled with the C types of `_evaluators.pxd`.
 """
@@ -61,7 +61,7 @@ def types_of(literal: Any) -> frozenset[type]:
 
 
 def is_comparable(value: Any) -> bool:
-    """Return whether Python's operators compare a value correctly with others of its kind."""
+    """Return whether Python's operators compare a value correctly with values of its kind."""
     return type(value) in _COMPARABLE
 
 
@@ -219,7 +219,7 @@ def number(value: Any) -> Any:
     value = normalized(value, False)
     if kind_of(value) != NUMBER:
         return None
-    # int() of a decimal with a large exponent would build a number of that many digits.
+    # int() of a decimal with a large exponent would build a number with as many digits.
     if isinstance(value, decimal.Decimal) and -40 < value.adjusted() < 40:
         whole = value.is_finite() and value == int(value)
         return int(value) if whole else float(value)
@@ -404,14 +404,14 @@ class InList(Evaluator):
         operand: Evaluator,
         items: Sequence[Evaluator],
         plain: Iterable[Any],
-        others: Sequence[Evaluator],
+        complex_items: Sequence[Evaluator],
         kinds: set[str],
         negated: bool,
         octets: bool,
     ) -> None:
         self.operand = operand
         self.plain = frozenset(plain)
-        self.others = list(others)
+        self.complex_items = list(complex_items)
         self.items = list(items)
         self.kinds = kinds
         self.negated = negated
@@ -421,12 +421,12 @@ class InList(Evaluator):
         value = self.operand.value(message, now)
         if value is None:
             return None
-        rest = self.items
+        items_to_compare = self.items
         if is_comparable(value):
             if value in self.plain:
                 return not self.negated
-            rest = self.others
-        for item in rest:
+            items_to_compare = self.complex_items
+        for item in items_to_compare:
             if compare("=", value, item.value(message, now), self.octets):
                 return not self.negated
         if not self.negated:
@@ -484,17 +484,17 @@ class Joined(Evaluator):
     def __init__(self, parts: Sequence[Evaluator], decisive: bool) -> None:
         self.parts = list(parts)
         self.decisive = decisive
-        self.other = not decisive
+        self.neutral = not decisive
 
     def value(self, message: Any, now: Any) -> Any:
-        result: bool | None = self.other
+        combined: bool | None = self.neutral
         for part in self.parts:
             value = part.value(message, now)
             if value is self.decisive:
                 return value
-            if value is not self.other:
-                result = None
-        return result
+            if value is not self.neutral:
+                combined = None
+        return combined
 
 
 class Negated(Evaluator):
@@ -538,20 +538,20 @@ class Calculation(Evaluator):
     def __init__(
         self,
         first: Evaluator,
-        rest: Sequence[tuple[str, Evaluator]],
+        operations: Sequence[tuple[str, Evaluator]],
         exact: bool,
         concatenate: bool,
         finite: bool,
     ) -> None:
         self.first = first
-        self.rest = list(rest)
+        self.operations = list(operations)
         self.exact = exact
         self.concatenate = concatenate
         self.finite = finite
 
     def value(self, message: Any, now: Any) -> Any:
         result = self.first.value(message, now)
-        for sign, operand in self.rest:
+        for sign, operand in self.operations:
             right = operand.value(message, now)
             if (
                 self.concatenate
@@ -683,7 +683,9 @@ class ShiftAnd:
                 rows[number * words + index // width] |= bit
         self.rows = array("Q", rows) if width <= 64 else rows
         self.plain = array("l", [numbers.get(chr(code), 0) for code in range(128)])
-        self.others = {char: number for char, number in numbers.items() if not char.isascii()}
+        self.non_ascii_rows = {
+            char: number for char, number in numbers.items() if not char.isascii()
+        }
 
     def find(self, text: str, start: int, end: int) -> int:
         """Return the end of the leftmost match in ``text[start:end]``, or -1."""
@@ -696,7 +698,7 @@ class ShiftAnd:
             if char < "\x80":
                 row = plain[ord(char)]
             else:
-                row = self.others.get(char, 0) if self.others else 0
+                row = self.non_ascii_rows.get(char, 0) if self.non_ascii_rows else 0
             state = (state << 1 | 1) & rows[row]
             if state & last:
                 return index + 1
@@ -712,7 +714,7 @@ class ShiftAnd:
             if char < "\x80":
                 row = plain[ord(char)]
             else:
-                row = self.others.get(char, 0) if self.others else 0
+                row = self.non_ascii_rows.get(char, 0) if self.non_ascii_rows else 0
             row *= words
             carry = 1
             for word in range(words):

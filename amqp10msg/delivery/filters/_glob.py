@@ -1,10 +1,10 @@
 """Matching of LIKE and topic patterns without backtracking.
 
 A pattern is a sequence of elements: characters or words, `ONE`, which matches any character or
-word, and `MANY`, which matches any number of them. It is split at `MANY` into segments of fixed
-length, which are searched from left to right. Each character of the text is read once, at the cost
-of a few operations per 64 characters of the longest segment. A single regular expression for the
-whole pattern would backtrack, in exponential time.
+word, and `MANY`, which matches any number of characters or words. The pattern is split at `MANY`
+into segments of fixed length, which are searched from left to right. Each character of the text is
+read once, at the cost of a few operations per 64 characters of the longest segment. A single
+regular expression for the whole pattern would backtrack, in exponential time.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def compile_words(pattern: Sequence[Element]) -> Callable[[Sequence[str]], bool]
 
 
 def _split(pattern: Sequence[Element]) -> list[list[Element]]:
-    """Split a pattern at each `MANY`; n of them yield n + 1 segments."""
+    """Split a pattern at each `MANY`: a pattern with n of these elements has n + 1 segments."""
     segments: list[list[Element]] = [[]]
     for element in pattern:
         if element is MANY:

@@ -173,12 +173,12 @@ def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
     prefix, field = name
     section = _SECTIONS.get(prefix)
     if section is None:
-        raise UnknownNameError(_suggest(f"{prefix}.", [f"{known}." for known in _SECTIONS]))
+        raise UnknownNameError(_suggest(f"{prefix}.", [f"{candidate}." for candidate in _SECTIONS]))
     if section in ("header", "properties"):
         fields: Any = _HEADER if section == "header" else _PROPERTIES
         if field not in fields:
             raise UnknownNameError(
-                _suggest(f"{prefix}.{field}", [f"{prefix}.{known}" for known in fields])
+                _suggest(f"{prefix}.{field}", [f"{prefix}.{candidate}" for candidate in fields])
             )
         return (_header if section == "header" else _property)(field), None
     if section == "application_properties":

@@ -143,7 +143,7 @@ _PART_CATEGORIES: Final = frozenset({"Sc", "Pc", "Mn", "Mc", "Nl"})
 
 
 def _tokens(text: str, language: Language, limits: FilterLimits) -> list[Token]:
-    """Split a text into tokens, of which the last is ``end``; raise an error beyond the limits."""
+    """Split a text into tokens, followed by an ``end`` token; raise an error beyond the limits."""
     if len(text) > limits.length:
         raise ExpressionError(
             f"the expression has {len(text):,} characters, and {limits.length:,} are allowed",
@@ -422,7 +422,7 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
 
 
 class UnknownNameError(Exception):
-    """The language has no such name; the error text suggests others."""
+    """The language does not define a name; the error text suggests similar names."""
 
 
 @attrs.frozen
@@ -457,7 +457,7 @@ class Language:
 
 
 def parse_expression(text: str, language: Language, limits: FilterLimits, work: Work) -> Part:
-    """Parse a whole expression; set its limits in `work`, where evaluation counts its steps."""
+    """Parse a whole expression, and set its limits in `work`, which counts evaluation steps."""
     parser = _Parser(text, language, limits, work)
     part = parser.expression(0)
     token = parser.token
@@ -823,7 +823,7 @@ def _with_equalities_joined(conditions: list[Evaluator]) -> list[Evaluator]:
 
 
 def _is_condition(part: Part, literals: tuple[type, ...]) -> bool:
-    """Return whether a part is a condition, or a literal of one of these types."""
+    """Return whether a part is a condition, or a literal whose type is in `literals`."""
     if part.kind == LITERAL:
         return type(part.value) in literals
     return part.kind in (CONDITION, JOINED)

@@ -118,7 +118,7 @@ class _PropertyFilter(_Map):
 
 
 def _relation_of(reference: Any, key: str) -> tuple[str, Any]:
-    """Return the relation and the operand that a reference stands for (filtex 4.1.1).
+    """Return the relation and the operand that a reference expresses (filtex 4.1.1).
 
     Only an AMQP string can have a modifier.
     """
@@ -157,9 +157,10 @@ class PropertiesFilter(_PropertyFilter):
         PropertiesFilter({"user-id": b"John", "subject": "&p:Order"})
 
     All entries must match. A string reference with the prefix ``&p:`` matches strings that begin
-    with the rest, with ``&s:`` strings that end with it; ``&&`` is an escaped leading ``&``. None
-    matches any value and an unset field; an unset field matches no other reference. RabbitMQ drops
-    a filter that contains None and delivers every message, so None raises a `FilterWarning`.
+    with the text after the prefix, ``&s:`` strings that end with it; ``&&`` is an escaped leading
+    ``&``. None matches any value and an unset field; an unset field matches no other reference.
+    RabbitMQ drops a filter that contains None and delivers every message, so None raises a
+    `FilterWarning`.
 
     Attributes:
         entries: references by field name, with dashes or underscores. Plain Python values are
@@ -300,9 +301,9 @@ class ApplicationPropertiesFilter(_PropertyFilter):
         ApplicationPropertiesFilter({"region": "emea", "order": "&s:-eu", "urgent": None})
 
     All entries must match. A string reference with the prefix ``&p:`` matches strings that begin
-    with the rest, with ``&s:`` strings that end with it; ``&&`` is an escaped leading ``&``. None
-    matches any value of a property that is present. Numbers of different types match if they are
-    equal; there is no other conversion.
+    with the text after the prefix, ``&s:`` strings that end with it; ``&&`` is an escaped leading
+    ``&``. None matches any value of a property that is present. Numbers of different types match if
+    they are equal; there is no other conversion.
 
     Attributes:
         entries: references by property name.
@@ -454,9 +455,9 @@ class HeadersBinding(_Map):
 
         HeadersBinding({"x-match": "any", "region": "emea", "urgent": None})
 
-    The entry ``x-match`` selects whether ``all`` (the default) or ``any`` of the other entries must
-    match. None matches any value of a property that is present. Numbers of different types match if
-    they are equal. Other keys that begin with ``x-`` are ignored, unless ``x-match`` is
+    The entry ``x-match`` selects whether ``all`` (the default) or ``any`` of the remaining entries
+    must match. None matches any value of a property that is present. Numbers of different types
+    match if they are equal. Other keys that begin with ``x-`` are ignored, unless ``x-match`` is
     ``all-with-x`` or ``any-with-x`` (an extension of RabbitMQ). With no other entries, every
     message passes ``all`` and no message passes ``any``.
 

@@ -133,7 +133,7 @@ class Selector(_Expression):
         Selector("color = 'red' AND (weight > 2500 OR JMSPriority >= 7)")
 
     The grammar is JMS 2.0, 3.8.1. A message does not pass if the result is unknown because a name
-    is not set. A name is an application property, or one of
+    is not set. A name is an application property, or belongs to
 
     - the JMS headers and properties: ``JMSDeliveryMode`` ('PERSISTENT' or 'NON_PERSISTENT'),
       ``JMSPriority``, ``JMSMessageID`` and ``JMSCorrelationID`` (as `amqp10msg.interop.jms` writes
@@ -195,7 +195,7 @@ class SqlFilter(_Expression):
 
     RabbitMQ requires the name ``sql-filter`` for it in the filter set. It omits a filter that it
     rejects from the source in its attach, and delivers every message: compare the filters in that
-    attach with the requested ones.
+    attach with the requested filters.
 
     Attributes:
         text: the expression.

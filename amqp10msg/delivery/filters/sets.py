@@ -122,8 +122,8 @@ class FilterSet(Mapping[str, Filter | None]):
     ) -> bool:
         """Return whether a message passes every filter.
 
-        The arguments and exceptions are those of `Filter.matches`. Evaluation ends at the first
-        filter that the message does not pass.
+        The arguments and exceptions are the same as for `Filter.matches`. Evaluation ends at the
+        first filter that the message does not pass.
         """
         if not isinstance(message, Message):
             raise not_a_message(message)
@@ -154,7 +154,7 @@ class FilterSet(Mapping[str, Filter | None]):
     ) -> tuple[Reason, ...]:
         """Return the conditions that a message does not meet, by filter; empty if it passes.
 
-        The arguments and exceptions are those of `matches`.
+        The arguments and exceptions are the same as for `matches`.
         """
         if not isinstance(message, Message):
             raise not_a_message(message)
@@ -174,8 +174,8 @@ class FilterSet(Mapping[str, Filter | None]):
     def supported(self) -> FilterSet:
         """The filters that can be evaluated, for the source in a sender's attach (Part 3, 3.5.3).
 
-        A receiver compares them with the filters it requested, and detaches if it needs the
-        missing ones.
+        A receiver compares them with the filters that it requested, and detaches if it needs a
+        missing filter.
         """
         return FilterSet(
             {
@@ -215,7 +215,7 @@ def _hint(value: object) -> str:
 
 @overload
 def parse(
-    given: Described | Filter,
+    described: Described | Filter,
     *,
     strict: bool = ...,
     limits: FilterLimits = ...,
@@ -223,7 +223,7 @@ def parse(
 ) -> Filter: ...
 @overload
 def parse(
-    given: Mapping[Any, Any] | AmqpMap | None,
+    described: Mapping[Any, Any] | AmqpMap | None,
     *,
     strict: bool = ...,
     limits: FilterLimits = ...,
@@ -231,7 +231,7 @@ def parse(
 ) -> FilterSet: ...
 @overload
 def parse(
-    given: bytes | bytearray | memoryview,
+    described: bytes | bytearray | memoryview,
     *,
     strict: bool = ...,
     limits: FilterLimits = ...,
@@ -240,7 +240,7 @@ def parse(
 
 
 def parse(
-    given: Any,
+    described: Any,
     *,
     strict: bool = True,
     limits: FilterLimits = DEFAULT_FILTER_LIMITS,
@@ -256,7 +256,8 @@ def parse(
     or `FilterSet` unchanged. A filter of an unknown type becomes an `UnsupportedFilter`.
 
     Args:
-        given: a described value, a mapping of names to described values or None, or bytes.
+        described: a described value, a mapping of names to described values or None, or
+            bytes.
         strict: raise an error for an invalid filter. If False, an invalid filter, also a value that
             is not described, becomes an `UnsupportedFilter` with the problem, and parsing
             continues.
@@ -266,33 +267,33 @@ def parse(
     Raises:
         DecodeError: the bytes cannot be decoded, a value is not described, or a filter is invalid;
             for an invalid expression its cause is an `ExpressionError`.
-        TypeError: `given` is of another type.
+        TypeError: `described` is of another type.
     """
     options = Options(limits, dialect)
-    if isinstance(given, (bytes, bytearray, memoryview)):
-        given = decode_value(given)
-        if isinstance(given, (dict, AmqpMap)):
-            _check_names(given)
-        elif given is not None and not isinstance(given, Described):
-            raise fault(f"a filter is a described value, not {type(given).__name__}")
-    if isinstance(given, (Filter, FilterSet)):
-        return given
-    if isinstance(given, Described):
-        return _parsed(given, strict, options)
-    if given is None:
+    if isinstance(described, (bytes, bytearray, memoryview)):
+        described = decode_value(described)
+        if isinstance(described, (dict, AmqpMap)):
+            _check_names(described)
+        elif described is not None and not isinstance(described, Described):
+            raise fault(f"a filter is a described value, not {type(described).__name__}")
+    if isinstance(described, (Filter, FilterSet)):
+        return described
+    if isinstance(described, Described):
+        return _parsed(described, strict, options)
+    if described is None:
         return FilterSet()
-    if isinstance(given, (Mapping, AmqpMap)):
-        pairs = given.pairs if isinstance(given, AmqpMap) else given.items()
+    if isinstance(described, (Mapping, AmqpMap)):
+        pairs = described.pairs if isinstance(described, AmqpMap) else described.items()
         return FilterSet({str(name): _entry(name, value, strict, options) for name, value in pairs})
     raise TypeError(
-        f"parse takes a described value, a mapping or bytes, not {type(given).__name__}: for an "
-        "expression, make a Selector or an SqlFilter"
+        f"parse takes a described value, a mapping or bytes, not {type(described).__name__}: for "
+        "an expression, make a Selector or an SqlFilter"
     )
 
 
-def _check_names(given: Any) -> None:
+def _check_names(entries: Any) -> None:
     """Refuse names that are not symbols (Part 3, 3.5.8)."""
-    for name in (pair[0] for pair in given.pairs) if isinstance(given, AmqpMap) else given:
+    for name in (pair[0] for pair in entries.pairs) if isinstance(entries, AmqpMap) else entries:
         if not isinstance(name, Symbol):
             raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")
 

@@ -153,7 +153,7 @@ class Store(Protocol):
 
 
 class MemoryStore:
-    """A store that keeps nothing: messages are only in the node's memory."""
+    """A no-op store: messages are only in the node's memory."""
 
     durable = False
 
@@ -187,7 +187,7 @@ class MemoryStore:
 
     @contextmanager
     def batch(self, should_commit: Callable[[], bool] | None = None) -> Iterator[None]:  # noqa: ARG002  (one signature for all)
-        """Return a context manager that does nothing."""
+        """Return a no-op context manager."""
         yield
 
 
@@ -214,7 +214,7 @@ class Entry:
         delivery: the `Delivery` that has acquired it, or None.
         copies: unsettled deliveries in copy mode, by number of the link.
         not_for: numbers of the links that must not get the message: links in copy mode that have
-            got it, and links where it is undeliverable.
+            got it, and links for which it is undeliverable.
         timed: whether it is in the heap of expiry times.
         offered_again: whether views may have its position in their `_OfferedPositions`.
     """
@@ -321,7 +321,7 @@ class Memory:
     held: int = 0
 
     def excess(self, size: int) -> str:
-        """Return the limit that a message of this size would exceed, as text; empty if none."""
+        """Describe the limit that a message of `size` bytes would exceed; empty if it fits."""
         size += self.PER_MESSAGE
         if self.most is None or self.held + size <= self.most:
             return ""
@@ -391,8 +391,9 @@ def priority_level(priority: int, levels: int) -> int:
     """Return the level of a priority at a node with this many distinct priorities.
 
     Part 3, 3.2.1: with n < 10 levels, the priorities from 5 - ceiling(n/2) to 4 + floor(n/2) are
-    distinct, and every other priority is equivalent to the nearest of them. With n >= 10, the
-    priorities from 0 to n - 1 are distinct, and every higher priority is equivalent to n - 1.
+    distinct, and a priority outside this range is equivalent to the nearest distinct priority. With
+    n >= 10, the priorities from 0 to n - 1 are distinct, and every higher priority is equivalent to
+    n - 1.
 
     Args:
         priority: the priority of a message, 0 to 255.
@@ -457,13 +458,13 @@ class Level:
             while self._head < last and self._head not in self._segments:
                 self._head += 1
 
-    def at(self, position: int) -> Entry | None:
+    def get(self, position: int) -> Entry | None:
         """Return the message at a position; None if it was removed."""
         segment = self._segments.get(position // _SEGMENT)
         return segment[position % _SEGMENT] if segment is not None else None
 
     def seek(self, position: int) -> int:
-        """Return the first position from `position` on that has a message; `end` if none has."""
+        """Return the first position from `position` on that has a message, or `end`."""
         if not self.live:
             return self.end
         position = max(position, self._head * _SEGMENT)
@@ -545,14 +546,14 @@ class View:
             offered = self._offered[number]
             while offered:
                 position = offered.first()
-                entry = level.at(position)
+                entry = level.get(position)
                 is_match = entry is not None and matches(entry)
                 offered.discard(position)
                 if is_match:
                     return entry
             position = level.seek(self._cursors[number])
             while position < level.end:
-                entry = level.at(position)
+                entry = level.get(position)
                 is_match = entry is not None and matches(entry)
                 self._cursors[number] = position + 1
                 if is_match:
@@ -561,7 +562,7 @@ class View:
         return None
 
     def offer_again(self, entry: Entry) -> None:
-        """Let `next` test a passed message again, before the other messages of its level."""
+        """Let `next` test a passed message again, before untested messages of its level."""
         if entry.position < self._cursors[entry.level]:
             self._offered[entry.level].add(entry.position)
 
@@ -682,18 +683,19 @@ class Contents:
         available, causes = len(self.entries) - self.acquired, self.causes
         return Counts(available, self.acquired, causes.total(), self.octets, dict(causes))
 
-    def excess(self, most: Capacity, size: int) -> str:
-        """Return the limit that a message of this size would exceed, as text; empty if none."""
-        if most.message_octets is not None and size > most.message_octets:
+    def excess(self, capacity: Capacity, size: int) -> str:
+        """Describe the limit that a message of `size` bytes would exceed; empty if it fits."""
+        if capacity.message_octets is not None and size > capacity.message_octets:
             return (
-                f"takes at most {most.message_octets} bytes in a message, and this one has {size}"
+                f"takes at most {capacity.message_octets} bytes in a message, and this one has "
+                f"{size}"
             )
-        if most.messages is not None and len(self.entries) >= most.messages:
-            return f"takes at most {most.messages} messages"
-        if most.octets is not None and self.octets + size > most.octets:
+        if capacity.messages is not None and len(self.entries) >= capacity.messages:
+            return f"takes at most {capacity.messages} messages"
+        if capacity.octets is not None and self.octets + size > capacity.octets:
             return (
-                f"takes at most {most.octets} bytes, has {self.octets}, and this message {size} "
-                "more"
+                f"takes at most {capacity.octets} bytes, has {self.octets}, and this message "
+                f"{size} more"
             )
         excess = self.memory.excess(size)
         return f"has no room: {excess}" if excess else ""
@@ -760,6 +762,6 @@ class Contents:
         firsts = [
             entry
             for level in self.levels
-            if level.live and (entry := level.at(level.seek(0))) is not None
+            if level.live and (entry := level.get(level.seek(0))) is not None
         ]
         return min(firsts, key=lambda entry: entry.sequence, default=None)

@@ -106,7 +106,7 @@ class Delivery:
             annotations of the previous hop. The bytes of the bare message are unchanged.
         message_format: the message-format with which the message was published.
         state: the last delivery state at the receiver, terminal or not.
-        outcome: the outcome at the node; None until the delivery is settled, then final.
+        outcome: the final outcome at the node; None until the delivery is settled.
     """
 
     link: OutgoingLink
@@ -155,14 +155,14 @@ class Delivery:
         this is a no-op that returns the existing outcome.
 
         Args:
-            outcome: the outcome; None for the outcome at the receiver or, if it has none, the
-                default-outcome of the link.
+            outcome: the outcome; None for the receiver's outcome or, if the receiver has not
+                chosen an outcome, the default-outcome of the link.
 
         Returns:
             The outcome at the node.
 
         Raises:
-            ValueError: `outcome` is not an outcome, or is one of an extension.
+            ValueError: `outcome` is not an outcome, or an extension defines it.
             OutcomeError: the outcome would make the message exceed the limits of the node. The
                 message is unchanged and the delivery unsettled.
             EncodeError: the annotations of the outcome cannot be encoded; likewise.
@@ -174,7 +174,7 @@ class Delivery:
     def check(self, outcome: Outcome) -> None:
         """Raise the exception that `settle` would raise for an outcome, except a StoreError.
 
-        Use it to settle either all of several deliveries, or none.
+        Use it before settling several deliveries, so that either all are settled or none is.
         """
         if not self.settled and self._entry.state is not MessageState.ARCHIVED:
             self.link.node._applied(outcome, self._entry, self.link)
@@ -214,7 +214,7 @@ class IncomingLink:
 class OutgoingLink:
     """A link whose source is the node.
 
-    The object stands for the terminus: keep it after a detach that does not close the link. Its
+    The object represents the terminus: keep it after a detach that does not close the link. Its
     acquired messages are then not delivered to other links.
 
     Attributes:
@@ -276,8 +276,8 @@ class OutgoingLink:
     def detach(self) -> None:
         """End the link and its terminus; a no-op after the first call.
 
-        Unsettled deliveries get the outcome at the receiver or, if it has none, the default-outcome
-        (Part 3, 3.3). They are released if the node refuses that: see `OutcomeError`.
+        Unsettled deliveries get the receiver's outcome or, without such an outcome, the
+        default-outcome (Part 3, 3.3). If the node refuses it (`OutcomeError`), they are released.
 
         Raises:
             StoreError: see `Delivery.settle`.
@@ -321,17 +321,17 @@ class DistributionNode:
     and does not change its state. Modified and rejected change the content of the message in both
     modes.
 
-    No call blocks, except on the store. A node does nothing between calls, and the same calls at
-    the same times have the same results. A node is not thread-safe: several threads must share one
-    lock for the node, its links and their deliveries; asyncio needs none. The cost of publishing,
+    Calls only block on the store. A node is idle between calls, and the same calls at the same
+    times have the same results. A node is not thread-safe: several threads must share one lock for
+    the node, its links and their deliveries; asyncio needs no lock. The cost of publishing,
     delivering and settling does not depend on the number of queued messages.
 
     Args:
         name: the name of the node, for the store and error messages.
         clock: returns ms since the Unix epoch; `Properties.absolute_expiry_time` is compared with
             it.
-        store: stores durable messages. Its messages of this node are loaded; unreadable ones are
-            moved to `quarantined`.
+        store: stores durable messages. The node loads its messages from the store, and moves
+            unreadable messages to `quarantined`.
         priorities: the number of distinct priorities, 1 to 256 (Part 3, 3.2.1).
         capacity: limits of the node.
         memory: a limit that several nodes share.
@@ -420,7 +420,7 @@ class DistributionNode:
 
     @property
     def oldest(self) -> Waiting | None:
-        """The AVAILABLE or ACQUIRED message that was published first; None if there is none."""
+        """The AVAILABLE or ACQUIRED message that was published first; None for an empty node."""
         entry = self._contents.oldest
         return Waiting.of(entry) if entry is not None else None
 
@@ -579,7 +579,7 @@ class DistributionNode:
                 keyword ``local``, for no-local filters: whether the message was published with an
                 equal origin.
             default_outcome: the outcome of deliveries that are settled without one, including at
-                the detach of the link; None for that of the node.
+                the detach of the link; None for the node's default-outcome.
             on_ended: see `OutgoingLink`.
             creates: whether the node was created for this link (Part 3, 3.5.9).
 
@@ -873,8 +873,8 @@ class DistributionNode:
     def due(self) -> bool:
         """Whether the lifetime policy requires `delete` now (Part 3, 3.5.10 to 3.5.13).
 
-        A policy about links takes effect after the first link was attached; a policy about the
-        creating link, after that one was attached.
+        A policy about links applies after the first link was attached; a policy about the creating
+        link applies after that link was attached.
         """
         empty = not self._contents.entries
         closed = self._creator is not None and not self._creator.attached

@@ -83,9 +83,9 @@ class SqliteStore:
     It survives `kill -9` at any time, and a power failure if the disk and the file system keep the
     data that they confirm. A commit is atomic over all nodes.
 
-    A message that a batch puts and removes is not written. The file does not shrink; free space in
-    it is reused. While the file is open, and after a crash, the file with the suffix ``-wal`` is
-    part of it.
+    A message that a batch puts and removes is not written. The file does not shrink; its free space
+    is reused. While the store is open, and after a crash, the file with the suffix ``-wal`` belongs
+    to the store: keep both files together.
 
     Use the store as a context manager, or call `close`.
 
@@ -222,7 +222,7 @@ class SqliteStore:
         return [name for (name,) in self._rows("SELECT DISTINCT node FROM message ORDER BY node")]
 
     def put(self, node: str, stored: Stored) -> None:
-        """Store a message with the next commit; it replaces one with the same sequence number."""
+        """Store a message with the next commit, replacing a message with its sequence number."""
         self._pending[node, stored.sequence] = stored
 
     def remove(self, node: str, sequence: int) -> None:
