@@ -65,9 +65,10 @@ def run_broker(
 
     Args:
         url: an AMQP 1.0 URL, as for `amqp10msg.net.bridge.parse_url`. Its address is an empty queue
-            without other users. ``{n}`` in the address is replaced by a number: each job has a
-            queue of its own, and uses the next one if a message stops every receiver of its queue.
-        cases: the cases; those that `is_broker_case` excludes are skipped.
+            without other users. ``{n}`` in the address is replaced by a number: each job has its
+            own queue, and switches to the next queue if a message stops every receiver of its
+            queue.
+        cases: the cases; cases that `is_broker_case` excludes are skipped.
         jobs: messages in flight at the same time; more than one requires ``{n}``.
         timeout: seconds to wait for an answer of the broker.
         on_result: called with each result.
@@ -168,7 +169,7 @@ def _has_reserved_keys(octets: bytes) -> bool:
 
 
 def _verdict(case: Case, trip: RoundTrip) -> tuple[str, str]:
-    """Return the verdict, one of `VERDICTS`, and the reason: an error or a difference."""
+    """Return the verdict (a key of `VERDICTS`) and the reason: an error or a difference."""
     if trip.received is None:
         is_expired = trip.end == "lost" and _can_expire(case.data)
         return "expired" if is_expired else trip.end, trip.reason
@@ -176,23 +177,28 @@ def _verdict(case: Case, trip: RoundTrip) -> tuple[str, str]:
         return "identical", trip.reason
     if (bare := _bare_message(case.data)) is not None and bare == _bare_message(trip.received):
         return "bare", trip.reason
-    sent, received = _decode_lenient(case.data), _decode_lenient(trip.received)
-    is_readable = sent is not None and received is not None
-    if is_readable and agreement(_bare_sections(sent), _bare_sections(received)) == "exact":
+    sent_typed, received_typed = _decode_lenient(case.data), _decode_lenient(trip.received)
+    is_readable = sent_typed is not None and received_typed is not None
+    if (
+        is_readable
+        and agreement(_bare_sections(sent_typed), _bare_sections(received_typed)) == "exact"
+    ):
         return "re-encoded", trip.reason
-    return "changed", _describe_change(sent, received)
+    return "changed", _describe_change(sent_typed, received_typed)
 
 
-def _describe_change(sent: Any, received: Any) -> str:
+def _describe_change(sent_typed: Any, received_typed: Any) -> str:
     """Describe which sections of the bare message differ."""
-    if sent is None or received is None:
-        return "" if sent is None else "the message that comes back cannot be read"
-    return describe_difference("message", _bare_sections(sent), _bare_sections(received))
+    if sent_typed is None or received_typed is None:
+        return "" if sent_typed is None else "the message that comes back cannot be read"
+    return describe_difference(
+        "message", _bare_sections(sent_typed), _bare_sections(received_typed)
+    )
 
 
-def _bare_differences(sent: bytes, received: bytes | None) -> list[tuple[str, str]]:
+def _bare_differences(sent_octets: bytes, received: bytes | None) -> list[tuple[str, str]]:
     """Return (broken clause, description) pairs for the changes of a bare message."""
-    sent_typed, received_typed = _decode_lenient(sent), _decode_lenient(received or b"")
+    sent_typed, received_typed = _decode_lenient(sent_octets), _decode_lenient(received or b"")
     if sent_typed is None or received_typed is None:
         return [(_BARE_MESSAGE_CLAUSE, "the message that comes back cannot be read")]
     return differences(_bare_sections(sent_typed), _bare_sections(received_typed))
@@ -214,7 +220,7 @@ def _decode_lenient(octets: bytes) -> Any:
 
 
 def _bare_sections(typed: Any) -> Any:
-    """Return the sections that must not change, normalized: those of the bare message."""
+    """Return the normalized sections of the bare message, which must not change."""
     sections = normalize("message", typed)
     return [section for section in sections if section[0] not in _MUTABLE_SECTIONS]
 

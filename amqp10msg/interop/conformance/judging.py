@@ -42,8 +42,9 @@ _STEP_NAMES |= {"validate": "validating", "answer": "answering"}
 def judge(case: Case, program: Program) -> Result:
     """Run one case against a program. If the program dies, repeat the case in a new process.
 
-    Only a death of the new process counts as a result of this case, because earlier cases may have
-    caused the first one. If the repetition succeeds, the result's reason mentions the first death.
+    Only a death of the new process counts as the case's result, because earlier cases may have
+    caused the first death. If the repetition succeeds, the result's reason mentions the first
+    death.
     """
     trial = _Trial(case, program)
     try:
@@ -148,7 +149,7 @@ class _Trial:
 
     @cached_property
     def is_open(self) -> bool:
-        """Whether no clause defines how to process the bytes of this case."""
+        """Whether no clause defines how to process the bytes of the case."""
         return is_open(self.case)
 
     def decode(self) -> None:
@@ -347,7 +348,7 @@ _LEFT_OUT_SUFFIX = " is left out"
 _OASIS = "oasis"
 _DESCRIPTOR_CLAUSE = "Part 1, 1.5"
 _SECTIONS_CLAUSE = "Part 3, 3.2"
-# Part 3, 3.2: the sections of the bare message are immutable, so none may be inserted.
+# Part 3, 3.2: the sections of the bare message are immutable, so no section may be inserted.
 _INSERTION_CLAUSE = "Part 3, 3.2"
 # Clauses of the sections that need not be passed on: delivery annotations are for the next node,
 # and no clause requires it for the footer.
@@ -365,12 +366,12 @@ TYPE_CLAUSES = {
     )
 } | {"described": "Part 1, 1.2"}
 _SECTION_NAMES = frozenset(kind.name for kind in KINDS)
-# Every message has a body, of one of these kinds (Part 3, 3.2).
+# The sections that can be a body. Every message has a body (Part 3, 3.2).
 _BODY_SECTIONS = frozenset(("data", "amqp-sequence", "amqp-value"))
 # Types that a descriptor may have if the implementation does not preserve ulong and symbol.
 _DESCRIPTOR_TYPES = FAMILIES["integer"] | FAMILIES["octets"]
-# Sections for which empty and absent are equivalent: by Part 3, 3.2.2 and 3.2.3 for annotations;
-# for the others no clause distinguishes them.
+# Sections for which empty and absent are equivalent: by Part 3, 3.2.2 and 3.2.3 for annotations; no
+# clause distinguishes empty and absent footers and application properties.
 _MAP_SECTIONS = {kind.name for kind in KINDS if kind.name.endswith(("annotations", "footer"))}
 _MAP_SECTIONS.add("application-properties")
 _SECTION_CLAUSES = {kind.name: kind.clause for kind in KINDS}
@@ -636,7 +637,7 @@ def _normalize_fields(entry: Composite, values: Iterable[Any], loose: bool) -> l
 
 
 def _normalize_field(row: Field | None, value: Any, loose: bool) -> Any:
-    if row is None:  # a field beyond the declared ones
+    if row is None:  # a field beyond the declared fields
         return value
     if row.multiple:
         items = value[2] if value[0] == "array" and len(value) == 3 else None

@@ -142,7 +142,7 @@ def difference(before: Sequence[PeerResults], after: Sequence[PeerResults]) -> l
         new = {result.case: result for result in peer.results}
         for case in {**old, **new}:
             old_result, new_result = old.get(case), new.get(case)
-            lost = tuple(
+            lost_facets = tuple(
                 name
                 for name, holds in (old_result.facets if old_result else {}).items()
                 if holds and new_result is not None and not new_result.facets.get(name, True)
@@ -152,10 +152,10 @@ def difference(before: Sequence[PeerResults], after: Sequence[PeerResults]) -> l
                 case,
                 old_result.outcome if old_result else None,
                 new_result.outcome if new_result else None,
-                lost,
+                lost_facets,
                 new_result.reason if new_result else "",
             )
-            if change.before != change.after or lost:
+            if change.before != change.after or lost_facets:
                 changes.append(change)
     return sorted(changes, key=lambda change: not change.is_worse)
 
@@ -165,10 +165,11 @@ class Finding:
     """A fault of an implementation, with the smallest case that shows it.
 
     Attributes:
-        what: the outcome, such as ``crash``, the facet that does not hold, or ``note``.
+        what: the kind of fault: an outcome such as ``crash``, the facet that does not hold, or
+            ``note``.
         clause: the broken clause; for a crash, hang or note, the clause that the cases test.
         count: the number of cases with this fault.
-        case: the smallest of these cases.
+        case: the smallest case with this fault.
         reason: a description of the fault in the smallest case.
     """
 
@@ -183,7 +184,7 @@ def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
     """Return the findings about an implementation: deaths of its process first, notes last.
 
     Cases that break the same clause in the same way are one finding. If a case is refused for the
-    same reason as a single value that it contains, the clause of that value's type is reported.
+    same reason as a single value that it contains, the finding has the clause of the value's type.
 
     Args:
         peer: the results of the implementation.
@@ -370,7 +371,7 @@ def _verdict_table(peers: Sequence[PeerResults]) -> list[str]:
 
 
 def _markdown_table(head: list[str], rows: list[list[str]]) -> list[str]:
-    """Return the lines of a Markdown table whose first column is text, the others numbers."""
+    """Return the lines of a Markdown table with text in its first column, numbers in the rest."""
     ruler = ["---", *["--:"] * (len(head) - 1)]
     return [f"| {' | '.join(row)} |" for row in (head, ruler, *rows)]
 
@@ -514,7 +515,7 @@ def _case_data(case: Case) -> dict[str, Any]:
 def _tree_rows(case: Case) -> list[list[Any]]:
     """Return the rows of a case's field tree for the page's script.
 
-    Each is (offset, end, level, name, type, value, CSS classes, problems).
+    A row is (offset, end, level, name, type, value, CSS classes, problems).
     """
     if case.kind in BASIC_KINDS or (case.given and "basic" in case.given):
         return []  # bytes of AMQP 0-9-1

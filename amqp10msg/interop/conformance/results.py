@@ -51,16 +51,16 @@ class Result:
         digest: a hash of the whole case; a result is discarded if the case has changed since.
         kind: the kind of the case.
         clause: the clause that the case tests.
-        outcome: one of `OUTCOMES`.
+        outcome: an outcome of `OUTCOMES`.
         facets: whether each judged facet of `FACETS` and `BROKER_FACETS` holds.
         reason: a description of the faults or notes, or why the case was skipped.
         faults: (facet, broken clause, description) for each required facet that does not hold;
             several entries if a facet breaks several clauses.
         notes: like `faults`, for behaviour that no clause forbids, such as how invalid bytes are
             decoded.
-        said: the decoded value in typed JSON if it differs from the expected one, or the error
+        said: the decoded value in typed JSON if it differs from the expected value, or the error
             text of a refusal.
-        wrote: the encoded bytes in hex if they differ from the expected ones.
+        wrote: the encoded bytes in hex if they differ from the expected bytes.
         verdict: for a broker, the fate of the message: a key of
             `amqp10msg.interop.conformance.brokers.VERDICTS`.
     """
@@ -79,8 +79,8 @@ class Result:
     verdict: str = ""
 
     @classmethod
-    def of(cls, case: Case, outcome: str, **others: Any) -> Result:
-        """Create the result of a case; `others` are further attributes."""
+    def of(cls, case: Case, outcome: str, **attributes: Any) -> Result:
+        """Create the result of a case; `attributes` are the attributes after `outcome`."""
         expect(case, Case, "the case of Result.of", "a Case")
         return cls(
             case=case.id,
@@ -88,7 +88,7 @@ class Result:
             kind=case.kind,
             clause=case.clause,
             outcome=outcome,
-            **others,
+            **attributes,
         )
 
     def to_object(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _invalid_field(fields: Mapping[str, Any]) -> str:
 
 
 def _string_members(value: Any, *names: str) -> list[str]:
-    """Return these members of a JSON object; TypeError if one is not a string."""
+    """Return the members `names` of a JSON object. Raises TypeError if a member is not a string."""
     if not isinstance(value, dict):
         raise TypeError(f"expected an object, got {value!r:.40}")
     texts = [value[name] for name in names]
@@ -199,7 +199,7 @@ class PeerResults:
 
 
 def facets_of(peers: Iterable[PeerResults]) -> dict[str, str]:
-    """Return the facets that a table of these peers has as columns, with their meanings."""
+    """Return the facets that are the columns of a table of `peers`, with their meanings."""
     judged = {name for peer in peers for result in peer.results for name in result.facets}
     return FACETS | {name: text for name, text in BROKER_FACETS.items() if name in judged}
 

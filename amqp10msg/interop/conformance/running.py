@@ -49,7 +49,7 @@ def run(
         environments: the folder for environments; the user's cache if None.
         journal: a file to which each result is appended immediately. Results that it already
             contains are reused, unless their case, the implementation, its driver, a file of its
-            command, `timeout`, `memory` or the version of this library has changed.
+            command, `timeout`, `memory` or the version of amqp10msg has changed.
         on_result: called with each result, in any order, from one thread at a time.
 
     Raises:
@@ -99,7 +99,7 @@ def _judge_all(
                     journal.add(result)
                     on_result(result)
         except BaseException:
-            stopped.set()  # before this thread takes another case
+            stopped.set()  # before this thread starts another case
             raise
         finally:
             idle.put(program)
@@ -154,7 +154,7 @@ def _start(peer: Peer, launch: Launch, timeout: float, memory: int) -> Program:
 def _programs(
     first: Program, peer: Peer, launch: Launch, count: int, timeout: float, memory: int
 ) -> list[Program]:
-    """Return `count` running programs: `first` and new ones. Close `first` if `count` is 0."""
+    """Return `count` running programs: `first` and new programs. Close `first` if `count` is 0."""
     if count <= 0:
         first.close()
         return []
@@ -190,7 +190,7 @@ class _Journal:
             self._file.close()
 
     def _read(self, path: Path) -> None:
-        """Read the results up to the first damaged line; none if the header differs from ours."""
+        """Read the results up to the first damaged line. Ignore a file with a different header."""
         try:
             lines = path.read_bytes().split(b"\n")
         except FileNotFoundError:

@@ -33,7 +33,7 @@ FAMILIES: dict[str, frozenset[str]] = {
 _NUMERIC_PREFIX = '["numeric", '
 
 
-def agreement(expected: Any, found: Any) -> Agreement:
+def agreement(expected: Any, actual: Any) -> Agreement:
     """Compare the typed JSON of a case with the result of an implementation.
 
     If an implementation does not preserve a type, the result names the type's family:
@@ -44,36 +44,36 @@ def agreement(expected: Any, found: Any) -> Agreement:
 
     Args:
         expected: typed JSON of the case.
-        found: typed JSON of the implementation.
+        actual: typed JSON of the implementation.
 
     Returns:
         ``exact`` if types and values are equal, ``value`` if only types of one family differ, or
         None if the values differ.
     """
-    if _canonical(_name_array_types(expected, found)) == _canonical(
-        _name_array_types(found, found)
+    if _canonical(_name_array_types(expected, actual)) == _canonical(
+        _name_array_types(actual, actual)
     ):
         return "exact"
     try:
-        merge_numbers = _NUMERIC_PREFIX in json.dumps(found)
+        merge_numbers = _NUMERIC_PREFIX in json.dumps(actual)
         is_equal = _canonical(_replace_by_families(expected, merge_numbers)) == _canonical(
-            _replace_by_families(found, merge_numbers)
+            _replace_by_families(actual, merge_numbers)
         )
     except (TypeError, ValueError, LookupError, struct.error):  # not typed JSON
         return None
     return "value" if is_equal else None
 
 
-def other_rules(expected: Iterable[Sequence[Any]], found: Iterable[Sequence[Any]]) -> str:
-    """Describe how the reported violations differ from the expected ones; "" if they are equal.
+def other_rules(expected: Iterable[Sequence[Any]], reported: Iterable[Sequence[Any]]) -> str:
+    """Describe how the reported violations differ from the expected violations; "" if equal.
 
     Args:
         expected: `Case.violations`.
-        found: lists of a rule, its severity and, if the implementation reports it, the offset.
+        reported: lists of a rule, its severity and, if the implementation reports it, the offset.
     """
     expected_offsets = {(rule, severity): offset for rule, severity, offset in expected}
     reported_offsets: dict[tuple[str, str], int | None] = {}
-    for rule, severity, *optional_offset in found:
+    for rule, severity, *optional_offset in reported:
         earlier_offset = reported_offsets.get((rule, severity))
         (offset,) = optional_offset or (None,)
         reported_offsets[rule, severity] = (

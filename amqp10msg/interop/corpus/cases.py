@@ -1,4 +1,4 @@
-"""Cases of the corpus, and files of them: JSON lines, CBOR sequences (RFC 8742) and Parquet."""
+"""Cases of the corpus, and their files: JSON lines, CBOR sequences (RFC 8742) and Parquet."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class CorpusError(AmqpError, ValueError):
     """A case contradicts itself, or a file of cases is malformed.
 
     Attributes:
-        reason: what is wrong.
-        where: the case's id, or the file and the line or item.
+        reason: the fault.
+        where: the location: the case's id, or the file and the line or item.
     """
 
     def __init__(self, reason: str, where: str = "") -> None:
@@ -79,12 +79,12 @@ class Case:
     - With `error` only, the bytes are an invalid encoding and must be refused.
     - With both, the bytes can be decoded, but break a rule, so that a strict implementation refuses
       them.
-    - A case of one of `QUESTIONS` has `answer` instead: the implementation's decision.
+    - A case whose kind is in `QUESTIONS` has `answer` instead: the implementation's decision.
 
     Attributes:
         id: the case's name, unique in a corpus: lower case, with ``-``, ``.`` or ``_`` between
             words.
-        kind: one of `KINDS`.
+        kind: a kind of `KINDS`.
         data: the bytes.
         typed: the decoded value in typed JSON (`amqp10msg.notation`): one value, or a message's
             list of sections. A composite has a numeric descriptor, null for fields with their
@@ -210,16 +210,16 @@ class Case:
         return fields
 
     @classmethod
-    def from_object(cls, made: Any) -> Case:
+    def from_object(cls, json_object: Any) -> Case:
         """Create a case from a JSON or CBOR object that `to_object` returned.
 
         Raises:
             CorpusError: a key is missing, unknown, or of a wrong type.
         """
-        if not isinstance(made, Mapping):
-            raise CorpusError(f"a case must be an object, not {type(made).__name__}")
-        where = str(made.get("id", ""))
-        fields = dict(made)
+        if not isinstance(json_object, Mapping):
+            raise CorpusError(f"a case must be an object, not {type(json_object).__name__}")
+        where = str(json_object.get("id", ""))
+        fields = dict(json_object)
         for key, types in _TYPES.items():
             if key not in fields:
                 if key in _REQUIRED:

@@ -1,16 +1,16 @@
 """The interface of an implementation under test, and two implementations: this library and proton.
 
-Cases of the following kinds ask for a decision about a message or a delivery:
+Cases of the following kinds request a decision about a message or a delivery:
 
 - ``filter``: whether a message (`Case.data`) passes the filter ``given["filter"]``, a described
   value in hex. The answer is true, false, ``{"refused": true}`` for an invalid filter, or
   ``{"stopped": true}`` for a filter whose evaluation fails.
 - ``resumption``: how the sender resumes a delivery, from the states of both ends in ``sender`` and
-  ``receiver``: a delivery state in hex, null, or ``"none"`` if the end does not have the delivery.
+  ``receiver``: a delivery state in hex, null, or ``"none"`` for an end without the delivery.
   The answer contains the ``action``. If a transfer is sent, the answer also contains its ``state``
   (hex, or section and offset), ``settled``, ``resume`` and ``aborted``. The ``start`` of the
   payload has the same form as ``state``.
-- ``translation``: the message in the other protocol, translated by ``given["profile"]``. From 1.0
+- ``translation``: the message, translated between 1.0 and 0-9-1 by ``given["profile"]``. From 1.0
   to 0-9-1, the answer has ``basic`` (property flags and list) and ``body``. From 0-9-1 (flags and
   list in ``given["basic"]``) to 1.0, it has ``message``. All are in hex; ``{"refused": true}`` if
   the message cannot be translated.
@@ -181,7 +181,7 @@ class Amqp10msg:
             raise RefusedError(str(error), error.rule, error.offset) from error
 
     def _decode_composite(self, data: bytes) -> Any:
-        """Decode a composite. If lenient, one that breaks its declaration becomes a plain value."""
+        """Decode a composite. If lenient, decode an invalid composite as a plain value."""
         try:
             return to_typed(decode_composite(data, limits=self.limits))
         except DecodeError as error:
@@ -210,7 +210,7 @@ class Amqp10msg:
         """Answer a question about a message or a delivery, as the module's documentation describes.
 
         Raises:
-            UnsupportedError: `kind` is not one of `QUESTIONS`.
+            UnsupportedError: `kind` is not in `QUESTIONS`.
         """
         expect(kind, str, "the kind of answer", "a str")
         decide = _ANSWERS.get(kind)

@@ -63,18 +63,18 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether a case passed, and none failed or ended in an error.
+        """Whether a case passed, and no case failed or ended in an error.
 
-        False for a report without cases, and if every case was skipped: nothing was tested.
+        False for a report without cases, and if every case was skipped.
         """
         return bool(self.of(PASS, NOTE)) and not self.of(FAIL, ERROR)
 
     def of(self, *outcomes: str) -> list[Verdict]:
-        """Return the verdicts with one of these outcomes."""
+        """Return the verdicts whose outcome is in `outcomes`."""
         return [verdict for verdict in self.verdicts if verdict.outcome in outcomes]
 
     def counts(self) -> dict[str, int]:
-        """Return how many verdicts have each outcome, also if that is none."""
+        """Return the number of verdicts with each outcome, including zeros."""
         counter = Counter(verdict.outcome for verdict in self.verdicts)
         return {outcome: counter[outcome] for outcome in OUTCOMES}
 
@@ -110,7 +110,7 @@ class Report:
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align the cells of a table: the first column to the left, the others to the right."""
+    """Align the cells of a table: the first column to the left, further columns to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

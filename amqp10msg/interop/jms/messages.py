@@ -117,7 +117,7 @@ def message_type(message: Message) -> MessageType:
        BytesMessage.
 
     Raises:
-        ContentError: the annotation is not a number from 0 to 5, or the body is not of that type.
+        ContentError: the annotation is not a number from 0 to 5, or the body has a different type.
     """
     expect_message(message, "message_type")
     parts = Message(message.body).body  # sections, also if the caller assigned another value

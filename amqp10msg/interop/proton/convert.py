@@ -116,7 +116,7 @@ def _proton_class(cls: Any) -> Any:
     """Return proton's class for a class of a bundled copy of proton; other classes unchanged.
 
     RabbitMQ's client bundles a copy as ``rabbitmq_amqp_python_client.qpid.proton``. Its classes
-    have the same names and structure, but are distinct from those of the package proton.
+    have the same names and structure, but are distinct from the classes of the package proton.
     """
     if not cls.__module__.endswith(".proton._data"):
         return cls
@@ -227,7 +227,7 @@ def from_proton(message: Any) -> Message:
             the call. Decoded values are copied.
 
     Raises:
-        TypeError: `message` is not one of these messages.
+        TypeError: `message` has another type.
         EncodeError: a value has no AMQP encoding; the error contains its path.
         DecodeError: proton decoded a header or properties that violate the specification, such as
             a subject that is not UTF-8, and keeps them.
@@ -275,7 +275,7 @@ def _properties_attribute(message: Any) -> str:
 
 
 def _encoded_head(message: Any) -> bytes:
-    """Have proton encode header and properties only, by removing the other sections meanwhile.
+    """Have proton encode header and properties only: temporarily remove the remaining sections.
 
     Encoding the whole message would be unsafe: its buffers contain the decoded values, so encoding
     changed properties or a changed body could overwrite values that are not yet copied.
@@ -331,9 +331,12 @@ def to_proton(message: Message, *, lossy: bool = False) -> proton.Message:
         return preserved
     result, found_losses = _convert_and_compare(message)
     if found_losses and not lossy:
-        others = f" and {len(found_losses) - 1} more, see losses()" if len(found_losses) > 1 else ""
+        further_losses = (
+            f" and {len(found_losses) - 1} more, see losses()" if len(found_losses) > 1 else ""
+        )
         raise EncodeError(
-            f"{found_losses[0].text}{others}; lossy=True converts anyway", found_losses[0].path
+            f"{found_losses[0].text}{further_losses}; lossy=True converts anyway",
+            found_losses[0].path,
         )
     return result
 

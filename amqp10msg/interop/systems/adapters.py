@@ -119,7 +119,7 @@ def to_kombu(basic: BasicMessage) -> dict[str, Any]:
     arguments["content_type"] = arguments["content_type"] or "application/data"
     arguments["content_encoding"] = arguments["content_encoding"] or "binary"
     if arguments["expiration"] is not None:
-        arguments["expiration"] = _seconds(arguments["expiration"])  # publish takes seconds
+        arguments["expiration"] = _seconds(arguments["expiration"])  # publish expects seconds
     return {
         "body": basic.body,
         "exchange": basic.exchange,

@@ -239,8 +239,8 @@ def to_received(message: Message) -> Any:
     """Return a ``ServiceBusReceivedMessage`` as if the client had received the message.
 
     Raises:
-        ValueError: the client cannot read the message, for example one with symbolic descriptors of
-            sections.
+        ValueError: the client cannot read the message, for example because its sections have
+            symbolic descriptors.
         ImportError: azure-servicebus 7.15 or later is not installed.
     """
     expect_message(message, "to_received")
@@ -251,8 +251,8 @@ def to_event_data(message: Message) -> Any:
     """Return an ``EventData`` as if the client had received the message.
 
     Raises:
-        ValueError: the client cannot read the message, for example one with symbolic descriptors of
-            sections.
+        ValueError: the client cannot read the message, for example because its sections have
+            symbolic descriptors.
         ImportError: azure-eventhub is not installed.
     """
     expect_message(message, "to_event_data")

@@ -60,7 +60,7 @@ def to_message(
 
     Raises:
         EncodeError: an attribute has a type that CloudEvents lacks, or the content mode cannot hold
-            data of this type.
+            the type of its data.
         ValueError: the mode or the separator is invalid.
         ImportError: the package cloudevents is not installed.
         TypeError: `event` is not an event.
@@ -281,7 +281,7 @@ def _decode_data(octets: bytes, content_type: str) -> Any:
     try:
         if _JSON_TYPE.fullmatch(content_type):
             value = json.loads(octets)
-            # Return a JSON string as JSON text, because `to_message` takes a str as encoded JSON.
+            # Return a JSON string as JSON text, because `to_message` reads a str as encoded JSON.
             return octets.decode("utf-8") if isinstance(value, str) else value
         if _TEXT_TYPE.fullmatch(content_type):
             return octets.decode("utf-8")

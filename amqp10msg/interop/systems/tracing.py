@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FIELDS", "Place", "TraceParent", "extract", "fields", "inject", "with_fields"]
 
-#: The section in which fields are stored, that of the sender or of an intermediary.
+#: The section in which fields are stored: the first belongs to the sender, the second to
+#: intermediaries.
 Place: TypeAlias = Literal["application-properties", "message-annotations"]
 
 #: The fields of W3C Trace Context and W3C Baggage.
@@ -110,7 +111,7 @@ class TraceParent:
 def fields(message: Message) -> dict[str, str]:
     """Return the trace fields of a message as {name: text}; see `FIELDS`.
 
-    Fields in the message-annotations take precedence over application properties. The tracestate
+    Fields in the message-annotations have precedence over application properties. The tracestate
     comes from the section that contains the traceparent. Fields with invalid types are left out,
     because an invalid trace must not make a message unusable.
     """

@@ -18,10 +18,10 @@ class Driver:
     """
 
     def __init__(
-        self, what: str = "data", module: str = "proton", distribution: str = "python-qpid-proton"
+        self, api: str = "data", module: str = "proton", distribution: str = "python-qpid-proton"
     ) -> None:
         self._proton = importlib.import_module(module)
-        self._is_message_driver = what == "message"
+        self._is_message_driver = api == "message"
         version = importlib.import_module("importlib.metadata").version(distribution)
         self.name = f"{distribution} {version}{' (Message)' if self._is_message_driver else ''}"
         # Invalid values, such as chars, raise when they are converted to Python values.
