@@ -1,1 +1,1 @@
-"""Other implementations: the corpus, conformance to it, and messages of other libraries."""
+"""Test other implementations of AMQP with a corpus, and convert messages of other libraries."""

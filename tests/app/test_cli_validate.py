@@ -340,7 +340,7 @@ def test_file_of_many_messages_gives_the_same_output(
     file.write_bytes(lines_of(*[SOUND, *[WARNED, CUT] * 2, SOUND, WRONG] * 200))
     options: list[tuple[str, ...]] = [(), ("--json",), ("--profile", "azure")]
     found = [run(*one, file) for one in options]
-    monkeypatch.setattr(command, "_suspects", lambda: None)
+    monkeypatch.setattr(command, "_suspect_finder", lambda: None)
     expected = [run(*one, file) for one in options]
 
     assert [1] * 3 == [one.exit_code for one in found]

@@ -257,7 +257,7 @@ class Inputs:
             yield from self._read_source(_Source(name), text.encode("utf-8", "surrogateescape"))
             return
         if self.form in ("jsonl", "written", "typed", "plain"):
-            raise click.UsageError(_not_input(text, "not JSON"))
+            raise click.UsageError(_argument_error_text(text, "not JSON"))
         form = self.form if self.form in ("hex", "base64") else None
         try:
             messages = messages_in_text(text, form)
@@ -271,7 +271,10 @@ class Inputs:
                 yield from self._reader.unwrapped(Item(source, octets))
 
     def _read_source(self, source: _Source, octets: bytes | None = None) -> Iterator[Item]:
-        """Read one input: `octets`, or else the source. An error becomes an `Item` with a fault."""
+        """Read the messages in `octets`; if None, those in the file or standard input of `source`.
+
+        An error becomes an `Item` with a fault.
+        """
         from amqp10msg.files.containers import DamagedGzipError
 
         try:
@@ -328,7 +331,7 @@ def _path_kind(name: str) -> str:
         path = name.rstrip(f"{os.sep}{os.altsep or ''}") or name
         status = os.stat(path)  # noqa: PTH116  (pathlib is slow to import)
     except PermissionError:
-        return "file"  # opening the file reports it
+        return "file"  # opening it later reports the error
     except (OSError, ValueError):  # not found, or too long for a path, as hex may be
         return ""
     return "folder" if stat.S_ISDIR(status.st_mode) else "file"
@@ -343,21 +346,26 @@ def _is_json_value(text: str) -> bool:
     return True
 
 
-def _not_input(text: str, reason: str) -> str:
+def _argument_error_text(text: str, reason: str) -> str:
+    """Return the error text for an argument that is neither an existing path nor a message."""
     excerpt = text if len(text) <= 40 else f"{text[:40]}…"
     return f"no such file, and {reason}: '{excerpt}'"
 
 
 def _explain_argument_error(text: str, form: str | None, reason: str) -> str:
-    """Return the error text of the first of the joined arguments that is invalid."""
+    """Return the error text for arguments that cannot be read, with the first invalid argument.
+
+    `text` holds the arguments, one per line. `reason` is the error for the joined arguments: the
+    result contains it if no argument is invalid alone.
+    """
     for part in text.split("\n"):
         try:
             messages_in_text(part, form)
         except OddDigitsError:
             continue  # the next argument may hold the second digit of a byte
         except ValueError as error:
-            return _not_input(part, str(error))
-    return _not_input(text, reason)
+            return _argument_error_text(part, str(error))
+    return _argument_error_text(text, reason)
 
 
 def _files_below(folder: Path) -> Iterator[tuple[Path, str]]:

@@ -36,12 +36,12 @@ class LiveLine:
     def show(self, counts: Mapping[str, Statistics]) -> None:
         """Overwrite the line with the current totals."""
         # Cut the text to one terminal row: only the last row of a wrapped line would be erased.
-        text, width = safe(self._text(counts)), _width() - 1
+        text, width = safe(self._status_text(counts)), _width() - 1
         if len(text) > width:
             text = f"{text[: width - 1]}…"
         click.echo(f"{_CLEAR}{text}", err=True, nl=False, color=True)
 
-    def _text(self, counts: Mapping[str, Statistics]) -> str:
+    def _status_text(self, counts: Mapping[str, Statistics]) -> str:
         routes = list(counts.values())
         moved = sum(route.accepted for route in routes)
         lags = [route.lag for route in routes if route.lag is not None and route.state != "ended"]
@@ -88,7 +88,7 @@ class _EventLines(logging.Formatter):
     Records contain names and error texts from peers, which could otherwise control the terminal.
 
     Args:
-        live: erase the status line of `LiveLine` before each record.
+        live: whether to erase the status line of `LiveLine` before each record.
     """
 
     def __init__(self, *, live: bool) -> None:
@@ -105,7 +105,7 @@ class _EventLines(logging.Formatter):
 
 
 def log_lines(*, live: bool) -> logging.Formatter:
-    """Return the formatter of events as text; `live` if a `LiveLine` shares the terminal."""
+    """Return a formatter for events as text; `live` is True if a `LiveLine` shares the terminal."""
     return _EventLines(live=live)
 
 
@@ -127,8 +127,9 @@ def events_logger(
     Args:
         form: a format of ``--log``: ``text``, ``json`` or ``none``.
         name: the name of the logger.
-        live: a `LiveLine` shares the terminal.
-        alone: there is a single route. As text, omit its failure: the command prints that last.
+        live: whether a `LiveLine` shares the terminal.
+        alone: whether there is only one route. The format ``text`` then omits the failure of the
+            route, because the command prints it at the end.
     """
     from amqp10msg.net.serve import JsonFormatter
 
@@ -145,7 +146,7 @@ def events_logger(
 
 
 def show_counts(counts: Mapping[str, Statistics], *, remains: bool = True) -> None:
-    """Print the summary table, and the fate of messages that the target did not accept.
+    """Print the summary table, and what happened to messages that the target did not accept.
 
     With `remains`, also print the messages that remain at each source.
     """
@@ -163,8 +164,8 @@ def show_counts(counts: Mapping[str, Statistics], *, remains: bool = True) -> No
             click.echo(safe(f"{name}: {positions} of the stream held no AMQP message"))
         for text in _remaining_lines(route) if remains else ():
             click.echo(safe(f"{name}: {text}"))
-        for count, fate in _fates(route):
-            click.echo(safe(f"{name}: {plural(count, 'message')} {fate}"))
+        for count, outcome in _unaccepted_counts(route):
+            click.echo(safe(f"{name}: {plural(count, 'message')} {outcome}"))
         for (path, action), count in route.losses.most_common(10):
             if action != "carried":
                 click.echo(safe(f"{name}: {path}: {action} {count:,} times"))
@@ -193,22 +194,22 @@ def _remaining_lines(counts: Statistics) -> list[str]:
     return lines
 
 
-def _fates(counts: Statistics) -> list[tuple[int, str]]:
-    """Return (count, fate) for the messages that the target did not accept."""
+def _unaccepted_counts(counts: Statistics) -> list[tuple[int, str]]:
+    """Return (number of messages, outcome) for the messages that the target did not accept."""
     by_reason = (
         (counts.quarantined, "in quarantine"),
         (counts.requeued, "back at the source"),
         (counts.rejected, "rejected at the source"),
     )
-    fates = [
-        (count, f"{fate}: {reason}")
-        for reasons, fate in by_reason
+    outcomes = [
+        (count, f"{outcome}: {reason}")
+        for reasons, outcome in by_reason
         for reason, count in reasons.most_common()
     ]
-    fates += [
+    outcomes += [
         (counts.unmatched, "skipped by the filter"),
         (counts.dropped, "dropped by the hook"),
         (counts.left, "left at the source: too-large"),
         (counts.missed, "removed by the retention of the stream before they were read"),
     ]
-    return [(count, fate) for count, fate in fates if count]
+    return [(count, outcome) for count, outcome in outcomes if count]

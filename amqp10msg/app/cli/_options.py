@@ -44,7 +44,7 @@ class LateChoice(click.Choice[str]):
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # an attribute in click
-        """The names."""
+        """The names that the option accepts."""
         return tuple(self._names())
 
 
@@ -99,7 +99,7 @@ output_option = click.option(
 )
 
 
-def _profiles() -> Iterable[str]:
+def _validation_profiles() -> Iterable[str]:
     from amqp10msg.validation import PROFILES
 
     return PROFILES.names
@@ -107,7 +107,7 @@ def _profiles() -> Iterable[str]:
 
 profile_option = click.option(
     "--profile",
-    type=LateChoice(_profiles),
+    type=LateChoice(_validation_profiles),
     metavar="PROFILE",
     default="oasis",
     show_default=True,
@@ -215,7 +215,9 @@ _select_option = click.option(
 def messages_argument(
     *names: str, form: str = "auto", basic: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add SOURCES and the options for reading to a command. It receives them as `inputs`.
+    """Return a decorator that adds SOURCES and the options for reading to a command.
+
+    The command receives the messages as `inputs`, an `Inputs`.
 
     Args:
         names: the flags of the option that selects the input format. Without flags, the command has
@@ -301,7 +303,7 @@ def declared_options(
         if option.flag is not None and (not only or field.name in only):
             decorators += (
                 *inserted_before.get(field.name, ()),
-                _declared_option(field, option, helps.get(field.name, option.help)),
+                _option_of_field(field, option, helps.get(field.name, option.help)),
             )
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -312,7 +314,8 @@ def declared_options(
     return decorate
 
 
-def _declared_option(field: Any, option: Option, help_text: str) -> Callable[..., Any]:
+def _option_of_field(field: Any, option: Option, help_text: str) -> Callable[..., Any]:
+    """Return the click option for `field`, an attribute declared with `amqp10msg.options`."""
     from amqp10msg.options import shown_default
 
     default = shown_default(field, option)
@@ -323,7 +326,7 @@ def _declared_option(field: Any, option: Option, help_text: str) -> Callable[...
     }
     name = field.name.replace("_", "-")
     if option.kind is bool:
-        is_on = field.default is True  # then the flag is --no-… and turns it off
+        is_on = field.default is True  # then the flag is --no-NAME and sets the field to False
         name = f"no-{name}" if is_on else name
         settings |= {"is_flag": True, "flag_value": not is_on}
     elif option.kind is dict:

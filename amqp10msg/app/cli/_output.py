@@ -36,7 +36,7 @@ def safe(text: str) -> str:
 
 # Bytes of a file name that are not text: Python decodes them to surrogates (PEP 383).
 _RAW_BYTES = "[\udc80-\udcff]"
-# A line number or offset in a file name, followed by the name of the message there.
+# Matches the end of a source: a line number or offset, and the name of the message: ``:3 (order)``.
 _LABEL = r"(?s)([:@]\d+) \(.*\)$"
 
 
@@ -220,7 +220,7 @@ class DelayedBar:
         self._task: Any = None
 
     def step(self, messages: int) -> None:
-        """Update the bar: `messages` are done."""
+        """Update the bar: `messages` is the number of messages read so far."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -237,7 +237,8 @@ class DelayedBar:
                 redirect_stdout=is_terminal(sys.stdout),
             )
             self._task = self._bar.add_task("", total=total, messages=messages)
-            with _interrupts_delayed():  # as in `_running_bar`; the caller calls `stop`
+            # Delay Ctrl-C for the same reason as `_running_bar`. The caller must call `stop`.
+            with _interrupts_delayed():
                 self._bar.start()
         self._bar.update(self._task, completed=position, messages=messages)
 

@@ -210,7 +210,9 @@ def bridge(
             reports, lambda: report.as_json(specs, counts), lambda: report.as_html(specs, counts)
         )
     finally:
-        if not were_held:  # called from a program; the command itself holds signals until it exits
+        # The process of the command line blocks signals from its start until its exit. Another
+        # program that called this function needs its signals back.
+        if not were_held:
             drop_signals()
     show_counts(counts)
     if fault is not None:

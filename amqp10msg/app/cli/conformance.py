@@ -183,7 +183,7 @@ def run(
             timeout=timeout,
             memory=memory << 20,
             environments=environments,
-            journal=_journal(output, peer.name),
+            journal=_journal_path(output, peer.name),
         )
         for peer in tested_peers
     ]
@@ -202,7 +202,7 @@ def run(
     write_whole(output / "report.md", markdown(results, chosen))
     write_whole(output / "index.html", scoreboard(results, chosen))
     for peer in tested_peers:
-        _journal(output, peer.name).unlink(missing_ok=True)
+        _journal_path(output, peer.name).unlink(missing_ok=True)
     colored = use_color(color)
     _show_results(results, colored)
     changes = difference(old, results) if old is not None else None
@@ -256,7 +256,8 @@ def _is_in_clause(clause: str, chosen: str) -> bool:
     return clause == chosen or clause.startswith((f"{chosen}.", f"{chosen},"))
 
 
-def _journal(output: Path, name: str) -> Path:
+def _journal_path(output: Path, name: str) -> Path:
+    """Return the path of the file from which an interrupted run of a peer continues."""
     return output / f".{name}.jsonl"
 
 
@@ -281,7 +282,9 @@ def _test_broker(
 
     sent_cases = [case for case in chosen if is_broker_case(case)]
     if not sent_cases:
-        raise click.UsageError("--broker: no chosen case is a message that a broker can be sent")
+        raise click.UsageError(
+            "--broker: no selected case is a message to send: change --only or --cases"
+        )
     connections = jobs if "{n}" in url else 1
     with _progress("a broker", len(sent_cases), color) as step:
         try:

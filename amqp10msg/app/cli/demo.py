@@ -179,7 +179,8 @@ def _run_pipeline(screen: _Screen, cases: list[Case]) -> None:
     except ModuleNotFoundError as error:
         screen.line(f"{_INDENT}Left out: {error}")
         return
-    folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))  # kept: it holds the reports
+    # The folder is not deleted, so that the user can open the reports in it.
+    folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))
     source, typed = folder / "messages.bin", folder / "typed"
     wires = [case.data[: -1 if number % 3 == 0 else None] for number, case in enumerate(cases, 1)]
     source.write_bytes(b"".join(len(w).to_bytes(4, "big") + w for w in wires))
@@ -228,7 +229,8 @@ def _run_bridge(screen: _Screen) -> bool:
     from amqp10msg.net.bridge.management import Queue
     from amqp10msg.net.serve import Server
 
-    folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))  # kept: it holds the reports
+    # The folder is not deleted, so that the user can open the reports in it.
+    folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))
     with resources.as_file(resources.files("amqp10msg.net.bridge") / _RECORDED) as recorded:
         published = [entry.raw for entry in read_quarantine(recorded)]
         count = plural(len(published), "message")
@@ -310,17 +312,23 @@ def _run_route(spec: RouteSpec) -> dict[str, Any]:
     return counts
 
 
-def _print_summary(screen: _Screen, number: int, exact: int, violations: list[Violation]) -> None:
+def _print_summary(
+    screen: _Screen, message_count: int, unchanged_count: int, violations: list[Violation]
+) -> None:
     """Print the summary, and commands to try next."""
     screen.line()
-    good = exact == number
+    is_all_unchanged = unchanged_count == message_count
     errors = sum(violation.severity == "error" for violation in violations)
-    result = "all encoded again byte for byte" if good else f"{exact} encoded again byte for byte"
+    result = (
+        "all encoded again byte for byte"
+        if is_all_unchanged
+        else f"{unchanged_count} encoded again byte for byte"
+    )
     text = (
-        f"{plural(number, 'message')}, {result}; violations found: "
+        f"{plural(message_count, 'message')}, {result}; violations found: "
         f"{plural(errors, 'error')}, {plural(len(violations) - errors, 'warning')}"
     )
-    screen.line(text, f"bold {'green' if good else 'red'}")
+    screen.line(text, f"bold {'green' if is_all_unchanged else 'red'}")
     screen.line()
     screen.line("Next:")
     octets = Message("hello").encode().hex()

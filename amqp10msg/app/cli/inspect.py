@@ -126,7 +126,7 @@ def inspect(
     pages: list[Judged] = []
     failed = False
     with Sink(output, color=colored) as sink:
-        for number, (item, has_next) in enumerate(_mark_last(inputs.messages())):
+        for number, (item, has_next) in enumerate(_with_has_next(inputs.messages())):
             if item.frames and view is None:
                 sink.write(_render_frames(item.frames, max_fields, colored, width))
             if item.fault:
@@ -162,8 +162,8 @@ def inspect(
     return int(failed)
 
 
-def _mark_last(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
-    """Yield (item, True), except for the last item (item, False)."""
+def _with_has_next(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
+    """Yield each item, with whether another item follows."""
     previous: Item | None = None
     for item in items:
         if previous is not None:
@@ -193,7 +193,8 @@ def _render_frames(octets: bytes, max_fields: int, colored: bool, width: int | N
         colored: whether to use colors.
         width: the width of the terminal, in characters.
     """
-    from amqp10msg.net.transport.frames import HEAD  # declares the performatives by name
+    # This import also registers the performatives, so that the trees show their names.
+    from amqp10msg.net.transport.frames import HEAD
     from amqp10msg.notation import parse_tree, render_text
     from amqp10msg.wire.errors import DecodeError
     from amqp10msg.wire.kernel import skip_value
@@ -203,12 +204,12 @@ def _render_frames(octets: bytes, max_fields: int, colored: bool, width: int | N
     while len(octets) - start >= HEAD.size:
         size, words, kind, channel = HEAD.unpack_from(octets, start)
         if not HEAD.size <= 4 * words <= size <= len(octets) - start or kind > 1:
-            return text  # frames of AMQP 0-9-1, or a network packet
+            return text  # not a frame of AMQP 1.0, but of AMQP 0-9-1, or a network packet
         body = octets[start + 4 * words : start + size]
         try:
             performative = body[: skip_value(body)] if body else b""
         except DecodeError:
-            performative = body  # the tree shows the error
+            performative = body  # it cannot be decoded, and the tree marks the error
         title = f"frame at byte {start:,}: {plural(size, 'byte')}, channel {channel}"
         text += f"{click.style(title, bold=True) if colored else title}\n"
         if performative:

@@ -260,7 +260,7 @@ def migrate(
                 for queue in matching(queues_of(apis[0]), pattern)
                 if queue.name not in queues and (queue.messages or not queue.auto_delete)
             }
-        except (OSError, ValueError) as error:  # still report the moved queues
+        except (OSError, ValueError) as error:  # go on: the moved queues must be reported
             migration.new_queues = {"other queues": f"could not be listed at the end: {error}"}
     if live_line is not None:
         click.echo(err=True)

@@ -43,24 +43,27 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-# Rows of a table of losses or property types on the terminal.
+# The maximum number of rows that a table of losses or property types has on the terminal.
 _MAX_ROWS = 20
 
 
-def _parse_bound(context: click.Context, _option: click.Parameter, text: str | None) -> str:
+def _parse_max_quarantine(
+    context: click.Context, _option: click.Parameter, text: str | None
+) -> str:
+    """Return the value of --max-quarantine, or its default."""
     if text is None:
-        # Like the command `validate`, which fails if any message violates a rule.
+        # `pipeline validate` fails if any message violates a rule, like the command `validate`.
         return "0" if context.info_name == "validate" else "1%"
     if not re.fullmatch(r"\d+|(100|\d{1,2})(\.\d+)?%", text):
         raise click.BadParameter(f"{text!r} must be a share such as 0.5%, or a number such as 100.")
     return text
 
 
-def _is_within(errors: int, messages: int, bound: str) -> bool:
-    """Return whether `errors` of `messages` are within `bound`, a number or a percentage."""
-    share = bound.removesuffix("%")
+def _is_within(errors: int, messages: int, max_errors: str) -> bool:
+    """Return whether `errors` is at most `max_errors`, a number or a percentage of `messages`."""
+    share = max_errors.removesuffix("%")
     # Exact arithmetic: 0.1 % of 1,000 is 1.
-    return errors <= (int(bound) if share == bound else messages * Fraction(share) / 100)
+    return errors <= (int(max_errors) if share == max_errors else messages * Fraction(share) / 100)
 
 
 #: Options that lift the limits on expansion of a job, for --trust-files.
@@ -121,7 +124,7 @@ def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--max-quarantine",
                 show_default="1%, and 0 for validate",
                 metavar="SHARE|COUNT",
-                callback=_parse_bound,
+                callback=_parse_max_quarantine,
                 help="Exit with status 1 if more messages than this are quarantined: a share such "
                 "as 0.5%, or a number. The output is complete either way. If a file is damaged, "
                 "the exit status is always 1.",
@@ -255,7 +258,7 @@ def _run(
         from amqp10msg import jobs  # needs an extra
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
-    if not overwrite and _exists(output):
+    if not overwrite and _output_exists(output):
         raise click.UsageError(
             f"{output} exists already: add --overwrite, or choose another folder"
         )
@@ -267,7 +270,7 @@ def _run(
     names = {field.name for field, _ in options_of(JobOptions)}
     options = given_options({name: values.pop(name) for name in names & values.keys()})
     job = jobs.Job.of(kind, JobOptions(**options))
-    task = _Task(source, output, job, overwrite, color)
+    task = _JobArguments(source, output, job, overwrite, color)
     run, stats = _run_on_engine(task, **values)
     damaged = jobs.DAMAGED in stats.rules
     is_empty = not stats.rows
@@ -288,8 +291,8 @@ def _run(
     return int(failed)
 
 
-def _exists(output: Path | str) -> bool:
-    """Return whether the local folder exists, or the store holds the result of a job there."""
+def _output_exists(output: Path | str) -> bool:
+    """Return whether `output` exists: a local folder, or a result of a job in an object store."""
     from amqp10msg.files.stores import Place, UnknownStoreError
     from amqp10msg.jobs.manifest import STATS
 
@@ -304,7 +307,8 @@ def _exists(output: Path | str) -> bool:
 def report_page(run: Any, stats: Any, page: Path | None) -> str:
     """Return the HTML report of a job, with examples and a link to its quarantine.
 
-    `page` is the path of the report, or None if it is in a store, next to the quarantine.
+    `page` is the local path of the report. If None, the report is in an object store, in the folder
+    of the job's output, which also holds the quarantine.
     """
     from amqp10msg import jobs
 
@@ -340,8 +344,8 @@ def show_summary(
         rows = _aligned_table("Code", "Clause", "Messages", "First in", right={"Messages"})
         rules = stats.rules_by_frequency()
         examples = [safe(row.first.removeprefix(parent)) for _, row in rules]
-        # If the column Clause has room for "Part 3, 3.2.1,", wrap clauses at spaces and keep the
-        # column First in on one line.
+        # Keep the cells of the column First in on one line if this leaves enough room for the
+        # column Clause: the width of "Part 3, 3.2.1,". Longer clauses can be wrapped at spaces.
         other_width = max(map(len, stats.rules)) + max(map(len, examples)) + len("Messages") + 3 * 2
         rows.columns[-1].no_wrap = screen.width - other_width >= len("Part 3, 3.2.1,")
         for (code, row), example in zip(rules, examples, strict=True):
@@ -405,8 +409,8 @@ def _aligned_table(*names: str, right: set[str] | None = None) -> Table:
 
 
 @attrs.frozen
-class _Task:
-    """A job with its input and output, independent of the engine."""
+class _JobArguments:
+    """The arguments of one job run that all engines share: the job, its input and its output."""
 
     source: str
     output: Path | str
@@ -415,12 +419,12 @@ class _Task:
     color: bool | None
 
 
-# The `jobs.Run`, and its counts, a `jobs.Stats`.
+# A `jobs.Run`, and the `jobs.Stats` with the counts of this run.
 _Result = tuple[Any, Any]
 
 
 def _run_on_engine(
-    task: _Task,
+    task: _JobArguments,
     *,
     engine: str,
     form: str | None,
@@ -458,7 +462,7 @@ def _run_on_engine(
 
 
 def _run_locally(
-    task: _Task, form: str | None, workers: int | None, options: dict[str, str] | None
+    task: _JobArguments, form: str | None, workers: int | None, options: dict[str, str] | None
 ) -> _Result:
     from amqp10msg import jobs  # needs an extra
 
@@ -467,7 +471,7 @@ def _run_locally(
 
 
 def _run_on_spark(
-    task: _Task,
+    task: _JobArguments,
     form: str | None,
     master: str | None,
     memory: str | None,
@@ -499,9 +503,17 @@ def _run_on_spark(
 
 
 def _run_timed(
-    task: _Task, run_job: Callable[..., Any], failure: type[Exception], engine: str, unit: str
+    task: _JobArguments,
+    run_job: Callable[..., Any],
+    failure: type[Exception],
+    engine: str,
+    unit: str,
 ) -> _Result:
-    """Run a job with a progress bar, measure it, and convert its errors to click errors."""
+    """Run a job with a progress bar, measure its time, and convert its errors to click errors.
+
+    `failure` is the exception of the engine for a failed job. `unit` is what the bar counts, such
+    as tasks.
+    """
     from amqp10msg.jobs import OnlySparkError, Run  # needs an extra
 
     start = time.monotonic()

@@ -46,14 +46,15 @@ if TYPE_CHECKING:
 
 # Minimum terminal width, in characters, for a table with a column for the reason.
 _WIDE = 120
-# On a narrower terminal: characters of a path that are not wrapped.
+# On a narrower terminal, the column Path is at least as wide as the longest path, or this many
+# characters.
 _MIN_PATH_WIDTH = 36
 #: Characters shown of a value in a comparison: about four lines.
 _MAX_VALUE_LENGTH = 160
 _ACTIONS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
 
 
-def _circumstances_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def _sender_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for translation parameters that the message itself does not contain."""
     for option in (
         click.option(
@@ -98,7 +99,7 @@ Examples:
 )
 @click.option("--strict", is_flag=True, help="Refuse messages that would lose data permanently.")
 @click.option("--each", is_flag=True, help="Show each message, not only the total.")
-@_circumstances_options
+@_sender_options
 @click.option(
     "--json",
     "as_json",
@@ -224,7 +225,10 @@ def _show_total(total: _LossTotals, colored: bool) -> None:
 
 
 def _add_loss(screen: Console, rows: Table, loss: tuple[str, str], *cells: Text) -> None:
-    """Add a row for a loss (path, reason): the reason is the last column, or below the path."""
+    """Add a row for `loss`, a path and a reason.
+
+    The reason is in the last column; on a screen narrower than `_WIDE`, it is below the path.
+    """
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
@@ -284,7 +288,7 @@ Examples:
 @click.option(
     "--all", "everything", is_flag=True, help="Also show the parts that are equal in all profiles."
 )
-@_circumstances_options
+@_sender_options
 @click.option(
     "--json", "as_json", is_flag=True, help="Write JSON lines instead, with complete values."
 )
@@ -313,7 +317,7 @@ def diff_profiles(
     colored = use_color(color)
     failed = False
     for item in inputs.messages():
-        results, fault = _translate_by_each(item, chosen, (exchange, routing_key), user)
+        results, fault = _translate_with_profiles(item, chosen, (exchange, routing_key), user)
         if fault:
             failed = True
             complain(f"{item.source}: {fault}")
@@ -436,22 +440,25 @@ class _LossTotals:
 
 
 def _translate_item(
-    item: Item, target: str, names: tuple[str, str], options: dict[str, Any]
+    item: Item, target: str, default_address: tuple[str, str], options: dict[str, Any]
 ) -> _TranslationResult:
-    """Translate one message. `names` are the default exchange and routing key."""
+    """Translate one message.
+
+    `default_address` holds the exchange and routing key to assume for a 0-9-1 message without them.
+    """
     from amqp10msg.wire.errors import DecodeError, TranslationError
 
     if item.fault:
         return _TranslationResult(item.source, {"error": item.fault}, fault=item.fault)
     try:
-        record, losses = _translate_bytes(item, target, names, options)
+        record, losses = _translate_bytes(item, target, default_address, options)
     except (DecodeError, TranslationError) as error:
         return _TranslationResult(item.source, {"error": str(error)}, fault=str(error))
     return _TranslationResult(item.source, record, losses)
 
 
 def _translate_bytes(
-    item: Item, target: str, names: tuple[str, str], options: dict[str, Any]
+    item: Item, target: str, default_address: tuple[str, str], options: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[Loss, ...]]:
     from amqp10msg.app.inspector.protocols import encode_message, is_basic, translate
     from amqp10msg.files.recognition import SECTION
@@ -462,7 +469,7 @@ def _translate_bytes(
         raise DecodeError("the message is AMQP 0-9-1 already: use --to 1.0", 0)
     if to_amqp10 and not is_basic(item) and SECTION.match(item.data):
         raise DecodeError("the message is AMQP 1.0 already: use --to 0-9-1", 0)
-    translation = translate(_read_item(item, names, basic=to_amqp10), **options)
+    translation = translate(_read_item(item, default_address, basic=to_amqp10), **options)
     record = {"raw": encode_message(translation.message).hex()}
     if not to_amqp10 and (translation.message.exchange or translation.message.routing_key):
         record |= {
@@ -472,20 +479,22 @@ def _translate_bytes(
     return record, translation.losses
 
 
-def _read_item(item: Item, names: tuple[str, str], *, basic: bool) -> BasicMessage | Message:
+def _read_item(
+    item: Item, default_address: tuple[str, str], *, basic: bool
+) -> BasicMessage | Message:
     from amqp10msg.app.inspector.protocols import read_basic, read_message
 
-    return read_basic(item, *names) if basic else read_message(item)
+    return read_basic(item, *default_address) if basic else read_message(item)
 
 
-def _translate_by_each(
-    item: Item, profiles: tuple[str, ...], names: tuple[str, str], user: str
+def _translate_with_profiles(
+    item: Item, profiles: tuple[str, ...], default_address: tuple[str, str], user: str
 ) -> tuple[dict[str, dict[str, str]], str]:
-    """Translate a message by each profile.
+    """Translate a message with each of the profiles.
 
     Returns:
-        For each profile, path -> value as text, or `_REFUSED` -> reason; and the fault of a message
-        that cannot be read.
+        The result of each profile: path -> value as text, or `_REFUSED` -> reason. And the fault of
+        a message that cannot be read; empty for other messages.
     """
     from amqp10msg.app.inspector.protocols import is_basic, translate
     from amqp10msg.translate.account import format_value, parts_of
@@ -494,7 +503,7 @@ def _translate_by_each(
     if item.fault:
         return {}, item.fault
     try:
-        message = _read_item(item, names, basic=is_basic(item))
+        message = _read_item(item, default_address, basic=is_basic(item))
     except DecodeError as error:
         return {}, str(error)
     results = {}

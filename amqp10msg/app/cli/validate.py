@@ -186,7 +186,7 @@ def judged(items: Iterable[Item], profile: str, *, in_batches: bool) -> Iterator
     """
     from amqp10msg.app.inspector.judging import judge
 
-    suspects = _suspects() if in_batches else None
+    suspects = _suspect_finder() if in_batches else None
     if suspects is None:
         yield from ((item, judge(item, profile)) for item in items)
         return
@@ -220,10 +220,10 @@ def _judge_batch(
             yield item, []
 
 
-def _suspects() -> Callable[[list[bytes], str], Sequence[int]] | None:
-    """Return a function that returns the indexes of messages that may violate a rule.
+def _suspect_finder() -> Callable[[list[bytes], str], Sequence[int]] | None:
+    """Return a function that finds the messages that may violate a rule; None without pyarrow.
 
-    Return None without pyarrow, which it needs.
+    The function returns the indexes of these messages.
     """
     if find_spec("pyarrow") is None:
         return None
@@ -259,6 +259,7 @@ class _Tally:
 
     @property
     def sound(self) -> int:
+        """The number of messages without violations."""
         return self.messages - self.failed - self.warned
 
     def add(self, item: Item, violations: list[Violation]) -> None:
@@ -379,7 +380,10 @@ class _Report:
 
 
 def _page_counts(tally: _Tally) -> list[tuple[str, str, str]]:
-    """Return (label, number, CSS class) of the counts; zero counts after the second are omitted."""
+    """Return (label, number, CSS class) of the counts at the top of the page.
+
+    Zero counts are omitted, except those of all messages and of sound messages.
+    """
     counts = (
         ("messages", tally.messages, ""),
         ("sound", tally.sound, "sound"),

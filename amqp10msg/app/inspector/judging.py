@@ -25,7 +25,8 @@ _KINDS = {
     "delivery-state": "a delivery state",
     "lifetime-policy": "a lifetime policy",
 }
-# Rules of decode errors that mean the bytes are another kind of value, which is not judged.
+# Values of `DecodeError.rule` for bytes that `delivery.decode` does not read, because they hold
+# another kind of value. Such a value has no violations.
 _NOT_A_STATE = frozenset(("not-a-composite", "unknown-composite", "not-a-delivery-state"))
 
 
@@ -132,7 +133,7 @@ def _judge_state(data: bytes, role: str | None) -> tuple[str, list[Violation]]:
     except DecodeError as error:
         if error.rule in _NOT_A_STATE:
             return "", []
-        # Part 1, 1.4 specifies how composites are encoded.
+        # The clause of the violation is Part 1, 1.4, which specifies the encoding of composites.
         fault = Violation(
             error.rule, "Part 1, 1.4", "error", error.path, error.offset, error.reason
         )

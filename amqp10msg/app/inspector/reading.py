@@ -205,7 +205,7 @@ class InputReader:
         is_first = not lines_read
         lines = read_lines(stream, self.max_size, start)
         for number, (offset, line, fault) in enumerate(lines, lines_read + 1):
-            if fault:  # the line may be endless
+            if fault:  # stop here: a line that is too long may never end
                 raise ValueError(f"line {number}: {fault}")
             if not line.strip():
                 continue

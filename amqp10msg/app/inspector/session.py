@@ -41,11 +41,12 @@ from amqp10msg.wire.primitives import Symbol, Timestamp, UInt, ULong
 TRANSLATION = "rabbitmq-4.3"
 #: The maximum number of messages listed per input.
 MAX_MESSAGES = 500
-# Limits per message: bytes of a message that a link may contain, bytes and fields that are
-# annotated, and characters of a shown value.
+# The maximum size of a message that a link contains, and of a translation shown in hex, in bytes.
 _MAX_LINKED = 8_192
+# The maximum number of bytes, and of fields, that the page annotates per message.
 _MAX_OCTETS = 16_384
 _MAX_FIELDS = 5_000
+# The maximum number of characters that the page shows of a value.
 _MAX_VALUE_LENGTH = 400
 
 
@@ -189,7 +190,11 @@ def _message_values(item: Item, profile: str) -> dict[str, Any]:
         "verdict": chosen.summary,
         "messages": annotated([chosen.tree()], [item.source], max_octets=_MAX_OCTETS),
         "profiles": [
-            {"name": name, "about": PROFILES[name].description, **_count(result.violations)}
+            {
+                "name": name,
+                "about": PROFILES[name].description,
+                **_severity_counts(result.violations),
+            }
             for name, result in judged.items()
         ]
         if chosen.is_message
@@ -199,7 +204,7 @@ def _message_values(item: Item, profile: str) -> dict[str, Any]:
     }
 
 
-def _count(violations: list[Violation]) -> dict[str, Any]:
+def _severity_counts(violations: list[Violation]) -> dict[str, Any]:
     errors = sum(violation.severity == "error" for violation in violations)
     return {"errors": errors, "warnings": len(violations) - errors}
 
@@ -210,10 +215,11 @@ def _basic_values(session: Session, item: Item) -> dict[str, Any]:
         message = read_basic(item, session.exchange, session.routing_key)
     except AmqpError as error:
         return {"kind": "basic", "fault": str(error)}
-    return {"kind": "basic", "rows": _parts(message)}
+    return {"kind": "basic", "rows": _part_rows(message)}
 
 
-def _parts(message: BasicMessage | Message) -> list[tuple[str, str]]:
+def _part_rows(message: BasicMessage | Message) -> list[tuple[str, str]]:
+    """Return the path and the shortened text of each value in a message."""
     return [(path, _format_value(value)) for path, value in parts_of(message)]
 
 
@@ -247,7 +253,7 @@ def _translation(session: Session, item: Item, name: str) -> dict[str, Any]:
         values["messages"] = annotated([tree], max_octets=_MAX_OCTETS)
         values["messages"][0]["number"] = 1
     else:
-        values["rows"] = _parts(translated.message)
+        values["rows"] = _part_rows(translated.message)
     hexes = octets.hex() if len(octets) <= _MAX_LINKED else ""
     return {**values, "losses": translated.losses, "hex": hexes, "size": len(octets)}
 

@@ -20,7 +20,7 @@ __all__ = ["markup", "render"]
 # after "&" would split an escaped character.
 _BREAKS = re.compile(r"[/@:\]](?=[^\s/])")
 
-#: Templates of reports: they end with the line of `amqp10msg.app.made.line`.
+#: Templates of reports, which end with the text that `amqp10msg.app.made.line` returns.
 _REPORTS = {"validation.html", "job.html", "bridge.html", "migration.html", "scoreboard.html"}
 # Style sheets and scripts that are embedded in the pages.
 _INLINE = tuple(
@@ -50,10 +50,10 @@ def markup(text: str) -> Any:
     Raises:
         ImportError: MarkupSafe is not installed; the message names the extra.
     """
-    return _markupsafe().Markup(text)
+    return _import_markupsafe().Markup(text)
 
 
-def _markupsafe() -> Any:
+def _import_markupsafe() -> Any:
     return of_extra("markupsafe", "pages", "HTML pages need MarkupSafe, which comes with Jinja2")
 
 
@@ -63,7 +63,7 @@ def _environment() -> Any:
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,
-        finalize=_final,
+        finalize=_escape_unprintable,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -78,7 +78,7 @@ def _environment() -> Any:
             "text": markup(text),
             "hash": f"sha256-{digest}",
         }
-    environment.filters["breaking"] = _breaking
+    environment.filters["breaking"] = _with_line_breaks
     environment.filters["number"] = "{:,}".format
     environment.filters["plural"] = plural
     return environment
@@ -91,15 +91,15 @@ def _asset(name: str) -> str:
     return (resources.files("amqp10msg.app.pages") / "data" / name).read_text(encoding="utf-8")
 
 
-def _final(value: Any) -> Any:
-    """Return `value`, with unprintable characters escaped if it is plain text."""
+def _escape_unprintable(value: Any) -> Any:
+    """Return a template value; in a str that is no markup, unprintable characters are escaped."""
     is_text = isinstance(value, str) and not hasattr(value, "__html__")
     return printable(value) if is_text else value
 
 
-def _breaking(text: Any) -> Any:
+def _with_line_breaks(text: Any) -> Any:
     """Return `text` as HTML with line breaks allowed after slashes, colons and at signs."""
     if hasattr(text, "__html__"):
         return text  # a chart
-    escaped = str(_markupsafe().escape(_final(text)))
+    escaped = str(_import_markupsafe().escape(_escape_unprintable(text)))
     return markup(_BREAKS.sub(r"\g<0><wbr>", escaped))

@@ -118,9 +118,9 @@ def rule_rows(
 COLORS = 7
 #: Widths of a chart on a wide and on a narrow page, in units of its viewBox.
 WIDE, SLIM = 960, 340
-# The top margin and the height of the bars, the minimum height of a bar, and the approximate width
-# of a character, in the same units.
+# The top margin and the height of the highest bar, in units of the viewBox.
 _TOP, _HEIGHT = 10, 150
+# The minimum height of a bar, and the approximate width of a character, in units of the viewBox.
 _MIN_BAR_HEIGHT = 1.5
 _CHARACTER_WIDTH = 6.4
 
@@ -148,7 +148,7 @@ class _Rect:
 
 @attrs.frozen
 class _Text:
-    """A text that starts at a point, or ends there with the anchor ``end``."""
+    """A text at the point (x, y): it starts there, or ends there if `anchor` is ``end``."""
 
     x: float
     y: float

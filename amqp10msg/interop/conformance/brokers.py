@@ -44,7 +44,7 @@ _BARE_MESSAGE_CLAUSE = "Part 3, 3.2"
 _PERMISSION_ERROR = re.compile(
     r"amqp:unauthorized-access|user_id property set to .* but authenticated"
 )
-#: Characters of a broker's error that a result shows.
+#: Maximum length of a broker's error in a result, in characters.
 _MAX_REASON_CHARS = 300
 
 
@@ -117,7 +117,7 @@ def _result(case: Case, trip: RoundTrip) -> Result:
             facets["read"] = arrived
         if arrived and (verdict != "changed" or not may_differ):
             facets["kept"] = verdict != "changed"
-    if _PERMISSION_ERROR.search(detail):  # the corpus does not test permissions
+    if _PERMISSION_ERROR.search(detail):  # skip: the corpus does not test permissions
         facets, outcome = {}, "skip"
     elif verdict == "died" and not facets.get("refused"):
         outcome = "crash"

@@ -166,7 +166,7 @@ class _Trial:
         if case.typed is None:
             rule = case.error.rule if case.error else ""
             if rule.endswith("-limit"):
-                # The specification does not limit this; each implementation chooses.
+                # The specification does not define this limit; each implementation chooses a value.
                 self.skip_reason = f"read: {rule} is for each implementation to choose"
                 self.encode_invalid()
                 return
@@ -187,12 +187,13 @@ class _Trial:
             if agreement_level is not None:
                 self.facets["typed"] = agreement_level == "exact"
             if agreement_level == "exact":
-                self.output = None  # equal to the expected value, which the case contains
+                self.output = None  # omit the value from the result: it equals `case.typed`
 
     def compare(self, typed: Any) -> Agreement:
-        """Compare the decoded value with the expected one, normalized if they are not equal.
+        """Compare the decoded value with the expected value; if they differ, compare normal forms.
 
-        A codec without composite types may return the described list.
+        Only composites, messages and 0-9-1 values have a normal form. A codec without composite
+        types may return the described list instead of the composite.
         """
         case = self.case
         level = agreement(case.typed, typed)
@@ -221,34 +222,41 @@ class _Trial:
                         (self.descriptor_clause(text, present) or clause, f"{verb}: {text}")
                         for clause, text in differences(expected, actual)
                     ]
-        inner = ""
+        type_clause = ""
         if case.kind == "composite":  # blame the type of the differing field
             with suppress(TypeError, ValueError, LookupError):  # not typed JSON
-                inner = _type_clause(normalize(case.kind, case.typed), normalize(case.kind, typed))
-        return [(inner, f"{verb} {describe_difference('value', case.typed, typed)}")]
+                type_clause = _type_clause(
+                    normalize(case.kind, case.typed), normalize(case.kind, typed)
+                )
+        return [(type_clause, f"{verb} {describe_difference('value', case.typed, typed)}")]
 
-    def descriptor_clause(self, text: str, present: set[str]) -> str:
-        """Return Part 1, 1.5 if the case tests a descriptor and its section is missing, else ""."""
-        name = re.split(r"[ .]", text, maxsplit=1)[0]
+    def descriptor_clause(self, difference: str, present_sections: set[str]) -> str:
+        """Return the clause about descriptors if the case tests it and the section is missing.
+
+        The section's name begins the description of the difference. If the section is present, or
+        the case tests another clause, return "".
+        """
+        name = re.split(r"[ .]", difference, maxsplit=1)[0]
         is_lost = (
             self.case.clause == _DESCRIPTOR_CLAUSE
             and name in _SECTION_NAMES
-            and name not in present
+            and name not in present_sections
         )
         return _DESCRIPTOR_CLAUSE if is_lost else ""
 
-    def check_refusal(self, refused: RefusedError) -> None:
+    def check_refusal(self, refusal: RefusedError) -> None:
+        """Record whether the case expects this refusal and, if reported, its rule and offset."""
         fault = self.case.error
         if fault is None:
-            self.record("read", False, f"refused: {refused.reason}")
+            self.record("read", False, f"refused: {refusal.reason}")
             return
         self.facets["refused"] = True
-        if refused.rule is not None or refused.offset is not None:
-            is_expected_cause = refused.rule in (None, fault.rule) and refused.offset in (
+        if refusal.rule is not None or refusal.offset is not None:
+            is_expected_cause = refusal.rule in (None, fault.rule) and refusal.offset in (
                 None,
                 fault.offset,
             )
-            cause = f"refused for {refused.rule} at {refused.offset}"
+            cause = f"refused for {refusal.rule} at {refusal.offset}"
             if not is_expected_cause:
                 self.facets["cause"] = False
                 difference = f"{cause}, not for {fault.rule} at {fault.offset}"
@@ -286,10 +294,11 @@ class _Trial:
             return
         encoded = bytes.fromhex(encoded_hex)
         self.encoded = encoded_hex
-        is_reported = self.is_value_changed and self.step == "again"  # `decode` reported the value
+        # If decoding changed the value, encoding the decoded value repeats a reported difference.
+        is_reported = self.is_value_changed and self.step == "again"
         if encoded == case.compact:
             self.facets |= {"written": True, "identical": True}
-            self.encoded = None  # equal to the expected bytes, which the case contains
+            self.encoded = None  # omit the bytes from the result: they equal `case.compact`
             return
         try:
             decoded = Amqp10msg(strict=False).decode(case.kind, encoded)
@@ -306,7 +315,9 @@ class _Trial:
             return
         if is_reported:
             return
-        is_noted = self.case.kind in BASIC_KINDS and _has_same_numbers(expected, actual)
+        is_noted = self.case.kind in BASIC_KINDS and _are_equal_except_number_types(
+            expected, actual
+        )
         for clause, text in self.describe_differences("wrote", decoded):
             is_optional = (
                 self.step == "again"
@@ -338,7 +349,7 @@ class _Trial:
 
 # Comparing typed JSON.
 
-# Characters of a value that a description shows.
+# Maximum length of a value in a description, in characters.
 _MAX_VALUE_CHARS = 160
 _NULL = ["null"]
 # Facets about the bytes of a case: no clause defines them if the bytes break a clause.
@@ -481,7 +492,7 @@ def differences(expected: Any, actual: Any) -> list[tuple[str, str]]:
 def _content_differences(
     name: str, expected: list[Any], actual: list[Any]
 ) -> list[tuple[str, str]]:
-    """Return the differences between the sections of one name."""
+    """Return the differences between the contents of all sections called `name`."""
     if len(expected) > 1 and expected == actual[::-1]:
         return [(_section_clause(name), f"{name} is in reverse order")]
     if len(expected) != 1 or len(actual) != 1:
@@ -515,7 +526,7 @@ def _content_differences(
 
 def _field_differences(name: str, expected: list[Any], actual: list[Any]) -> list[tuple[str, str]]:
     """Return the differences between the fields of two headers or two properties sections."""
-    rows = COMPOSITES[_COMPOSITE_CODES[name]].fields
+    declared_fields = COMPOSITES[_COMPOSITE_CODES[name]].fields
     differences = []
     for index in range(max(len(expected), len(actual))):
         expected_value, actual_value = (
@@ -524,8 +535,8 @@ def _field_differences(name: str, expected: list[Any], actual: list[Any]) -> lis
         if agreement(expected_value, actual_value) is not None:
             continue
         field = (
-            f"{name}.{rows[index].name.replace('_', '-')}"
-            if index < len(rows)
+            f"{name}.{declared_fields[index].name.replace('_', '-')}"
+            if index < len(declared_fields)
             else f"field {index} of {name}"
         )
         if actual_value == _NULL:
@@ -549,10 +560,10 @@ def _type_clause(expected: Any, actual: Any) -> str:
         return TYPE_CLAUSES.get(kind, "")
     pairs = iter(zip(expected, actual, strict=True))
     if kind in TYPE_CLAUSES:
-        next(pairs)  # the type may be replaced by its family
+        next(pairs)  # skip the type, which may be replaced by its family
     differing = [pair for pair in pairs if pair[0] != pair[1] and agreement(*pair) is None]
-    inner = _type_clause(*differing[0]) if differing else ""
-    return inner or TYPE_CLAUSES.get(kind, "")
+    nested_clause = _type_clause(*differing[0]) if differing else ""
+    return nested_clause or TYPE_CLAUSES.get(kind, "")
 
 
 def describe_difference(kind: str, expected: Any, actual: Any) -> str:
@@ -562,13 +573,13 @@ def describe_difference(kind: str, expected: Any, actual: Any) -> str:
     return ", ".join(text for _, text in differences(expected, actual))
 
 
-def _has_same_numbers(expected: Any, actual: Any) -> bool:
+def _are_equal_except_number_types(expected: Any, actual: Any) -> bool:
     """Whether two typed JSON values of 0-9-1 are equal if the types of numbers are ignored."""
-    return bool(_untyped_numbers(expected) == _untyped_numbers(actual))
+    return bool(_without_number_types(expected) == _without_number_types(actual))
 
 
-def _untyped_numbers(typed: Any) -> Any:
-    """Return typed JSON of 0-9-1 with each number in a list, without its type."""
+def _without_number_types(typed: Any) -> Any:
+    """Return typed JSON of 0-9-1 in which each number is ``[number]``, without its type."""
     if not isinstance(typed, list):
         return typed
     if len(typed) == 2 and typed[0] in _INTEGERS and isinstance(typed[1], int):
@@ -579,7 +590,7 @@ def _untyped_numbers(typed: Any) -> Any:
     if len(typed) == 2 and typed[0] == "D" and isinstance(typed[1], list):
         scale, unscaled = typed[1]
         return [Fraction(unscaled, 10**scale)]
-    return [_untyped_numbers(item) for item in typed]
+    return [_without_number_types(item) for item in typed]
 
 
 def _section_clause(name: str) -> str:
@@ -594,7 +605,7 @@ def _normalize_section(section: Any, loose: bool) -> Any:
     name, content = section
     if name in _MAP_SECTIONS and content == []:
         return None
-    # A section of the wrong type contains a typed value, so its first item is the type name.
+    # The content of a section of the wrong type is a typed value, which begins with a type name.
     if name not in _COMPOSITE_CODES or not all(isinstance(field, list) for field in content):
         return section
     fields = _normalize_fields(COMPOSITES[_COMPOSITE_CODES[name]], content, loose)
@@ -605,14 +616,14 @@ def _normalize_composite(typed: Any, loose: bool) -> Any:
     if not isinstance(typed, list) or len(typed) != 3 or typed[0] != "described":
         return typed
     _, descriptor, content = typed
-    entry = _find_declaration(descriptor, loose)
-    if entry is None or content[0] not in ("list", "sequence"):
+    declaration = _find_declaration(descriptor, loose)
+    if declaration is None or content[0] not in ("list", "sequence"):
         return typed
     kind = "ulong" if descriptor[0] in ("ulong", "symbol") else "integer"
     return [
         "described",
-        [kind, entry.code],
-        [content[0], _normalize_fields(entry, content[1], loose)],
+        [kind, declaration.code],
+        [content[0], _normalize_fields(declaration, content[1], loose)],
     ]
 
 
@@ -627,30 +638,33 @@ def _find_declaration(descriptor: Sequence[Any], loose: bool) -> Composite | Non
     return find_composite(key) if is_descriptor else None
 
 
-def _normalize_fields(entry: Composite, values: Iterable[Any], loose: bool) -> list[Any]:
+def _normalize_fields(declaration: Composite, values: Iterable[Any], loose: bool) -> list[Any]:
     items = list(values)
-    rows = [*entry.fields, *[None] * (len(items) - len(entry.fields))]
-    fields = [_normalize_field(row, value, loose) for row, value in zip(rows, items, strict=False)]
+    declared_fields = [*declaration.fields, *[None] * (len(items) - len(declaration.fields))]
+    fields = [
+        _normalize_field(field, value, loose)
+        for field, value in zip(declared_fields, items, strict=False)
+    ]
     while fields and fields[-1] == _NULL:
         fields.pop()
     return fields
 
 
-def _normalize_field(row: Field | None, value: Any, loose: bool) -> Any:
-    if row is None:  # a field beyond the declared fields
+def _normalize_field(field: Field | None, value: Any, loose: bool) -> Any:
+    if field is None:  # a field beyond the declared fields
         return value
-    if row.multiple:
+    if field.multiple:
         items = value[2] if value[0] == "array" and len(value) == 3 else None
         items = value[1] if value[0] == "sequence" else items
         if items is not None and len(items) <= 1:
             value = items[0] if items else _NULL
-    return _NULL if _is_default(row, value, loose) else _normalize_composite(value, loose)
+    return _NULL if _is_default(field, value, loose) else _normalize_composite(value, loose)
 
 
-def _is_default(row: Field, value: Any, loose: bool) -> bool:
-    if row.default is None or row.default == ():
+def _is_default(field: Field, value: Any, loose: bool) -> bool:
+    if field.default is None or field.default == ():
         return False
-    default = [row.type, getattr(row.default, "value", row.default)]
+    default = [field.type, getattr(field.default, "value", field.default)]
     if loose or value[0] in FAMILIES:
         return agreement(default, value) is not None
     return bool(value == default)

@@ -204,7 +204,7 @@ def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
             for facet, clause, reason in _faults_of(result):
                 broken_clause = clause
                 if facet == "unchanged" and result.facets.get("kept") is False:
-                    continue  # a changed message is reported as "kept"
+                    continue  # the fault of the facet "kept" reports the change
                 if facet == "read":
                     typed = _encoded_values(by_id[result.case])
                     type_clauses = (
@@ -237,14 +237,20 @@ def _faults_of(result: Result) -> Sequence[Sequence[str]]:
 
 
 def _merge_refusals(
-    reasons_by_clause: dict[tuple[str, str], dict[str, str]], by_id: Mapping[str, Case]
+    reasons_by_clause: dict[tuple[str, str], dict[str, str]], cases_by_id: Mapping[str, Case]
 ) -> None:
-    """Merge cases that are refused for one reason and have one type in common: blame that type."""
+    """Move messages refused for the same reason to the clause of the type that they have in common.
+
+    This requires exactly one type in common. `reasons_by_clause` is modified.
+    """
     by_reason: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for (kind, clause), reasons in reasons_by_clause.items():
-        for name, reason in reasons.items():
-            if reason.startswith(("refused: ", "not written: ")) and by_id[name].kind == "message":
-                by_reason.setdefault((kind, reason), []).append((clause, name))
+        for case_id, reason in reasons.items():
+            if (
+                reason.startswith(("refused: ", "not written: "))
+                and cases_by_id[case_id].kind == "message"
+            ):
+                by_reason.setdefault((kind, reason), []).append((clause, case_id))
     for (kind, reason), entries in by_reason.items():
         if len({clause for clause, _ in entries}) < 2:
             continue
@@ -253,28 +259,30 @@ def _merge_refusals(
                 {
                     type_name
                     for type_name in TYPE_CLAUSES
-                    if _contains_type(by_id[name].typed, type_name)
+                    if _contains_type(cases_by_id[case_id].typed, type_name)
                 }
-                for _, name in entries
+                for _, case_id in entries
             )
         )
         if len(types) == 1:
-            common = TYPE_CLAUSES[types.pop()]
-            for clause, name in entries:
-                del reasons_by_clause[kind, clause][name]
-                reasons_by_clause.setdefault((kind, common), {})[name] = reason
+            common_clause = TYPE_CLAUSES[types.pop()]
+            for clause, case_id in entries:
+                del reasons_by_clause[kind, clause][case_id]
+                reasons_by_clause.setdefault((kind, common_clause), {})[case_id] = reason
     for key in [key for key, reasons in reasons_by_clause.items() if not reasons]:
         del reasons_by_clause[key]
 
 
-def _refused_types(peer: PeerResults, by_id: Mapping[str, Case]) -> dict[tuple[str, str], str]:
+def _refused_types(
+    peer: PeerResults, cases_by_id: Mapping[str, Case]
+) -> dict[tuple[str, str], str]:
     """Return {(type, refusal reason): clause} for the types whose single values are refused.
 
     Lists and maps are left out, because an item may be the cause.
     """
     clauses: dict[tuple[str, str], str] = {}
     for result in peer.results:
-        case = by_id.get(result.case)
+        case = cases_by_id.get(result.case)
         if case is None or case.kind != "value" or case.typed is None:
             continue
         if case.typed[0] in ("list", "map", "described"):
@@ -421,7 +429,8 @@ def scoreboard(
     return pages.render(
         "scoreboard.html",
         title=title,
-        made=line() if by_command() else None,  # from Python, equal results give equal pages
+        # Outside of a command, omit the date, so that equal results give equal pages.
+        made=line() if by_command() else None,
         script=True,
         cases=len(shown_cases),
         clauses=len({case.clause for case in shown_cases}),
@@ -449,11 +458,15 @@ def _peer_row(peer: PeerResults, columns: Iterable[str]) -> dict[str, Any]:
 
 
 def _result_rows(peer: PeerResults, cases: Sequence[Case], columns: Sequence[str]) -> list[Any]:
-    """Return one row per case for the page's script; facets are bit masks. None: no result."""
-    by_id: Mapping[str, Result] = {result.case: result for result in peer.results}
+    """Return a row per case for the page's script; None for a case without a result.
+
+    A row contains the outcome's index, a bit mask of the judged facets, a bit mask of the facets
+    that hold, and a description; then the output and the encoded bytes, unless both are empty.
+    """
+    results_by_id: Mapping[str, Result] = {result.case: result for result in peer.results}
     rows: list[Any] = []
     for case in cases:
-        result = by_id.get(case.id)
+        result = results_by_id.get(case.id)
         if result is None:
             rows.append(None)
             continue
@@ -474,7 +487,7 @@ def _describe_result(result: Result) -> str:
     return "; ".join(dict.fromkeys(parts)) or result.reason
 
 
-def _expected(case: Case) -> Any:
+def _expected_result(case: Case) -> Any:
     return case.answer if case.answer is not None else case.typed
 
 
@@ -495,7 +508,7 @@ def _case_data(case: Case) -> dict[str, Any]:
         "origin": case.origin,
         "hex": case.data[:_MAX_BYTES].hex(),
         "size": len(case.data),
-        "expected": _format_value(_expected(case)),
+        "expected": _format_value(_expected_result(case)),
         "rows": _tree_rows(case),
     }
     if case.error is not None:
@@ -518,7 +531,7 @@ def _tree_rows(case: Case) -> list[list[Any]]:
     A row is (offset, end, level, name, type, value, CSS classes, problems).
     """
     if case.kind in BASIC_KINDS or (case.given and "basic" in case.given):
-        return []  # bytes of AMQP 0-9-1
+        return []  # no tree: these bytes are AMQP 0-9-1, which `parse_tree` cannot read
     (annotation,) = annotated([parse_tree(case.data, limit=_MAX_ROWS)])
     return [
         [

@@ -113,7 +113,7 @@ class Result:
         return cls(**fields)
 
 
-def _are_text_lists(value: Any) -> bool:
+def _is_list_of_text_lists(value: Any) -> bool:
     return isinstance(value, list) and all(
         isinstance(row, list) and all(isinstance(text, str) for text in row) for row in value
     )
@@ -130,7 +130,7 @@ def _invalid_field(fields: Mapping[str, Any]) -> str:
         is_valid = (
             value in OUTCOMES
             if field.name == "outcome"
-            else _are_text_lists(value)
+            else _is_list_of_text_lists(value)
             if field.name in {"faults", "notes"}
             else isinstance(value, dict) and all(type(flag) is bool for flag in value.values())
             if field.name == "facets"

@@ -22,7 +22,7 @@ from amqp10msg.interop.conformance.peers import Launch, Peer, PeerError, driver_
 from amqp10msg.interop.conformance.results import PeerResults, Result, digest_of
 from amqp10msg.interop.corpus import Case, Program
 
-# Answer timeout in seconds for programs that are killed because the run was interrupted.
+# Answer timeout in seconds after an interruption. It ends a case that is repeated in a new process.
 _INTERRUPTED_TIMEOUT = 0.01
 
 
@@ -129,7 +129,8 @@ def _journal_header(peer: Peer, name: str, timeout: float, memory: int) -> dict[
     files = [Path(word) for word in words if os.path.isfile(word)]  # noqa: PTH113
     digests = []
     for path in files:
-        with contextlib.suppress(OSError), path.open("rb") as file:  # executable, but not readable
+        # The hash leaves out the content of a program that can be executed, but not read.
+        with contextlib.suppress(OSError), path.open("rb") as file:
             digests.append(hashlib.file_digest(file, "sha256").hexdigest())
     inputs = (__version__, attrs.astuple(peer), digests, timeout, memory)
     return {"name": name, "of": hashlib.sha256(repr(inputs).encode()).hexdigest()}
@@ -137,7 +138,7 @@ def _journal_header(peer: Peer, name: str, timeout: float, memory: int) -> dict[
 
 def _start(peer: Peer, launch: Launch, timeout: float, memory: int) -> Program:
     try:
-        # Starting an interpreter from a cold disk is slower than any answer.
+        # Wait for a minute or longer: starting an interpreter from a cold disk is slow.
         program = Program(
             launch.command,
             timeout=max(timeout, 60.0),

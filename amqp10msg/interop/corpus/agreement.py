@@ -50,15 +50,15 @@ def agreement(expected: Any, actual: Any) -> Agreement:
         ``exact`` if types and values are equal, ``value`` if only types of one family differ, or
         None if the values differ.
     """
-    if _canonical(_name_array_types(expected, actual)) == _canonical(
+    if _canonical_json(_name_array_types(expected, actual)) == _canonical_json(
         _name_array_types(actual, actual)
     ):
         return "exact"
     try:
         merge_numbers = _NUMERIC_PREFIX in json.dumps(actual)
-        is_equal = _canonical(_replace_by_families(expected, merge_numbers)) == _canonical(
-            _replace_by_families(actual, merge_numbers)
-        )
+        is_equal = _canonical_json(
+            _replace_by_families(expected, merge_numbers)
+        ) == _canonical_json(_replace_by_families(actual, merge_numbers))
     except (TypeError, ValueError, LookupError, struct.error):  # not typed JSON
         return None
     return "value" if is_equal else None
@@ -96,7 +96,7 @@ def other_rules(expected: Iterable[Sequence[Any]], reported: Iterable[Sequence[A
     return "; ".join(reasons)
 
 
-def _canonical(typed: Any) -> str:
+def _canonical_json(typed: Any) -> str:
     """Serialize typed JSON, so that 1, 1.0 and true are different."""
     return json.dumps(typed, sort_keys=True)
 
@@ -144,8 +144,8 @@ def _replace_by_families(typed: Any, merge_numbers: bool) -> Any:
         return [family, [_replace_by_families(item, merge_numbers) for item in items]]
     value = typed[1]
     if kind == "numeric" and isinstance(value, float):
-        family = "number"  # converted to an integer below if it has no fraction
-    if isinstance(value, list):  # a name, not a type
+        family = "number"  # a float without a fraction becomes an integer below
+    if isinstance(value, list):  # `kind` is the name of a table field, not a type
         return [kind, _replace_by_families(value, merge_numbers)]
     if family == "number":
         if isinstance(value, str):

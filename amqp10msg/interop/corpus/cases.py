@@ -167,7 +167,7 @@ class Case:
             yield "the offset of a violation is outside the data"
         if self.violations is not None and list(self.violations) != sorted(self.violations):
             yield "violations must be sorted"
-        if self.limits is not None and not _is_valid_limits(self.limits):
+        if self.limits is not None and not _are_valid_limits(self.limits):
             names = ", ".join(_LIMIT_NAMES)
             yield f"limits must be arguments of `Limits` ({names}), not {self.limits!r}"
         if self.error is not None and not 0 <= self.error.offset <= len(self.data):
@@ -244,7 +244,7 @@ class Case:
         return cls(**fields)
 
 
-def _is_valid_limits(limits: Mapping[str, int]) -> bool:
+def _are_valid_limits(limits: Mapping[str, int]) -> bool:
     try:
         Limits(**limits)
     except (TypeError, ValueError):

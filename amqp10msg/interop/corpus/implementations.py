@@ -170,7 +170,7 @@ class Amqp10msg:
                 message = Message.decode(data, strict=self.strict, limits=limits)
                 typed = to_typed(message)
                 if any(section[0] == "raw" for section in typed):
-                    Message.decode(data, limits=limits)  # raises the reason why the section is raw
+                    Message.decode(data, limits=limits)  # raises the error of the raw section
                 return typed
             if kind == "composite":
                 return self._decode_composite(data)
@@ -241,7 +241,7 @@ class Proton:
     def decode(self, kind: str, data: bytes) -> Any:
         """Decode bytes of this kind to typed JSON."""
         if kind == "composite":
-            raise UnsupportedError("proton has no composites outside of connections")
+            raise UnsupportedError("proton decodes composites only within connections")
         try:
             if kind == "message":
                 self._driver.check(data)
@@ -257,7 +257,9 @@ class Proton:
 
     def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:
         """Raise `UnsupportedError`."""
-        raise UnsupportedError(f"proton cannot validate {len(data)} bytes by {profile}")
+        raise UnsupportedError(
+            f"proton does not validate messages ({len(data)} bytes, profile {profile})"
+        )
 
 
 # Answers to questions.

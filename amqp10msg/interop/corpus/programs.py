@@ -21,7 +21,7 @@ from amqp10msg.interop.corpus.implementations import RefusedError, UnsupportedEr
 
 #: Seconds between two checks of a program's memory.
 _MEMORY_CHECK_INTERVAL = 0.02
-#: Characters of a program's last error line that an error shows.
+#: Maximum length of a program's last error line in an exception, in characters.
 _MAX_STDERR_CHARS = 400
 
 
@@ -193,7 +193,8 @@ class _Process:
                 stderr=self.stderr,
                 env={**os.environ, **program.environment},
                 cwd=program.folder,
-                start_new_session=True,  # kill its children with it, and keep Ctrl-C from it
+                # `_kill` also kills the program's children, and Ctrl-C does not reach the program.
+                start_new_session=True,
             )
         except OSError:
             self.stderr.close()

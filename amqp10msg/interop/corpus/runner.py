@@ -176,7 +176,7 @@ def _judge_case(case: Case, implementation: Implementation) -> Verdict:
 
 
 class _Trial:
-    """The steps of a case. Each returns a fault, "" if it passed, or None if the case lacks it."""
+    """The steps of a case. A step returns a fault, "" if it passes, None if it does not apply."""
 
     def __init__(self, case: Case, implementation: Implementation) -> None:
         self.case = case
@@ -199,14 +199,15 @@ class _Trial:
             return f"decoded to {_format_value(typed)}, not {_format_value(case.typed)}"
         return ""
 
-    def check_refusal(self, refused: RefusedError) -> str:
+    def check_refusal(self, refusal: RefusedError) -> str:
+        """Return how a refusal differs from `Case.error`; "" if it is the expected one."""
         fault = self.case.error
         if fault is None:
-            return f"refused: {refused.reason}"
-        if refused.rule not in (None, fault.rule):
-            return f"refused for {refused.rule}, not for {fault.rule}: {refused.reason}"
-        if refused.offset not in (None, fault.offset):
-            return f"refused at {refused.offset}, not at {fault.offset}: {refused.reason}"
+            return f"refused: {refusal.reason}"
+        if refusal.rule not in (None, fault.rule):
+            return f"refused for {refusal.rule}, not for {fault.rule}: {refusal.reason}"
+        if refusal.offset not in (None, fault.offset):
+            return f"refused at {refusal.offset}, not at {fault.offset}: {refusal.reason}"
         return ""
 
     def encode(self) -> str | None:

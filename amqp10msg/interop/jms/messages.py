@@ -38,7 +38,8 @@ _TYPES = get_args(MessageType)
 _KINDS = get_args(DestinationKind)
 #: The key of the annotation with the number of the message type.
 MESSAGE_TYPE = Symbol("x-opt-jms-msg-type")
-# Keys of the annotations of a destination: current (a number), and of old clients (a text).
+# Keys of the annotations for the kind of a destination: the current key, whose value is a number,
+# and the key of old clients, whose value is text.
 _DESTINATION_KEYS = (Symbol("x-opt-jms-dest"), Symbol("x-opt-to-type"))
 _REPLY_TO_KEYS = (Symbol("x-opt-jms-reply-to"), Symbol("x-opt-reply-type"))
 #: The content-type of a serialized Java object.
@@ -120,7 +121,8 @@ def message_type(message: Message) -> MessageType:
         ContentError: the annotation is not a number from 0 to 5, or the body has a different type.
     """
     expect_message(message, "message_type")
-    parts = Message(message.body).body  # sections, also if the caller assigned another value
+    # A plain value that the caller assigned to `message.body` becomes a section here.
+    parts = Message(message.body).body
     body = parts[0] if isinstance(parts, list) else parts
     annotations: Mapping[Any, Any] = message.message_annotations or {}
     number = annotations.get(MESSAGE_TYPE)
@@ -154,7 +156,11 @@ def message_type(message: Message) -> MessageType:
 
 
 def _annotated_type(number: object, body: Any) -> MessageType:
-    """Return the type with this number; raise ContentError if the body does not match it."""
+    """Return the JMS type for an annotated number.
+
+    Raises:
+        ContentError: the number is invalid, or the body does not match the type.
+    """
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(_TYPES):
         raise ContentError(
             f"message-annotations['{MESSAGE_TYPE}'] must be a byte from 0 to {len(_TYPES) - 1} "
@@ -354,9 +360,9 @@ def _body_section(jms: JmsMessage) -> tuple[Any, str | None]:
     return AmqpSequence(list(body)), None
 
 
-def _require(value: Any, is_valid: bool, text: str) -> Any:
+def _require(value: Any, is_valid: bool, reason: str) -> Any:
     if not is_valid:
-        raise EncodeError(text, "body")
+        raise EncodeError(reason, "body")
     return value
 
 

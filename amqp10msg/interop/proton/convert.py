@@ -120,8 +120,8 @@ def _proton_class(cls: Any) -> Any:
     """
     if not cls.__module__.endswith(".proton._data"):
         return cls
-    theirs = getattr(proton, cls.__name__, None)
-    return theirs if isinstance(theirs, type) else cls
+    proton_class = getattr(proton, cls.__name__, None)
+    return proton_class if isinstance(proton_class, type) else cls
 
 
 def _from_value(value: Any) -> Any:
@@ -182,7 +182,8 @@ def _from_property(value: Any) -> Any:
 
 # Codes of the sections that proton decodes itself: header and properties.
 _HEAD_CODES = frozenset(kind.code for kind in KINDS if kind.cls in (Header, Properties))
-# Properties that proton passes as C strings. Since 0.40, it keeps and sends text after a NUL, too.
+# Properties that proton's attributes show as C strings, which end at the first NUL. Since 0.40,
+# proton keeps and sends the text after the NUL, too.
 _C_STRINGS = (
     "to",
     "subject",
@@ -195,7 +196,7 @@ _C_STRINGS = (
 
 
 def _convert_map_section(name: str, mapping: Any, convert: Callable[[Any], Any]) -> Any:
-    """Convert a map section; add the key of the entry to errors."""
+    """Convert a map section. The path of an error contains the key of the invalid entry."""
     if mapping is None:
         return None
     if not isinstance(mapping, dict):
@@ -269,7 +270,7 @@ def from_proton(message: Any) -> Message:
 
 
 def _properties_attribute(message: Any) -> str:
-    """Return the attribute name of the application properties."""
+    """Return the name of the attribute of `message` that contains the application properties."""
     is_rabbitmq = hasattr(message, "application_properties")
     return "application_properties" if is_rabbitmq else "properties"
 
@@ -281,7 +282,7 @@ def _encoded_head(message: Any) -> bytes:
     changed properties or a changed body could overwrite values that are not yet copied.
     """
     names = ["instruction_dict", "annotation_dict"]
-    if not hasattr(message, "instruction_dict"):  # of RabbitMQ's client
+    if not hasattr(message, "instruction_dict"):  # a message of RabbitMQ's client
         names = ["instructions", "annotations"]
     saved = {
         name: getattr(message, name) for name in (*names, _properties_attribute(message), "body")
@@ -380,25 +381,27 @@ def _convert_fast(message: Message) -> proton.Message | None:
     ):
         return None
     content = _body_content(body)
-    is_usual = body is None
+    is_preserved = body is None
     if type(content) is list:
-        is_usual = _are_simple(content)
+        is_preserved = _are_simple(content)
     elif type(content) is dict:
-        is_usual = set(map(type, content)) in _FAST_KEY_TYPES and _are_simple(content.values())
+        is_preserved = set(map(type, content)) in _FAST_KEY_TYPES and _are_simple(content.values())
     elif content is not None:
-        is_usual = _are_simple((content,))
+        is_preserved = _are_simple((content,))
     maps = (
         decoded.delivery_annotations,
         decoded.message_annotations,
         decoded.application_properties,
     )
     for entries in maps:
-        if entries is not None and is_usual:
+        if entries is not None and is_preserved:
             # Keys of different types may be equal in proton's dict.
             keys = set(map(type, entries))
-            is_usual = keys <= _ANNOTATION_KEY_TYPES if entries is not maps[2] else keys <= {str}
-            is_usual = is_usual and _are_simple(entries.values())
-    if not is_usual:
+            is_preserved = (
+                keys <= _ANNOTATION_KEY_TYPES if entries is not maps[2] else keys <= {str}
+            )
+            is_preserved = is_preserved and _are_simple(entries.values())
+    if not is_preserved:
         return None
     proton_message: Any = proton.Message()
     head = b"".join(
@@ -439,7 +442,8 @@ def _are_simple(values: Collection[Any]) -> bool:
 
 
 def _has_simple_properties(properties: Properties | None) -> bool:
-    # Proton does not distinguish 0 from absent times, nor a group without a sequence number.
+    # Proton turns a time of 0 into an absent time, and adds the group-sequence 0 to a group-id
+    # that has no group-sequence.
     return properties is None or (
         all(
             type(time) in _FAST_TIME_TYPES and time != 0
@@ -466,7 +470,7 @@ def _convert_and_compare(message: Message) -> tuple[proton.Message, list[Loss]]:
         if head:
             proton_message.decode(head)
         proton_message.inferred = isinstance(expected.body, (Data, AmqpSequence))
-        proton_message.body = _body_value(expected.body)
+        proton_message.body = _to_proton_body(expected.body)
         proton_message.instructions = _convert_map_section(
             "delivery-annotations", expected.delivery_annotations, _to_value
         )
@@ -513,27 +517,27 @@ def _join_sections(body: list[Any]) -> Any:
     return body
 
 
-def _none_if_pairs(section: Any) -> Any:
+def _none_if_amqp_map(section: Any) -> Any:
     return None if isinstance(section, AmqpMap) else section
 
 
 def _supported_part(message: Message, body: Any) -> Message:
     """Return a copy with the sections that proton supports, and with exact AMQP types."""
-    fresh = Message(
+    supported = Message(
         body,
         header=message.header,
-        delivery_annotations=_none_if_pairs(message.delivery_annotations),
-        message_annotations=_none_if_pairs(message.message_annotations),
+        delivery_annotations=_none_if_amqp_map(message.delivery_annotations),
+        message_annotations=_none_if_amqp_map(message.message_annotations),
         properties=message.properties,
-        application_properties=_none_if_pairs(message.application_properties),
+        application_properties=_none_if_amqp_map(message.application_properties),
     )
     try:
-        return Message.decode(fresh.encode(), limits=UNLIMITED)
+        return Message.decode(supported.encode(), limits=UNLIMITED)
     except DecodeError as error:
         raise EncodeError(error.reason, error.path) from error
 
 
-def _body_value(body: Any) -> Any:
+def _to_proton_body(body: Any) -> Any:
     try:
         return _to_value(_body_content(body))
     except EncodeError as error:
@@ -551,20 +555,30 @@ def _body_content(body: Any) -> Any:
 def _differences(expected: Message, actual: Message) -> Iterator[Loss]:
     """Yield the differences between a message and the message that proton encoded."""
     for kind in KINDS[:5]:
-        ours, theirs = getattr(expected, kind.attribute), getattr(actual, kind.attribute)
+        expected_section, actual_section = (
+            getattr(expected, kind.attribute),
+            getattr(actual, kind.attribute),
+        )
         if kind.source == "list":
-            ours, theirs = ours or kind.cls(), theirs or kind.cls()
+            expected_section, actual_section = (
+                expected_section or kind.cls(),
+                actual_section or kind.cls(),
+            )
             for field in rows(kind.cls):
-                our_value, their_value = getattr(ours, field.name), getattr(theirs, field.name)
-                if not identical(our_value, their_value):
+                expected_value, actual_value = (
+                    getattr(expected_section, field.name),
+                    getattr(actual_section, field.name),
+                )
+                if not identical(expected_value, actual_value):
                     yield Loss(
-                        f"{kind.name}.{field.wire_name}", f"{our_value!r} becomes {their_value!r}"
+                        f"{kind.name}.{field.wire_name}",
+                        f"{expected_value!r} becomes {actual_value!r}",
                     )
             continue
-        for key, value in (ours or {}).items():
-            their_value = (theirs or {}).get(key)
-            if not identical(value, their_value):
-                yield Loss(f"{kind.name}[{key!r}]", f"{value!r} becomes {their_value!r}")
+        for key, value in (expected_section or {}).items():
+            actual_value = (actual_section or {}).get(key)
+            if not identical(value, actual_value):
+                yield Loss(f"{kind.name}[{key!r}]", f"{value!r} becomes {actual_value!r}")
     if expected.body is not None and actual.body is None:
         yield Loss("body", "a null value becomes no body at all")
     elif type(expected.body) is not type(actual.body) or not identical(

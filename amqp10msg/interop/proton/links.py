@@ -175,7 +175,7 @@ def receive(
     return Message.decode(octets, strict=strict, limits=limits, message_format=message_format)
 
 
-class _Incoming(_IncomingMessageHandler):  # type: ignore[misc]  # proton's handler, see above
+class _DecodeHandler(_IncomingMessageHandler):  # type: ignore[misc]  # proton's handler, see above
     """Proton's handler of incoming deliveries, with decoding by this library."""
 
     def __init__(self, replaced: Any, strict: bool, limits: Limits | None) -> None:
@@ -189,7 +189,7 @@ class _Incoming(_IncomingMessageHandler):  # type: ignore[misc]  # proton's hand
             return
         octets = receive_octets(delivery)
         if octets is None:
-            super().on_delivery(event)  # aborted, settled by the sender, or still arriving
+            super().on_delivery(event)  # incomplete, aborted or settled by the sender
         elif event.link.state & proton.Endpoint.LOCAL_CLOSED:
             if self.auto_accept:
                 self.release(delivery, delivered=False)
@@ -280,6 +280,6 @@ def install(
     children: Any = handler.handlers if handler is not None else []
     for index, child in enumerate(children):
         if isinstance(child, _IncomingMessageHandler):
-            children[index] = _Incoming(child, strict, limits)
+            children[index] = _DecodeHandler(child, strict, limits)
             return
     raise ValueError(f"{type(handler).__name__} has no IncomingMessageHandler to replace")

@@ -1,8 +1,8 @@
 """Messages of aio-pika, FastStream and kombu as messages of AMQP 0-9-1, and back.
 
 `translate.to_amqp10` converts the resulting `BasicMessage` to AMQP 1.0. The body keeps its exact
-bytes. Header values get the field types that the library would write, because these libraries do
-not expose the types that they read.
+bytes. Header values get the field types that the message's library would write, because none of
+these libraries exposes the types that it reads.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ __all__ = [
 #: The service whose client library is used.
 Service: TypeAlias = Literal["servicebus", "eventhub"]
 
-#: The values of ``x-opt-message-state``, by number.
+#: The names of the message states; the index is the number in ``x-opt-message-state``.
 _STATES = ("active", "deferred", "scheduled")
 
 
@@ -102,7 +102,7 @@ class BrokerFields:
     expires_at: int | None = None
 
 
-# (attribute of `BrokerFields`, key, type) of the annotations, and of the application properties.
+# (attribute of `BrokerFields`, key of the message annotation, Python type).
 _ANNOTATIONS: tuple[tuple[str, str, type], ...] = (
     ("sequence_number", "x-opt-sequence-number", int),
     ("enqueued_sequence_number", "x-opt-enqueue-sequence-number", int),
@@ -116,6 +116,7 @@ _ANNOTATIONS: tuple[tuple[str, str, type], ...] = (
     ("publisher", "x-opt-publisher", str),
     ("dead_letter_source", "x-opt-deadletter-source", str),
 )
+# (attribute of `BrokerFields`, key of the application property, Python type).
 _PROPERTIES: tuple[tuple[str, str, type], ...] = (
     ("dead_letter_reason", "DeadLetterReason", str),
     ("dead_letter_error_description", "DeadLetterErrorDescription", str),
@@ -132,11 +133,11 @@ def _convert_annotation(value: Any, kind: type) -> Any:
     """
     if kind is int:
         if isinstance(value, Described) and value.descriptor == _DATETIME_OFFSET:
-            return int(Timestamp.from_ticks(value.value)) if _is_number(value.value) else None
+            return int(Timestamp.from_ticks(value.value)) if _is_integer(value.value) else None
         if isinstance(value, datetime.datetime) and value.tzinfo is not None:
             return int(Timestamp.from_datetime(value))
     elif kind is str:
-        if _is_number(value):  # an offset or a partition key
+        if _is_integer(value):  # an offset or a partition key may be a number
             return str(int(value))
         if isinstance(
             value, (bytes, bytearray, memoryview)
@@ -169,20 +170,20 @@ def broker_fields(message: Message) -> BrokerFields:
             if value is not None:
                 values[name] = value
     state = message.message_annotation("x-opt-message-state")
-    if _is_number(state) and 0 <= state < len(_STATES):
+    if _is_integer(state) and 0 <= state < len(_STATES):
         values["state"] = _STATES[state]
     if message.properties is not None and isinstance(message.properties.group_id, str):
         values["session_id"] = message.properties.group_id
     if message.header is not None:
         count, ttl = message.header.delivery_count, message.header.ttl
-        if _is_number(count):
+        if _is_integer(count):
             values["delivery_count"] = int(count)
-        if ttl is not None and _is_number(ttl) and "enqueued_time" in values:
+        if ttl is not None and _is_integer(ttl) and "enqueued_time" in values:
             values["expires_at"] = values["enqueued_time"] + int(ttl)
     return BrokerFields(**values)
 
 
-def _is_number(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -226,7 +227,7 @@ def _with_annotations(message: Message, added: Mapping[str, Any]) -> Message:
     copy = message.evolve()
     entries = {Symbol(key): value for key, value in added.items()}
     annotations: Any = merged(message.message_annotations, entries)
-    if not isinstance(annotations, AmqpMap):  # lenient messages have an AmqpMap
+    if not isinstance(annotations, AmqpMap):  # lenient decoding may return an AmqpMap
         annotations = MessageAnnotations(annotations)
     copy.message_annotations = annotations
     return copy
@@ -275,7 +276,7 @@ def _to_client_object(kind: Any, message: Message) -> Any:
         if time is not None:
             converted[key] = Timestamp(time)
     offset = entry_of(message.message_annotations, "x-opt-offset")
-    if _is_number(offset):  # EventData requires text
+    if _is_integer(offset):  # EventData requires text
         converted["x-opt-offset"] = str(int(offset))
     octets = (_with_annotations(message, converted) if converted else message).encode()
     try:
@@ -285,7 +286,8 @@ def _to_client_object(kind: Any, message: Message) -> Any:
         raise ValueError(f"the client of Azure cannot read this message: {cause:.200}") from error
 
 
-# Classes whose values the clients write with a wrong AMQP type, unless they get the type's name.
+# Names of AMQP types, by class. The clients write values of these classes with a wrong AMQP type,
+# unless the value carries the name.
 _TYPE_NAMES: dict[type, str] = {
     kind: TYPES[kind].upper() for kind in (*INTEGERS.values(), int, Float, Symbol, bytes)
 }
@@ -374,7 +376,7 @@ def _to_typed_form(value: Any) -> Any:
 
 
 def _value_body(value: Any) -> Any:
-    """Return the value of an amqp-value body, for which the clients support no typed form."""
+    """Return an amqp-value body as the clients accept it: only its items may have typed form."""
     if value and type(value) in {str, bytes, bool, float, uuid.UUID}:
         return value
     if value and isinstance(value, list):
@@ -390,13 +392,14 @@ def from_client(given: Any) -> Message:
     """Convert a message object of Azure's clients to a `Message`.
 
     Args:
-        given: an ``AmqpAnnotatedMessage`` or an object with one: a ``ServiceBusMessage``, received
-            or not, or an ``EventData``. In received messages, the clients lose the types of
+        given: an ``AmqpAnnotatedMessage``, or an object that contains an
+            ``AmqpAnnotatedMessage``: a ``ServiceBusMessage``, a ``ServiceBusReceivedMessage`` or an
+            ``EventData``. In received messages, the clients lose the types of
             numbers, and do not distinguish string, symbol and binary: bytes that are valid UTF-8
             become text. `lost_in_client` lists the changes to a message.
 
     Raises:
-        TypeError: `given` is not such an object.
+        TypeError: `given` is not a message object of Azure's clients.
         ValueError: annotations, application properties or a footer are not a mapping.
     """
     annotated = getattr(given, "raw_amqp_message", given)
@@ -475,10 +478,10 @@ def _values_by_path(message: Message) -> dict[str, Any]:
     names = {"header": attrs.fields(Header), "properties": attrs.fields(Properties)}
     for section, content in to_typed(message):
         # A section with invalid content is a single value or bytes.
-        is_odd = isinstance(content, str) or (content and isinstance(content[0], str))
+        is_invalid_content = isinstance(content, str) or (content and isinstance(content[0], str))
         if section in _BODY_SECTIONS:
             values.setdefault("body", []).append([section, content])
-        elif is_odd or not content:
+        elif is_invalid_content or not content:
             _add_value(values, section, content or "an empty section")
         elif section in names:
             pairs = zip(names[section], content, strict=False)
@@ -518,7 +521,7 @@ def _to_section(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, A
         name = _decode_utf8(key) if is_received else key
         if isinstance(name, str):
             name = key_type(name)
-        elif _is_number(name):
+        elif _is_integer(name):
             name = ULong(name)
         section[name] = _from_client_value(value, is_received)
     return section

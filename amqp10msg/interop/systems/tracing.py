@@ -34,7 +34,7 @@ Place: TypeAlias = Literal["application-properties", "message-annotations"]
 #: The fields of W3C Trace Context and W3C Baggage.
 FIELDS = ("traceparent", "tracestate", "baggage")
 
-#: The binary format: the version, then each field preceded by its number.
+#: The binary form of traceparent. It starts with the version; a number precedes each field.
 _BINARY_FORM = struct.Struct("BB16sB8sBB")
 _TEXT_FORM = re.compile(
     r"(?P<version>[0-9a-f]{2})-(?P<trace>[0-9a-f]{32})-(?P<parent>[0-9a-f]{16})"
@@ -43,7 +43,7 @@ _TEXT_FORM = re.compile(
 )
 
 
-def _not_zero(_: Any, attribute: Any, value: bytes) -> None:
+def _check_id(_: Any, attribute: Any, value: bytes) -> None:
     size = 16 if attribute.name == "trace_id" else 8
     if len(value) != size or not any(value):
         raise ValueError(f"{attribute.name} must be {size} bytes, not all zero; got {value!r}")
@@ -62,8 +62,8 @@ class TraceParent:
         ValueError: an attribute is invalid.
     """
 
-    trace_id: bytes = attrs.field(validator=_not_zero)
-    parent_id: bytes = attrs.field(validator=_not_zero)
+    trace_id: bytes = attrs.field(validator=_check_id)
+    parent_id: bytes = attrs.field(validator=_check_id)
     flags: int = attrs.field(
         default=1, validator=[attrs.validators.ge(0), attrs.validators.le(255)]
     )
@@ -166,7 +166,8 @@ def with_fields(
     other_entries = [
         pair for pair in section.items() if not (isinstance(pair[0], str) and pair[0] in FIELDS)
     ]
-    if isinstance(section, AmqpMap):  # from lenient decoding: a dict cannot hold its keys
+    # Lenient decoding returns an AmqpMap for a section with keys that a dict cannot hold.
+    if isinstance(section, AmqpMap):
         key_type = str if place == "application-properties" else Symbol
         result = merged(AmqpMap(other_entries), new, key_type)
     else:

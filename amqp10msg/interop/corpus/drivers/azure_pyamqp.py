@@ -29,16 +29,17 @@ class Driver:
     def decode(self, kind: str, data: bytes) -> Any:
         """Decode bytes to typed JSON, with type families if the codec loses the type."""
         if kind == "message":
-            return _sections(_decode.decode_payload(memoryview(data)))
+            return _message_sections(_decode.decode_payload(memoryview(data)))
         if kind not in ("value", "composite"):
             raise NotImplementedError(f"this codec does not support cases of the kind {kind}")
-        return _typed(self._value(data))
+        return _to_typed(self._decode_value(data))
 
     def encode(self, kind: str, typed: Any) -> bytes:
         """Encode typed JSON."""
         if kind not in ("value", "composite"):
+            # The encoder of messages accepts only messages that the codec has decoded: see `again`.
             raise NotImplementedError(
-                f"cannot encode {kind}: the encoder accepts only decoded messages"
+                f"typed JSON of the kind {kind} cannot be encoded: only values and composites can"
             )
         out = bytearray()
         _encode.encode_value(out, _to_encodable(typed))
@@ -52,7 +53,7 @@ class Driver:
         _encode.encode_payload(out, _decode.decode_payload(memoryview(data)))
         return bytes(out)
 
-    def _value(self, data: bytes) -> Any:
+    def _decode_value(self, data: bytes) -> Any:
         buffer = memoryview(data)
         trailing, value = _decode._DECODE_BY_CONSTRUCTOR[buffer[0]](buffer[1:])
         if len(trailing):
@@ -60,7 +61,7 @@ class Driver:
         return value
 
 
-def _sections(message: Any) -> list[Any]:
+def _message_sections(message: Any) -> list[Any]:
     """Return the sections of a decoded message, in the order of the specification."""
     sections: list[Any] = []
     for name, content in message._asdict().items():
@@ -71,33 +72,33 @@ def _sections(message: Any) -> list[Any]:
         if name == "data":
             sections += [[section, bytes(part).hex()] for part in content]
         elif name == "sequence":
-            sections += [[section, [_typed(item) for item in part]] for part in content]
+            sections += [[section, [_to_typed(item) for item in part]] for part in content]
         elif name in ("header", "properties"):
-            fields = [_typed(field) for field in content]
+            fields = [_to_typed(field) for field in content]
             while fields and fields[-1] == ["null"]:
                 fields.pop()
             sections.append([section, fields])
         elif name == "value":
-            sections.append([section, _typed(content)])
+            sections.append([section, _to_typed(content)])
         else:
-            sections.append([section, _typed(content)[1]])
+            sections.append([section, _to_typed(content)[1]])
     return sections
 
 
-def _typed(value: Any) -> list[Any]:
+def _to_typed(value: Any) -> list[Any]:
     """Return a Python value as typed JSON, with type families if the type is not preserved."""
     if isinstance(value, dict) and len(value) == 1:
         # An outcome is {name: fields} with a str as name; decoded map keys are bytes.
         ((name, fields),) = value.items()
         if name in _OUTCOMES:
-            return ["described", ["integer", _OUTCOMES[name]], _plain(fields)]
+            return ["described", ["integer", _OUTCOMES[name]], _typed_by_class(fields)]
     descriptor = getattr(value, "descriptor", None)
     if descriptor is not None:
-        return ["described", _typed(descriptor), _plain(value)]
-    return _plain(value)
+        return ["described", _to_typed(descriptor), _typed_by_class(value)]
+    return _typed_by_class(value)
 
 
-def _plain(value: Any) -> list[Any]:
+def _typed_by_class(value: Any) -> list[Any]:
     if value is None:
         return ["null"]
     if isinstance(value, bool):
@@ -113,9 +114,9 @@ def _plain(value: Any) -> list[Any]:
     if isinstance(value, decimal.Decimal):
         return ["decimal", str(value)]
     if isinstance(value, list):
-        return ["sequence", [_typed(item) for item in value]]
+        return ["sequence", [_to_typed(item) for item in value]]
     if isinstance(value, dict):
-        return ["map", [[_typed(key), _typed(item)] for key, item in value.items()]]
+        return ["map", [[_to_typed(key), _to_typed(item)] for key, item in value.items()]]
     raise NotImplementedError(f"this driver does not support {type(value).__name__}")
 
 

@@ -38,9 +38,9 @@ class Driver:
             if self._is_message_driver:
                 self.check(data)
                 return None
-            return self._sections(data)
-        self._must_be_value(kind)
-        typed, used = self._value(data)
+            return self._decode_sections(data)
+        self._require_value_kind(kind)
+        typed, used = self._decode_value(data)
         if used != len(data):
             raise _RefusedError(f"{len(data) - used} trailing bytes after the value")
         return typed
@@ -55,26 +55,26 @@ class Driver:
             message = self._proton.Message()
             message.decode(data)
             return message.encode()
-        self._must_be_value(kind)
+        self._require_value_kind(kind)
         holder = self._proton.Data()
         holder.decode(data)
         return holder.encode()
 
-    def _must_be_value(self, kind: str) -> None:
+    def _require_value_kind(self, kind: str) -> None:
         if self._is_message_driver or kind not in ("value", "composite"):
             raise NotImplementedError(f"proton handles {kind} only within connections")
 
-    def _value(self, octets: bytes) -> tuple[Any, int]:
+    def _decode_value(self, octets: bytes) -> tuple[Any, int]:
         data = self._proton.Data()
         used = data.decode(octets)
         data.rewind()
         data.next()
-        return self._typed(data), used
+        return self._read_typed(data), used
 
-    def _sections(self, octets: bytes) -> list[Any]:
+    def _decode_sections(self, octets: bytes) -> list[Any]:
         sections = []
         while octets:
-            typed, used = self._value(octets)
+            typed, used = self._decode_value(octets)
             octets = octets[used:]
             if typed[0] != "described":
                 raise _RefusedError(f"{typed[0]} is not a section")
@@ -87,32 +87,32 @@ class Driver:
                 sections.append([name, content[1] if content[0] == source else content])
         return sections
 
-    def _typed(self, data: Any) -> list[Any]:
+    def _read_typed(self, data: Any) -> list[Any]:
         kind = data.type()
         if kind is None:
             raise _RefusedError("proton found no value")
         name = NAMES.get(data.type_names[kind], data.type_names[kind])
         if name == "described":
-            return [name, *self._children(data)]
+            return [name, *self._read_children(data)]
         if name == "list":
-            return [name, self._children(data)]
+            return [name, self._read_children(data)]
         if name == "map":
-            children = self._children(data)
-            # Proton accepts a key without a value: a list of one item here.
+            children = self._read_children(data)
+            # Proton accepts a map whose last key has no value. That pair has one item here.
             return [name, [children[i : i + 2] for i in range(0, len(children), 2)]]
         if name == "array":
             _, described, element = data.get_array()
-            children = self._children(data)
+            children = self._read_children(data)
             descriptors = [[children.pop(0)]] if described else []
             element_type = data.type_names[element]
             return [name, NAMES.get(element_type, element_type), children, *descriptors]
-        return _plain(name, data.get_object())
+        return _typed_scalar(name, data.get_object())
 
-    def _children(self, data: Any) -> list[Any]:
+    def _read_children(self, data: Any) -> list[Any]:
         children = []
         data.enter()
         while data.next():
-            children.append(self._typed(data))
+            children.append(self._read_typed(data))
         data.exit()
         return children
 
@@ -156,5 +156,5 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _plain(name: str, value: Any) -> list[Any]:
+def _typed_scalar(name: str, value: Any) -> list[Any]:
     return [name] if name == "null" else [name, _TO_JSON.get(name, int)(value)]

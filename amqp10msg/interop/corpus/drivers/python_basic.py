@@ -37,19 +37,19 @@ class Driver:
 
     def decode(self, kind: str, data: bytes) -> Any:
         """Decode properties or a table to typed JSON, with type families if types are lost."""
-        decoded = self._decoded(kind, data)
+        decoded = self._decode_bytes(kind, data)
         if kind == "basic-properties":
             return ["properties", properties(decoded, self._codec.names, self._codec.absent)]
         return ["F", table(decoded)]
 
     def again(self, kind: str, data: bytes) -> Any:
         """Decode bytes and encode the result."""
-        decoded = self._decoded(kind, data)
+        decoded = self._decode_bytes(kind, data)
         if kind == "basic-properties":
             return self._codec.encode_properties(decoded)
         return self._codec.encode_table(decoded)
 
-    def _decoded(self, kind: str, data: bytes) -> Any:
+    def _decode_bytes(self, kind: str, data: bytes) -> Any:
         if kind == "basic-properties":
             return self._codec.decode_properties(data)
         if kind != "field-table":
@@ -89,7 +89,8 @@ class _Pika:
 class _Pamqp:
     name = "pamqp"
     names: ClassVar[dict[str, str]] = {"type": "message_type"}
-    # The default, which is indistinguishable from an empty cluster-id.
+    # Values that mean that a property is absent. pamqp decodes an absent cluster-id to an
+    # empty text.
     absent: ClassVar[dict[str, Any]] = {"cluster_id": ""}
 
     def __init__(self, through: str) -> None:

@@ -6,6 +6,6 @@ from amqp10msg.interop import corpus
 
 
 class Driver(corpus.Amqp10msg):
-    """Decodes, encodes, validates and answers with this library."""
+    """Decodes, encodes, validates and answers the questions of cases with this library."""
 
     refusals = (corpus.RefusedError,)
