@@ -370,7 +370,7 @@ def test_docstring_example_runs(
 
 @pytest.mark.parametrize("owner", SESSIONS)
 @pytest.mark.usefixtures("few_examples")
-def test_page_session_runs(owner: str) -> None:
+def test_docstring_session_runs(owner: str) -> None:
     if owner.startswith("testing."):
         pytest.importorskip("hypothesis")
     module = importlib.import_module(module_of(owner))
