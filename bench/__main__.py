@@ -38,7 +38,7 @@ from bench.report import Figure
 
 
 def _columns() -> dict[str, Callable[[Effort], Figure]]:
-    """Give the figures that need pyarrow, where it is installed."""
+    """Return the figures that need pyarrow, if it is installed."""
     if find_spec("pyarrow") is None:
         return {}
     from bench import columns, jobs  # noqa: PLC0415 - without pyarrow they do not import
@@ -56,7 +56,7 @@ def _columns() -> dict[str, Callable[[Effort], Figure]]:
 
 
 def _pipeline() -> dict[str, Callable[[Effort], Figure]]:
-    """Give the figures that need Spark and Java, where they are installed."""
+    """Return the figures that need Spark and Java, if they are installed."""
     if find_spec("pyspark") is None or not (os.environ.get("JAVA_HOME") or shutil.which("java")):
         return {}
     from bench import pipeline  # noqa: PLC0415 - without pyspark it does not import

@@ -1,4 +1,4 @@
-"""Batches of messages as Arrow columns, against reading them one by one."""
+"""Decoding batches to Arrow columns, compared with decoding messages one by one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.messages import BODY, GENERAL, GENERAL_VALUE, REFERENCE, data_section
 from bench.report import Figure, Floor
 
 COUNT = 2_000
-#: The reference message with a body that makes it 300 bytes.
+#: The reference message with a shorter body, 300 bytes in all.
 SHORT = REFERENCE.removesuffix(data_section(BODY)) + data_section(BODY[:59])
 PROJECTION = ("message_id", "application_properties.tenant")
 ONE_BY_ONE = "Message.decode, one by one"
@@ -27,13 +27,13 @@ TWO = "two columns alone"
 
 
 def each(read: Callable[[bytes], Any], octets: bytes, count: int) -> None:
-    """Read as many messages one by one; what was read is given up at once."""
+    """Read the same number of messages one by one, without keeping them."""
     for _ in range(count):
         read(octets)
 
 
 def keep(read: Callable[[bytes], Any], octets: bytes, count: int) -> list[Any]:
-    """Read as many messages one by one, and keep what was read, as columns do."""
+    """Read the same number of messages one by one, and keep their values, as columns do."""
     return [read(octets) for _ in range(count)]
 
 
@@ -64,7 +64,7 @@ def _run(effort: Effort, key: str, octets: bytes) -> Figure:
                 timings.times("python-qpid-proton"),
                 at_least=100,
             ),
-            # A call takes 36 µs for its arrays alone, 8 µs with two columns: docs, benchmarks.md.
+            # A call needs 36 µs for its arrays, 8 µs with two columns: see docs, benchmarks.md.
             Floor(
                 "at least 3.3x faster than Message.decode", timings.times(ONE_BY_ONE), at_least=3.3
             ),
@@ -76,7 +76,7 @@ def _run(effort: Effort, key: str, octets: bytes) -> Figure:
 
 
 def run_judged(effort: Effort) -> Figure:
-    """Measure decoding that holds the messages to the rules, against judging each by itself."""
+    """Measure decoding with validation, compared with validating each message."""
     count = 10 if effort is SMOKE else COUNT
     array = pa.array([REFERENCE] * count)
     timings = measure(
@@ -104,7 +104,7 @@ def run_judged(effort: Effort) -> Figure:
 
 
 def run_encode(effort: Effort) -> Figure:
-    """Measure columns back to messages, against decoding those into these columns."""
+    """Measure encoding columns to messages, compared with decoding them."""
     count = 10 if effort is SMOKE else COUNT
     usual = {
         ours.NAME: (REFERENCE, 2),

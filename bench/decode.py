@@ -11,7 +11,7 @@ from bench.report import Figure, Floor
 
 
 def run(effort: Effort) -> Figure:
-    """Measure against every peer; msgspec and a plain copy show how much is left to gain."""
+    """Measure against every peer; msgspec and a plain copy are lower bounds."""
     modules, left_out = peers.load(*peers.PEERS)
     contenders = [Contender(ours.NAME, partial(ours.read_reference, REFERENCE))]
     for peer, module in modules.items():
@@ -24,7 +24,7 @@ def run(effort: Effort) -> Figure:
         title="Decode a 500-byte message and read every field",
         timings=timings,
         floors=(
-            # Two thirds of the time are objects and attributes of CPython: docs, benchmarks.md.
+            # CPython objects and attributes take two thirds of the time: see docs, benchmarks.md.
             Floor(
                 "at least 17.5x faster than python-qpid-proton",
                 timings.times("python-qpid-proton"),

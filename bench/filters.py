@@ -22,7 +22,7 @@ BY_HAND = "a function written by hand"
 
 
 def by_hand(message: Any) -> bool:
-    """Do what the simple filter does, without its rules for unknown values and other types."""
+    """Evaluate the simple filter in Python, without rules for unknown values and other types."""
     section = message.application_properties
     return bool(section["attempt"] == 70000 and section["tenant"] == "acme")
 
@@ -33,7 +33,7 @@ def decoded(wanted: Filter) -> bool:
 
 
 def contenders() -> list[tuple[str, Callable[[], bool]]]:
-    """Return the timed calls; the message passes all of them."""
+    """Return the timed calls; all of them accept the message."""
     message = Message.decode(REFERENCE)
     selector = Selector(SIMPLE)
     application = ApplicationPropertiesFilter({"attempt": 70_000, "tenant": "acme"})
@@ -49,7 +49,7 @@ def contenders() -> list[tuple[str, Callable[[], bool]]]:
 
 
 def run(effort: Effort) -> Figure:
-    """Measure a selector beside a plain function, as no other library evaluates one."""
+    """Measure a selector next to a plain function, since no other library evaluates selectors."""
     timings = measure([Contender(name, call) for name, call in contenders()], effort)
     return Figure(
         key="filter",

@@ -1,11 +1,11 @@
-"""Interleaved timing: every contender runs once in every round, so drift falls on all alike.
+"""Interleaved timing: every contender runs once in every round, so drift affects all equally.
 
-A round gives each contender one batch of calls, in an order that is shuffled for every round: a
-contender does not always run in the wake of the same other one. The batch is sized once, so that it
-lasts about as long for everybody; before each batch comes one call that does not count. The figure
-is the median over the rounds of the time per call. The clock is the processor time of the thread,
-which does not run while something else has the processor. The garbage collector is off while the
-clock runs, for all contenders equally, as `timeit` does it, and runs between the batches.
+A round gives each contender one batch of calls, in an order that is shuffled for every round, so
+that the contender before it varies. Batch sizes are chosen once, so that batches of all contenders
+take about the same time; an untimed call precedes each batch. The figure is the median over the
+rounds of the time per call. The clock is the processor time of the thread, which excludes other
+processes. As in `timeit`, garbage collection is disabled while the clock runs; it happens between
+the batches.
 """
 
 from __future__ import annotations
@@ -67,24 +67,24 @@ SMOKE = Effort(
 
 @attrs.frozen
 class Timing:
-    """Nanoseconds per call of one contender: one entry for each round."""
+    """Nanoseconds per call of one contender: one value per round."""
 
     name: str
     rounds: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """The figure: half of the rounds took longer."""
+        """The median over the rounds."""
         return statistics.median(self.rounds)
 
     @property
     def best(self) -> float:
-        """The round that was disturbed least."""
+        """The fastest round."""
         return min(self.rounds)
 
     @property
     def spread(self) -> float:
-        """Distance between the quartiles, as a share of the median."""
+        """The interquartile range divided by the median."""
         if len(self.rounds) < 2:
             return 0.0
         low, _, high = statistics.quantiles(self.rounds, n=4, method="inclusive")
@@ -93,34 +93,34 @@ class Timing:
 
 @attrs.frozen
 class Timings:
-    """The timings of one measurement; the first is the subject's, the others its peers'."""
+    """The timings of one measurement: first the subject's, then those of its peers."""
 
     entries: tuple[Timing, ...]
 
     def relative(self, timing: Timing) -> float:
-        """How many times as long as the subject `timing` takes."""
+        """Return the ratio of `timing` to the subject's time."""
         return timing.median / self.entries[0].median
 
     def times(self, name: str) -> float | None:
-        """How many times as long as the subject `name` takes; None where it did not run."""
+        """Return the ratio of the time of `name` to the subject's; None if it did not run."""
         for timing in self.entries:
             if timing.name == name:
                 return self.relative(timing)
         return None
 
     def ratio(self, name: str, other: str) -> float | None:
-        """How many times as long as `other` `name` takes; None where one did not run."""
+        """Return the ratio of the time of `name` to that of `other`; None if one did not run."""
         times, against = self.times(name), self.times(other)
         return None if times is None or against is None else times / against
 
     def share(self, name: str) -> float | None:
-        """How many times as long as `name` the subject takes; None where `name` did not run."""
+        """Return the ratio of the subject's time to that of `name`; None if it did not run."""
         times = self.times(name)
         return None if times is None else 1 / times
 
 
 def _batch(call: Callable[[], object], count: int, clock: Callable[[], int]) -> int:
-    """Nanoseconds that `count` calls take."""
+    """Return the nanoseconds of `count` calls."""
     turns = range(count)
     start = clock()
     for _ in turns:
@@ -129,7 +129,7 @@ def _batch(call: Callable[[], object], count: int, clock: Callable[[], int]) -> 
 
 
 def _batch_size(call: Callable[[], object], batch_ms: float, clock: Callable[[], int]) -> int:
-    """How many calls fill `batch_ms`; finding out is the warm-up."""
+    """Return the number of calls that take `batch_ms`; measuring it is the warm-up."""
     wanted = batch_ms * 1e6
     count = 1
     while True:
@@ -142,21 +142,21 @@ def _batch_size(call: Callable[[], object], batch_ms: float, clock: Callable[[],
 def measure(
     contenders: Sequence[Contender], effort: Effort, clock: Callable[[], int] = thread_time_ns
 ) -> Timings:
-    """Time all contenders against each other; the timings come in their order.
+    """Time all contenders; return the timings in their order.
 
     Args:
         contenders: the subject first, then its peers.
         effort: how much to measure.
-        clock: tells nanoseconds.
+        clock: returns nanoseconds.
     """
     sizes = [_batch_size(contender.call, effort.batch_ms, clock) for contender in contenders]
     samples: list[list[float]] = [[] for _ in contenders]
     order = list(range(len(contenders)))
-    shuffle = Random(len(order))  # seeded: the same order in every run
+    shuffle = Random(len(order))  # the same order in every run
     was_enabled = gc.isenabled()
-    was_frozen = gc.get_freeze_count() > 0  # by the caller, who wants it to stay so
+    was_frozen = gc.get_freeze_count() > 0  # the caller has frozen objects: keep them frozen
     gc.collect()
-    gc.freeze()  # what the imports left behind need not be walked before every batch
+    gc.freeze()  # exempt imported modules from the collections between batches
     try:
         for _ in range(effort.rounds):
             shuffle.shuffle(order)

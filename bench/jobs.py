@@ -1,8 +1,8 @@
-"""Whole jobs on one core, from Parquet to Parquet: judged, and translated both ways.
+"""Jobs on one core from Parquet to Parquet: validation, and translation in both directions.
 
-Figures are for a message, in processor time of all of the process's threads, files read and written
-among it. The best-case messages were born as 0-9-1 and say no more than that can; the general
-message has properties of twelve types, six of which only a residual can keep (`bench.messages`).
+Figures are processor time per message of all threads, including reading and writing files. The
+best-case messages originate from 0-9-1 and contain nothing that it cannot express; the general
+message has properties of twelve types, six of which only a residual preserves (`bench.messages`).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from bench.report import Figure, Floor
 from bench.translation import BODY, HEADER
 
 DISTINCT: Final = 1_000
-#: What each job does at least, messages a second.
+#: The floor of each job, in messages per second.
 TRANSLATED, JUDGED = 60_000, 400_000
 BASIC = Job("translate", to="0-9-1")
 AMQP10 = Job("translate")
 
 
 def general(octets: bytes) -> list[bytes]:
-    """The general message, again and again, each with ids and a number of its own."""
+    """Return copies of the general message with different ids and numbers."""
     made = []
     for number in range(DISTINCT):
         message: Any = Message.decode(octets)
@@ -51,7 +51,7 @@ def general(octets: bytes) -> list[bytes]:
 
 
 def published() -> list[BasicMessage]:
-    """Messages of 0-9-1 as a consumer gets them, with exchange and routing key."""
+    """Return 0-9-1 messages with exchange and routing key, as a consumer gets them."""
     made = []
     for number in range(DISTINCT):
         properties = decode_content_header(HEADER).properties
@@ -61,12 +61,12 @@ def published() -> list[BasicMessage]:
 
 
 def wires(messages: list[bytes]) -> list[dict[str, Any]]:
-    """Rows of messages of 1.0."""
+    """Return rows of 1.0 messages."""
     return [{"wire": octets} for octets in messages]
 
 
 def contents(messages: list[BasicMessage]) -> list[dict[str, Any]]:
-    """Rows of messages of 0-9-1."""
+    """Return rows of 0-9-1 messages."""
     return [
         {
             "content_header": encode_content_header(one.properties, len(one.body)),
@@ -80,7 +80,7 @@ def contents(messages: list[BasicMessage]) -> list[dict[str, Any]]:
 
 
 def translations() -> dict[str, tuple[Job, list[dict[str, Any]]]]:
-    """What is translated, by the name of the figure's row."""
+    """Return the translated messages by the names of the figure's rows."""
     given, values, born = general(GENERAL), general(GENERAL_VALUE), published()
     there = [to_basic(Message.decode(octets)).message for octets in given]
     return {
@@ -93,7 +93,7 @@ def translations() -> dict[str, tuple[Job, list[dict[str, Any]]]]:
 
 
 def as_brokers() -> dict[str, tuple[Job, list[dict[str, Any]]]]:
-    """What is translated as RabbitMQ does it, by the name of the figure's row."""
+    """Return the messages for RabbitMQ's profile by the names of the figure's rows."""
     given = general(GENERAL)
     made: dict[str, tuple[Job, list[dict[str, Any]]]] = {}
     for version in ("4.3", "4.0", "3.10", "4.0-stream", "3.10-stream"):
@@ -107,7 +107,7 @@ def as_brokers() -> dict[str, tuple[Job, list[dict[str, Any]]]]:
 
 
 def judgements() -> dict[str, tuple[Job, list[dict[str, Any]]]]:
-    """What is judged, by the name of the figure's row."""
+    """Return the validated messages by the names of the figure's rows."""
     rows = wires(general(GENERAL))
     return {
         ours.NAME: (Job("validate"), rows),
@@ -116,7 +116,7 @@ def judgements() -> dict[str, tuple[Job, list[dict[str, Any]]]]:
 
 
 def measure(calls: Mapping[str, Callable[[], object]], rows: int, rounds: int) -> Timings:
-    """Run all calls in every round, after one that does not count: nanoseconds for a message."""
+    """Run all calls in every round, after an untimed one; return nanoseconds per message."""
     found: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds + 1):
         for name, call in calls.items():
@@ -174,6 +174,6 @@ def run_translate_rabbitmq(effort: Effort) -> Figure:
 
 
 def run_validate(effort: Effort) -> Figure:
-    """Measure jobs that judge messages which break nothing."""
+    """Measure validation jobs on valid messages."""
     title = "A job that validates the general message, profile oasis"
     return figure(effort, "jobs-validate", title, judgements(), JUDGED)

@@ -1,4 +1,4 @@
-"""Large bodies: one copy of the bytes and no more, in time that grows with their number."""
+"""Large bodies: at most one copy of the bytes, in linear time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COPY = "copy of the bytes"
 
 
 def peak(call: Callable[[], object]) -> int:
-    """The most bytes that one call of `call` holds at a time beyond what was there before."""
+    """Return the peak memory of one call, in bytes above the initial memory."""
     call()  # the first call may fill caches
     tracemalloc.start()
     try:
@@ -26,7 +26,7 @@ def peak(call: Callable[[], object]) -> int:
 
 
 def run_decode(effort: Effort) -> Figure:
-    """Decode one large data section, time and memory; a plain copy is the limit."""
+    """Measure time and memory of decoding a large data section, next to a plain copy."""
     modules, left_out = peers.load(*peers.PEERS)
     size = effort.mebibytes
     data = large(size)
@@ -83,7 +83,7 @@ def run_encode(effort: Effort) -> Figure:
 
 
 def run_linear(effort: Effort) -> Figure:
-    """Decode 1 MiB and its doublings side by side: the time for each MiB must not grow."""
+    """Decode 1 MiB and its doublings: the time per MiB must not grow."""
     sizes = [2**power for power in range(effort.mebibytes.bit_length())]
     contenders = []
     for size in sizes:

@@ -1,16 +1,15 @@
 """The messages every figure measures, assembled by hand.
 
-Nothing here comes out of a codec: the bytes are laid down with ``bytes`` and ``struct`` from the
-encodings of Part 1, so that the library under test and its peers all start from neutral input.
-``EVERY_FIELD`` states the same message as plain Python values; the tests hold every decoder to it.
+No codec is involved: the bytes are written with ``bytes`` and ``struct`` from the encodings of
+Part 1, so that the library and its peers start from neutral input. ``EVERY_FIELD`` has the values
+of the same message; tests compare every decoder with it.
 
-The general message is the best case's counterpart, for what becomes of messages once they are
-decoded: application properties of twelve types, such as other clients send.
+The general message is for operations after decoding: it has application properties of twelve types,
+as other clients send them.
 
 The reference message is 500 bytes: a header with all five fields, two message annotations, six
 properties, five application properties of mixed types and a data body of 256 bytes. Every value
-stands in its smallest encoding, so an encoder that starts from the values can arrive at the same
-500 bytes.
+has its smallest encoding, so an encoder can produce the same 500 bytes from the values.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def _header(delivery_count: int) -> bytes:
 
 
 def data_section(body: bytes) -> bytes:
-    """One data section holding `body`, in the smallest encoding."""
+    """Return a data section with `body` in the smallest encoding."""
     if len(body) < 256:
         return _section(0x75, bytes((0xA0, len(body))) + body)
     return _section(0x75, b"\xb0" + struct.pack(">I", len(body)) + body)
@@ -166,7 +165,7 @@ REFERENCE, RELAYED = _reference()
 
 
 def _general(body: bytes) -> bytes:
-    """A message of sections as they come from anywhere, its properties of twelve types."""
+    """Return a message with all usual sections, and properties of twelve types."""
     header = [b"\x41", b"\x50\x05", b"\x70" + struct.pack(">I", 60_000)]
     annotations = [
         _symbol("x-opt-enqueued-time"),
@@ -226,7 +225,7 @@ GENERAL_VALUE: Final = _general(
 
 
 def large(mebibytes: int) -> bytes:
-    """A message that is one data section with a body of so many MiB."""
+    """Return a message of one data section with a body of this many MiB."""
     return data_section(b"\xa5" * (mebibytes * MIB))
 
 
@@ -234,7 +233,7 @@ MAP_ENTRIES: Final = 10_000
 
 
 def map_content(entries: int = MAP_ENTRIES) -> dict[str, int]:
-    """String keys to longs: small ones and eight-byte ones in turn, negative ones among them."""
+    """Return a dict of strings to longs: alternating small and eight-byte ones, some negative."""
     return {
         f"key-{number:05d}": (number % 256 - 128 if number % 2 else number * -1_000_003)
         for number in range(entries)
@@ -242,7 +241,7 @@ def map_content(entries: int = MAP_ENTRIES) -> dict[str, int]:
 
 
 def map_message(content: dict[str, int]) -> bytes:
-    """A message that is one amqp-value section with `content` as a map32."""
+    """Return a message of one amqp-value section with `content` as a map32."""
     items: list[bytes] = []
     for key, value in content.items():
         items += (_string(key), _long(value))

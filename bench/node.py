@@ -1,4 +1,4 @@
-"""The distribution node: one message in and out, whatever the number that waits."""
+"""The distribution node: the cost of one message, independent of the queue's length."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ KINDS = ("plain", "10 priorities", "10 priorities, expiry", "filter")
 
 
 class Passes:
-    """A filter that looks at the header and passes everything."""
+    """A filter that reads the header and accepts every message."""
 
     def matches(self, message: Message) -> bool:
-        """Decode what a filter decodes."""
+        """Decode the sections that a filter needs."""
         return message.header is not None
 
 
 def node_with(queued: int, kind: str) -> Callable[[], None]:
-    """Queue messages; give what publishes one more, takes the next and has it accepted."""
+    """Queue messages; return a call that publishes one, and receives and accepts the next."""
     node = DistributionNode("bench", clock=lambda: 0, accept_durable=True)
     message = Message.decode(REFERENCE)
     many = [

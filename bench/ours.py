@@ -1,4 +1,4 @@
-"""amqp10msg itself, doing the jobs of the figures through its public names."""
+"""amqp10msg itself: the operations of the figures by its public interface."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read_reference(data: bytes) -> tuple[Any, ...]:
 
 
 def read(data: bytes) -> Any:
-    """Decode any message, and read every field and entry of every section that is there."""
+    """Decode any message, and read every field and entry of its sections."""
     message = Message.decode(data)
     for section, fields in ((message.header, _HEADER), (message.properties, _PROPERTIES)):
         if section is not None:
@@ -119,7 +119,7 @@ def build_reference() -> bytes:
     ).encode()
 
 
-#: What varies in the reference message, where it is written from a template.
+#: The paths of the reference message that vary when it is written from a template.
 VARYING = ("properties.message_id", "application_properties.attempt", "body")
 VALUES = ("msg-00417", 70_000, BODY)
 
@@ -144,12 +144,12 @@ OTHER_HEADER = Header(durable=True, priority=7, ttl=60_000, first_acquirer=True,
 
 
 def relay(data: bytes) -> bytes:
-    """Scan, put another header in front, emit the rest as it came."""
+    """Scan, and return another header followed by the other sections' original bytes."""
     return scan(data).replace(header=OTHER_HEADER)
 
 
 def relay_counting(data: bytes) -> bytes:
-    """Scan, decode the header, raise its delivery-count by one, emit the rest as it came."""
+    """Scan, increase the delivery-count by one, and keep the other sections' bytes."""
     scanned = scan(data)
     header: Any = scanned.section("header")
     header.delivery_count += 1

@@ -1,4 +1,4 @@
-"""Three fields of an encoded message, without the rest of it."""
+"""Read three fields of an encoded message without decoding the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGE = "of a message of 1.1 MiB"
 
 
 def larger() -> bytes:
-    """The same message with a body of 1 MiB, and 100 kB in a property that is passed over."""
+    """Return the same message with a body of 1 MiB and 100 kB in an unread property."""
     message: Any = Message.decode(REFERENCE)
     message.application_properties["ratio"] = "x" * 100_000
     message.body.data = bytes(MIB)
@@ -25,7 +25,7 @@ def larger() -> bytes:
 
 
 def run(effort: Effort) -> Figure:
-    """Measure against decoding, and in a message that is two thousand times as large."""
+    """Measure against decoding, and in a message that is 2,000 times as large."""
     modules, left_out = peers.load(peers.PROTON)
     contenders = [
         Contender(ours.NAME, partial(ours.THREE, REFERENCE)),

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def run(effort: Effort) -> Figure:
-    """Measure in a fresh interpreter that runs the kernel uncompiled."""
+    """Measure in a new interpreter with the pure kernel."""
     _, left_out = peers.load(peers.PROTON)
     done = subprocess.run(
         [sys.executable, "-m", "bench.pure"],
@@ -55,7 +55,7 @@ def run(effort: Effort) -> Figure:
 
 
 def main() -> None:
-    """Measure as standard input says, and print the nanoseconds of every round as JSON."""
+    """Measure with the effort given on standard input; print nanoseconds per round as JSON."""
     if amqp10msg.COMPILED:
         raise SystemExit("the compiled kernel is loaded: AMQP10MSG_PURE=1 had no effect")
     modules, _ = peers.load(peers.PROTON)

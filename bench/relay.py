@@ -1,4 +1,4 @@
-"""What an intermediary does: another header in front, the rest of the message as it came."""
+"""The work of an intermediary: replace the header, and keep the other sections' bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.report import Figure, Floor
 
 
 def run(effort: Effort) -> Figure:
-    """Measure against decoding, changing the header and encoding, which is what proton offers."""
+    """Measure against decoding, changing the header and encoding, as with proton."""
     modules, left_out = peers.load(peers.PROTON)
     contenders = [
         Contender(ours.NAME, partial(ours.relay, REFERENCE)),

@@ -1,4 +1,4 @@
-"""What a figure found, and how it is shown: text for a terminal, Markdown, JSON."""
+"""The results of a figure, as text for a terminal, Markdown, or JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.peers import PEERS
 
 @attrs.frozen
 class Floor:
-    """A promise about a figure: a measured value and the limit it must keep."""
+    """A limit of a figure, with the measured value."""
 
     text: str
     """What is promised, with the limit in it."""
@@ -32,7 +32,7 @@ class Floor:
 
     @property
     def met(self) -> bool:
-        """Whether it was measured and keeps its limit."""
+        """Whether the value was measured and is within the limit."""
         if self.measured is None:
             return False
         return (self.at_least is None or self.measured >= self.at_least) and (
@@ -40,7 +40,7 @@ class Floor:
         )
 
     def judge(self, compiled: bool) -> str:
-        """One line for the table: the promise, what was measured, and the verdict."""
+        """Return a line with the limit, the measured value, and the verdict."""
         if self.measured is None:
             return f"[not measured] {self.text}"
         verdict = "met" if self.met else "MISSED"
@@ -63,7 +63,7 @@ class Figure:
 
 
 def duration(nanoseconds: float) -> str:
-    """A time in the unit that leaves one to three digits before the point."""
+    """Return a time in the unit that gives one to three digits before the point."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if nanoseconds >= size:
             return f"{nanoseconds / size:.3g} {unit}"
@@ -71,7 +71,7 @@ def duration(nanoseconds: float) -> str:
 
 
 def text(figure: Figure, compiled: bool) -> str:
-    """The figure as plain text."""
+    """Return the figure as plain text."""
     width = max(len(timing.name) for timing in figure.timings.entries)
     lines = [figure.title, f"  {'':{width}}    median      best   spread   takes"]
     lines += [
@@ -85,7 +85,7 @@ def text(figure: Figure, compiled: bool) -> str:
 
 
 def markdown(figures: Sequence[Figure], machine: dict[str, str]) -> str:
-    """All figures as one Markdown table, a row for each contender."""
+    """Return all figures as a Markdown table with a row per contender."""
     lines = [
         "| | median | takes |",
         "|---|---:|---:|",
@@ -102,7 +102,7 @@ def markdown(figures: Sequence[Figure], machine: dict[str, str]) -> str:
 
 
 def as_json(figures: Sequence[Figure], machine: dict[str, str]) -> dict[str, Any]:
-    """Everything measured, times in nanoseconds per call."""
+    """Return all measurements as JSON, in nanoseconds per call."""
     return {
         "machine": machine,
         "figures": {
@@ -128,7 +128,7 @@ def as_json(figures: Sequence[Figure], machine: dict[str, str]) -> dict[str, Any
 
 
 def _processor() -> str:
-    """The processor's name where the system tells it, else the architecture."""
+    """Return the processor's name if the system provides it, else the architecture."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -139,7 +139,7 @@ def _processor() -> str:
 
 
 def machine() -> dict[str, str]:
-    """What the figures ran on."""
+    """Return a description of the machine and the interpreter."""
     build = "compiled" if amqp10msg.COMPILED else "pure Python"
     found = {
         "amqp10msg": f"{amqp10msg.__version__} ({build})",

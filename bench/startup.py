@@ -1,4 +1,4 @@
-"""What importing from amqp10msg, and two commands, cost a fresh interpreter."""
+"""The cost of imports from amqp10msg, and of two commands, in a new interpreter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ATTRS = "attrs"
 NOTHING = "no import"
 VERSION = "amqp10msg --version"
 INSPECT = "amqp10msg inspect, one message"
-# What every command that reads messages stands on: over half of its start.
+# Used by every command that reads messages: over half of its start-up time.
 LIBRARIES = "import click, attrs"
 _COMMAND = "import sys; sys.argv[1:] = {}; from amqp10msg.__main__ import main; main()"
 
@@ -71,7 +71,7 @@ def run(effort: Effort) -> Figure:
 
 
 def children_time_ns() -> int:
-    """Processor time of the interpreters that ended; on Windows, which keeps no sum, plain time."""
+    """Return the processor time of finished child processes; on Windows, the wall-clock time."""
     if sys.platform == "win32":
         return perf_counter_ns()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -79,7 +79,7 @@ def children_time_ns() -> int:
 
 
 def start(statement: str) -> None:
-    """Run `statement` in a fresh interpreter, which may use bytecode files as always."""
+    """Run `statement` in a new interpreter, with bytecode files."""
     environment = {**os.environ}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     subprocess.run(

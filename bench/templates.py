@@ -10,7 +10,7 @@ from bench.report import Figure, Floor
 
 BUILT = "building and encoding"
 SET = "msgspec, three values set"
-#: Messages by columns.
+#: Messages per column.
 COUNT = 1_000_000
 
 
@@ -31,7 +31,7 @@ def run(effort: Effort) -> Figure:
         title="Encode a 500-byte message from its template and three values",
         timings=timings,
         floors=(
-            # An eighth of the 2 µs that building may take; it got faster than that.
+            # An eighth of the 2 µs that building was allowed to take.
             Floor("at most 250 ns", timings.entries[0].median, at_most=250, unit=" ns"),
             Floor(f"at least 7x faster than {BUILT}", timings.times(BUILT), at_least=7),
             Floor(

@@ -1,9 +1,8 @@
-"""The same work by one thread and by two: what runs beside other threads, and what waits for them.
+"""The speedup by a second thread: which operations run in parallel, and which wait for the GIL.
 
-Each call does the same work twice, one after the other in a thread or side by side in two. The
-clock is that on the wall, as processor time does not tell who waits. So whatever else has a
-processor counts, too: what is compared is the round of each that was disturbed least, and work that
-shares nothing stands beside it.
+Each call does the same work twice: sequentially in one thread, or concurrently in two. The times
+are wall-clock times, because processor time does not include waiting. Other processes disturb
+them, so the fastest rounds are compared, next to work without any shared resource.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from bench.report import Figure, Floor
 DECODE = "Message.decode"
 COLUMNS = "columns.decode"
 COLUMNS_BACK = "columns.encode"
-#: What needs neither the GIL nor memory: as much as two threads can gain on this machine now.
+#: Work that needs neither the GIL nor memory: the upper limit of the gain on this machine.
 YARDSTICK = "hashlib.sha256"
 #: Messages in a batch of columns, and batches for each of the two pieces of work.
 COUNT, BATCHES = 5_000, 8
@@ -34,7 +33,7 @@ SINGLE = 8_000
 
 
 def has_gil() -> bool:
-    """Whether one thread at a time runs Python."""
+    """Whether this interpreter has a GIL."""
     enabled: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
     return enabled()
 
@@ -45,20 +44,20 @@ def _each(call: Callable[[Any], Any], of: Any, count: int) -> None:
 
 
 def _decode(count: int) -> None:
-    # Of its own: threads that count references to one object wait for each other.
+    # Separate objects: threads that count references to the same object wait for each other.
     octets = bytes(bytearray(REFERENCE))
     for _ in range(count):
         Message.decode(octets)
 
 
 def _twice(pool: ThreadPoolExecutor, piece: Callable[[], None]) -> None:
-    """Do a piece of work twice, by the threads of a pool."""
+    """Do the work twice, by the threads of a pool."""
     for done in [pool.submit(piece), pool.submit(piece)]:
         done.result()
 
 
 def _pieces(smoke: bool) -> dict[str, Callable[[], None]]:
-    """Give the pieces of work by their names."""
+    """Return the pieces of work by name."""
     pieces: dict[str, Callable[[], None]] = {
         DECODE: partial(_decode, 10 if smoke else SINGLE),
         YARDSTICK: partial(_each, hashlib.sha256, bytes(1 << 20), 1 if smoke else 8),
@@ -76,13 +75,13 @@ def _pieces(smoke: bool) -> dict[str, Callable[[], None]]:
 
 
 def _gain(timings: Timings, name: str) -> float:
-    """How many times as much two threads do as one in the same time."""
+    """Return the ratio of the throughput of two threads to that of one."""
     best = {entry.name: entry.best for entry in timings.entries}
     return best[f"{name}, one thread"] / best[f"{name}, two threads"]
 
 
 def run(effort: Effort) -> Figure:
-    """Measure how much more two threads do than one."""
+    """Measure the speedup by a second thread."""
     pieces = _pieces(effort is SMOKE)
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(2) as two:
         timings = measure(

@@ -1,4 +1,4 @@
-"""A 0-9-1 content header with eight headers becomes a 1.0 message, and the way back."""
+"""Translate a 0-9-1 content header with eight headers to a 1.0 message, and back."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def back(data: bytes) -> bytes:
 
 
 def peers() -> tuple[Callable[[], bytes], Callable[[bytes], bytes]] | None:
-    """Give both ways as one writes them with pamqp and proton; None where one is missing."""
+    """Return both directions written with pamqp and proton; None if one is missing."""
     if find_spec("pamqp") is None or find_spec("proton") is None:
         return None
     header: Any = import_module("pamqp.header")
@@ -119,7 +119,7 @@ def peers() -> tuple[Callable[[], bytes], Callable[[bytes], bytes]] | None:
 
 
 def run(effort: Effort) -> Figure:
-    """Go there and back, each with its own 1.0 message in between."""
+    """Measure the round trip of each library by its own 1.0 message."""
     ours_10 = forth()
     contenders = [Contender(ours.NAME, lambda: (forth(), back(ours_10)))]
     found = peers()

@@ -1,4 +1,4 @@
-"""What becomes of a message once it is decoded, beside decoding it and reading every field.
+"""Operations on a decoded message, compared with decoding it and reading every field.
 
 The best case is the reference message of the other figures; the general one has
 application properties of twelve types (`bench.messages`).
@@ -28,14 +28,14 @@ from bench.messages import GENERAL, GENERAL_VALUE, REFERENCE
 from bench.report import Figure, Floor
 
 READ: Final = "Message.decode, every field read"
-#: Without data, and its content-type and content-encoding say what only data may say.
+#: Has no data body, and a content-type and content-encoding that only data bodies may have.
 BROKEN: Final = GENERAL_VALUE
 PROFILES: Final = ("lossless", "rabbitmq-3.10", "rabbitmq-4.0", "rabbitmq-4.3")
 BY_HAND: Final = "proton.Message, filled by hand"
 
 
 def _at_most(timings: Timings, floors: Iterable[tuple[str, float]]) -> tuple[Floor, ...]:
-    """Floors of calls that take so many times as long as decoding and reading."""
+    """Return floors relative to the time of decoding and reading."""
     return tuple(
         Floor(f"{name}: at most {most:g}x decode and read", timings.ratio(name, READ), at_most=most)
         for name, most in floors
@@ -58,7 +58,7 @@ def _figure(
 
 
 def run_validate(effort: Effort) -> Figure:
-    """Judge messages that break nothing, and one that breaks two rules."""
+    """Measure validation of valid messages, and of one with two violations."""
     calls = {
         ours.NAME: partial(validate, GENERAL),
         "the best case": partial(validate, REFERENCE),
@@ -71,7 +71,7 @@ def run_validate(effort: Effort) -> Figure:
 
 
 def run_notation(effort: Effort) -> Figure:
-    """Write the general message in every notation, and read it again."""
+    """Measure writing and reading the general message in every notation."""
     message = Message.decode(GENERAL)
     typed, plain = to_typed(message), to_plain(message)
     calls: dict[str, Callable[[], object]] = {
@@ -100,7 +100,7 @@ def run_notation(effort: Effort) -> Figure:
 
 
 def run_change(effort: Effort) -> Figure:
-    """Encode messages again: as they came, with another priority, and all that they hold anew."""
+    """Measure encoding: of an unchanged message, a changed priority, and all new sections."""
     message, best = Message.decode(GENERAL), Message.decode(REFERENCE)
     calls: dict[str, Callable[[], object]] = {
         ours.NAME: partial(changed, GENERAL),
@@ -116,7 +116,7 @@ def run_change(effort: Effort) -> Figure:
 
 
 def copy(message: Message) -> Message:
-    """Return a message of the same sections that was never decoded."""
+    """Return a new message with the same sections."""
     return Message(
         message.body,
         header=message.header,
@@ -127,7 +127,7 @@ def copy(message: Message) -> Message:
 
 
 def prioritized(message: Message) -> bytes:
-    """Set the priority to another one than the message came with, and encode it."""
+    """Set a different priority, and encode the message."""
     header: Any = message.header
     header.priority = 3
     return message.encode()
@@ -142,7 +142,7 @@ def changed(data: bytes) -> bytes:
 
 
 def run_translate(effort: Effort) -> Figure:
-    """Translate the general message to 0-9-1 and what came of it back, in every profile."""
+    """Measure translating the general message to 0-9-1 and back in every profile."""
     calls: dict[str, Callable[[], object]] = {}
     floors: dict[str, float] = {}
     for body, data in (("", GENERAL), (", a map as body", GENERAL_VALUE)):
@@ -159,14 +159,14 @@ def run_translate(effort: Effort) -> Figure:
                 encoded_to_amqp10, content, profile
             )
             floors |= dict.fromkeys(list(calls)[-2:], 1.5)
-    # What a residual says counts only where the way back gives the same, so that goes on top.
+    # A higher floor: a residual is used only if translating its message back gives the same input.
     floors |= {name: 2 for name in floors if name.startswith("encoded_to_amqp10 lossless")}
     title = "Translate the general message to 0-9-1, profile lossless"
     return _figure("translate-general", title, calls, GENERAL, floors, effort)
 
 
 def run_proton(effort: Effort) -> Figure:
-    """Convert the general message to a proton.Message, beside one that is filled by hand."""
+    """Measure conversion to a proton.Message, next to code that fills one."""
     from amqp10msg.interop.proton import from_proton, to_proton  # noqa: PLC0415 - without it no import
 
     _, left_out = peers.load(peers.PROTON)

@@ -1,9 +1,9 @@
 """The libraries that amqp10msg is measured against, one module each.
 
 A peer module does the jobs of the figures with its library in the way its documentation shows.
-Every module has ``NAME``, ``VERSION`` and ``read_reference``; the other jobs stand where the
-library can do them. ``plain`` turns what ``read_reference`` returns into the values of
-``bench.messages.EVERY_FIELD``, for the tests: it is never timed.
+Every module has ``NAME``, ``VERSION`` and ``read_reference``, and the other operations that the
+library supports. ``plain`` converts the result of ``read_reference`` to the values of
+``bench.messages.EVERY_FIELD`` for the tests; it is never timed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Peer:
     install: str
 
     def load(self) -> ModuleType | None:
-        """The peer's module, or None where the library is not installed."""
+        """Return the peer's module, or None if the library is not installed."""
         try:
             return import_module(f"bench.peers.{self.key}")
         except ImportError:
@@ -37,7 +37,7 @@ PEERS: Final = (PROTON, AZURE, MSGSPEC)
 
 
 def load(*peers: Peer) -> tuple[dict[Peer, ModuleType], tuple[str, ...]]:
-    """The modules of those that are installed, and a line for each that is not."""
+    """Return the modules of installed peers, and a line for each missing one."""
     modules = {peer: module for peer in peers if (module := peer.load()) is not None}
     left_out = tuple(
         f"{peer.install} is left out: pip install {peer.install}"
