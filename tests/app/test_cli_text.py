@@ -179,7 +179,7 @@ _MIXED = "has an odd number of digits: write two digits for each byte, or 0x bef
         ("\u0661\u0662", "neither hex nor base64"),  # digits, but not of hex
     ],
 )
-def test_other_text_is_an_error(text: str, reason: str) -> None:
+def test_unrecognised_text_is_an_error(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(reason)}$"):
         messages_in_text(text)
 

@@ -188,7 +188,7 @@ def test_route_cannot_have_both_filter_and_function() -> None:
         stream_offset=st.none() | st.integers(0),
     )
 )
-def test_options_of_a_job_come_back_from_spark(options: JobOptions) -> None:
+def test_job_options_round_trip_through_spark(options: JobOptions) -> None:
     assert options == from_spark(JobOptions, {**to_spark(options), "path": "/p"})
 
 

@@ -105,7 +105,7 @@ def test_every_class_that_provides_a_delivery_state_is_one() -> None:
 
 
 @pytest.mark.parametrize("cls", EMPTY)
-def test_what_has_no_fields_is_one_object_that_cannot_change(cls: Any) -> None:
+def test_states_without_fields_are_frozen_singletons(cls: Any) -> None:
     one = cls()
 
     assert one is cls()
@@ -328,7 +328,7 @@ def test_octets_fare_as_the_message_does(outcome: DeliveryState, message: Messag
 
 
 @given(composites(Received) | composites(TransactionalState), annotated)
-def test_what_is_no_outcome_leaves_the_message_acquired(
+def test_states_that_are_not_outcomes_leave_the_message_acquired(
     state: DeliveryState, message: Message
 ) -> None:
     assert (MessageState.ACQUIRED, message) == apply(state, message)

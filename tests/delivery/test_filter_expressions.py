@@ -126,7 +126,7 @@ def test_the_broker_dialect_means_what_its_tree_means_there(
 
 
 @given(conditions(NAMES, False), contents(NAMES), st.randoms())
-def test_what_does_not_pass_has_reasons_and_they_are_true_ones(
+def test_rejected_messages_have_correct_reasons(
     tree: Any, properties: dict[str, Any], random: Any
 ) -> None:
     selector = Selector(Writer(random.choice, sql=False).text(tree))
@@ -243,7 +243,7 @@ def test_hostile_expressions_fail_fast(cls: Any, text: str) -> None:
 @pytest.mark.parametrize(
     "piece, joint", [("a = 1", " AND "), ("a = 1", " OR "), ("a", " + "), ("a", " * ")]
 )
-def test_long_chains_are_no_nesting(cls: Any, piece: str, joint: str) -> None:
+def test_long_chains_do_not_count_as_nesting(cls: Any, piece: str, joint: str) -> None:
     text = joint.join([piece] * 600)
     if piece == "a":
         text += " >= 1"
@@ -261,7 +261,7 @@ def test_nesting_up_to_the_bound_works(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_a_chain_of_not_is_no_nesting(cls: Any) -> None:
+def test_chain_of_not_does_not_count_as_nesting(cls: Any) -> None:
     """Brokers accept as many as their tokens allow; RabbitMQ 200."""
     message = Message(application_properties={"a": 1})
     for count in (100, 101, 196):
@@ -273,7 +273,7 @@ def test_a_chain_of_not_is_no_nesting(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_what_nests_deepest_in_200_tokens_is_accepted(cls: Any) -> None:
+def test_deepest_nesting_within_200_tokens_is_accepted(cls: Any) -> None:
     """RabbitMQ 4.3.6 takes these, and does not know another bound than its tokens."""
     message = Message(application_properties={"a": 1, "b": True})
     signs = cls("-(" * 64 + "a" + ")" * 64 + " > 0", limits=RABBITMQ)

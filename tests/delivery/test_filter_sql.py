@@ -168,7 +168,7 @@ def test_by_example(text: str, expected: Any) -> None:
         ("h.durable = FALSE AND header.delivery_count = 0 AND h.ttl IS NULL", True),
     ],
 )
-def test_what_the_draft_has_beyond_rabbitmq(text: str, expected: Any) -> None:
+def test_oasis_dialect_extensions(text: str, expected: Any) -> None:
     if expected is ExpressionError:
         with pytest.raises(ExpressionError):
             SqlFilter(text, dialect="oasis")

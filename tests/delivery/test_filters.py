@@ -367,7 +367,7 @@ def test_time_and_origin_reach_the_filters_of_a_set() -> None:
         (b"\xff", "0xFF"),
     ],
 )
-def test_what_is_no_filter_set_is_refused(given: Any, problem: str) -> None:
+def test_parse_refuses_other_types(given: Any, problem: str) -> None:
     for strict in (True, False):
         with pytest.raises(DecodeError, match=problem):
             parse(given, strict=strict)

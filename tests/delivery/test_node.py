@@ -170,7 +170,7 @@ def test_every_transition_of_figure_3_1() -> None:
 
 
 @pytest.mark.once
-def test_returned_message_takes_its_old_place() -> None:
+def test_returned_message_keeps_its_position() -> None:
     node = node_of(*"abcd")
     link = node.attach()
     a, b = take(link), take(link)
@@ -181,7 +181,7 @@ def test_returned_message_takes_its_old_place() -> None:
 
 
 @pytest.mark.once
-def test_first_outcome_stands() -> None:
+def test_first_outcome_is_final() -> None:
     node = node_of("x")
     delivery = take(node.attach())
 
@@ -249,7 +249,7 @@ def test_default_outcome_where_a_link_dies_unsettled(
 
 
 @pytest.mark.once
-def test_undeliverable_here_keeps_it_from_this_link_alone() -> None:
+def test_undeliverable_here_only_excludes_this_link() -> None:
     node = node_of(*"abc")
     one, other = node.attach(), node.attach()
     a, b = take(one), take(one)
@@ -373,7 +373,7 @@ def test_filter_is_asked_again_where_an_outcome_changed_the_message() -> None:
 
 
 @pytest.mark.once
-def test_filter_is_told_what_is_local() -> None:
+def test_filter_receives_the_local_flag() -> None:
     node = node_of()
     node.publish(Message("mine"), origin="me")
     node.attach_incoming().publish(Message("yours"), origin="you")

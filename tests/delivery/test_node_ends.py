@@ -73,7 +73,7 @@ def test_node_where_nothing_expires() -> None:
 
 
 @pytest.mark.once
-def test_a_clock_that_is_set_back_makes_no_ttl_longer() -> None:
+def test_clock_set_back_does_not_extend_the_ttl() -> None:
     clock = Clock(1_000)
     node = node_of(Message("x", header=Header(ttl=2**32 - 1)), clock=clock)
     clock.now = 0
@@ -194,7 +194,7 @@ def test_nodes_share_memory() -> None:
 
 
 @pytest.mark.once
-def test_what_has_expired_makes_room() -> None:
+def test_expired_messages_free_capacity() -> None:
     clock = Clock()
     node = node_of(Message("x", header=Header(ttl=1)), clock=clock, capacity=Capacity(messages=1))
     clock.now = 2

@@ -78,9 +78,7 @@ def repair(store: SqliteStore) -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 6)), max_size=12), st.booleans())
-def test_what_is_loaded_is_what_a_commit_would_leave(
-    changes: list[tuple[bool, int]], committed: bool
-) -> None:
+def test_load_includes_pending_changes(changes: list[tuple[bool, int]], committed: bool) -> None:
     with SqliteStore(":memory:") as store:
         for number in (1, 3, 5):
             store.put("q", Stored(number, 0, b"old"))
@@ -191,7 +189,9 @@ def test_batch_is_confirmed_at_its_end_for_all_nodes(path: Path) -> None:
         assert (["a"], ["b"]) == (texts(node_on(store)), texts(node_on(store, "other")))
 
 
-def test_what_comes_and_goes_in_a_batch_is_never_written(path: Path, store: SqliteStore) -> None:
+def test_message_added_and_removed_in_a_batch_is_not_written(
+    path: Path, store: SqliteStore
+) -> None:
     node = node_on(store)
     link = node.attach()
     log = path.with_name("messages.db-wal")

@@ -261,7 +261,7 @@ def test_with_an_incomplete_map_of_the_sender_nothing_new_is_sent_and_nothing_fo
         ({bytes(33): None}, "a delivery-tag must be binary of up to 32 bytes"),
     ],
 )
-def test_what_is_no_unsettled_map_is_refused(unsettled: Any, reason: str) -> None:
+def test_invalid_unsettled_map_is_refused(unsettled: Any, reason: str) -> None:
     with pytest.raises(EncodeError) as local:
         resume(unsettled, {})
     with pytest.raises(DecodeError) as remote:
@@ -397,7 +397,7 @@ def test_the_end_of_a_section_is_the_beginning_of_the_next(message: Message) -> 
         (Received(2**32 - 1, 2**64 - 1), "the payload has 2 sections"),
     ],
 )
-def test_a_place_that_is_not_in_the_payload(place: Received, reason: str) -> None:
+def test_position_outside_the_payload(place: Received, reason: str) -> None:
     payload = bytes.fromhex("00537045" + "005377a1026869")
 
     with pytest.raises(DecodeError) as caught:
@@ -407,7 +407,7 @@ def test_a_place_that_is_not_in_the_payload(place: Received, reason: str) -> Non
     assert ("no-such-place", "amqp:invalid-field") == (caught.value.rule, caught.value.condition)
 
 
-def test_a_count_that_is_not_in_the_payload() -> None:
+def test_byte_count_outside_the_payload() -> None:
     for count in (-1, 12):
         with pytest.raises(ValueError, match="byte_count must be 0 to"):
             position(bytes.fromhex("00537045" + "005377a1026869"), count)
@@ -427,7 +427,7 @@ def test_octets_that_are_no_sections_have_no_places() -> None:
     assert "unknown-constructor" == caught.value.rule
 
 
-def test_both_forms_of_the_end_of_a_section_are_one_place() -> None:
+def test_both_forms_of_a_section_end_are_the_same_position() -> None:
     payload = Message("hello", properties=Properties(message_id="m-1")).encode()
     first = next(iter(scan(payload)))
     sender, receiver = {b"a": Received(1, 0)}, {b"a": Received(0, first.length)}

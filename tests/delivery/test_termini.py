@@ -322,7 +322,7 @@ def test_the_offset_is_that_of_the_field() -> None:
 
 
 @pytest.mark.parametrize("data", [delivery.encode(Target()), delivery.encode(Accepted())])
-def test_what_is_no_source_is_refused(data: bytes) -> None:
+def test_check_source_refuses_other_types(data: bytes) -> None:
     with pytest.raises(TypeError, match="expected a Source"):
         check_source(data)
     with pytest.raises(TypeError, match="expected a Source"):

@@ -71,7 +71,7 @@ def test_our_figures() -> None:
     assert f"of {len(corpus_cases())} |" in COMPARISON
 
 
-def test_those_of_proton() -> None:
+def test_measured_figures_of_proton() -> None:
     proton = pytest.importorskip("proton")
     if proton.VERSION < (0, 40):
         pytest.skip("measured with a later version")
@@ -94,7 +94,7 @@ def test_those_of_proton() -> None:
     assert shown == row("Cases of the corpus")[1]
 
 
-def test_those_of_azure() -> None:
+def test_measured_figures_of_azure() -> None:
     decode = pytest.importorskip("azure.servicebus._pyamqp._decode").decode_payload
     encode = pytest.importorskip("azure.servicebus._pyamqp._encode").encode_payload
     kept = 0

@@ -150,7 +150,7 @@ def test_without_a_number_a_poisoned_queue_ends_the_run() -> None:
         ("http://localhost/q", 1, "a URL begins with"),
     ],
 )
-def test_urls_that_lead_nowhere(url: str, jobs: int, reason: str) -> None:
+def test_invalid_broker_urls(url: str, jobs: int, reason: str) -> None:
     with pytest.raises(ValueError, match=reason.replace("{", r"\{")):
         run_broker(url, CASES[:1], jobs=jobs)
 
@@ -190,7 +190,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert all(json.loads(json.dumps(one.to_object()))["verdict"] for one in peer.results)
 
 
-def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
+def test_command_reports_errors(tmp_path: Path) -> None:
     def run(*arguments: str) -> tuple[int, str]:
         out = ["-o", str(tmp_path / "out")]
         done = CliRunner().invoke(main, ["conformance", "run", *arguments, *out])

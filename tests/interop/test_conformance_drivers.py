@@ -56,7 +56,7 @@ def is_here(name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_driver_hands_over_what_its_library_does(name: str) -> None:
+def test_driver_reports_the_behaviour_of_its_library(name: str) -> None:
     if not is_here(name):
         pytest.skip(f"{name} is not installed in this environment")
     names = [one for one in CASES[name] if one in shipped()]

@@ -129,7 +129,7 @@ def test_every_nonzero_byte_is_true_in_0_9_1(byte: int, read: Any, how: str | No
         (["long", 2**53], float(2**53), "value"),
     ],
 )
-def test_numeric_takes_a_fraction(typed: Any, found: float, how: str | None) -> None:
+def test_numeric_matches_numbers_with_a_fraction(typed: Any, found: float, how: str | None) -> None:
     assert how == agreement(typed, ["numeric", found])
     assert how == agreement(["list", [typed]], ["list", [["numeric", found]]])
 

@@ -107,7 +107,7 @@ def test_every_format_code_is_also_cut_short() -> None:
     assert {0, *with_octets} == cut
 
 
-def test_octets_that_are_no_format_code_are_of_every_width() -> None:
+def test_unknown_format_codes_cover_every_width() -> None:
     unknown = {
         one.data[0]
         for one in shipped()
@@ -158,7 +158,7 @@ def test_every_refusal_of_a_composite_is_there() -> None:
     assert {*COMPOSITE_RULES, "truncated"} == refused
 
 
-def test_every_filter_has_verdicts_and_stands_in_a_source() -> None:
+def test_every_filter_has_verdicts_and_a_source() -> None:
     asked = [(one.given or {}, one.answer) for one in shipped() if one.kind == "filter"]
     sources = [one.data for one in shipped() if one.id.startswith("termini-source-filter-")]
     for name in {str(value.SYMBOL) for value in vars(filters).values() if hasattr(value, "SYMBOL")}:

@@ -144,7 +144,7 @@ def test_message_that_must_be_accepted(case: Case) -> None:
 
 
 @each_of("message", must="accept")
-def test_message_built_anew_says_the_same(case: Case) -> None:
+def test_rebuilt_message_is_equal(case: Case) -> None:
     message = Message.decode(bytes.fromhex(case["hex"]))
     built = Message(
         message.body,

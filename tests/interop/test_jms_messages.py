@@ -103,7 +103,7 @@ def jms_messages(draw: st.DrawFn) -> JmsMessage:
 
 
 @given(jms_messages())
-def test_a_jms_message_comes_back(jms: JmsMessage) -> None:
+def test_jms_message_round_trips(jms: JmsMessage) -> None:
     received = Message.decode(from_jms(jms).encode())
 
     assert [] == validate(received)
@@ -236,7 +236,7 @@ def test_values_without_a_jms_type(jms: JmsMessage, path: str) -> None:
 
 
 @given(streams, maps)
-def test_typed_bodies_come_back(stream: list[Any], mapping: dict[str, Any]) -> None:
+def test_typed_bodies_round_trip(stream: list[Any], mapping: dict[str, Any]) -> None:
     assert identical(stream, read_stream(write_stream(stream)))
     assert identical(mapping, read_map(write_map(mapping)))
 
@@ -275,7 +275,7 @@ def test_invalid_jms_stream(octets: str, text: str) -> None:
         read_map(b"\0\0\0\0abc")
 
 
-def test_a_content_type_that_is_no_symbol_is_none() -> None:
+def test_content_type_that_is_not_a_symbol_is_ignored() -> None:
     """As a lenient decoding leaves it."""
     for body, kind in ((Data(b"{}"), "bytes"), (None, "message")):
         octets = bytes.fromhex("005373c009074040404040405205") + Message(body).encode()

@@ -115,7 +115,7 @@ def test_value_keeps_its_amqp_type(ours: Any, theirs: Any) -> None:
     assert identical(ours, back.value)
 
 
-def test_every_field_stands_where_proton_has_it() -> None:
+def test_every_field_is_converted_to_proton() -> None:
     made: Any = to_proton(
         Message(
             "text",
@@ -238,7 +238,7 @@ def test_absent_content_type_is_not_the_text_none() -> None:
     assert Properties(content_type="None") == from_proton(theirs).properties
 
 
-def test_what_proton_decoded_is_copied_out_of_its_memory() -> None:
+def test_values_are_copied_out_of_protons_memory() -> None:
     octets = Message(
         [b"inner"],
         message_annotations={"m": b"annotation"},
@@ -256,7 +256,7 @@ def test_what_proton_decoded_is_copied_out_of_its_memory() -> None:
     assert octets == message.encode()
 
 
-def test_what_was_changed_after_decoding_is_read_and_left_as_it_is() -> None:
+def test_changes_after_decoding_are_read_and_not_modified() -> None:
     theirs = proton.Message()
     theirs.decode(Message("x", application_properties={"a": b"1111", "b": b"2222"}).encode())
     # Encoding this with proton overwrites the bytes of a before it reads them.

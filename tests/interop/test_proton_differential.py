@@ -29,7 +29,7 @@ from tests.interop.proton_strategies import attributes, messages, odd_messages, 
 @example(Message(b""))
 @example(Message(AmqpSequence([])))
 @example(Message(AmqpValue([]), properties=Properties(content_type="", user_id=b"", subject="")))
-def test_what_we_encode_proton_reads_as_we_do(message: Message) -> None:
+def test_proton_reads_our_encoding_like_we_do(message: Message) -> None:
     octets = message.encode()
 
     ours, theirs = Message.decode(octets), decoded_by_proton(octets)
@@ -120,7 +120,7 @@ def test_conversion_to_proton_keeps_everything_or_refuses(message: Message) -> N
 @example({"body": b"", "inferred": True})
 @example({"body": "text", "inferred": True})
 @example({"body": proton.Described(proton.ulong(1), proton.Described(proton.ulong(2), b"x"))})
-def test_what_proton_encodes_we_read_as_proton_says(chosen: dict[str, Any]) -> None:
+def test_we_read_protons_encoding_like_proton(chosen: dict[str, Any]) -> None:
     theirs = proton.Message(**chosen)
 
     ours = Message.decode(bytes(theirs.encode()))

@@ -132,7 +132,7 @@ def test_undecodable_delivery_is_rejected_with_the_condition(
     assert 2 == caplog.text.count("rejected a delivery")
 
 
-def test_on_decode_error_takes_the_octets() -> None:
+def test_on_decode_error_receives_the_octets() -> None:
     node = FaultKeeper()
 
     client = exchange(node, lambda address: Client(address, [b"\0\x53"]))
@@ -153,7 +153,7 @@ class Judge(Node):
                 event.link.close()
 
 
-def test_outcomes_are_those_of_protons_handler() -> None:
+def test_outcomes_equal_protons_handler() -> None:
     client = exchange(
         Judge(),
         lambda address: Client(address, [Message("reject"), Message("release"), Message("")]),
@@ -354,7 +354,7 @@ def test_settled_is_refused_on_a_link_that_sends_unsettled() -> None:
     assert [(proton.Delivery.ACCEPTED, None)] == client.outcomes
 
 
-def test_message_longer_than_the_peer_takes_is_refused() -> None:
+def test_message_larger_than_the_peers_limit_is_refused() -> None:
     class Careful(Client):
         def send(self, sender: Any, message: Any) -> None:
             with pytest.raises(EncodeError, match=r"1029 bytes exceed .* 1024"):
@@ -406,7 +406,7 @@ def test_blocking_send_tells_a_rejection() -> None:
             connection.close()
 
 
-def test_handler_stands_in_front_of_other_handlers_of_proton() -> None:
+def test_handler_precedes_other_handlers_of_proton() -> None:
     plain = handlers.TransactionalClientHandler(3)
     mixed: Any = type("Mixed", (MessagingHandler, handlers.TransactionalClientHandler), {})
     ours = mixed(3, strict=False)

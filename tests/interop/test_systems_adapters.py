@@ -117,7 +117,7 @@ def test_a_message_goes_through_kombu(basic: BasicMessage) -> None:
         assert getattr(basic.properties, name) == getattr(received.properties, name), name
 
 
-def test_what_is_no_message() -> None:
+def test_adapters_refuse_other_types() -> None:
     for read in (adapters.from_aio_pika, adapters.from_kombu):
         with pytest.raises(TypeError, match="not a message of"):
             read(5)

@@ -102,7 +102,7 @@ def test_fields_of_other_types_are_passed_over() -> None:
     assert azure.BrokerFields() == azure.broker_fields(message)
 
 
-def test_what_a_sender_says() -> None:
+def test_broker_fields_of_a_sender() -> None:
     message = Message(b"x", message_annotations={"x-opt-a": 1})
     made = azure.with_partition_key(azure.scheduled(message, MOMENT), "p", via="v")
 
@@ -198,7 +198,7 @@ def sent(annotated: Any, service: str) -> bytes:
 
 @pytest.mark.parametrize("service", ["servicebus", "eventhub"])
 @given(message=sendable)
-def test_what_a_client_sends_is_the_message(service: Any, message: Message) -> None:
+def test_client_sends_the_same_message(service: Any, message: Message) -> None:
     pytest.importorskip(f"azure.{service}", reason=f"azure-{service} is not installed")
     annotated = azure.to_annotated(message, service)
 
@@ -240,7 +240,7 @@ def test_a_received_message_of_service_bus() -> None:
     assert RECEIVED.body == Data(back.body_bytes())
 
 
-def test_what_a_client_does_not_give_back() -> None:
+def test_losses_in_azure_clients() -> None:
     pytest.importorskip("azure.servicebus", reason="azure-servicebus is not installed")
     message = Message(
         [Data(b"a"), Data(b"b")],
@@ -259,7 +259,7 @@ def test_what_a_client_does_not_give_back() -> None:
 
 
 @given(message=messages())
-def test_what_is_not_listed_comes_back(message: Message) -> None:
+def test_unlisted_values_survive_azure_clients(message: Message) -> None:
     pytest.importorskip("azure.servicebus", reason="azure-servicebus is not installed")
     try:
         lost = azure.lost_in_client(message)
@@ -300,7 +300,7 @@ def test_messages_that_are_read_leniently(service: azure.Service, octets: bytes)
         pass  # nothing of it can be read, or the client cannot
 
 
-def test_what_no_client_should_read_is_no_data() -> None:
+def test_data_that_is_not_binary_is_refused() -> None:
     # A number as the value of a data section, of which bytes() makes so many zeros.
     pytest.importorskip("azure.servicebus", reason="azure-servicebus is not installed")
     message = Message.decode(bytes.fromhex("0053755405"), strict=False)

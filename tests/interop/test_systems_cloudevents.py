@@ -81,7 +81,7 @@ def received(message: Message) -> Message:
 
 
 @given(events(), st.sampled_from(["_", ":"]))
-def test_an_event_comes_back_from_binary_mode(event: CloudEvent, separator: Any) -> None:
+def test_event_round_trips_in_binary_mode(event: CloudEvent, separator: Any) -> None:
     message = received(cloudevents.to_message(event, separator=separator))
     made = cloudevents.from_message(message)
 
@@ -93,7 +93,7 @@ def test_an_event_comes_back_from_binary_mode(event: CloudEvent, separator: Any)
 
 
 @given(events(st.just({})))
-def test_an_event_comes_back_from_structured_mode(event: CloudEvent) -> None:
+def test_event_round_trips_in_structured_mode(event: CloudEvent) -> None:
     message = received(cloudevents.to_message(event, "structured"))
     made = cloudevents.from_message(message)
 
@@ -116,7 +116,7 @@ def as_theirs(message: Message) -> theirs.AMQPMessage:
 
 
 @given(events())
-def test_the_package_reads_what_is_written_here(event: CloudEvent) -> None:
+def test_cloudevents_package_reads_our_events(event: CloudEvent) -> None:
     made = theirs.from_amqp_event(as_theirs(cloudevents.to_message(event)))
 
     expected, found = event.get_attributes(), made.get_attributes()
@@ -126,7 +126,7 @@ def test_the_package_reads_what_is_written_here(event: CloudEvent) -> None:
 
 
 @given(events(st.just({})), st.sampled_from(["binary", "structured"]))
-def test_what_the_package_writes_is_read_here(event: CloudEvent, mode: str) -> None:
+def test_reads_events_of_the_cloudevents_package(event: CloudEvent, mode: str) -> None:
     write = theirs.to_binary_event if mode == "binary" else theirs.to_structured_event
     given_ = write(event)
     message = Message(
@@ -147,7 +147,7 @@ def test_what_the_package_writes_is_read_here(event: CloudEvent, mode: str) -> N
 
 
 @given(messages())
-def test_any_message_is_an_event_or_is_none(message: Message) -> None:
+def test_any_message_is_an_event_or_raises_value_error(message: Message) -> None:
     with contextlib.suppress(ValueError, CloudEventValidationError):
         cloudevents.from_message(message)
 
@@ -258,7 +258,7 @@ def test_error_describes_an_invalid_event_body(body: Any, why: str) -> None:
     assert why in text
 
 
-def test_the_body_of_another_event_format_is_told_as_that_fails() -> None:
+def test_errors_of_a_custom_event_format_are_reported() -> None:
     class Avro:
         def get_content_type(self) -> str:
             return "application/cloudevents+avro"
@@ -278,7 +278,7 @@ def test_the_body_of_another_event_format_is_told_as_that_fails() -> None:
     "name, value, match",
     [("x", 2**31, "32 bits"), ("x", 1.5, "not float"), ("time", None, "naive")],
 )
-def test_what_no_attribute_can_be(name: str, value: Any, match: str) -> None:
+def test_invalid_attribute_values(name: str, value: Any, match: str) -> None:
     class Event:
         def get_attributes(self) -> dict[str, Any]:
             return {name: TIME.replace(tzinfo=None) if match == "naive" else value}
@@ -293,7 +293,7 @@ def test_what_no_attribute_can_be(name: str, value: Any, match: str) -> None:
     assert ("time zone" if match == "naive" else match) in caught.value.reason
 
 
-def test_what_no_data_can_be() -> None:
+def test_invalid_event_data() -> None:
     attributes = {"id": "1", "source": "/s", "type": "t", "specversion": "1.0"}
     for data in ({"a": object()}, [float("nan")], "\ud800"):
         event = CloudEvent(attributes, data)  # type: ignore[arg-type]

@@ -33,7 +33,7 @@ places: Any = st.sampled_from(["application-properties", "message-annotations"])
 
 
 @given(parents, st.binary())
-def test_both_forms_come_back(parent: TraceParent, padding: bytes) -> None:
+def test_traceparent_round_trips_as_text_and_bytes(parent: TraceParent, padding: bytes) -> None:
     assert parent == TraceParent.from_text(str(parent))
     assert parent == TraceParent.from_bytes(bytes(parent) + padding)
 
@@ -70,7 +70,9 @@ def test_invalid_binary_traceparent(octets: bytes) -> None:
 
 
 @given(messages(), parents, places, st.booleans())
-def test_fields_come_back(message: Message, parent: TraceParent, place: Any, binary: bool) -> None:
+def test_trace_fields_round_trip(
+    message: Message, parent: TraceParent, place: Any, binary: bool
+) -> None:
     given_ = {"traceparent": str(parent), "tracestate": "a=1,b=2"}
     made = tracing.with_fields(message, given_, place, binary=binary)
     received = Message.decode(made.encode())
@@ -89,9 +91,7 @@ def test_fields_come_back(message: Message, parent: TraceParent, place: Any, bin
 
 
 @given(maps(values(max_leaves=3), values(max_leaves=3)), places, st.booleans())
-def test_what_a_lenient_decoding_leaves_keeps_its_entries(
-    entries: Any, place: Any, twice: bool
-) -> None:
+def test_lenient_sections_keep_their_entries(entries: Any, place: Any, twice: bool) -> None:
     code = 0x74 if place == "application-properties" else 0x72
     pairs = [*entries.items(), *list(entries.items())[: int(twice)]]
     section = kernel.Writer(True)
@@ -149,7 +149,7 @@ class TestOpenTelemetry:
         return trace
 
     @given(message=messages(), parent=parents, place=places, binary=st.booleans())
-    def test_a_span_context_comes_back(
+    def test_span_context_round_trips(
         self, message: Message, parent: TraceParent, place: Any, binary: bool
     ) -> None:
         pytest.importorskip("opentelemetry.propagate", reason="opentelemetry-api is not installed")

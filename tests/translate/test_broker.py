@@ -282,7 +282,7 @@ def test_the_profiles_agree_with_the_broker(kind: str, to: str) -> None:
     assert "0 differ" in done.stdout
 
 
-def test_a_stream_encodes_bodies_anew_as_their_losses_say() -> None:
+def test_stream_reencodes_bodies_as_reported() -> None:
     values: list[Any] = [
         *(Array("string", ["a", "bc"]), [Array("symbol", ["k"])], {"k": Array("uint", [1, 300])}),
         *([1, "a", None, True], [[], {}], Array("uint", [])),

@@ -77,21 +77,21 @@ def test_there_and_back_without_loss_gives_the_same_bytes(message: Message) -> N
     assert wire == encoded_to_amqp10(encoded_to_basic(wire).message).message
 
 
-def test_a_message_of_other_types_of_bytes() -> None:
+def test_bytearray_and_memoryview_are_accepted() -> None:
     wire = Message(b"x").encode()
 
     for kind in (bytearray, memoryview):
         assert encoded_to_basic(wire) == encoded_to_basic(kind(wire))
 
 
-def test_what_cannot_be_decoded_is_told_with_its_place() -> None:
+def test_decode_error_contains_the_offset() -> None:
     with pytest.raises(DecodeError, match="at byte 0"):
         encoded_to_basic(b"\x01")
     with pytest.raises(DecodeError, match="at least 14 bytes"):
         encoded_to_amqp10(EncodedBasic(b"", b""))
 
 
-def test_a_body_of_another_size_than_the_header_says() -> None:
+def test_body_size_must_match_the_content_header() -> None:
     content = EncodedBasic.of(BasicMessage(BasicProperties(), b"hello"))
 
     for body, rule in ((b"hell", "truncated"), (b"hello!", "trailing-octets")):
@@ -141,7 +141,7 @@ def test_circumstances_matter() -> None:
     assert "someone" == made.message.decode().properties.user_id
 
 
-def test_losses_that_are_read_late_are_those_of_the_message_as_it_was() -> None:
+def test_losses_read_late_describe_the_original_message() -> None:
     table = FieldTable.of([("x-big", "F", FieldTable.of([])), ("n", "I", 1)])
     basic = BasicMessage(BasicProperties(headers=table, cluster_id="c", app_id="a"), b"x")
     expected = to_amqp10(attrs.evolve(basic), "rabbitmq-4.3").losses

@@ -143,7 +143,7 @@ def test_annotations_that_no_dict_holds_are_kept() -> None:
 
 
 @pytest.mark.parametrize("ttl", [b"\x41", b"\xa1\x01x"])
-def test_what_is_no_number_expires_never(ttl: bytes) -> None:
+def test_ttl_that_is_not_a_number_never_expires(ttl: bytes) -> None:
     octets = b"\0\x53\x70" + compound(0xD0, [b"\x40", b"\x40", ttl]) + b"\0\x53\x77\x40"
     message = Message.decode(octets, strict=False)
 
@@ -183,7 +183,7 @@ class TestClients:
             azure.to_annotated(Message.decode(octets, strict=False))
 
     @pytest.mark.parametrize("body", [b"5", b"[" * 3_000, b"[]", b'"x"', b"null", b"{}", b"\xff"])
-    def test_bodies_that_are_no_event(self, body: bytes) -> None:
+    def test_bodies_that_are_not_events(self, body: bytes) -> None:
         pytest.importorskip("cloudevents.core")
         from amqp10msg.interop.systems import cloudevents  # noqa: PLC0415
 

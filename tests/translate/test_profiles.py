@@ -113,7 +113,9 @@ def test_any_1_0_message_gives_a_result_or_a_translation_error(message: Message)
     ids=lambda basic: repr(basic.properties)[16:60],
 )
 @pytest.mark.parametrize("profile", BROKERS)
-def test_what_the_broker_refuses_or_fails_on(profile: ProfileName, basic: BasicMessage) -> None:
+def test_broker_refuses_or_fails_on_0_9_1_message(
+    profile: ProfileName, basic: BasicMessage
+) -> None:
     with pytest.raises(TranslationError):
         to_amqp10(basic, profile)
     assert to_amqp10(basic).message.encode()
@@ -128,7 +130,7 @@ def test_what_the_broker_refuses_or_fails_on(profile: ProfileName, basic: BasicM
         "urn:uuid:550e8400e29b41d4a716446655440000----",
     ],
 )
-def test_later_versions_take_no_text_for_a_uuid_that_is_none(text: str) -> None:
+def test_rabbitmq_4_3_keeps_ids_that_are_not_uuids_as_text(text: str) -> None:
     """RabbitMQ 4.3.6 delivers the text; 4.0 fails on it, but where there are digits enough."""
     basic = BasicMessage(BasicProperties(message_id=text, correlation_id=text))
     later = to_amqp10(basic, "rabbitmq-4.3").message.properties
@@ -186,13 +188,13 @@ def stated(value: Any) -> Message:
     ids=lambda message: repr(message)[8:60],
 )
 @pytest.mark.parametrize("profile", BROKERS)
-def test_what_the_broker_fails_on_from_1_0(profile: ProfileName, message: Message) -> None:
+def test_broker_refuses_or_fails_on_1_0_message(profile: ProfileName, message: Message) -> None:
     with pytest.raises(TranslationError):
         to_basic(message, profile)
     to_basic(message)
 
 
-def test_later_versions_take_routes_that_are_a_list() -> None:
+def test_rabbitmq_4_3_requires_x_cc_to_be_a_list() -> None:
     """RabbitMQ 4.3.6 closed the link on the first: bad value for 'x-cc' message-annotation."""
     text = Message.decode(bytes.fromhex("005372c10a02a304782d6363a10176005375a00568656c6c6f"))
     routes = text.evolve(message_annotations={Symbol("x-cc"): ["v"]})
@@ -205,7 +207,7 @@ def test_later_versions_take_routes_that_are_a_list() -> None:
         assert ["CC"] == list(headers)
 
 
-def test_what_the_broker_accepts_though_it_is_odd() -> None:
+def test_broker_accepts_unusual_values() -> None:
     def one(properties: BasicProperties, profile: ProfileName = "rabbitmq-4.3") -> Message:
         return to_amqp10(BasicMessage(properties), profile).message
 
@@ -231,7 +233,7 @@ def test_faults_of_brokers_are_reported() -> None:
     assert "ttl wrapped modulo 2^32" == losses[0].reason
 
 
-def test_what_is_delivered_and_no_message_stands_in_the_error() -> None:
+def test_error_contains_delivered_bytes_that_are_not_a_message() -> None:
     basic = BasicMessage(BasicProperties(content_type="text/plain; name=ü"))
     with pytest.raises(TranslationError) as caught:
         to_amqp10(basic, "rabbitmq-4.3")
@@ -397,7 +399,7 @@ def test_settlement(settlement: Settlement, outcome: Any) -> None:
     assert outcome == outcome_of_settlement(back)
 
 
-def test_what_a_modified_outcome_loses_is_reported() -> None:
+def test_losses_of_a_modified_outcome_are_reported() -> None:
     outcome = Modified(delivery_failed=True, message_annotations={"x-opt-a": 1})
     settlement, losses = settlement_of_outcome(outcome)
 

@@ -111,7 +111,7 @@ def test_every_recorded_broker_is_listed() -> None:
 
 
 @brokers
-def test_what_a_consumer_of_1_0_receives(broker: str) -> None:
+def test_profile_predicts_the_recorded_1_0_message(broker: str) -> None:
     for entry in entries()[broker]:
         if "basic" not in entry:
             continue
@@ -135,7 +135,7 @@ def test_what_a_consumer_of_1_0_receives(broker: str) -> None:
 
 
 @brokers
-def test_what_a_consumer_of_0_9_1_receives(broker: str) -> None:
+def test_profile_predicts_the_recorded_0_9_1_message(broker: str) -> None:
     for entry in entries()[broker]:
         if "message" not in entry:
             continue
@@ -153,7 +153,7 @@ def test_what_a_consumer_of_0_9_1_receives(broker: str) -> None:
             assert entry["redelivered"] == made.redelivered, entry["id"]
 
 
-def test_what_cannot_be_compared_is_known() -> None:
+def test_unreadable_recorded_messages_are_listed() -> None:
     """Sent messages that are no encodings of Part 1, which some brokers pass on all the same."""
     unread = {
         entry["id"]

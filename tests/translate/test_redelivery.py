@@ -66,7 +66,7 @@ def test_the_order_of_the_ways_is_of_no_matter(
 
 
 @given(st.sampled_from(QUEUES), queue_types, ways)
-def test_both_protocols_are_told_the_same(
+def test_both_protocols_get_the_same_delivery_counts(
     profile: str, queue_type: Any, given_back: list[Any]
 ) -> None:
     circumstances = Circumstances(queue_type=queue_type, given_back=given_back)
@@ -84,7 +84,7 @@ def test_both_protocols_are_told_the_same(
 
 
 @given(st.sampled_from(sorted({*PROFILES} - {*QUEUES})), queue_types, ways)
-def test_streams_and_others_than_brokers_say_nothing(
+def test_streams_and_lossless_ignore_redeliveries(
     profile: Any, queue_type: Any, given_back: list[Any]
 ) -> None:
     given_ = Circumstances(queue_type=queue_type, given_back=given_back)
@@ -142,13 +142,13 @@ def test_giving_up_with_nack_counts_before_4_3_alone() -> None:
         ({"given_back": ["acked"]}, "given_back[0] must be one of released, modified, "),
     ],
 )
-def test_what_is_not_known_is_an_error(wrong: dict[str, Any], error: str) -> None:
+def test_unknown_circumstances_are_errors(wrong: dict[str, Any], error: str) -> None:
     for make in (Circumstances, lambda **how: Death("q", "maxlen", 0, **how)):
         with pytest.raises(ValueError, match=error.replace("[", r"\[").replace("]", r"\]")):
             make(**wrong)
 
 
-def test_one_way_alone_is_an_error() -> None:
+def test_given_back_must_not_be_a_string() -> None:
     way: Any = "nack"
     with pytest.raises(
         TypeError, match="given_back must be a sequence with one item per delivery, not 'nack'"
@@ -176,7 +176,7 @@ def test_recordings_have_every_way_once_and_twice() -> None:
 
 
 @given(st.sampled_from(QUEUES), queue_types, st.dictionaries(st.just("x-opt-why"), st.text()))
-def test_quorum_queues_of_4_alone_keep_what_modified_says(
+def test_only_quorum_queues_of_4_keep_annotations_of_modified(
     profile: Any, queue_type: Any, said: dict[str, Any]
 ) -> None:
     given_ = Circumstances(queue_type=queue_type, given_back=["modified"], annotations=said)
@@ -189,7 +189,7 @@ def test_quorum_queues_of_4_alone_keep_what_modified_says(
 
 
 @pytest.mark.parametrize("make", [Circumstances, lambda **how: Death("q", "maxlen", 0, **how)])
-def test_what_modified_cannot_say_is_an_error(make: Any) -> None:
+def test_annotations_of_modified_must_begin_with_x(make: Any) -> None:
     with pytest.raises(ValueError, match=r"annotations\['why'\]: names must begin with 'x-'"):
         make(annotations={"why": "late"})
 

@@ -127,7 +127,7 @@ def test_a_forged_residual_raises_nothing(content: dict[int, Any]) -> None:
 
 
 @given(_RESIDUALS)
-def test_a_residual_comes_back(content: dict[int, Any]) -> None:
+def test_residual_round_trips(content: dict[int, Any]) -> None:
     assert content == unpack(pack(content))
     assert content == unpack_text(pack_text(content))
 
@@ -170,7 +170,7 @@ def test_nulls_behind_the_last_field_are_one_number(given_: Properties, fields: 
         assert fields == nulls_behind(octets, canonical)
 
 
-def test_nulls_that_a_broker_wrote_are_no_original_of_what_is_set_later() -> None:
+def test_trailing_nulls_do_not_override_edited_properties() -> None:
     octets = padded(encode_value(Properties(message_id="m-1")), 13)
     basic = sent(to_basic(Message.decode(octets + Message(b"").encode())).message)
     basic.properties.message_id = "m-2"
@@ -226,7 +226,7 @@ def test_annotations_that_share_the_name_of_a_header(names: tuple[str, str]) -> 
 
 
 @given(st.dictionaries(NAMES, values(), max_size=3))
-def test_what_is_published_again_keeps_every_annotation(
+def test_republished_message_keeps_every_annotation(
     annotations: dict[str, Any],
 ) -> None:
     """RabbitMQ 4.3 puts its own annotations first, which the residual says, and no more of it."""
@@ -268,7 +268,7 @@ def test_many_remembered_fields_of_many_headers() -> None:
     assert cost(lambda: to_basic(message), 600) < 600
 
 
-def test_keys_of_one_hash_are_no_residual() -> None:
+def test_residual_with_colliding_keys_is_rejected() -> None:
     """Heads of more than 64 bits hold any many of them, and a dict of them is quadratic."""
     keys = b"".join(b"\x1c" + (n * (2**61 - 1)).to_bytes(16, "big") + b"\0" for n in range(8_000))
     octets = b"\x83\x01\xb9" + (8_000).to_bytes(2, "big") + keys + b"\0"
@@ -288,7 +288,7 @@ def test_many_headers_without_a_place_that_were_added_since() -> None:
 
 
 @pytest.mark.parametrize("places", [[0, 0], [1, 0], [5, 5]])
-def test_positions_that_do_not_ascend_are_no_residual(places: list[int]) -> None:
+def test_residual_with_unsorted_positions_is_rejected(places: list[int]) -> None:
     annotations: Any = {
         Symbol("x-opt-a"): 1,
         Symbol("x-opt-b"): 2,
@@ -353,7 +353,7 @@ def edited(message: Message, entries: list[Any], **properties: Any) -> BasicMess
         ("u", "A", FieldArray.of([])),
     ],
 )
-def test_what_1_0_cannot_say_of_an_edit_in_0_9_1_comes_back(annotations: Any, entry: Any) -> None:
+def test_edit_that_1_0_cannot_express_is_restored(annotations: Any, entry: Any) -> None:
     properties = {"u": ULong(7), "v": ULong(8)}
     message = Message(b"x", message_annotations=annotations, application_properties=properties)
     basic = edited(message, [entry], expiration="007")
@@ -380,7 +380,7 @@ def test_an_edit_of_a_header_that_stands_where_the_rules_do_not_put_it() -> None
 
 @pytest.mark.parametrize("number", [5, 500])
 @pytest.mark.parametrize("name", ["n", "x-n"])
-def test_an_edit_of_the_letter_alone_is_one(name: str, number: int) -> None:
+def test_changed_type_letter_counts_as_an_edit(name: str, number: int) -> None:
     """Of what stands in another encoding in the residual: 5 is one object as "l" and as "L"."""
     code, key = (0x74, b"\xa1") if name == "n" else (0x72, b"\xa3")
     entry = key + bytes([len(name)]) + name.encode() + b"\x81" + number.to_bytes(8, "big")
@@ -399,7 +399,7 @@ def test_an_edit_of_the_letter_alone_is_one(name: str, number: int) -> None:
     assert loss.recoverable is ((name, "L", number) in back.entries)  # type: ignore[union-attr]  # there are headers
 
 
-def test_a_header_of_the_same_name_that_was_added_comes_back() -> None:
+def test_added_duplicate_header_is_restored() -> None:
     message = Message(b"x", message_annotations={"x-opt-a": 1, 5: 1})
     entries = [("x-opt-a", "l", 1), ("x-opt-a", "I", 9)]
     made = to_amqp10(edited(message, entries))
@@ -419,7 +419,7 @@ def test_a_property_in_the_place_of_a_header_that_had_none() -> None:
     ).message.properties.headers.entries  # type: ignore[union-attr]  # there are headers
 
 
-def test_an_annotation_that_was_taken_away_does_not_come_back() -> None:
+def test_removed_annotation_is_not_restored() -> None:
     message = to_amqp10(BasicMessage(BasicProperties(app_id="a\0", type="t\0"))).message
     annotations = dict(message.message_annotations or {})
     del annotations[Symbol("x-opt-basic-app-id")]
@@ -470,7 +470,7 @@ _KEYS = st.sampled_from(["b", "x-b", "x-opt-b", "x-opt-x-b", "x-delay", "x-excha
     st.dictionaries(_KEYS, simple_values(), min_size=1, max_size=3),
     st.booleans(),
 )
-def test_properties_that_were_added_to_a_message_of_0_9_1_come_back_or_are_told_as_lost(
+def test_added_properties_are_restored_or_reported_as_lost(
     headers: list[Any], added: dict[str, Any], is_wide: bool
 ) -> None:
     table = FieldTable.of([(name, *field) for name, field in headers])

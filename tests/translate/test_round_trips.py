@@ -86,7 +86,7 @@ def silent(message: Message, delivered: BasicMessage, **how: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("broker, way", sorted(recorded()))
-def test_what_brokers_delivered_comes_back_or_is_named(broker: str, way: str) -> None:
+def test_delivered_messages_are_restored_or_reported(broker: str, way: str) -> None:
     how = {"stream": broker.endswith("-stream"), "dead_letter": way == "dead"}
     identical = 0
     for entry in some(recorded()[broker, way]):
@@ -131,7 +131,7 @@ def test_no_broker_fails_on_what_1_0_becomes(profile: Any, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("profile", [f"{v}-stream" for v in VERSIONS])
-def test_what_a_stream_changes_comes_back_or_is_named(profile: Any, seed: int) -> None:
+def test_stream_changes_are_restored_or_reported(profile: Any, seed: int) -> None:
     """As the profiles predict it, where they do: messages of any seed, without a broker."""
     given = Circumstances(user=None, stream_offset=7)
     for message in messages(seed + 100, 150):
@@ -158,7 +158,7 @@ POISON_IDS = [
 
 
 @pytest.mark.parametrize("text", POISON_IDS)
-def test_an_id_that_brokers_take_for_a_uuid_is_carried(text: str) -> None:
+def test_id_mistaken_for_a_uuid_is_carried(text: str) -> None:
     message = Message(b"x", properties=Properties(message_id=text, correlation_id=text))
     made = to_basic(message)
 
@@ -173,7 +173,7 @@ def test_an_id_that_brokers_take_for_a_uuid_is_carried(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [UUID, UUID + "0", UUID[:-1], UUID.upper(), "urn:uuid:", "urn:x"])
-def test_other_ids_stand_in_the_property(text: str) -> None:
+def test_harmless_ids_become_properties(text: str) -> None:
     message = Message(b"x", properties=Properties(message_id=text))
     made = to_basic(message).message
 
@@ -194,7 +194,7 @@ def test_a_type_that_promises_sections_is_not_said_of_other_bytes() -> None:
 
 
 @pytest.mark.parametrize("name", ["content_type", "content_encoding"])
-def test_what_brokers_would_make_a_symbol_of_is_ascii(name: str) -> None:
+def test_non_ascii_symbols_are_carried(name: str) -> None:
     given: Any = {name: "text/ü"}
     basic = BasicMessage(BasicProperties(**given))
     there = to_amqp10(basic)
@@ -353,7 +353,7 @@ def test_a_message_comes_back_from_rabbitmq_3_10_which_writes_the_header_anew(
     ]
 
 
-def test_a_header_that_says_more_than_3_10_does_is_kept() -> None:
+def test_header_with_more_than_3_10_fields_is_kept() -> None:
     message = Message(b"x", header=Header(priority=200, first_acquirer=True))
     made = to_basic(message).message
 
@@ -385,7 +385,7 @@ LARGE = {
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_headers_that_fit_in_no_frame_stand_in_the_payload(name: str) -> None:
+def test_oversized_headers_are_stored_in_the_payload(name: str) -> None:
     message = attrs.evolve(LARGE[name], message_format=5)
     made = to_basic(message)
     basic = made.message
@@ -399,7 +399,7 @@ def test_headers_that_fit_in_no_frame_stand_in_the_payload(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_an_edit_of_a_message_that_stands_in_the_payload_wins(name: str) -> None:
+def test_edit_of_a_message_stored_in_the_payload_has_precedence(name: str) -> None:
     basic = to_basic(LARGE[name]).message
     headers = FieldTable.of(
         [*FieldTable(basic.properties.headers or ()).entries, ("own", "S", "new")]
@@ -491,7 +491,7 @@ def test_a_broker_gives_back_what_went_in_or_the_losses_name_it(kind: str, way: 
 @pytest.mark.skipif(BROKER is None, reason="AMQP10MSG_RABBITMQ names no RabbitMQ")
 @pytest.mark.once
 @pytest.mark.parametrize("name", LARGE)
-def test_a_broker_takes_a_message_whose_headers_fit_in_no_frame(name: str) -> None:
+def test_broker_accepts_a_message_with_oversized_headers(name: str) -> None:
     found = Lane(Broker.at(BROKER or ""), "classic", basic=False).run(iter([LARGE[name]]))
 
     assert {"identical": 1} == dict(found.counts)

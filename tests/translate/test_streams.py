@@ -22,7 +22,7 @@ pytestmark = pytest.mark.once
 
 
 @given(messages(body=bodies()).flatmap(encodings))
-def test_a_body_that_a_stream_would_encode_anew_is_named(octets: bytes) -> None:
+def test_reencoding_of_a_body_by_a_stream_is_reported(octets: bytes) -> None:
     made = to_basic(Message.decode(octets))
     if made.message.properties.type != "amqp-1.0":
         return
