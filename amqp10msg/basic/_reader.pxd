@@ -25,13 +25,13 @@ cdef class Original:
     cdef readonly object dialect
     cdef readonly list values, tables
 
-    cdef bint is_said(self, tuple values, dialect) except -1
+    cdef bint has_values(self, tuple values, dialect) except -1
 
 
 @cython.final
 cdef class PropertyRows:
     cdef readonly tuple rows
-    cdef readonly int known
+    cdef readonly int known_flags
     cdef readonly tuple names
     cdef readonly bytes domains
     cdef list blank
@@ -46,15 +46,15 @@ cdef class PropertyRows:
 cdef class BasicReader(Cursor):
     cdef readonly object dialect
     cdef readonly object limits
-    cdef bytes known
+    cdef bytes known_letters
     cdef bint spec
     cdef list tables
     cdef bint is_odd
 
     cpdef fault(self, reason, Py_ssize_t offset, rule)
-    cdef cut(self, what, Py_ssize_t offset, Py_ssize_t needs, Py_ssize_t end)
+    cdef cut(self, subject, Py_ssize_t offset, Py_ssize_t needs, Py_ssize_t end)
     cpdef finish(self)
-    cpdef object unsigned(self, int width, what)
+    cpdef object unsigned(self, int width, subject)
     cpdef object shortstr(self)
     cpdef object longstr(self)
     @cython.locals(flags=int)
@@ -62,8 +62,8 @@ cdef class BasicReader(Cursor):
     cpdef object into(self, Slots layout, list values)
     cpdef object table(self, int depth)
     cdef object array(self, int depth)
-    cdef Py_ssize_t enter(self, what, int depth) except? -1
-    cdef too_many(self, Py_ssize_t at)
+    cdef Py_ssize_t enter(self, subject, int depth) except? -1
+    cdef too_many(self, Py_ssize_t offset)
     @cython.locals(signed=bint)
     cpdef object value(self, int code, Py_ssize_t stop, int depth)
-    cdef Py_ssize_t take(self, int code, int size, Py_ssize_t stop) except? -1
+    cdef Py_ssize_t advance(self, int code, int size, Py_ssize_t stop) except? -1

@@ -1,10 +1,10 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
 """Reading the encodings of 0-9-1 (4.2.5 and 4.2.6): `BasicReader`, and `PropertyRows`.
 
-This file runs as it is, and compiled by Cython with the C types of `_reader.pxd`; both must behave
-alike down to the offset of an error. Written like the kernel of the 1.0 side: one cursor over one
-bytes object, flat branches on letters in the order of their frequency, every size compared with
-what is left before anything is sliced.
+The file runs as Python, or compiled by Cython with the C types of `_reader.pxd`; both must behave
+alike down to the offset of an error. Like the kernel of AMQP 1.0, it uses one cursor over one bytes
+object, flat branches on letters in the order of their frequency, and compares every size with the
+remaining bytes before it slices.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LETTERS: dict[str, frozenset[str]] = {
     "spec": frozenset("tbBUuIiLlfdDsSATFV"),
     "qpid": frozenset("tbBsuIilfdDSATFVxcCk"),
 }
-# By byte: whether it is a letter, the width of its integers, and whether they are signed.
+# Index: byte. Whether it is a letter, the width of its integers, and whether they are signed.
 _KNOWN = {
     dialect: bytes([chr(octet) in letters for octet in range(256)])
     for dialect, letters in LETTERS.items()
@@ -51,7 +51,7 @@ _KNOWN = {
 _WIDTHS = bytes([FIXED[chr(octet)].size if chr(octet) in FIXED else 0 for octet in range(256)])
 _SIGNED = bytes([chr(octet) in "bsIlUL" for octet in range(256)])
 SPEC_FIXED = {**FIXED, "l": _U64}
-# The letters with a code of their own; Qpid has two more of strings.
+# The letters that the code below handles one by one; Qpid has two more letters for strings.
 _LONG_STRING, _INT, _BOOLEAN, _LONG, _DOUBLE, _SHORT, _VOID, _BYTES, _FLOAT, _TABLE, _ARRAY = (
     b"SItldsVxfFA"
 )
@@ -63,29 +63,31 @@ def _signed32(number: int) -> int:
     return number - 0x1_0000_0000 if number > 0x7FFF_FFFF else number
 
 
-class Kept(Record):
+class KeepsOriginal(Record):
     """The base class of objects that keep the bytes that they were decoded from.
 
-    The slot is empty in objects that were not decoded; copies do not have it.
+    The slot is empty in objects that were not decoded, and in copies.
     """
 
     __slots__ = ("_original",)
 
 
-#: Of an object of such a class, the `Original`.
-ORIGINAL = Slot(Kept, "_original")
+#: Reads and sets the `Original` of such an object.
+ORIGINAL = Slot(KeepsOriginal, "_original")
 
 
 class Original:
     """The bytes that properties were decoded from, and the decoded values.
 
-    What stands in it is never changed: an object still says what the bytes say if it has the very
-    same values, and each of its tables and arrays the very same entries, which are tuples. A value
-    that can be changed itself is in no `Original`.
+    An object is unchanged if it has the same value objects, and each of its tables and arrays has
+    the same entry tuples. That is certain only if all values are immutable, so objects with mutable
+    values (`OddTrue`) have no `Original`.
 
     Attributes:
-        octets: the input; flags and list of the properties reach from `start` to `stop`.
-        dialect: how the letters were read.
+        octets: the input.
+        start: the offset of the property flags in the input.
+        stop: the offset after the property list.
+        dialect: the dialect in which the letters were read.
         values: the values of the properties.
         tables: each table and array with its entries.
     """
@@ -106,19 +108,19 @@ class Original:
         self.values = values
         self.tables = tables
 
-    def is_said(self, values: tuple[Any, ...], dialect: Dialect) -> bool:
-        """Return whether these values are the decoded ones, unchanged, in this dialect."""
+    def has_values(self, values: tuple[Any, ...], dialect: Dialect) -> bool:
+        """Return whether `values` are the decoded values, unchanged, in the same dialect."""
         if dialect != self.dialect or not 0 <= self.start <= self.stop <= len(self.octets):
             return False
         for index in range(len(values)):
             if values[index] is not self.values[index]:
                 return False
-        for table, before in self.tables:
+        for table, decoded_entries in self.tables:
             entries = table.entries
-            if type(entries) is not list or len(entries) != len(before):
+            if type(entries) is not list or len(entries) != len(decoded_entries):
                 return False
-            for index in range(len(before)):
-                if entries[index] is not before[index]:
+            for index in range(len(decoded_entries)):
+                if entries[index] is not decoded_entries[index]:
                     return False
         return True
 
@@ -128,39 +130,39 @@ class PropertyRows:
 
     Attributes:
         rows: the properties in the order of their flags.
-        known: the flags of them, as bits.
+        known_flags: the flags of all properties, as bits.
     """
 
     def __init__(self, cls: Any, rows: Any) -> None:
         self.rows = rows
-        self.known = sum([1 << row.bit for row in rows])
+        self.known_flags = sum([1 << row.bit for row in rows])
         self.names = tuple([row.wire_name for row in rows])
         self.domains = bytes(
             [("shortstr", "table", "octet", "timestamp").index(row.domain) for row in rows]
         )
         self.blank: list[Any] = [None] * len(rows)
         self.attributes = Slots(cls, [row.name for row in rows])
-        self.keeps = issubclass(cls, Kept)
+        self.keeps = issubclass(cls, KeepsOriginal)
 
     def unchanged(self, source: Any, values: tuple[Any, ...], dialect: Dialect) -> Original | None:
-        """The original of an object with these values; None unless they are what it says."""
+        """Return the `Original` of an object; None if its values were changed or not decoded."""
         if not self.keeps or type(source) is not self.attributes.cls:
             return None
         original: Original | None = ORIGINAL.get(source)
-        if original is None or not original.is_said(values, dialect):
+        if original is None or not original.has_values(values, dialect):
             return None
         return original
 
 
 class BasicReader(Cursor):
-    """A cursor over encoded 0-9-1 values; one for each call, so that the limits hold for all of it.
+    """A cursor over encoded 0-9-1 values. Its limits apply to all values that it reads.
 
     Every method reads at `pos` and moves `pos` after the read bytes, or raises DecodeError.
     """
 
     def __init__(self, data: bytes, dialect: Dialect, limits: Limits | None) -> None:
-        known = _KNOWN.get(dialect)
-        if known is None:
+        known_letters = _KNOWN.get(dialect)
+        if known_letters is None:
             raise ValueError(f"there is no dialect {dialect!r}: use {', '.join(LETTERS)}")
         limits = limits or DEFAULT_LIMITS
         if not isinstance(limits, Limits):
@@ -180,7 +182,7 @@ class BasicReader(Cursor):
         self.end = len(data)
         self.items = limits.items
         self.depth = limits.depth
-        self.known = known
+        self.known_letters = known_letters
         self.spec = dialect == "spec"
         self.tables: list[tuple[Any, tuple[Any, ...]]] = []
         self.is_odd = False
@@ -190,23 +192,25 @@ class BasicReader(Cursor):
         condition = RESOURCE_LIMIT_EXCEEDED if rule.endswith("-limit") else DECODE_ERROR
         return DecodeError(reason, offset, rule=rule, condition=condition, data=self.buf)
 
-    def cut(self, what: str, offset: int, needs: int, end: int) -> DecodeError:
+    def cut(self, subject: str, offset: int, needs: int, end: int) -> DecodeError:
         return self.fault(
-            f"{what} needs {needs} bytes, and {max(end - offset, 0)} are left", offset, "truncated"
+            f"{subject} needs {needs} bytes, and {max(end - offset, 0)} are left",
+            offset,
+            "truncated",
         )
 
     def finish(self) -> None:
-        """Refuse trailing bytes."""
+        """Raise DecodeError if bytes follow."""
         if self.pos != self.end:
             raise self.fault(
                 f"{self.end - self.pos} trailing bytes after the last value", self.pos, "trailing"
             )
 
-    def unsigned(self, width: int, what: str) -> Any:
+    def unsigned(self, width: int, subject: str) -> Any:
         """Read an unsigned integer of 1 to 8 bytes."""
         pos = self.pos
         if width > self.end - pos:
-            raise self.cut(what, pos, width, self.end)
+            raise self.cut(subject, pos, width, self.end)
         self.pos = pos + width
         data = self.buf
         if width == 1:
@@ -239,21 +243,21 @@ class BasicReader(Cursor):
         return self.buf[pos + 4 : self.pos]
 
     def properties(self, layout: PropertyRows) -> Any:
-        """Read property flags and the list after them into an object of the layout's class.
+        """Read property flags and the property list into an object of the layout's class.
 
         Raises:
-            DecodeError: cut off, a flag of no property, or a value that cannot be read.
+            DecodeError: the input is truncated, has an unknown flag, or an invalid value.
         """
         start = self.pos
         flags = self.unsigned(2, "the property flags")
-        if flags & ~layout.known:
-            what = (
+        if flags & ~layout.known_flags:
+            reason = (
                 "the property flags continue, and the class has no more properties"
                 if flags & 1
-                else f"unknown property flag: of {flags:04x} the class has {layout.known:04x}"
+                else f"unknown property flag: of {flags:04x} the class has {layout.known_flags:04x}"
             )
-            raise self.fault(what, start, "property-flags")
-        found = layout.blank.copy()
+            raise self.fault(reason, start, "property-flags")
+        values = layout.blank.copy()
         domains = layout.domains
         index = 0
         try:
@@ -262,22 +266,22 @@ class BasicReader(Cursor):
                     continue
                 domain = domains[index]
                 if domain == 0:
-                    found[index] = self.shortstr()
+                    values[index] = self.shortstr()
                 elif domain == 1:
-                    found[index] = self.table(0)
+                    values[index] = self.table(0)
                 elif domain == 2:
-                    found[index] = self.unsigned(1, "a byte")
+                    values[index] = self.unsigned(1, "a byte")
                 else:
-                    found[index] = self.unsigned(8, "a timestamp")
+                    values[index] = self.unsigned(8, "a timestamp")
         except DecodeError as error:
             error.path = layout.names[index] + error.path
             raise
-        made = layout.attributes.build(found)
+        decoded = layout.attributes.build(values)
         if layout.keeps and not self.is_odd:
             ORIGINAL.put(
-                made, Original(self.buf, start, self.pos, self.dialect, found, self.tables)
+                decoded, Original(self.buf, start, self.pos, self.dialect, values, self.tables)
             )
-        return made
+        return decoded
 
     def into(self, layout: Slots, values: list[Any]) -> Any:
         """Create an object from decoded values, without the checks of its constructor."""
@@ -289,8 +293,8 @@ class BasicReader(Cursor):
         stop = self.enter("a table", depth)
         pos = self.pos
         entries: list[tuple[str, str, Any]] = []
-        made = FieldTable.__new__(FieldTable)
-        made.entries = entries
+        new_table = FieldTable.__new__(FieldTable)
+        new_table.entries = entries
         name = ""
         try:
             while pos < stop:
@@ -336,16 +340,16 @@ class BasicReader(Cursor):
             error.path = f"[{name!r}]{inner}" if name else inner
             raise
         self.pos = pos
-        self.tables.append((made, tuple(entries)))
-        return made
+        self.tables.append((new_table, tuple(entries)))
+        return new_table
 
     def array(self, depth: int) -> FieldArray:
         """Read an array: four bytes of length, then letter and value of each element."""
         data = self.buf
         stop = self.enter("an array", depth)
         entries: list[tuple[str, Any]] = []
-        made = FieldArray.__new__(FieldArray)
-        made.entries = entries
+        new_array = FieldArray.__new__(FieldArray)
+        new_array.entries = entries
         try:
             while self.pos < stop:
                 self.items -= 1
@@ -358,36 +362,36 @@ class BasicReader(Cursor):
         except DecodeError as error:
             error.path = f"[{len(entries)}]{error.path}"
             raise
-        self.tables.append((made, tuple(entries)))
-        return made
+        self.tables.append((new_array, tuple(entries)))
+        return new_array
 
-    def enter(self, what: str, depth: int) -> int:
+    def enter(self, subject: str, depth: int) -> int:
         """Read the length of a table or array; return the end of its content."""
         pos = self.pos
         if pos + 4 > self.end:
-            raise self.cut(what, pos, 4, self.end)
+            raise self.cut(subject, pos, 4, self.end)
         size = self.u32(pos)
         if size > self.end - pos - 4:
-            raise self.cut(what, pos, size + 4, self.end)
+            raise self.cut(subject, pos, size + 4, self.end)
         if depth >= self.depth:
             raise self.fault(f"nested deeper than {self.depth} levels", pos, "depth-limit")
         self.pos = pos + 4
         return pos + 4 + size
 
-    def too_many(self, at: int) -> DecodeError:
-        return self.fault(f"more than {self.limits.items} fields", at, "items-limit")
+    def too_many(self, offset: int) -> DecodeError:
+        return self.fault(f"more than {self.limits.items} fields", offset, "items-limit")
 
     def value(self, code: int, stop: int, depth: int) -> Any:
         """Read the value of a letter; `pos` is after the letter."""
         data = self.buf
         pos = self.pos
-        if not self.known[code]:
+        if not self.known_letters[code]:
             raise self.fault(
                 f"{chr(code)!r} (0x{code:02x}) is not a field type of the dialect {self.dialect}",
                 pos - 1,
                 "field-letter",
             )
-        if code == _SHORT and self.spec:  # a short string there
+        if code == _SHORT and self.spec:  # in the dialect spec, a short string
             if pos >= stop or pos + 1 + data[pos] > stop:
                 needs = 2 + data[pos] if pos < stop else 2
                 raise self.cut("a short string", pos - 1, needs, stop)
@@ -395,13 +399,13 @@ class BasicReader(Cursor):
             return data[pos + 1 : self.pos].decode("utf-8", "surrogateescape")
         width = _WIDTHS[code]
         if width:
-            self.take(code, width, stop)
+            self.advance(code, width, stop)
             signed = _SIGNED[code] == 1 and not (self.spec and code == _LONG)
             return int.from_bytes(data[pos : pos + width], "big", signed=signed)
         if code == _VOID:
             return None
         if code in (_LONG_STRING, _BYTES, _STR8, _STR16):
-            start = self.take(code, 4, stop)
+            start = self.advance(code, 4, stop)
             size = self.u32(pos)
             if size > stop - start:
                 raise self.cut(f"the value of {chr(code)!r}", pos, size + 4, stop)
@@ -413,26 +417,26 @@ class BasicReader(Cursor):
             # The child reads inside its parent.
             outer = self.end
             self.end = stop
-            made: Any = self.table(depth) if code == _TABLE else self.array(depth)
+            nested: Any = self.table(depth) if code == _TABLE else self.array(depth)
             self.end = outer
-            return made
+            return nested
         if code == _BOOLEAN:
-            self.take(code, 1, stop)
+            self.advance(code, 1, stop)
             if data[pos] < 2:
                 return data[pos] == 1
-            self.is_odd = True  # its byte can be changed
+            self.is_odd = True  # OddTrue is mutable
             return OddTrue(data[pos])
         if code == _DOUBLE:
-            self.take(code, 8, stop)
+            self.advance(code, 8, stop)
             return self.f64(pos)
         if code == _FLOAT:
-            self.take(code, 4, stop)
+            self.advance(code, 4, stop)
             return Float.from_bits(self.u32(pos))
-        self.take(code, 5, stop)  # D
+        self.advance(code, 5, stop)  # D
         return ScaledDecimal(*_DECIMAL.unpack_from(data, pos))
 
-    def take(self, code: int, size: int, stop: int) -> int:
-        """Skip a value of this size, or its length."""
+    def advance(self, code: int, size: int, stop: int) -> int:
+        """Skip `size` bytes of a value, and return their end."""
         pos = self.pos
         if pos + size > stop:
             raise self.cut(f"the value of {chr(code)!r}", pos, size, stop)

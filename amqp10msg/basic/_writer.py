@@ -25,8 +25,8 @@ _U64 = struct.Struct(">Q")
 _F64 = struct.Struct(">d")
 _DECIMAL = struct.Struct(">Bi")
 _2_63 = 2**63
-# Of the letters that are numbers in all dialects: their byte, their width and their bounds; of a
-# timestamp those that a signed number of 64 bits holds.
+# Letters of numbers in all dialects: their byte, width, minimum and maximum. The maximum of a
+# timestamp is limited to a signed 64-bit number.
 _WHOLE = {
     "b": (0x62, 1, -0x80, 0x7F),
     "B": (0x42, 1, 0, 0xFF),
@@ -148,8 +148,8 @@ def write_value(
         out.real(value)
         return
     if letter in _WHOLE and type(value) is int:
-        code, width, least, most = _WHOLE[letter]
-        if least <= value <= most:
+        code, width, minimum, maximum = _WHOLE[letter]
+        if minimum <= value <= maximum:
             out.number(code, width, value)
             return
     here = f"{path}[{name!r:.60}]"
@@ -213,8 +213,8 @@ def write_number(out: Any, value: Any, width: int, path: str) -> None:
     try:
         out.add((_U8 if width == 1 else _U64).pack(value))
     except struct.error:
-        most = "255" if width == 1 else "2^64 - 1"
-        raise EncodeError(f"must be an int from 0 to {most}, not {value!r:.60}", path) from None
+        maximum = "255" if width == 1 else "2^64 - 1"
+        raise EncodeError(f"must be an int from 0 to {maximum}, not {value!r:.60}", path) from None
 
 
 def is_unchanged(layout: PropertyRows, source: Any, dialect: Any) -> bool:

@@ -121,9 +121,9 @@ def _field(value: Any, letter_of: Any) -> tuple[str, Any]:
     return letter, value if letter == "t" or not isinstance(value, int) else int(value)
 
 
-def _aware(moment: datetime.datetime) -> datetime.datetime:
+def _aware(time: datetime.datetime) -> datetime.datetime:
     """Return an aware datetime. A naive one is in UTC, as in both libraries."""
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
+    return time if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC)
 
 
 #: The classes that a library uses for integers or bytes, by letter.
@@ -193,12 +193,12 @@ def _add_losses_of_text(text: str, path: str, losses: list[str]) -> None:
 
 
 def _add_losses_of_table(table: FieldTable, path: str, letter_of: Any, losses: list[str]) -> None:
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for name, letter, value in table.entries:
         field_path = f"{path}[{name!r}]"
-        if name in seen:
+        if name in earlier_names:
             losses.append(f"{field_path}: only the first field with this name is kept")
-        seen.add(name)
+        earlier_names.add(name)
         _add_losses_of_text(name, field_path, losses)
         if letter_of is _pamqp_letter and len(name.encode("utf-8", "surrogateescape")) > 128:
             losses.append(f"{field_path}: the name is cut to 128 bytes")

@@ -187,7 +187,7 @@ class Transfer:
         destination: the exchange or consumer that receives the message.
         redelivered: whether the message may have been delivered before.
         immediate: whether to reject the message if no consumer is ready.
-        ttl: time to live in ms; 0 for none.
+        ttl: time to live in ms; 0 for no limit.
         priority: 0 to 9.
         timestamp: arrival time in seconds since the Unix epoch.
         delivery_mode: 1 for non-persistent, 2 for persistent.

@@ -21,7 +21,7 @@ from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import EncodeError, as_bytes, expect, wrong_type
 from amqp10msg.wire.kernel.twin import FieldOutput, Slots
 from amqp10msg.wire.limits import UNLIMITED, Limits
-from amqp10msg.wire.reprs import shown
+from amqp10msg.wire.reprs import with_bounded_repr
 
 # The constructor of BasicMessage for the properties of each library.
 _CONSTRUCTORS = {"pika": "from_pika", "pamqp": "from_pamqp"}
@@ -35,7 +35,7 @@ def conversion_hint(properties: object) -> str:
     return f"write BasicMessage.{constructor}(properties, body)" if constructor else ""
 
 
-@shown
+@with_bounded_repr
 @attrs.define(repr=False)
 class BasicMessage(kernel.Record):
     """A message of class basic with the exchange and routing key of its method.

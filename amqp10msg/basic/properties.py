@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic._reader import LETTERS, BasicReader, Kept, PropertyRows
+from amqp10msg.basic._reader import LETTERS, BasicReader, KeepsOriginal, PropertyRows
 from amqp10msg.basic._writer import write_rows, write_table, write_value
 from amqp10msg.basic.tables import Dialect, FieldTable
 from amqp10msg.wire import kernel
@@ -59,7 +59,7 @@ _MILLISECONDS = {int: "text of milliseconds, such as '5000'"}
 
 
 @attrs.define(weakref_slot=False)
-class BasicProperties(Kept):
+class BasicProperties(KeepsOriginal):
     """The properties of a message of class basic. A missing property is None.
 
     Strings are str. Invalid UTF-8 from a peer becomes lone surrogates (PEP 383), and is encoded as

@@ -27,7 +27,7 @@ class Finding:
         severity: ``error`` for a MUST or an illegal value; ``warning`` for a rule that nearly all
             clients and brokers ignore.
         path: the property or field, such as ``priority`` or ``headers['k']``.
-        text: the reason, and what is allowed.
+        text: the reason, and the allowed values.
     """
 
     rule: str

@@ -168,7 +168,7 @@ class FieldArray(Sequence[Any]):
     __hash__ = None  # type: ignore[assignment]  # mutable, like list
 
     def __repr__(self) -> str:
-        return _shown(self)
+        return _repr_of(self)
 
 
 class FieldTable(Mapping[str, Any]):
@@ -204,8 +204,8 @@ class FieldTable(Mapping[str, Any]):
         return self
 
     def __getitem__(self, name: str) -> Any:
-        for own, _, value in self.entries:
-            if own == name:
+        for field_name, _, value in self.entries:
+            if field_name == name:
                 return value
         raise KeyError(name)
 
@@ -215,8 +215,8 @@ class FieldTable(Mapping[str, Any]):
         Raises:
             KeyError: there is no field with this name.
         """
-        for own, letter, _ in self.entries:
-            if own == name:
+        for field_name, letter, _ in self.entries:
+            if field_name == name:
                 return letter
         raise KeyError(name)
 
@@ -255,7 +255,7 @@ class FieldTable(Mapping[str, Any]):
     __hash__ = None  # type: ignore[assignment]  # its values may be mutable
 
     def __repr__(self) -> str:
-        return _shown(self)
+        return _repr_of(self)
 
 
 def as_table(value: Any) -> FieldTable:
@@ -263,16 +263,16 @@ def as_table(value: Any) -> FieldTable:
     return value if isinstance(value, FieldTable) else FieldTable(() if value is None else value)
 
 
-def seconds_of(moment: Any) -> Any:
+def seconds_of(time: Any) -> Any:
     """Convert a datetime to seconds since the Unix epoch; return any other value unchanged.
 
     Raises:
         EncodeError: the datetime has no time zone.
     """
-    if not isinstance(moment, datetime.datetime):
-        return moment
+    if not isinstance(time, datetime.datetime):
+        return time
     try:
-        return int(Timestamp.from_datetime(moment)) // 1000
+        return int(Timestamp.from_datetime(time)) // 1000
     except ValueError as error:
         raise EncodeError(str(error)) from None
 
@@ -342,7 +342,7 @@ def as_decoded(letter: str, value: Any) -> Any:
     return value
 
 
-def _shown(value: Any) -> str:
+def _repr_of(value: Any) -> str:
     """Return the repr of a table or an array, with dots for a table within itself."""
     pieces: list[str] = []
     ancestors: set[int] = set()

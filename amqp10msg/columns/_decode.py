@@ -45,16 +45,16 @@ def decode(
     ``wire`` if it is selected. A null in the input becomes a row of nulls.
 
     The compiled kernel runs without the GIL, and keeps up to 32 MiB of freed memory for the next
-    batch. The overhead of a call is about that of 200 messages; batches of a few thousand are as
-    fast as larger ones. The columns of a batch share their memory, which is freed with the last of
-    them; to keep one column alone, select only that column.
+    batch. A call costs about as much as decoding 200 messages, so batches of a few thousand are as
+    fast as larger batches. The columns of a batch share their memory, which is freed with the last
+    column; to keep a single column, select only that column.
 
     Args:
         array: the encoded messages: a pyarrow Array or ChunkedArray of binary, large_binary,
-            binary_view or fixed_size_binary, or of a dictionary of these; a pandas or Polars
+            binary_view or fixed_size_binary, or of a dictionary of such values; a pandas or Polars
             Series or anything else with Arrow's C interface; or a list of bytes. Memory is read
             in place.
-        columns: names of columns, in the order of the result: those of `SCHEMA`; ``body_text``,
+        columns: names of columns, in the order of the result: columns of `SCHEMA`; ``body_text``,
             ``body_value`` and ``error``, which are derived; ``wire`` for the bytes of each
             message; and entries of the map sections: ``application_properties.tenant`` as a struct,
             ``application_properties.tenant string`` as a column ``tenant`` of strings, with
@@ -69,7 +69,7 @@ def decode(
             a message that cannot be decoded.
         validate: a profile, such as ``oasis``, to validate the messages against. A message that
             decodes but violates a rule of severity ``error`` keeps its values, and the three error
-            columns name the first such rule. With the kernel, this takes about as long as decoding
+            columns name the first such rule. With the kernel, this costs about as much as decoding
             if few messages violate a rule.
         limits: bounds on the cost of decoding one message; None for the defaults of `Limits`.
         message_format: the content of the column ``message_format``, which is not part of a
@@ -197,7 +197,7 @@ def _run_kernel(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordB
 
 
 def address_and_size(buffer: pa.Buffer | None) -> tuple[int, int]:
-    """Return the address and the size of a buffer; zeros if there is none."""
+    """Return the address and the size of a buffer; zeros for None."""
     return (buffer.address, buffer.size) if buffer else (0, 0)
 
 
@@ -290,7 +290,7 @@ def suspects(array: pa.Array, limits: Limits, profile: str) -> Sequence[int]:
     Without the kernel, these are all messages, because the test would cost as much as validation.
 
     Args:
-        array: the encoded messages: one of the results of `binary_chunks`.
+        array: the encoded messages, as `binary_chunks` yields them.
         limits: bounds on the cost of decoding one message.
         profile: the name of a profile of `amqp10msg.validation`.
     """
@@ -428,7 +428,7 @@ def message_format_column(formats: Any, count: int) -> pa.Array:
 
 # The text columns of a batch, such as JSON, are limited to 64 MiB plus 32 times the size of the
 # messages. Without the limit, a batch could exhaust the memory: the elements of an array of nulls
-# have no bytes, so a message of 13 bytes can have 65,536 of them, and its JSON is 80,000 times as
+# have no bytes, so a message of 13 bytes can have 65,536 elements, and its JSON is 80,000 times as
 # large as the message. The JSON of values that do have bytes is at most 17 times as large.
 _MIN_TEXT_BYTES = 64 << 20
 _TEXT_BYTES_PER_BYTE = 32

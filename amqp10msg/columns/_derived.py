@@ -12,7 +12,7 @@ from amqp10msg.columns._decode import decode
 from amqp10msg.columns._schema import DERIVED, SCHEMA
 from amqp10msg.wire.errors import EncodeError
 
-# Columns that are not written to messages, but repeat part of them.
+# Columns that repeat the contents of other columns, and are not written to messages.
 _REPEATED_COLUMNS = (
     "body_sections",
     *(field.name for field in DERIVED if field.name.startswith("body_")),

@@ -40,7 +40,7 @@ from amqp10msg.wire.primitives import Timestamp
 #: Encodes rows with the compiled kernel; returns the messages, and the indexes of odd rows that it
 #: left. None if the kernel is not compiled.
 kernel: Callable[[pa.RecordBatch], tuple[pa.Array, list[int]]] | None = None
-#: The same with a template; returns None if the kernel does not support the template.
+#: Like `kernel`, with a template; returns None if the kernel does not support the template.
 template_kernel: Callable[[pa.RecordBatch, Template], tuple[pa.Array, list[int]] | None] | None = (
     None
 )
@@ -75,13 +75,13 @@ def encode(
 ) -> pa.Array:
     """Encode rows of columns as messages.
 
-    The columns are those of `decode`, in any order: those of `SCHEMA`, and entries of the map
-    sections, such as ``application_properties.tenant``, as structs or as plain values. Missing
+    The columns may be all that `decode` returns, in any order: columns of `SCHEMA`, and entries of
+    map sections, such as ``application_properties.tenant``, as structs or as plain values. Missing
     columns are treated as null, and timestamps without a time zone as UTC. Every value is written
-    in the smallest encoding of its type, and defaults are omitted. A section is written if one of
+    in the smallest encoding of its type, and defaults are omitted. A section is written if any of
     its columns is not null. All columns together restore a message that is equal to the decoded
-    one. Without ``body_lengths``, several data sections become one; without ``has_properties``, an
-    empty properties section is omitted. A row without values, such as one with a decoding error,
+    message. Without ``body_lengths``, several data sections become one; without ``has_properties``,
+    an empty properties section is omitted. A row without values, such as after a decoding error,
     becomes the bytes of ``wire`` if the batch has that column, an empty message if
     ``section_offsets`` is an empty list, and null otherwise.
 
@@ -89,8 +89,8 @@ def encode(
     not part of a message; ``wire`` is written only for rows without other values.
     ``body_sections``, ``body_text`` and ``body_value`` repeat other columns, and must agree with
     them. The compiled kernel writes most rows without the GIL and without Python objects. Values of
-    rare types and rows with an error are encoded one by one in Python, and entry columns are merged
-    row by row.
+    rare types and rows with an error are encoded row by row in Python, and entry columns are also
+    merged row by row.
 
     With a template, the columns are the values of its paths, and each row gives the same result as
     `Template.encode`: ``encode({"properties.message_id": ids, "body": bodies}, template)``. A null
@@ -166,7 +166,7 @@ def _encode_part(part: pa.RecordBatch, first_row: int, template: Template | None
 def _encode_by_row(
     part: pa.RecordBatch, numbers: Sequence[int], template: Template | None
 ) -> list[pa.Array]:
-    """Encode rows one by one in Python; `numbers` are the row numbers for errors."""
+    """Encode rows in Python; `numbers` are the row numbers for errors."""
     chunks = []
     for start in range(0, part.num_rows, _ROWS_PER_CHUNK):
         rows = part.slice(start, _ROWS_PER_CHUNK)
@@ -370,8 +370,8 @@ def _list_to_map(array: pa.ListArray, target: pa.MapType) -> pa.MapArray:
         pc.struct_field(content, name).cast(member_type)
         for name, member_type in (("key", target.key_type), ("value", target.item_type))
     )
-    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(array), 0))
-    offsets = pa.concat_arrays([pa.array([0], ends.type), ends])
+    row_ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(array), 0))
+    offsets = pa.concat_arrays([pa.array([0], row_ends.type), row_ends])
     # A null offset makes a map null; the last offset has no map.
     absent = pa.concat_arrays([array.is_null(), pa.array([False])])
     return pa.MapArray.from_arrays(pc.if_else(absent, None, offsets), keys, items)

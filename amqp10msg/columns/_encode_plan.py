@@ -53,19 +53,21 @@ def encode_columns(batch: pa.RecordBatch) -> tuple[pa.Array, list[int]]:
 
 def _write_messages(writer: write.Rows, count: int) -> tuple[pa.Array, list[int]]:
     """Write `count` rows, growing the output buffer as needed."""
-    ends = pa.allocate_buffer(4 * (count + 1))
-    memoryview(ends).cast("B")[:4] = bytes(4)
+    offsets_buffer = pa.allocate_buffer(4 * (count + 1))
+    memoryview(offsets_buffer).cast("B")[:4] = bytes(4)
     odd = pa.allocate_buffer(count)
     data = pa.allocate_buffer(_INITIAL_BYTES)
-    done = size = 0
+    rows_written = size = 0
     while True:
-        done, size = writer.write(
-            done, size, data.address, data.size, ends.address + 4, odd.address
+        rows_written, size = writer.write(
+            rows_written, size, data.address, data.size, offsets_buffer.address + 4, odd.address
         )
-        if done == count:
+        if rows_written == count:
             break
-        data = _grow_buffer(data, size, done, count)
-    messages = pa.Array.from_buffers(pa.binary(), count, [None, ends, data.slice(0, size)])
+        data = _grow_buffer(data, size, rows_written, count)
+    messages = pa.Array.from_buffers(
+        pa.binary(), count, [None, offsets_buffer, data.slice(0, size)]
+    )
     return messages, list(_odd_indexes(odd.to_pybytes()))
 
 
@@ -122,7 +124,7 @@ _KERNEL_STEPS = {
     codes.STEP_DATA: write.DATA_STEP,
     codes.STEP_BODY: write.BODY_STEP,
 }
-# Type number: format code; if there are several, the one with the widest content and a 1-byte size.
+# Type number: format code; of several, the code with the widest content and a 1-byte size.
 _FORMAT_CODES = {
     **{kind: code for kind, code in enumerate(codes.WIDE_CODES) if code},
     codes.KIND_BOOLEAN: 0x56,
@@ -139,8 +141,8 @@ _FLOAT_KINDS = (codes.KIND_DOUBLE, codes.KIND_FLOAT)
 def _step_column(step: Step, array: pa.Array) -> tuple[int, int, pa.Array] | None:
     """Return (mode, format code, cells) for the column of a step.
 
-    The result must equal that of `Template.encode` for each Python value. None if the kernel cannot
-    write the column, so that `Template.encode` does.
+    The kernel must write the same bytes as `Template.encode` for each Python value. None if it
+    cannot, so that `Template.encode` writes the column.
     """
     type_ = array.type
     kind = codes.KIND_BINARY if step.way == codes.STEP_DATA else step.kind
@@ -198,11 +200,11 @@ def _cast_cells(
         return None  # a value does not fit in the type
 
 
-def _grow_buffer(data: pa.Buffer, size: int, done: int, count: int) -> pa.Buffer:
+def _grow_buffer(data: pa.Buffer, size: int, rows_written: int, count: int) -> pa.Buffer:
     """Copy the output to a larger buffer, sized for rows like those written so far."""
     if data.size == _MAX_BYTES:
         raise OverflowError("the messages would exceed 2 GiB")
-    estimate = int(1.05 * size / done * count) + _INITIAL_BYTES if done else 0
+    estimate = int(1.05 * size / rows_written * count) + _INITIAL_BYTES if rows_written else 0
     new_size = min(max(estimate, 3 * data.size // 2), _MAX_BYTES)
     new_buffer = pa.allocate_buffer(new_size)
     memoryview(new_buffer).cast("B")[:size] = memoryview(data).cast("B")[:size]

@@ -38,7 +38,7 @@ _CELL_KINDS = {
 _FIELD_MODES = field_modes(scan)
 
 
-# Consecutive batches usually have the same projection. A plan takes a few kilobytes.
+# Consecutive batches usually have the same projection. A plan needs a few kilobytes.
 @lru_cache(maxsize=64)
 def column_plan(plan: Plan) -> scan.ColumnPlan:
     """Return the kernel's plan: the fields to read, and the column for each."""

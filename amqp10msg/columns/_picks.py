@@ -161,7 +161,7 @@ def _keep_where(mask: pa.Array, values: pa.Array) -> pa.Array:
 def _decimals_as_doubles(texts: pa.Array, types: pa.Array) -> pa.Array:
     """Convert decimal floating-point values to doubles; values of other types become null.
 
-    They are converted one by one, because they are rare.
+    They are converted in Python, because they are rare.
     """
     is_decimal = _is_one_of(types, _DECIMAL_TYPES)
     if not pc.any(is_decimal).as_py():
@@ -212,7 +212,7 @@ def pick_of(name: str, sections: Collection[str]) -> Pick | None:
         sections: the names of the map sections, with underscores.
 
     Returns:
-        The entry, or None if the name does not begin with one of `sections` and a key.
+        The entry, or None if the name does not begin with a section in `sections` and a key.
 
     Raises:
         ValueError: the type is unknown, or the key must be quoted.

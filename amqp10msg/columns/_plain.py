@@ -1,8 +1,8 @@
-"""Decode messages to rows one by one: the reference for the kernel, and its fallback for odd rows.
+"""Decode messages to rows in Python: the reference for the kernel, and its fallback for odd rows.
 
 If all sections are needed, this uses `Message.decode`. Otherwise it reads the sections in order,
-decodes those that are needed, and skips the others by their size. Both ways check that the
-sections are in order and do not repeat.
+decodes only the needed sections, and skips all other sections by their size. In both cases, the
+sections must be in order and must not repeat.
 """
 
 from __future__ import annotations

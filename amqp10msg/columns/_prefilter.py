@@ -1,7 +1,7 @@
 """Find the messages of a batch that may violate a rule.
 
 The suspicions of the rules are tested on whole columns. `validation.prefilter` tests the same
-suspicions message by message, ten times slower. Suspected rows are then validated one by one; all
+suspicions message by message, ten times slower. Only suspected rows are then validated in full; all
 other rows are valid.
 """
 
@@ -26,7 +26,7 @@ from amqp10msg.validation.prefilter import (
 )
 from amqp10msg.validation.suspicion import ANNOTATIONS
 
-#: The columns to decode: at least one of each section, so that every section is decoded.
+#: The columns to decode: at least one column per section, so that every section is decoded.
 COLUMNS: tuple[str, ...] = tuple(
     dict.fromkeys(
         (
@@ -109,9 +109,9 @@ def _rows_of(maps: Any, entries: Iterable[int]) -> set[int]:
 
 
 def _is_usual_key(
-    tests: list[Callable[[str, tuple[str, ...]], bool]], known: tuple[str, ...], key: str
+    tests: list[Callable[[str, tuple[str, ...]], bool]], reserved_keys: tuple[str, ...], key: str
 ) -> bool:
-    return all(test(key, known) for test in tests)
+    return all(test(key, reserved_keys) for test in tests)
 
 
 def _rows_with_types(maps: Any, types: pa.Array) -> set[int]:

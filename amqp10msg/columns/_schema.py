@@ -271,13 +271,16 @@ def column_name(name: str) -> str:
     return field if dot and field in fields else name
 
 
-def unknown_column(name: str, known: Iterable[str]) -> str:
+def unknown_column(name: str, valid_names: Iterable[str]) -> str:
     """Return the error message for an unknown column, with a suggestion."""
-    matches = difflib.get_close_matches(column_name(name).rpartition(".")[2], [*known, *SETS], 1)
+    matches = difflib.get_close_matches(
+        column_name(name).rpartition(".")[2], [*valid_names, *SETS], 1
+    )
     hint = f" (did you mean {matches[0]!r}?)" if matches else ""
     return (
-        f"unknown column {name!r}{hint}: use {', '.join(known)}, or an entry of a map section: "
-        "application_properties.tenant, or with a type 'application_properties.tenant string'"
+        f"unknown column {name!r}{hint}: use {', '.join(valid_names)}, or an entry of a map "
+        "section: application_properties.tenant, or with a type "
+        "'application_properties.tenant string'"
     )
 
 

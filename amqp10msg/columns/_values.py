@@ -44,7 +44,7 @@ def decode_values(array: Any, plain: str = "error", limits: Limits | None = None
         array: one encoded value or null per item; in any of the forms that `decode` accepts.
         plain: the policy for bytes that may not be AMQP, such as headers of other Kafka producers:
             ``error`` treats all bytes as AMQP. ``encoded`` treats bytes that are exactly one
-            encoded value as AMQP, and all others as plain. ``text`` first treats UTF-8 without
+            encoded value as AMQP, and all other bytes as plain. ``text`` first treats UTF-8 without
             control characters as plain text, so that the text ``true`` is not mistaken for AMQP.
             An encoded string or symbol is never mistaken for such text.
         limits: bounds on the cost of decoding one value; None for the defaults of `Limits`.

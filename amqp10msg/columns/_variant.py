@@ -22,7 +22,7 @@ from amqp10msg.wire.primitives import DECIMALS, INTEGERS
 
 # Basic types: the two lowest bits of the first byte of a value.
 _SHORT_TEXT, _OBJECT, _ARRAY = 1, 2, 3
-# Primitive types: the other six bits.
+# Primitive types: the upper six bits.
 _NULL, _TRUE, _FALSE, _INT8, _DOUBLE = 0, 1, 2, 3, 7
 _DECIMAL4, _TIMESTAMP, _FLOAT, _BINARY, _TEXT = 8, 12, 14, 15, 16
 _MAX_SHORT_TEXT_BYTES = 63
@@ -69,11 +69,11 @@ def _to_cell(value: bytes, keys: Mapping[str, int]) -> dict[str, bytes]:
 
 def _encode_metadata(keys: Iterable[str]) -> bytes:
     texts = [key.encode() for key in keys]
-    ends = [0]
+    text_ends = [0]
     for text in texts:
-        ends.append(ends[-1] + len(text))
-    width = _byte_width(max(ends[-1], len(texts)))
-    numbers = b"".join(number.to_bytes(width, "little") for number in (len(texts), *ends))
+        text_ends.append(text_ends[-1] + len(text))
+    width = _byte_width(max(text_ends[-1], len(texts)))
+    numbers = b"".join(number.to_bytes(width, "little") for number in (len(texts), *text_ends))
     return bytes((1 | (width - 1) << 6,)) + numbers + b"".join(texts)
 
 
@@ -169,21 +169,21 @@ def _encode_map(value: Mapping[Any, Any], keys: dict[str, int]) -> bytes:
 
 
 def _encode_array(items: Iterable[bytes]) -> bytes:
-    ends = array("Q")
-    content = _concatenate(items, ends)
-    return _encode_compound(content, ends, _ARRAY, 0, b"", range(len(ends)))
+    item_ends = array("Q")
+    content = _concatenate(items, item_ends)
+    return _encode_compound(content, item_ends, _ARRAY, 0, b"", range(len(item_ends)))
 
 
 def _encode_object(pairs: Iterable[tuple[str, Any]], keys: dict[str, int]) -> bytes:
     texts: list[str] = []
-    ends = array("Q")
-    content = _concatenate(_encode_members(pairs, texts, keys), ends)
+    item_ends = array("Q")
+    content = _concatenate(_encode_members(pairs, texts, keys), item_ends)
     # The format sorts keys by UTF-8 bytes, which is the order of code points.
     order = sorted(range(len(texts)), key=texts.__getitem__)
     ids = [keys[texts[index]] for index in order]
     width = _byte_width(max(ids, default=0))
     encoded_ids = b"".join(number.to_bytes(width, "little") for number in ids)
-    return _encode_compound(content, ends, _OBJECT, width - 1, encoded_ids, order)
+    return _encode_compound(content, item_ends, _OBJECT, width - 1, encoded_ids, order)
 
 
 def _encode_members(
@@ -195,28 +195,33 @@ def _encode_members(
         yield _encode_value(item, keys)
 
 
-def _concatenate(items: Iterable[bytes], ends: array[int]) -> bytearray:
-    """Concatenate encoded values, and append their end offsets to `ends`, to save memory."""
+def _concatenate(items: Iterable[bytes], item_ends: array[int]) -> bytearray:
+    """Concatenate encoded values, and append their end offsets to `item_ends`, to save memory."""
     content = bytearray()
     for item in items:
         content += item
-        ends.append(len(content))
+        item_ends.append(len(content))
     return content
 
 
 def _encode_compound(
-    content: bytearray, ends: array[int], kind: int, id_width: int, ids: bytes, order: Iterable[int]
+    content: bytearray,
+    item_ends: array[int],
+    kind: int,
+    id_width: int,
+    ids: bytes,
+    order: Iterable[int],
 ) -> bytes:
     """Encode an object or array: the count, the key ids, the offsets, and the values."""
     width = _byte_width(len(content))
-    is_large = len(ends) > 0xFF
-    # The flag for a 4-byte count follows the width fields; an array has only one of them.
+    is_large = len(item_ends) > 0xFF
+    # The flag for a 4-byte count follows the width fields; an array has a single width field.
     shape = width - 1 | (id_width << 2 | is_large << 4 if kind == _OBJECT else is_large << 2)
     encoded = bytearray((shape << 2 | kind,))
-    encoded += len(ends).to_bytes(4 if is_large else 1, "little")
+    encoded += len(item_ends).to_bytes(4 if is_large else 1, "little")
     encoded += ids
     for index in order:
-        encoded += (ends[index - 1] if index else 0).to_bytes(width, "little")
+        encoded += (item_ends[index - 1] if index else 0).to_bytes(width, "little")
     encoded += len(content).to_bytes(width, "little")
     encoded += content
     return bytes(encoded)

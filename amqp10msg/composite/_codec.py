@@ -27,7 +27,7 @@ def decode_composite(data: Any, *, limits: Limits | None = None, strict: bool = 
         limits: the limits of decoding; None for the defaults of `Limits`.
         strict: whether to raise `DecodeError` if a field breaks the declaration. If False, a field
             of a wrong type holds the decoded value, a missing mandatory field is None, and fields
-            after the declared ones are ignored.
+            after the declared fields are ignored.
 
     Raises:
         DecodeError: the input is not a registered composite, it breaks its declaration, or more
@@ -185,9 +185,9 @@ def _archetype_of(field: Field) -> str:
     return f"{'an' if field.requires[0] in 'aeiou' else 'a'} {field.requires}"
 
 
-def _wrong(field: Field, entry: Composite, what: str) -> DecodeError:
+def _wrong(field: Field, entry: Composite, expected: str) -> DecodeError:
     return DecodeError(
-        f"{field.wire_name} of {entry.name} must be {what}",
+        f"{field.wire_name} of {entry.name} must be {expected}",
         0,
         rule="field-type",
         condition=INVALID_FIELD,

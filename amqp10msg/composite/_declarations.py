@@ -317,13 +317,13 @@ def _wire_of(hint: Any) -> Wire | None:
         if isinstance(extra, Wire):
             return extra
     for part in typing.get_args(hint):
-        if part is not NoneType and (found := _wire_of(part)) is not None:
-            return found
+        if part is not NoneType and (wire_type := _wire_of(part)) is not None:
+            return wire_type
     return None
 
 
 def composite_with(descriptor: Any) -> Composite | None:
-    """Return the composite with a decoded descriptor, or None if none is registered."""
+    """Return the registered composite with a decoded descriptor, or None."""
     return find_composite(descriptor) if isinstance(descriptor, (ULong, Symbol)) else None
 
 

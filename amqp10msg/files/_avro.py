@@ -1,4 +1,4 @@
-"""Read Avro files block by block, with limits: fastavro's own reader has none.
+"""Read Avro files block by block, with limits, which fastavro's own reader does not have.
 
 The format is "Object Container Files" in the specification of Avro 1.11.
 """
@@ -87,10 +87,10 @@ class Avro:
             stream: the file, positioned after the header.
             limits: `expansion` bounds the unpacked size of the blocks. `zero_width` and
                 `zero_width_per_byte` bound the records without a byte: a block of a few bytes may
-                count any number of them.
+                announce any number of such records.
 
         Raises:
-            AvroError: the rest of the file is damaged, or exceeds a limit.
+            AvroError: the file is damaged from here on, or exceeds a limit.
         """
         fastavro = of_extra("fastavro", "avro", "Avro needs fastavro")
         room, bytes_read, empty = ROOM, 0, 0
@@ -116,7 +116,8 @@ class Avro:
                 yield record
             if block.read(1):
                 raise AvroError("a block has more bytes than its records")
-            if stream.read(16) != self._sync:  # the records of this block are valid nevertheless
+            # The records of the block are valid even if its sync marker is wrong.
+            if stream.read(16) != self._sync:
                 raise AvroError("a block does not end with the sync marker")
 
     def _unpacked(self, packed: bytes, room: int) -> bytes:
@@ -135,8 +136,8 @@ class Avro:
 def is_simple(kind: Any) -> bool:
     """Return whether an Avro type is a simple type, or a map or union of simple types.
 
-    Values of these types have a byte for each object. Arrays and records could create any number of
-    objects from no bytes.
+    Values of simple types have at least a byte per object. Arrays and records could create any
+    number of objects from no bytes.
     """
     if isinstance(kind, list):
         return all(map(is_simple, kind))

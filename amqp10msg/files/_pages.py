@@ -1,7 +1,7 @@
 """Compute the decompressed sizes of row groups in a Parquet file from its page headers: `Pages`.
 
 The footer contains the decompressed sizes of the row groups, but pyarrow does not enforce them: it
-allocates what each page header requires. So the sizes in the page headers are added up before
+allocates the size in each page header. So `Pages` adds up the sizes in the page headers before
 pyarrow reads a row group. Footer and headers are structs of Thrift's compact protocol.
 """
 
@@ -121,7 +121,7 @@ class PageSizes:
 
 
 class Pages:
-    """Reads the page headers of a Parquet file, of all columns or of those with the given indexes.
+    """Reads the page headers of a Parquet file, of all columns or of the column indexes `columns`.
 
     Raises:
         ValueError: the footer cannot be parsed.
@@ -147,7 +147,7 @@ class Pages:
             raise ValueError("the footer is damaged") from None
 
     def spans(self, group: int) -> list[tuple[int, int]]:
-        """Return (start, end) of the columns of a row group, without those with invalid offsets."""
+        """Return (start, end) of each column of a row group whose offsets are valid."""
         columns = self._groups[group] if group < len(self._groups) else ()
         return [span for column in columns if 0 <= (span := _span(column))[0] <= span[1]]
 

@@ -8,7 +8,7 @@ import attrs
 class UnusableFileError(ValueError):
     """A file is empty, damaged at its start, or not of the expected form."""
 
-    __module__ = "amqp10msg.files"  # where users import it from: tracebacks show it
+    __module__ = "amqp10msg.files"  # the public location, for tracebacks
 
 
 @attrs.frozen
@@ -18,13 +18,13 @@ class Record:
     Attributes:
         offset: the offset of the record in the file, in bytes: of its size, line or item; in a
             capture, of the packet with its last byte. In Parquet and Avro, the index of the row.
-        wire: the encoded AMQP 1.0 message; with a fault, the bytes of it that could be read.
+        wire: the encoded AMQP 1.0 message; with a fault, the bytes that could be read.
         fault: why the message cannot be read; empty for a valid record.
         protocol: ``1.0`` or ``0-9-1``.
         time: when the packet was captured or the event was enqueued, in microseconds since the Unix
             epoch.
         connection: sender and receiver of the packet: ``address:port > address:port``.
-        address: the address of the link's target, or of its source if the target has none.
+        address: the address of the link's target, or of its source if the target has no address.
         delivery_tag: the delivery-tag of the transfer.
         message_format: the message-format of the transfer, 0 to 2^32 - 1.
         content_header: the payload of the content header frame (AMQP 0-9-1).
@@ -34,7 +34,7 @@ class Record:
         redelivered: whether the broker marked the message as redelivered; None if a client sent it.
         origin: the input that a job read the message from, as ``FILE@OFFSET``, if a Parquet column
             contains it.
-        ends: whether the file is damaged here and the rest cannot be read.
+        ends: whether the file is damaged here and cannot be read any further.
         skips: whether the file is damaged here and reading continues after the damage. An unknown
             number of messages is missing.
     """

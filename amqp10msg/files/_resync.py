@@ -20,21 +20,21 @@ FRAME_HEAD = struct.Struct(">IBBH")
 SASL_FRAME = 1
 #: AMQP 0-9-1: frame types, and the frame-end byte (2.3.5 and 4.2.3).
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
-OLD_FRAMES = {METHOD, HEADER, BODY, HEARTBEAT}
+BASIC_FRAME_TYPES = {METHOD, HEADER, BODY, HEARTBEAT}
 FRAME_END = 0xCE
-ONE, OLD = "1.0", "0-9-1"
+AMQP_1_0, AMQP_0_9_1 = "1.0", "0-9-1"
 Protocol = Literal["1.0", "0-9-1"]
 
 # An empty frame, or a frame with a performative: a list described by a number or a symbol.
-_BEGINS_ONE = re.compile(
+_FRAME_START_1_0 = re.compile(
     rb"\x00\x00\x00\x08\x02\x00.."
     rb"|[\x00-\x04]...\x02[\x00\x01]..\x00"
     rb"(?:(?:\x53|\x80\x00{7})[\x10-\x18\x40-\x44][\x45\xc0\xd0]|\xa3.amqp:)",
     re.DOTALL,
 )
-# A method of a known class, or a heartbeat. A header or a body cannot be a starting point, because
-# the exchange and routing key are in the missing method.
-_BEGINS_OLD = re.compile(
+# A method of a class of the specification, or a heartbeat. A header or a body cannot be a starting
+# point, because the exchange and routing key are in the missing method.
+_FRAME_START_0_9_1 = re.compile(
     rb"\x01..[\x00-\x04]...\x00[\x0a\x14\x1e\x28\x32\x3c\x46\x55\x5a]\x00."
     rb"|\x08\x00\x00\x00\x00\x00\x00\xce",
     re.DOTALL,
@@ -43,7 +43,7 @@ _BEGINS_OLD = re.compile(
 _MAX_METHOD = 128 << 10
 # Bytes of a frame to check, which bounds the time for many false candidates.
 _MAX_CHECKED_BYTES = 4_096
-_PATTERNS = {ONE: _BEGINS_ONE, OLD: _BEGINS_OLD}
+_PATTERNS = {AMQP_1_0: _FRAME_START_1_0, AMQP_0_9_1: _FRAME_START_0_9_1}
 #: Length of the longest pattern: this many bytes at the end may be the beginning of a frame.
 LOOK_BEHIND = 23
 
@@ -57,7 +57,7 @@ def find_frame(
         octets: consecutive bytes of one direction of a connection.
         protocol: ``1.0`` or ``0-9-1``.
         begin: the offset at which the search begins.
-        is_all: whether the bytes are complete: no more bytes follow.
+        is_all: whether `octets` extends to the end of the stream or to a gap.
 
     Returns:
         (offset, certain). `certain` is False if more bytes are needed to decide. None if no frame
@@ -68,7 +68,8 @@ def find_frame(
         size = _frame_size(octets, protocol, offset)
         if size:
             if offset + size > len(octets):
-                if protocol == ONE:  # do not search its content, which may contain apparent frames
+                if protocol == AMQP_1_0:
+                    # Do not search its content, which may contain apparent frames.
                     return None if is_all else (offset, False)
                 unfinished = unfinished or (offset, False)
             elif _is_valid_frame(octets, protocol, offset, size):
@@ -89,7 +90,7 @@ def _next_candidate(octets: bytearray, protocol: str, begin: int) -> int:
 
 def _frame_size(octets: bytearray, protocol: str, offset: int) -> int:
     """Return the size of a frame in bytes, or 0 if the size is impossible."""
-    if protocol == ONE:
+    if protocol == AMQP_1_0:
         size = int.from_bytes(octets[offset : offset + 4], "big")
         return size if FRAME_HEAD.size <= size <= MAX_FRAME else 0
     size = int.from_bytes(octets[offset + 3 : offset + 7], "big")
@@ -98,7 +99,7 @@ def _frame_size(octets: bytearray, protocol: str, offset: int) -> int:
 
 def _is_valid_frame(octets: bytearray, protocol: str, offset: int, size: int) -> bool:
     """Whether a complete frame has valid content."""
-    if protocol == OLD:
+    if protocol == AMQP_0_9_1:
         return bool(octets[offset + size - 1] == FRAME_END)
     checked = min(size, _MAX_CHECKED_BYTES)
     body = bytes(octets[offset + FRAME_HEAD.size : offset + checked])
@@ -112,7 +113,7 @@ def _may_follow(head: bytes, protocol: str) -> bool:
     """Whether a frame, or a protocol header, can begin with these bytes."""
     if head.startswith(b"AMQP"):
         return True
-    if protocol == ONE:
+    if protocol == AMQP_1_0:
         size, words, kind, _ = FRAME_HEAD.unpack(head)
         return bool(kind <= SASL_FRAME and FRAME_HEAD.size <= 4 * words <= size <= MAX_FRAME)
-    return head[0] in OLD_FRAMES and int.from_bytes(head[3:7], "big") <= MAX_FRAME
+    return head[0] in BASIC_FRAME_TYPES and int.from_bytes(head[3:7], "big") <= MAX_FRAME

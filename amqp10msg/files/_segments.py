@@ -202,7 +202,7 @@ def _format_endpoint(endpoint: bytes) -> str:
 
 
 def segment_of(packet: Packet) -> Segment | None:
-    """Return the TCP segment of a packet; None if it has none or the IP packet is fragmented."""
+    """Return the TCP segment of a packet; None for other protocols and IP fragments."""
     network = _parse_network_layer(packet)
     if network is None:
         return None
@@ -333,7 +333,7 @@ class Flow:
         self._together.octets += added
 
     def _exceeded_limit(self) -> str | None:
-        """Return the exceeded limit as text, or None. Always None if this flow buffers nothing."""
+        """Return the exceeded limit as text, or None. Always None if the flow's buffer is empty."""
         if not self._buffered:
             return None
         if self._octets > _MAX_FLOW_BYTES:

@@ -13,6 +13,9 @@ import attrs
 
 from amqp10msg.files._record import Record
 from amqp10msg.files._resync import (
+    AMQP_0_9_1,
+    AMQP_1_0,
+    BASIC_FRAME_TYPES,
     BODY,
     FRAME_END,
     FRAME_HEAD,
@@ -20,9 +23,6 @@ from amqp10msg.files._resync import (
     LOOK_BEHIND,
     MAX_FRAME,
     METHOD,
-    OLD,
-    OLD_FRAMES,
-    ONE,
     SASL_FRAME,
     find_frame,
 )
@@ -102,7 +102,7 @@ class Frames:
         # {protocol: offset in the buffer at which the search continues}: search no byte twice.
         self._searched: dict[str, int] = {}
         self._is_reported = False  # whether a record already reports this gap
-        self._missing: list[str] = []  # gaps to report once this is known to be AMQP
+        self._missing: list[str] = []  # gaps to report once the protocol is recognised
         self._had_gap = False
         self._parts: dict[tuple[int, Any], _Partial] = {}
         # {(channel, handle): delivery-id} of deliveries cut by a gap, which may continue.
@@ -116,8 +116,11 @@ class Frames:
         self._buffer += octets
         yield from self._read_frames(packet)
 
-    def gap(self, why: str, packet: Packet) -> Iterator[Record]:
-        """Handle missing bytes (described by `why`): end incomplete messages, and resynchronise."""
+    def gap(self, reason: str, packet: Packet) -> Iterator[Record]:
+        """Handle missing bytes: end incomplete messages, and resynchronise.
+
+        `reason` describes the gap.
+        """
         if self._protocol == _FOREIGN:
             return
         yield from self._read_frames(packet, is_all=True)
@@ -127,14 +130,14 @@ class Frames:
         self._start_search()
         self._buffer.clear()  # the beginning of an incomplete frame
         if self._protocol == _UNKNOWN:
-            self._missing.append(why)
+            self._missing.append(reason)
         elif not self._parts:
-            yield self._fault(why, packet, skips=True)
+            yield self._fault(reason, packet, skips=True)
         self._cut |= {key: partial.delivery_id for key, partial in self._parts.items()}
-        yield from self._give_up_all(why, packet, skips=True)
+        yield from self._give_up_all(reason, packet, skips=True)
 
-    def finish(self, why: str, packet: Packet) -> Iterator[Record]:
-        """Yield the incomplete messages at the end of the data; `why` describes the end."""
+    def finish(self, reason: str, packet: Packet) -> Iterator[Record]:
+        """Yield the incomplete messages at the end of the data; `reason` describes the end."""
         if self._protocol == _FOREIGN:
             return
         yield from self._read_frames(packet, is_all=True)
@@ -142,9 +145,9 @@ class Frames:
             self._skip(len(self._buffer))
             yield from self._report_skipped(packet)
         elif self._buffer and not self._parts and self._protocol != _UNKNOWN:
-            yield self._fault(f"{why}: {len(self._buffer):,} bytes of a frame are there", packet)
+            yield self._fault(f"{reason}: {len(self._buffer):,} bytes of a frame are there", packet)
         self._buffer.clear()
-        yield from self._give_up_all(why, packet)
+        yield from self._give_up_all(reason, packet)
 
     def _start_search(self, *, is_reported: bool = False) -> None:
         """Start a search for the next frame at the beginning of the buffer."""
@@ -160,7 +163,9 @@ class Frames:
 
     def _find(self, *, is_all: bool) -> bool:
         """Skip to the next frame. Returns whether the buffer now begins with a frame."""
-        protocols = [self._protocol] if self._protocol in {ONE, OLD} else [ONE, OLD]
+        protocols = (
+            [self._protocol] if self._protocol in {AMQP_1_0, AMQP_0_9_1} else [AMQP_1_0, AMQP_0_9_1]
+        )
         candidates: list[tuple[int, bool, str]] = []
         for protocol in protocols:
             begin = self._searched.get(protocol, 0)
@@ -183,10 +188,10 @@ class Frames:
 
     def _report_skipped(self, packet: Packet) -> Iterator[Record]:
         """Yield records for the unreported gaps and skipped bytes."""
-        if self._protocol not in {ONE, OLD}:
+        if self._protocol not in {AMQP_1_0, AMQP_0_9_1}:
             return
-        for why in self._missing:
-            yield self._fault(why, packet, skips=True)
+        for reason in self._missing:
+            yield self._fault(reason, packet, skips=True)
         self._missing.clear()
         if self._skipped:
             fault = f"{self._skipped:,} bytes were skipped: no frame is recognised in them"
@@ -194,19 +199,19 @@ class Frames:
             if not self._is_reported:
                 yield self._fault(fault, packet, skips=True)
 
-    def _give_up_all(self, why: str, packet: Packet, *, skips: bool = False) -> Iterator[Record]:
+    def _give_up_all(self, reason: str, packet: Packet, *, skips: bool = False) -> Iterator[Record]:
         while self._parts:
-            record = self._finish_message(next(iter(self._parts)), packet, why)
+            record = self._finish_message(next(iter(self._parts)), packet, reason)
             yield attrs.evolve(record, skips=skips)
 
     def _finish_message(self, key: tuple[int, Any], packet: Packet, fault: str) -> Record:
         """Remove a message and return its record, with `fault` if it is incomplete."""
         partial = self._parts.pop(key)
-        old = self._protocol == OLD
+        is_basic = self._protocol == AMQP_0_9_1
         octets = bytes(partial.octets)
         return Record(
             packet.offset,
-            None if old else octets,
+            None if is_basic else octets,
             fault,
             self._protocol,
             packet.time,
@@ -215,7 +220,7 @@ class Frames:
             partial.delivery_tag,
             partial.message_format,
             partial.header,
-            octets if old else None,
+            octets if is_basic else None,
             partial.exchange,
             partial.routing_key,
             partial.redelivered,
@@ -224,7 +229,7 @@ class Frames:
     def _fault(
         self, fault: str, packet: Packet, octets: bytes | None = None, *, skips: bool = False
     ) -> Record:
-        protocol = self._protocol if self._protocol in {ONE, OLD} else ONE
+        protocol = self._protocol if self._protocol in {AMQP_1_0, AMQP_0_9_1} else AMQP_1_0
         return Record(
             packet.offset, octets, fault, protocol, packet.time, self._connection, skips=skips
         )
@@ -239,7 +244,7 @@ class Frames:
                     yield from self._report_skipped(packet)
             elif self._protocol == _UNKNOWN or self._buffer[:1] == b"A":
                 has_progress = yield from self._read_protocol_header(packet)
-            elif self._protocol == ONE:
+            elif self._protocol == AMQP_1_0:
                 has_progress = yield from self._read_frame(packet)
             else:
                 has_progress = yield from self._read_basic_frame(packet)
@@ -255,9 +260,9 @@ class Frames:
             version = bytes(buffer[4:8])
             yield from self._give_up_all("another protocol header follows", packet)
             if version[1:] == b"\x01\x00\x00":
-                self._protocol = ONE
+                self._protocol = AMQP_1_0
             elif version in _BASIC_VERSIONS:
-                self._protocol = OLD
+                self._protocol = AMQP_0_9_1
             else:
                 self._protocol = _FOREIGN
                 yield self._fault(f"the version AMQP {version.hex(' ')} is not known", packet)
@@ -270,7 +275,7 @@ class Frames:
             self._protocol = _FOREIGN
             yield self._fault("the connection is encrypted with TLS: decrypt it first", packet)
             return False
-        for protocol in (ONE, OLD):
+        for protocol in (AMQP_1_0, AMQP_0_9_1):
             if _begins_frame(bytes(buffer[:_PROBE_BYTES]), protocol):
                 self._protocol = protocol
                 return True
@@ -342,7 +347,7 @@ class Frames:
         self, key: tuple[int, Any], fields: list[Any], payload: bytes, packet: Packet
     ) -> Iterator[Record]:
         delivery_id, tag, message_format = fields[1:4]
-        more, aborted = fields[_MORE] is True, fields[_ABORTED] is True
+        has_more, aborted = fields[_MORE] is True, fields[_ABORTED] is True
         partial = self._parts.get(key)
         if partial is not None and delivery_id not in {None, partial.delivery_id}:
             yield self._finish_message(key, packet, "the rest of the message is missing")
@@ -364,9 +369,9 @@ class Frames:
             yield self._finish_message(key, packet, "the sender aborted the delivery")
         elif len(partial.octets) > self._max_size:
             yield self._finish_message(key, packet, too_large(self._max_size))
-        elif not more:
-            why = "the beginning of the message is missing" if partial.headless else ""
-            yield self._finish_message(key, packet, why)
+        elif not has_more:
+            fault = "the beginning of the message is missing" if partial.headless else ""
+            yield self._finish_message(key, packet, fault)
 
     # AMQP 0-9-1.
 
@@ -375,7 +380,7 @@ class Frames:
         if len(buffer) < 7:
             return False
         size = int.from_bytes(buffer[3:7], "big")
-        if buffer[0] not in OLD_FRAMES or size > MAX_FRAME:
+        if buffer[0] not in BASIC_FRAME_TYPES or size > MAX_FRAME:
             return (yield from self._handle_invalid_frame(packet))
         if len(buffer) < size + 8:
             return False
@@ -412,14 +417,14 @@ class Frames:
         size = len(partial.octets)
         if size < partial.size and size <= self._max_size:
             return
-        why = ""
+        fault = ""
         if partial.headless and self._had_gap:
-            why = "the method is missing, which says exchange and routing key"
+            fault = "the method is missing, which says exchange and routing key"
         elif size > partial.size:
-            why = f"a body of {size:,} bytes, and its header says {partial.size:,}"
+            fault = f"a body of {size:,} bytes, and its header says {partial.size:,}"
         elif size > self._max_size:
-            why = too_large(self._max_size)
-        yield self._finish_message(key, packet, why)
+            fault = too_large(self._max_size)
+        yield self._finish_message(key, packet, fault)
 
 
 # Bytes of the buffer that `_begins_frame` examines.
@@ -428,7 +433,7 @@ _PROBE_BYTES = 1 << 20
 
 def _begins_frame(octets: bytes, protocol: str) -> bool:
     """Whether a frame begins here, by strict rules: other data rarely matches."""
-    if protocol == ONE:
+    if protocol == AMQP_1_0:
         if len(octets) < FRAME_HEAD.size:
             return False
         size, words, kind, _ = FRAME_HEAD.unpack_from(octets)
@@ -443,7 +448,7 @@ def _begins_frame(octets: bytes, protocol: str) -> bool:
     size = int.from_bytes(octets[3:7], "big")
     return (
         len(octets) >= size + 8
-        and octets[0] in OLD_FRAMES
+        and octets[0] in BASIC_FRAME_TYPES
         and octets[7 + size] == FRAME_END
         and (octets[0] != HEADER or octets[7:9] == b"\x00\x3c")
     )

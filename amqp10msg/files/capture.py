@@ -10,7 +10,7 @@ import attrs
 
 from amqp10msg.files._forms import MAX_SIZE
 from amqp10msg.files._record import Record
-from amqp10msg.files._resync import FRAME_END, FRAME_HEAD, OLD_FRAMES
+from amqp10msg.files._resync import BASIC_FRAME_TYPES, FRAME_END, FRAME_HEAD
 from amqp10msg.files._segments import (
     LINKS,
     BufferCounter,
@@ -88,16 +88,16 @@ def _finish(
     flow: Flow,
     frames: Frames,
     packet: Packet,
-    why: str = "the capture ends before the message does",
+    reason: str = "the capture ends before the message does",
 ) -> Iterator[Record]:
     yield from _feed_frames(flow.finish(), frames, packet)
-    yield from frames.finish(why, packet)
+    yield from frames.finish(reason, packet)
 
 
 # A single packet or frames, for example copied from Wireshark.
 
 
-def loose(data: bytes, *, max_size: int = MAX_SIZE) -> list[Record] | None:
+def read_packet_or_frames(data: bytes, *, max_size: int = MAX_SIZE) -> list[Record] | None:
     """Return the messages in one packet of a network, or in frames of AMQP 1.0 or 0-9-1.
 
     Returns None if the bytes are neither a complete packet nor complete frames. If they contain no
@@ -136,7 +136,7 @@ def _are_frames(data: bytes) -> bool:
     if offset and offset == len(data):
         return True
     offset = 0
-    while len(data) - offset - 8 >= 0 and data[offset] in OLD_FRAMES:
+    while len(data) - offset - 8 >= 0 and data[offset] in BASIC_FRAME_TYPES:
         offset += int.from_bytes(data[offset + 3 : offset + 7], "big") + 8
         if offset > len(data) or data[offset - 1] != FRAME_END:
             break

@@ -190,12 +190,12 @@ class Gunzipped(io.BufferedIOBase):
         return False
 
     def _inflate(self, packed: bytes) -> bytes:
-        before = self._inflater.copy()
+        inflater_before = self._inflater.copy()
         try:
             piece = self._inflater.decompress(packed, _CONTENT_CHUNK)
         except zlib.error as error:
             self._ended, self._damage = True, str(error)
-            return _inflated_before_damage(before, packed)
+            return _inflated_before_damage(inflater_before, packed)
         self._rest = self._inflater.unconsumed_tail or self._inflater.unused_data
         return piece
 
@@ -286,12 +286,12 @@ def _cbor_head(stream: Any) -> tuple[bytes, int | None]:
     first = stream.read(1)
     if not first:
         return b"", None
-    more = _CBOR_SIZES.get(first[0])
-    if more is None:
+    size_width = _CBOR_SIZES.get(first[0])
+    if size_width is None:
         return first, _NO_ITEM
-    rest = stream.read(more)
-    size = int.from_bytes(rest, "big") if more else first[0] & 0x1F
-    return first + rest, size if len(rest) == more else None
+    size_bytes = stream.read(size_width)
+    size = int.from_bytes(size_bytes, "big") if size_width else first[0] & 0x1F
+    return first + size_bytes, size if len(size_bytes) == size_width else None
 
 
 def _read_sized(
@@ -359,7 +359,7 @@ def _starts(path: Path, size: int, octets: int, *, head_of: _HeadOf) -> list[int
 def read_lines(
     stream: IO[bytes], longest: int, start: int = 0, stop: int | None = None
 ) -> Iterator[tuple[int, bytes, str]]:
-    """Read lines, including blank ones, of at most `longest` bytes.
+    """Read lines, including blank lines, of at most `longest` bytes.
 
     Yields:
         The offset of the line in bytes, the line with its line break, and a fault, which is empty

@@ -1,7 +1,7 @@
 """Read Avro files of Event Hubs Capture, and convert their events to messages.
 
-The fields and types are those of Microsoft's page "Capture streaming events through Azure Event
-Hubs" and of published files, whose ``Properties`` may be null. Names in ``SystemProperties`` are
+The fields and types are documented by Microsoft's page "Capture streaming events through Azure
+Event Hubs"; in published files, ``Properties`` may be null. Names in ``SystemProperties`` are
 the names of properties in the specification, or the keys of annotations.
 
 Capture does not write the original message, but its parts: the body, the application properties,
@@ -46,8 +46,8 @@ def time_of(text: Any) -> int | None:
         try:
             if form is None:
                 return to_milliseconds(moment_of(text))
-            moment = datetime.datetime.strptime(text, form).replace(tzinfo=datetime.UTC)
-            return to_milliseconds(moment)
+            time = datetime.datetime.strptime(text, form).replace(tzinfo=datetime.UTC)
+            return to_milliseconds(time)
         except (TypeError, ValueError):
             continue
     return None
@@ -117,8 +117,8 @@ def _property_value(name: str, value: Any) -> Any:
     if field.type == "binary":
         return value.encode() if isinstance(value, str) else value if type(value) is bytes else None
     if field.type == "timestamp":
-        moment = value if type(value) is int else time_of(value)
-        return None if moment is None else Timestamp(moment)
+        milliseconds = value if type(value) is int else time_of(value)
+        return None if milliseconds is None else Timestamp(milliseconds)
     if field.type == "uint":
         return UInt(value) if type(value) is int and 0 <= value < 1 << 32 else None
     if not isinstance(value, str) or (field.type == "symbol" and not value.isascii()):
@@ -133,7 +133,7 @@ def read_avro(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Reco
         stream: the file.
         max_size: maximum size of a message in bytes.
         limits: `expansion` limits the decompressed size, and `zero_width` the records without a
-            byte. The part of the file beyond a limit is not read, and a fault says so.
+            byte. The part of the file beyond a limit is not read, and reported as a fault.
 
     Raises:
         ValueError: the file is not an Avro file of Capture.

@@ -21,7 +21,7 @@ _MIN_REQUEST = 64 << 10
 _MAX_GAP = 64 << 10
 #: Default size of the cache in bytes: a row group stays in the cache, since it is read several
 #: times.
-MOST = 512 << 20
+DEFAULT_CACHE_SIZE = 512 << 20
 
 
 class Fetched(io.RawIOBase):
@@ -33,7 +33,7 @@ class Fetched(io.RawIOBase):
         fetch: returns the bytes between two offsets. Several threads call it.
         size: the size of the file in bytes.
         close: called by `close`.
-        most: maximum size of the cache in bytes, in addition to 32 MiB of read-ahead.
+        cache_size: maximum size of the cache in bytes, in addition to 32 MiB of read-ahead.
 
     Attributes:
         size: the size of the file in bytes.
@@ -44,38 +44,41 @@ class Fetched(io.RawIOBase):
         fetch: Callable[[int, int], bytes],
         size: int,
         close: Callable[[], None],
-        most: int = MOST,
+        cache_size: int = DEFAULT_CACHE_SIZE,
     ) -> None:
         self.size = size
         self._fetch = fetch
-        self._end = close
-        self._most = most
-        self._at = 0
+        self._close_source = close
+        self._cache_size = cache_size
+        self._position = 0
         # The expected pieces, sorted, and their offsets.
         self._plan: list[Span] = []
         self._starts: list[int] = []
         # The cached and requested pieces of the plan, in order of their last use.
-        self._kept: OrderedDict[Span, Future[memoryview]] = OrderedDict()
+        self._cache: OrderedDict[Span, Future[memoryview]] = OrderedDict()
         # The last unexpected pieces, such as the footer of Parquet, with their offsets.
-        self._others: deque[tuple[int, memoryview]] = deque(maxlen=2)
+        self._unplanned: deque[tuple[int, memoryview]] = deque(maxlen=2)
         self._threads = ThreadPoolExecutor(_MAX_REQUESTS)
 
     def expect(self, *groups: Iterable[Span]) -> None:
         """Set the spans that will be read next, for read-ahead. Other pieces leave the cache.
 
-        Spans of a group are read together, so close ones are fetched with one request. The same
-        groups are always divided into the same pieces, which may be in the cache.
+        Spans of a group are read together, so spans with small gaps are fetched with one request.
+        The same groups are always divided into the same pieces, which may be in the cache.
         """
         self._plan = sorted(
             piece
             for group in groups
-            for span in _joined(group, self.size)
-            for piece in _pieces(*span)
-            if not any(at <= piece[0] and piece[1] <= at + len(data) for at, data in self._others)
+            for span in _join_spans(group, self.size)
+            for piece in _split_span(*span)
+            if not any(
+                offset <= piece[0] and piece[1] <= offset + len(data)
+                for offset, data in self._unplanned
+            )
         )
         self._starts = [start for start, _ in self._plan]
-        for piece in self._kept.keys() - set(self._plan):
-            self._kept.pop(piece).cancel()
+        for piece in self._cache.keys() - set(self._plan):
+            self._cache.pop(piece).cancel()
 
     def readable(self) -> bool:
         """Return True."""
@@ -87,19 +90,19 @@ class Fetched(io.RawIOBase):
 
     def tell(self) -> int:
         """Return the position in bytes."""
-        return self._at
+        return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Set the position, and return it."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
-        self._at = max(0, start + offset)
-        return self._at
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
 
     def peek(self, size: int = 1) -> bytes:
         """Return up to `size` bytes without advancing."""
-        position = self._at
+        position = self._position
         octets = self.read(size)
-        self._at = position
+        self._position = position
         return octets
 
     def read(self, size: int | None = -1) -> bytes:
@@ -112,69 +115,69 @@ class Fetched(io.RawIOBase):
 
     def read_buffer(self, size: int | None = -1) -> bytes | memoryview:
         """Read like `read`, without a copy if possible. pyarrow calls this method."""
-        rest = max(self.size - self._at, 0)
-        views = [*self._views(rest if size is None or size < 0 else min(size, rest))]
+        remaining = max(self.size - self._position, 0)
+        views = [*self._views(remaining if size is None or size < 0 else min(size, remaining))]
         return views[0] if len(views) == 1 else b"".join(views)
 
     def readinto(self, buffer: Any) -> int:
         """Read bytes of the current piece into a buffer, and return their number."""
         room = memoryview(buffer).cast("B")
-        view = next(self._views(min(len(room), max(self.size - self._at, 0))), b"")
+        view = next(self._views(min(len(room), max(self.size - self._position, 0))), b"")
         room[: len(view)] = view
         return len(view)
 
     def _views(self, size: int) -> Iterator[memoryview]:
         while size:
             start, data = self._piece(size)
-            view = data[self._at - start :][:size]
-            self._at += len(view)
+            view = data[self._position - start :][:size]
+            self._position += len(view)
             size -= len(view)
             yield view
 
     def _piece(self, size: int) -> tuple[int, memoryview]:
         """Return the offset and the bytes of the piece at the current position."""
-        at = self._at
-        place = bisect_right(self._starts, at) - 1
-        if place >= 0 and at < self._plan[place][1]:
-            return self._starts[place], self._expected(place)
-        for start, data in self._others:
-            if start <= at < start + len(data):
+        position = self._position
+        index = bisect_right(self._starts, position) - 1
+        if index >= 0 and position < self._plan[index][1]:
+            return self._starts[index], self._expected_piece(index)
+        for start, data in self._unplanned:
+            if start <= position < start + len(data):
                 return start, data
-        stop = min(at + max(size, _MIN_REQUEST), self.size, *self._starts[place + 1 :][:1])
-        self._others.append((at, memoryview(self._fetch(at, stop))))
-        return self._others[-1]
+        stop = min(position + max(size, _MIN_REQUEST), self.size, *self._starts[index + 1 :][:1])
+        self._unplanned.append((position, memoryview(self._fetch(position, stop))))
+        return self._unplanned[-1]
 
-    def _expected(self, place: int) -> memoryview:
-        for piece in self._plan[place : place + _MAX_REQUESTS]:
-            if piece not in self._kept:
-                self._kept[piece] = self._threads.submit(self._fetched, *piece)
-        requested = self._kept[self._plan[place]]
-        self._kept.move_to_end(self._plan[place])
-        # Evict the least recently used pieces, except for the ones that will be read next.
-        ahead = set(self._plan[place : place + _MAX_REQUESTS])
-        cached = sum(stop - start for start, stop in self._kept)
-        for piece in [*self._kept]:
-            if cached <= self._most:
+    def _expected_piece(self, index: int) -> memoryview:
+        for piece in self._plan[index : index + _MAX_REQUESTS]:
+            if piece not in self._cache:
+                self._cache[piece] = self._threads.submit(self._fetch_view, *piece)
+        requested = self._cache[self._plan[index]]
+        self._cache.move_to_end(self._plan[index])
+        # Evict the least recently used pieces, but keep the pieces that will be read next.
+        ahead = set(self._plan[index : index + _MAX_REQUESTS])
+        cached = sum(stop - start for start, stop in self._cache)
+        for piece in [*self._cache]:
+            if cached <= self._cache_size:
                 break
             if piece not in ahead:
-                self._kept.pop(piece).cancel()
+                self._cache.pop(piece).cancel()
                 cached -= piece[1] - piece[0]
         return requested.result()
 
-    def _fetched(self, start: int, stop: int) -> memoryview:
+    def _fetch_view(self, start: int, stop: int) -> memoryview:
         return memoryview(self._fetch(start, stop))
 
     def close(self) -> None:
         """Wait for the requests in flight, and close the file."""
         if not self.closed:
             self._threads.shutdown(cancel_futures=True)
-            self._kept.clear()
-            self._others.clear()
-            self._end()
+            self._cache.clear()
+            self._unplanned.clear()
+            self._close_source()
         super().close()
 
 
-def _joined(spans: Iterable[Span], size: int) -> Iterator[Span]:
+def _join_spans(spans: Iterable[Span], size: int) -> Iterator[Span]:
     """Yield the sorted spans; spans with small gaps between them are joined."""
     begin = end = -1
     for start, stop in sorted(spans):
@@ -187,6 +190,6 @@ def _joined(spans: Iterable[Span], size: int) -> Iterator[Span]:
         yield begin, end
 
 
-def _pieces(start: int, stop: int) -> Iterator[Span]:
+def _split_span(start: int, stop: int) -> Iterator[Span]:
     for offset in range(start, stop, _PIECE):
         yield offset, min(offset + _PIECE, stop)

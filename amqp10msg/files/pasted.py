@@ -21,7 +21,7 @@ from amqp10msg.files.text import octets_of_base64, octets_of_hex
 
 # An assignment before the literal, such as ``let message: &[u8] =`` or ``unsigned char m[] =``.
 _ASSIGNMENT = re.compile(r"[A-Za-z_][\w\s\[\]&*<>:;,]*:?=\s*(?=[\[{(<&\"'$]|[A-Za-z.:]+[!\[{(\"'])")
-# What may come before a list in brackets: a type, a constructor or a reference.
+# A prefix of a list in brackets: a type, a constructor or a reference.
 _BEFORE_LIST = re.compile(
     r"(?:new\s+)?(?:unsigned\s+char|[A-Za-z_][\w.:]*)?!?\s*(?:\(\s*\d*\s*\))?\s*(?:\[\s*\d*\s*\]\s*[A-Za-z_]\w*\s*(?=[{(]))?"
     r"(?:\[\s*\d*\s*\]\s*(?=\{))?&?\s*"
@@ -78,8 +78,8 @@ def octets_of_pasted(text: str, *, depth: int = 0) -> bytes | None:
         The bytes, or None if the text is neither.
 
     Raises:
-        ValueError: the text begins as one of them and is broken or ambiguous. The error quotes the
-            part that is wrong.
+        ValueError: the text begins like a literal or a list, but is broken or ambiguous. The error
+            quotes the invalid part.
     """
     text = text.strip().rstrip(";").rstrip()
     if assignment := _ASSIGNMENT.match(text):
@@ -88,17 +88,17 @@ def octets_of_pasted(text: str, *, depth: int = 0) -> bytes | None:
         if match := call.fullmatch(text):
             return read(match["text"] if match["text"] is not None else match["node"])
     if match := _NODE.fullmatch(text):
-        return _of_node(match["hex"])
+        return _octets_of_node_buffer(match["hex"])
     if text.startswith("<<") and text.endswith(">>"):
-        return _of_numbers(text[2:-2], "the Erlang binary")
+        return _octets_of_numbers(text[2:-2], "the Erlang binary")
     if _STRINGS.fullmatch(text):
-        return _of_strings(text)
+        return _octets_of_strings(text)
     if text[:2] in ("b'", 'b"') or (text[:1] in "\"'" and text[:1]):
         raise ValueError(
             "the Python literal is broken" if text[0] == "b" else "the literal is broken"
         )
     if text.startswith("\\"):
-        return _unescaped(text)
+        return _unescape(text)
     if depth < _MAX_CALLS and (match := _CALL.fullmatch(text)):
         octets = octets_of_pasted(match["inside"], depth=depth + 1)
         if octets is not None:
@@ -111,11 +111,11 @@ def octets_of_pasted(text: str, *, depth: int = 0) -> bytes | None:
             # ``[00 53 77]`` is hex: numbers have no leading zeros.
             if _HEX_PAIRS.fullmatch(inside) and re.search(r"\b0[0-9a-fA-F]|[a-fA-F]", inside):
                 return octets_of_hex(inside)
-            return _of_numbers(inside, "the list")
-    return _of_bare_numbers(text)
+            return _octets_of_numbers(inside, "the list")
+    return _octets_of_bare_numbers(text)
 
 
-def _of_node(digits: str) -> bytes:
+def _octets_of_node_buffer(digits: str) -> bytes:
     if "more byte" in digits or "..." in digits:
         raise ValueError(
             "Node shortened this Buffer when it printed it: print buffer.toString('hex') instead"
@@ -123,7 +123,7 @@ def _of_node(digits: str) -> bytes:
     return octets_of_hex(digits)
 
 
-def _of_bare_numbers(text: str) -> bytes | None:
+def _octets_of_bare_numbers(text: str) -> bytes | None:
     """Read numbers without brackets; None for hex, whose bytes all have two digits."""
     items = [item for item in _SEPARATOR.split(text) if item]
     if len(items) < 2:
@@ -131,34 +131,34 @@ def _of_bare_numbers(text: str) -> bytes | None:
     prefixed = sum(item[:2] in ("0x", "0X") for item in items)
     if prefixed == len(items):
         # Longer words are hex that `octets_of_hex` joins.
-        return _of_numbers(text, "the list") if max(map(len, items)) <= 4 else None
+        return _octets_of_numbers(text, "the list") if max(map(len, items)) <= 4 else None
     if prefixed or not all(re.fullmatch(r"-?(?:0|[1-9][0-9]{0,2})", item) for item in items):
         return None
-    return None if all(len(item) == 2 for item in items) else _of_numbers(text, "the list")
+    return None if all(len(item) == 2 for item in items) else _octets_of_numbers(text, "the list")
 
 
-def _of_numbers(text: str, what: str) -> bytes:
+def _octets_of_numbers(text: str, subject: str) -> bytes:
     """Read numbers from -128 to 255, characters and strings, with commas or spaces between them."""
     octets = bytearray()
-    place = 0
-    while place < len(text):
-        if separator := _SEPARATOR.match(text, place):
-            place = separator.end()
+    position = 0
+    while position < len(text):
+        if separator := _SEPARATOR.match(text, position):
+            position = separator.end()
             continue
-        if match := _CHARACTER.match(text, place):
-            octets += _unescaped(match["body"])
-        elif match := _ONE_STRING.match(text, place):
-            octets += _unescaped(match[0].lstrip("$bBuL8")[1:-1])
-        elif match := _NUMBER.match(text, place):
-            octets.append(_octet(match, what))
-        place = match.end() if match else place
-        if match is None or (place < len(text) and not _SEPARATOR.match(text, place)):
-            item = _SEPARATOR.split(text[match.start() if match else place :], maxsplit=1)[0]
-            raise ValueError(f"{what} holds {item!r:.40}, which is not a byte from 0 to 255")
+        if match := _CHARACTER.match(text, position):
+            octets += _unescape(match["body"])
+        elif match := _ONE_STRING.match(text, position):
+            octets += _unescape(match[0].lstrip("$bBuL8")[1:-1])
+        elif match := _NUMBER.match(text, position):
+            octets.append(_octet(match, subject))
+        position = match.end() if match else position
+        if match is None or (position < len(text) and not _SEPARATOR.match(text, position)):
+            item = _SEPARATOR.split(text[match.start() if match else position :], maxsplit=1)[0]
+            raise ValueError(f"{subject} holds {item!r:.40}, which is not a byte from 0 to 255")
     return bytes(octets)
 
 
-def _octet(match: re.Match[str], what: str) -> int:
+def _octet(match: re.Match[str], subject: str) -> int:
     if match["hex"]:
         value = int(match["hex"], 16)
     elif match["bits"]:
@@ -167,16 +167,16 @@ def _octet(match: re.Match[str], what: str) -> int:
         value = int(match["decimal"])
     value = -value if match["sign"] else value
     if not -128 <= value <= 255:
-        raise ValueError(f"{what} holds {match[0]!r:.40}, which is not a byte from 0 to 255")
+        raise ValueError(f"{subject} holds {match[0]!r:.40}, which is not a byte from 0 to 255")
     return value % 256  # Java's bytes have a sign
 
 
-def _of_strings(text: str) -> bytes:
+def _octets_of_strings(text: str) -> bytes:
     """Read string literals, joined as in C and Python."""
     octets = bytearray()
     for match in _ONE_STRING.finditer(text):
         quoted = match[0].lstrip("$bBuL8")
-        octets += _unescaped(quoted[1:-1])
+        octets += _unescape(quoted[1:-1])
     if "\\" not in text and octets[:1] != b"\0":
         # No message begins without a NUL byte, so the string holds hex or base64.
         content = octets.decode()
@@ -188,13 +188,13 @@ def _of_strings(text: str) -> bytes:
     return bytes(octets)
 
 
-def _unescaped(text: str) -> bytes:
+def _unescape(text: str) -> bytes:
     """Return the bytes of a string literal's content; characters count as UTF-8."""
     octets = bytearray()
-    place = 0
+    copied_end = 0
     for match in _ESCAPE.finditer(text):
-        octets += text[place : match.start()].encode("utf-8", "surrogateescape")
-        place = match.end()
+        octets += text[copied_end : match.start()].encode("utf-8", "surrogateescape")
+        copied_end = match.end()
         if match["hex"]:
             octets.append(int(match["hex"], 16))
         elif match["octal"]:
@@ -210,7 +210,7 @@ def _unescaped(text: str) -> bytes:
             if match["other"] not in _NAMED_ESCAPES:
                 raise ValueError(f"the escape {match[0]!r} is not known")
             octets.append(_NAMED_ESCAPES[match["other"]])
-    rest = text[place:]
-    if rest.endswith("\\"):
+    tail = text[copied_end:]
+    if tail.endswith("\\"):
         raise ValueError("the literal ends in the middle of an escape")
-    return bytes(octets + rest.encode("utf-8", "surrogateescape"))
+    return bytes(octets + tail.encode("utf-8", "surrogateescape"))

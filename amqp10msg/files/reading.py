@@ -44,8 +44,8 @@ def form_of(path: str | PathLike[str]) -> str:
     """Return the form of a file, recognised by its first bytes or its suffix.
 
     Raises:
-        UnusableFileError: the form cannot be recognised, or the suffix is that of a form that the
-            first bytes rule out.
+        UnusableFileError: the form cannot be recognised, or the first bytes rule out the form of
+            the suffix.
         OSError: the file cannot be read.
     """
     with opened(path) as stream:
@@ -110,12 +110,14 @@ def read(
 
     Raises:
         ValueError: the form is unknown.
-        UnusableFileError: the form cannot be recognised, or the file is not of this form.
+        UnusableFileError: the form cannot be recognised, or the file does not have it.
         OSError: the file cannot be read.
     """
     form = _form_or_recognise(path, form)
     limits = DEFAULT_LIMITS if limits is None else limits
-    with opened(path, limits) if form != "parquet" else stores.opened_in_places(path) as stream:
+    is_parquet = form == "parquet"
+    file = stores.opened_for_random_access(path) if is_parquet else opened(path, limits)
+    with file as stream:
         if start:
             stream.seek(start)
         try:
@@ -148,7 +150,7 @@ def read_stream(
         max_size: maximum size of a message in bytes.
         limits: `zero_width` limits the records without a byte. `expansion` limits the content of a
             gzip or Avro file, and the rows, the size and the row groups of a Parquet file. Content
-            beyond a limit is not read, and a fault says so.
+            beyond a limit is not read, and reported as a fault.
 
     Raises:
         ValueError: the form is unknown; or the stream is not of the form Parquet or Avro, has no
@@ -199,7 +201,7 @@ def ranges(
         octets: target size of a range in bytes.
         keep_unusable: if the form cannot be recognised, return a single range with an empty form
             instead of raising. `read` raises UnusableFileError for it, so that a job can report
-            this file and read the others.
+            the file and continue with the next file.
 
     Raises:
         ValueError: the form is unknown, or is Parquet, which has row groups instead; or `octets` is

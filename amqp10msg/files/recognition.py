@@ -81,7 +81,7 @@ def form_of_head(head: bytes) -> str | None:
 
 
 def advice(head: bytes, form: str = "") -> str:
-    """Return a hint if the first bytes of a file are not of the form `form`, else nothing."""
+    """Return a hint if the first bytes of a file do not have the form `form`, else ""."""
     head = head[:HEAD]
     actual = form_of_head(head) or ("jsonl" if re.match(_JSON, head) else None)
     if actual is not None:

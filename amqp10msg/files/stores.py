@@ -25,7 +25,7 @@ from typing import Any, NoReturn, TypeVar
 
 import attrs
 
-from amqp10msg.files.fetching import MOST, Fetched
+from amqp10msg.files.fetching import DEFAULT_CACHE_SIZE, Fetched
 from amqp10msg.wire.later import of_extra
 
 _T = TypeVar("_T")
@@ -39,9 +39,9 @@ _HADOOP_SCHEMES = frozenset({"s3a", "s3n", "hdfs", "viewfs", "wasb", "wasbs", "d
 _MAX_REQUESTS = 16
 # For sequential reading, in bytes: the first request, the buffer, and the maximum size of the
 # cache.
-_HEAD, _BUFFER, _MAX_CACHED = 64 << 10, 1 << 20, 8 << 20
+_HEAD, _BUFFER, _SEQUENTIAL_CACHE_SIZE = 64 << 10, 1 << 20, 8 << 20
 #: Files up to this size, in bytes, are fetched with a single request.
-AT_ONCE = 2 * _HEAD
+MAX_SINGLE_REQUEST = 2 * _HEAD
 
 
 class StoreError(OSError):
@@ -63,9 +63,9 @@ class State:
     Attributes:
         size: the size in bytes.
         changed: the modification time, in ns since the Unix epoch; 0 if unknown.
-        identity: distinguishes the file from others with the same name at other times: in a store,
-            a hash of its metadata, such as the ETag; locally, its inode, since a local file may
-            grow.
+        identity: distinguishes the file from earlier and later files with the same name: in a
+            store, a hash of its metadata, such as the ETag; locally, its inode, since a local file
+            may grow.
     """
 
     size: int
@@ -80,7 +80,7 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 
 
 @attrs.frozen
-class Place:
+class StoreLocation:
     """The location of a file or folder in an object store.
 
     Attributes:
@@ -94,7 +94,7 @@ class Place:
     query: str = ""
 
     @classmethod
-    def of(cls, url: str) -> Place:
+    def of(cls, url: str) -> StoreLocation:
         """Parse a URL.
 
         Raises:
@@ -103,32 +103,32 @@ class Place:
         match = _URL.match(url)
         if match is None:
             raise ValueError(f"{url} is not a URL")
-        scheme, authority, rest = match.groups()
+        scheme, authority, path = match.groups()
         scheme = scheme.lower()
-        user, at, _ = authority.rpartition("@")
+        user, at_sign, _ = authority.rpartition("@")
         # In Azure's URLs, the container is before the @.
-        if at and (":" in user or not scheme.startswith("abfs")):
+        if at_sign and (":" in user or not scheme.startswith("abfs")):
             raise ValueError(
                 f"a URL {scheme}:// must not contain credentials: set them in the environment or "
                 "in the configuration files of the store's own tools"
             )
-        query = _QUERY.search(rest)
+        query = _QUERY.search(path)
         if query is not None:
-            rest = rest[: query.start()]
+            path = path[: query.start()]
             names = [pair.partition("=")[0] for pair in query[1].split("&")]
             if unknown := [name for name in names if name not in _PARAMETERS]:
                 raise ValueError(
                     f"a URL {scheme}:// cannot have the parameters {', '.join(unknown)}: "
                     f"use {', '.join(sorted(_PARAMETERS))}"
                 )
-        return cls(f"{scheme}://{authority}", rest.strip("/"), query[0] if query else "")
+        return cls(f"{scheme}://{authority}", path.strip("/"), query[0] if query else "")
 
     @property
     def url(self) -> str:
         """The whole URL."""
         return f"{self.root}/{self.key}{self.query}"
 
-    def __truediv__(self, name: str) -> Place:
+    def __truediv__(self, name: str) -> StoreLocation:
         return attrs.evolve(self, key=f"{self.key}/{name}".strip("/"))
 
     def _store(self) -> tuple[Any, str]:
@@ -139,14 +139,14 @@ class Place:
         """Return the state of a file without its identity; None if there is no such file."""
         store, path = self._store()
         file_type = _pyarrow_fs().FileType
-        with _refusals(self):
+        with _converted_errors(self):
             info = store.get_file_info(path)
         return State(info.size, info.mtime_ns or 0) if info.type == file_type.File else None
 
     def identified(self) -> State:
         """Return the state of a file with its identity."""
         store, path = self._store()
-        with _refusals(self):
+        with _converted_errors(self):
             if store.type_name.startswith("py::"):
                 filesystem = store.handler.fs
                 filesystem.invalidate_cache(path)
@@ -156,11 +156,11 @@ class Place:
                 metadata = sorted((file.metadata() or {}).items())
                 return State(file.size(), 0, hashlib.sha256(repr(metadata).encode()).hexdigest())
 
-    def files(self) -> list[tuple[Place, State]]:
-        """Return the files below a folder, sorted by key; none if there is no such folder."""
+    def files(self) -> list[tuple[StoreLocation, State]]:
+        """Return the files below a folder, sorted by key; [] if the folder does not exist."""
         store, path = self._store()
         fs = _pyarrow_fs()
-        with _refusals(self):
+        with _converted_errors(self):
             infos = store.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
         start = len(path) - len(self.key)
         files = [
@@ -176,23 +176,23 @@ class Place:
 
     def open(self) -> Any:
         """Open a file for sequential reading, as a buffered stream with a method ``peek``."""
-        file = self.open_in_places(_MAX_CACHED)
-        if file.size > AT_ONCE:
+        file = self.open_for_random_access(_SEQUENTIAL_CACHE_SIZE)
+        if file.size > MAX_SINGLE_REQUEST:
             # The caller may read only the head, to recognise the form of the file.
             file.expect([(_HEAD, file.size)])
         return io.BufferedReader(file, _BUFFER)
 
-    def open_in_places(self, most: int = MOST) -> Fetched:
-        """Open a file for random access; cache at most `most` bytes of the expected reads."""
+    def open_for_random_access(self, cache_size: int = DEFAULT_CACHE_SIZE) -> Fetched:
+        """Open a file for random access; cache at most `cache_size` bytes of the expected reads."""
         store, path = self._store()
-        with _refusals(self):
+        with _converted_errors(self):
             file = store.open_input_file(path)
             size = file.size()
         # Some file systems that are written in Python do not support concurrent reads.
         lock = Lock() if store.type_name.startswith("py::") else nullcontext()
 
         def fetch(start: int, stop: int) -> bytes:
-            with _refusals(self), lock:
+            with _converted_errors(self), lock:
                 octets: bytes = file.read_at(stop - start, start)
             if len(octets) < stop - start:
                 raise StoreError(
@@ -201,7 +201,7 @@ class Place:
                 )
             return octets
 
-        return Fetched(fetch, size, file.close, most)
+        return Fetched(fetch, size, file.close, cache_size)
 
     def read(self) -> bytes | None:
         """Read a small file as a whole; return None if there is no such file."""
@@ -216,7 +216,7 @@ class Place:
     def create(self) -> Iterator[Any]:
         """Open a new file for writing. The file is visible in the store after the block."""
         store, path = self._store()
-        with _refusals(self), store.open_output_stream(path, compression=None) as file:
+        with _converted_errors(self), store.open_output_stream(path, compression=None) as file:
             yield file
 
     def write(self, content: bytes) -> None:
@@ -236,26 +236,26 @@ class Place:
         """Delete a file if it exists."""
         store, path = self._store()
         try:
-            with _refusals(self):
+            with _converted_errors(self):
                 store.delete_file(path)
         except FileNotFoundError:
             pass
 
 
 @contextmanager
-def _refusals(place: Place) -> Iterator[None]:
+def _converted_errors(location: StoreLocation) -> Iterator[None]:
     """Convert a store's exceptions to FileNotFoundError or StoreError with the URL."""
     try:
         yield
     except FileNotFoundError as error:
-        raise FileNotFoundError(error.errno, "there is no such file", place.url) from None
+        raise FileNotFoundError(error.errno, "there is no such file", location.url) from None
     except StoreError:
         raise
     except OSError as error:
         # Local errors have an errno.
         if error.errno is not None:
             raise
-        raise StoreError(f"{place.url}: {' '.join(str(error).split())}") from None
+        raise StoreError(f"{location.url}: {' '.join(str(error).split())}") from None
 
 
 def _pyarrow_fs() -> Any:
@@ -274,7 +274,7 @@ def _store(root: str, query: str) -> tuple[Any, str]:
     uri = quick = root + query
     if scheme == "s3":
         # With this option, a small file is written with one request instead of three, and a killed
-        # process leaves no part of it.
+        # process leaves no partial file.
         quick += f"{'&' if query else '?'}allow_delayed_open=true"
     try:
         try:
@@ -296,18 +296,22 @@ def _store(root: str, query: str) -> tuple[Any, str]:
 
 def opened(path: str | os.PathLike[str]) -> Any:
     """Open a file for sequential reading, as a buffered stream with a method ``peek``."""
-    return Place.of(os.fspath(path)).open() if is_url(path) else Path(path).open("rb")
+    return StoreLocation.of(os.fspath(path)).open() if is_url(path) else Path(path).open("rb")
 
 
-def opened_in_places(path: str | os.PathLike[str]) -> Any:
+def opened_for_random_access(path: str | os.PathLike[str]) -> Any:
     """Open a file for random access, such as Parquet, as a stream with a method ``peek``."""
     is_stored = is_url(path)
-    return Place.of(os.fspath(path)).open_in_places() if is_stored else Path(path).open("rb")
+    return (
+        StoreLocation.of(os.fspath(path)).open_for_random_access()
+        if is_stored
+        else Path(path).open("rb")
+    )
 
 
 def name_of(path: str | os.PathLike[str]) -> PurePosixPath | Path:
     """Return the path of a file; for a URL, its key without the bucket and the query."""
-    return PurePosixPath(Place.of(os.fspath(path)).key) if is_url(path) else Path(path)
+    return PurePosixPath(StoreLocation.of(os.fspath(path)).key) if is_url(path) else Path(path)
 
 
 def state_of(path: str | os.PathLike[str]) -> State:
@@ -315,15 +319,15 @@ def state_of(path: str | os.PathLike[str]) -> State:
     if not is_url(path):
         stat = Path(path).stat()
         return State(stat.st_size, stat.st_mtime_ns, f"inode {stat.st_ino}")
-    return Place.of(os.fspath(path)).identified()
+    return StoreLocation.of(os.fspath(path)).identified()
 
 
 def states_of(paths: Sequence[str]) -> dict[str, State]:
     """Return the state of each file."""
-    return dict(zip(paths, of_each(state_of, paths), strict=True))
+    return dict(zip(paths, map_files(state_of, paths), strict=True))
 
 
-def check_same(path: str, identity: str, size: int = 0, changed: int = 0) -> None:
+def check_unchanged(path: str, identity: str, size: int = 0, changed: int = 0) -> None:
     """Raise ReplacedError if a file changed while it was read. A deleted file is accepted.
 
     Args:
@@ -347,7 +351,7 @@ def check_same(path: str, identity: str, size: int = 0, changed: int = 0) -> Non
     _check_size(path, size, state)
 
 
-def check_whole(path: str, state: State) -> None:
+def check_not_truncated(path: str, state: State) -> None:
     """Raise ReplacedError if a file that was opened once was truncated. A new file is accepted.
 
     Raises:
@@ -367,10 +371,10 @@ def _check_size(path: str, size: int, state: State) -> None:
         )
 
 
-def of_each(function: Callable[[str], _T], paths: Sequence[str]) -> Iterator[_T]:
+def map_files(function: Callable[[str], _T], paths: Sequence[str]) -> Iterator[_T]:
     """Yield the result of a function for each path, in order. For stores, calls are concurrent.
 
-    A request takes tens of milliseconds, and a folder may have thousands of files.
+    A request has a latency of tens of milliseconds, and a folder may have thousands of files.
     """
     if not any(map(is_url, paths)):
         yield from map(function, paths)
@@ -382,14 +386,14 @@ def of_each(function: Callable[[str], _T], paths: Sequence[str]) -> Iterator[_T]
             pool.shutdown(cancel_futures=True)
 
 
-def is_below(path: str, folder: Path | Place) -> bool:
+def is_below(path: str, folder: Path | StoreLocation) -> bool:
     """Return whether a file is in a folder or below it."""
     if isinstance(folder, Path):
         return not is_url(path) and Path(path).parent.resolve().is_relative_to(folder.resolve())
     if not is_url(path):
         return False
-    place = Place.of(path)
-    return place.root == folder.root and f"/{place.key}".startswith(
+    location = StoreLocation.of(path)
+    return location.root == folder.root and f"/{location.key}".startswith(
         f"/{folder.key}/".replace("//", "/")
     )
 
@@ -404,11 +408,11 @@ def files_of(source: str) -> list[str]:
         OSError: a folder cannot be read, or a link in it is broken.
     """
     if is_url(source):
-        return _stored_files(Place.of(source))
-    return sorted(found_files(source.removeprefix("file://")))
+        return _stored_files(StoreLocation.of(source))
+    return sorted(iterate_local_files(source.removeprefix("file://")))
 
 
-def found_files(source: str) -> Iterator[str]:
+def iterate_local_files(source: str) -> Iterator[str]:
     """Yield local files like `files_of`, but unsorted."""
     exists = Path(source).exists()
     paths = [Path(source)] if exists else map(Path, glob.glob(source))  # noqa: PTH207  (a pattern may be absolute)
@@ -439,15 +443,17 @@ def _raise(error: OSError) -> NoReturn:
 
 
 def folder_of(source: str) -> str:
-    """Return the part of `source` before its first pattern, or all of it."""
+    """Return the part of `source` before its first pattern, or the whole `source`."""
     if is_url(source):
-        place = Place.of(source)
-        return attrs.evolve(place, key=_fixed(PurePosixPath(place.key)), query="").url
+        location = StoreLocation.of(source)
+        return attrs.evolve(
+            location, key=_literal_prefix(PurePosixPath(location.key)), query=""
+        ).url
     path = source.removeprefix("file://")
-    return path if Path(path).exists() else _fixed(Path(path))
+    return path if Path(path).exists() else _literal_prefix(Path(path))
 
 
-def _fixed(path: PurePosixPath | Path) -> str:
+def _literal_prefix(path: PurePosixPath | Path) -> str:
     """Return the leading parts of a path that have no pattern."""
     parts = path.parts
     count = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
@@ -458,17 +464,21 @@ def _is_hidden(path: PurePosixPath | Path) -> bool:
     return any(part[0] in "._" for part in path.parts)
 
 
-def _stored_files(place: Place) -> list[str]:
-    if not glob.has_magic(place.key):
-        if place.key and place.state() is not None:
-            return [place.url]
-        start = len(place.key) + 1 if place.key else 0
+def _stored_files(location: StoreLocation) -> list[str]:
+    if not glob.has_magic(location.key):
+        if location.key and location.state() is not None:
+            return [location.url]
+        start = len(location.key) + 1 if location.key else 0
         return [
-            file.url for file, _ in place.files() if not _is_hidden(PurePosixPath(file.key[start:]))
+            file.url
+            for file, _ in location.files()
+            if not _is_hidden(PurePosixPath(file.key[start:]))
         ]
     # As in a shell, a pattern matches a name between slashes.
-    patterns = PurePosixPath(place.key).parts
-    fixed = attrs.evolve(place, key=_fixed(PurePosixPath(place.key)).removesuffix("."))
+    patterns = PurePosixPath(location.key).parts
+    fixed = attrs.evolve(
+        location, key=_literal_prefix(PurePosixPath(location.key)).removesuffix(".")
+    )
     urls = []
     for file, _ in fixed.files():
         parts = PurePosixPath(file.key).parts

@@ -60,7 +60,7 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
     """Read a table row by row. Rows without a message are skipped.
 
     A row group whose decompressed size exceeds the limit `expansion` becomes a record with a fault;
-    the other row groups are read.
+    all other row groups are read.
 
     Raises:
         ValueError: the file is not Parquet, or has no column with messages.

@@ -172,7 +172,7 @@ def parse_json(octets: bytes) -> Any:
 
     Raises:
         ValueError: the document is not JSON, has a number that is too large for a double, or has a
-            duplicate name in an object. The error says where.
+            duplicate name in an object. The error contains the position.
     """
     decode = _json()
     try:

@@ -47,7 +47,7 @@ class Run:
         output: the output folder.
         seconds: elapsed wall-clock time, in s.
         engine: the name of the engine; empty to leave it out.
-        profile: the profile of rules or of the translation; empty if the job has none.
+        profile: the profile of rules or of the translation; empty for other jobs.
     """
 
     title: str
@@ -170,13 +170,13 @@ def _hours_part(stats: Stats) -> Part:
     for hour, count in stats.hours.items():
         counts[(hour - first) // step] += count
     ticks = {index * len(counts) // _TICKS for index in range(_TICKS)}
-    moments = [_format_hour(first + index * step) for index in range(len(counts))]
+    labels = [_format_hour(first + index * step) for index in range(len(counts))]
     bars = [
-        Bar(count, moment, moment if index in ticks else "")
-        for index, (count, moment) in enumerate(zip(counts, moments, strict=True))
+        Bar(count, label, label if index in ticks else "")
+        for index, (count, label) in enumerate(zip(counts, labels, strict=True))
     ]
     if len(bars) == 1:
-        note = f"All messages are from the hour that begins at {moments[0]}, UTC."
+        note = f"All messages are from the hour that begins at {labels[0]}, UTC."
         return Part("Messages over time", note)
     unit = "an hour" if step == 1 else f"in {step:,} hours"
     note = f"Messages {unit}, by UTC."
@@ -190,10 +190,10 @@ def _columns(bars: list[Bar], note: str) -> tuple[Any, ...]:
 def _format_hour(hour: int) -> str:
     """Format an hour since the Unix epoch as a date, or as a number if datetime overflows."""
     try:
-        moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(hours=hour)
+        time = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(hours=hour)
     except OverflowError:
         return f"hour {hour:,}"
-    return moment.strftime("%Y-%m-%d %H:00")
+    return time.strftime("%Y-%m-%d %H:00")
 
 
 def _sizes_part(stats: Stats) -> Part:

@@ -156,12 +156,12 @@ class Stats:
 
     def add_losses(self, array: Any) -> None:
         """Count the losses of translations, from an array of lists of losses."""
-        lost = array.flatten()
-        if not len(lost):
+        loss_structs = array.flatten()
+        if not len(loss_structs):
             return
         names = ("path", "action", "recoverable", "reason")
-        losses = pa.table({name: lost.field(name) for name in names})
-        positions = pa.array(range(len(lost)), pa.int64())
+        losses = pa.table({name: loss_structs.field(name) for name in names})
+        positions = pa.array(range(len(loss_structs)), pa.int64())
         groups = (
             losses.append_column("place", positions)
             .group_by([*names], use_threads=False)

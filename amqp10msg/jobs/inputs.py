@@ -55,7 +55,7 @@ _RECORD_FIELDS = attrgetter(*MESSAGES.names[1:-1])
 # A batch is complete when it reaches either limit.
 _BATCH_ROWS = 8_192
 _BATCH_BYTES = 16 << 20
-#: Marks a fault after which the rest of the file is unreadable: later messages are missing.
+#: Marks a fault after which the file is unreadable: all later messages are missing.
 REST_UNREAD = "what follows is not read"
 #: Marks a fault that the reader skipped: messages may be missing at this offset only.
 SKIPPED = "messages may be missing here"
@@ -63,7 +63,7 @@ _PROTOCOLS = ("1.0", "0-9-1")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 #: Default size of a range of a message file, in bytes.
 RANGE_BYTES = 128 << 20
-# Size of a Parquet part, in uncompressed bytes: reading it takes a second or less.
+# Size of a Parquet part, in uncompressed bytes, which are read in a second or less.
 _PARQUET_PART_BYTES = 64 << 20
 
 
@@ -101,7 +101,7 @@ def is_parquet(source: str) -> bool:
     is_folder = path.is_dir()
     return any(
         name.endswith(".parquet")
-        for file in map(Path, stores.found_files(local))
+        for file in map(Path, stores.iterate_local_files(local))
         for name in (file.relative_to(path) if is_folder else file).parts
     )
 
@@ -144,11 +144,11 @@ def split_files(
     def divide(path: str) -> list[files.Range]:
         return files.ranges(path, form, octets=range_bytes, keep_unusable=True)
 
-    for state, ranges in zip(states.values(), stores.of_each(divide, [*states]), strict=True):
+    for state, ranges in zip(states.values(), stores.map_files(divide, [*states]), strict=True):
         for item in ranges:
             # A single range of a local file, or of a small object, is read through one open handle
             # and needs no identity. Otherwise each open may see a replaced file.
-            can_stay_open = not stores.is_url(item.path) or state.size <= stores.AT_ONCE
+            can_stay_open = not stores.is_url(item.path) or state.size <= stores.MAX_SINGLE_REQUEST
             size = min(item.stop, state.size) - item.start
             if len(ranges) > 1 or not can_stay_open:
                 yield attrs.evolve(item, identity=state.identity, size=state.size), size
@@ -224,8 +224,8 @@ _MAX_FILES_TO_CHECK = 100
 def input_columns(source: str, form: str | None) -> list[str] | None:
     """Return the column names of the input, to reject an impossible job before it starts.
 
-    None if the columns are not known yet: only Spark can read the input, it cannot be read, or it
-    has more than `_MAX_FILES_TO_CHECK` files.
+    None if the columns cannot be determined here: only Spark can read the input, it cannot be read,
+    or it has more than `_MAX_FILES_TO_CHECK` files.
     """
     try:
         if form != PARQUET and not (form is None and is_parquet(source)):
@@ -355,9 +355,9 @@ class Reading:
                     yield from parquet.batches(item, self.table, self.limits)
                 if item.identity:
                     # Otherwise the output would mix rows of the old and the new file.
-                    stores.check_same(item.path, item.identity, item.size, item.changed)
+                    stores.check_unchanged(item.path, item.identity, item.size, item.changed)
                 elif state_before is not None:
-                    stores.check_whole(item.path, state_before)
+                    stores.check_not_truncated(item.path, state_before)
 
     def _range_batches(self, part: files.Range) -> Iterator[pa.RecordBatch]:
         rows: list[tuple[Any, ...]] = []
@@ -440,7 +440,7 @@ def bool_option(options: Mapping[str, str], name: str, *, default: bool) -> bool
     return text == "true"
 
 
-def common_names(names: Iterable[str], others: Iterable[str]) -> list[str]:
-    """Return the `names` that are also in `others`, ignoring case as SQL does."""
-    lowered = {name.lower() for name in others}
+def common_names(names: Iterable[str], other_names: Iterable[str]) -> list[str]:
+    """Return the `names` that are also in `other_names`, ignoring case as SQL does."""
+    lowered = {name.lower() for name in other_names}
     return [name for name in names if name.lower() in lowered]

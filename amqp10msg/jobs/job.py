@@ -38,10 +38,10 @@ KINDS = ("decode", "validate", "translate", "profile")
 UNREADABLE = "unreadable-input"
 #: Error code of a damaged file, from which an unknown number of messages is missing.
 DAMAGED = "damaged-file"
-#: Error code of a message of the other AMQP version.
+#: Error code of a message of AMQP 0-9-1 in a job for 1.0, or the reverse.
 OTHER_PROTOCOL = "other-protocol"
 
-#: Columns of the quarantine, after those that locate the message in the input.
+#: Columns of the quarantine, after the columns that locate the message in the input.
 QUARANTINE = pa.schema(
     [
         ("wire", pa.binary()),
@@ -53,7 +53,7 @@ QUARANTINE = pa.schema(
         ("error_text", pa.string()),
     ]
 )
-# Columns that locate a message if the input has none: the file and the row number.
+# Columns that locate a message if the input has no such columns: the file and the row number.
 _LOCATION_FIELDS = [pa.field("source", pa.string()), pa.field("offset", pa.int64())]
 _TIME = pa.timestamp("us", "UTC")
 # (good rows, quarantined rows)
@@ -124,12 +124,12 @@ class Job:
 
     @property
     def profile_used(self) -> str:
-        """The profile for validation or translation, or its default; empty if the job uses none."""
+        """The profile for validation or translation, or its default; empty for other jobs."""
         return self.profile or {"validate": "oasis", "translate": "lossless"}.get(self.kind, "")
 
     @classmethod
     def of(cls, kind: str, options: JobOptions) -> Job:
-        """Return the job of this kind with the options."""
+        """Return the job of kind `kind` with the options."""
         return cls(
             kind,
             options.column,
@@ -284,7 +284,7 @@ class Job:
         return "content_header" if self._reads_basic else self.column
 
     def _quarantine_unread(self, batch: pa.RecordBatch, faults: pa.Array) -> pa.RecordBatch:
-        """Quarantine unreadable rows and messages of the other protocol; drop empty rows."""
+        """Quarantine unreadable rows and messages of the wrong protocol; drop empty rows."""
         is_fault = pc.not_equal(faults, "")
         protocol = "1.0" if self._reads_basic else "0-9-1"
         is_damage = pc.match_substring_regex(faults, _DAMAGE_PATTERN)
@@ -381,13 +381,15 @@ class Job:
         )
         _count_times(batch, stats)
         stats.add_losses(results["losses"])
-        kept = [field for field in translator.schema if not field.name.startswith("error_")]
+        message_fields = [
+            field for field in translator.schema if not field.name.startswith("error_")
+        ]
         errors = [results[f"error_{name}"] for name in ("code", "clause", "offset", "text")]
         names, arrays = (
             self._passed_through(batch.schema.names),
-            [results[field.name] for field in kept],
+            [results[field.name] for field in message_fields],
         )
-        return self._split(batch, names, arrays, pa.schema(kept), errors)
+        return self._split(batch, names, arrays, pa.schema(message_fields), errors)
 
     def _profile(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
@@ -494,7 +496,7 @@ def validate_column(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
 
 
 def _validate_chunk(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
-    """Validate one chunk: only messages that the prefilter suspects are checked one by one."""
+    """Validate one chunk. Only messages that the prefilter suspects are validated in full."""
     rows = len(chunk)
     violations_by_row: dict[int, list[dict[str, Any]]] = {}
     for row in arrow.suspects(chunk, DEFAULT_LIMITS, profile):
@@ -526,9 +528,9 @@ def _validate_chunk(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
     )
     is_refused = pa.Array.from_buffers(pa.uint8(), rows, [None, pa.py_buffer(has_error)])
     valid = pc.if_else(is_message, pc.equal(is_refused, 0), pa.scalar(None, pa.bool_()))
-    ends = pa.Array.from_buffers(pa.int32(), rows + 1, [None, pa.py_buffer(offsets)])
+    list_offsets = pa.Array.from_buffers(pa.int32(), rows + 1, [None, pa.py_buffer(offsets)])
     mask = pc.invert(is_message) if chunk.null_count else None
-    return valid, pa.ListArray.from_arrays(ends, members, type=_VIOLATIONS, mask=mask)
+    return valid, pa.ListArray.from_arrays(list_offsets, members, type=_VIOLATIONS, mask=mask)
 
 
 def first_errors(valid: pa.Array, violations: pa.Array) -> list[pa.Array]:
@@ -567,7 +569,7 @@ def _explain_error(message: bytes, profile: str | None, expected: tuple[str, int
     """Return the error text for the (code, offset) that `columns.decode` reported for a message.
 
     The message may have earlier errors in sections that no column needed, so errors with another
-    code or offset are used only if none matches.
+    code or offset are used only as a fallback.
     """
     text = None
     for read in (Message.decode, scan):
@@ -608,7 +610,7 @@ _SPARK_TYPES = {
 
 
 def type_for_spark(arrow_type: pa.DataType) -> pa.DataType:
-    """Return the type that replaces one that Spark does not support, without loss of values."""
+    """Return a type that Spark supports, in place of `arrow_type`, without loss of values."""
     if arrow_type in _SPARK_TYPES:
         return _SPARK_TYPES[arrow_type]
     if pa.types.is_timestamp(arrow_type):

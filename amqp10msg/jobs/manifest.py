@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 import attrs
 
-from amqp10msg.files.stores import Place, is_url
+from amqp10msg.files.stores import StoreLocation, is_url
 from amqp10msg.files.text import load_object
 
 #: The file in a job's folder with its counts; in an object store it also lists the files.
@@ -23,7 +23,7 @@ GOOD, BAD = "messages", "quarantine"
 UNFINISHED = "_unfinished"
 
 
-def parse_object(content: bytes | None, file: Place) -> dict[str, Any]:
+def parse_object(content: bytes | None, file: StoreLocation) -> dict[str, Any]:
     """Parse a manifest or a state file of a job.
 
     Args:
@@ -42,7 +42,7 @@ def parse_object(content: bytes | None, file: Place) -> dict[str, Any]:
         raise _damaged(file, str(error)) from None
 
 
-def manifest_files(content: bytes | None, file: Place) -> dict[str, list[str]]:
+def manifest_files(content: bytes | None, file: StoreLocation) -> dict[str, list[str]]:
     """Return the file names that a manifest lists, by subfolder: `GOOD` and `BAD`.
 
     Raises:
@@ -62,7 +62,7 @@ def is_string_list(value: Any) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _damaged(file: Place, problem: str) -> ValueError:
+def _damaged(file: StoreLocation, problem: str) -> ValueError:
     return ValueError(
         f"{file.url}: the manifest is damaged ({problem}). The files that it listed are still in "
         "the folder: restore the manifest, or use another folder"
@@ -81,11 +81,11 @@ def list_committed_files(source: str) -> list[str] | None:
     """
     if not is_url(source):
         return None
-    requested = Place.of(source)
+    requested = StoreLocation.of(source)
     if glob.has_magic(requested.key):
         return None
     parent, _, name = requested.key.rpartition("/")
-    folders: list[tuple[Place, tuple[str, ...]]] = [(requested, (GOOD, BAD))]
+    folders: list[tuple[StoreLocation, tuple[str, ...]]] = [(requested, (GOOD, BAD))]
     if name in {GOOD, BAD}:
         folders.append((attrs.evolve(requested, key=parent), (name,)))
     for folder, names in folders:

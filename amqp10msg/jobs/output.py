@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from amqp10msg.atomic_files import lock, locked_folder, publish, sync_folder, synced, write_whole
-from amqp10msg.files.stores import Place, is_url, opened
+from amqp10msg.files.stores import StoreLocation, is_url, opened
 from amqp10msg.files.text import load_json, load_object
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job
@@ -40,15 +40,15 @@ def output_of(path: str | Path) -> tuple[Path, Path]:
 def made_files(path: str | Path, folder: str = GOOD) -> list[str]:
     """List the files of a job's output, as paths or as URLs.
 
-    In an object store, these are the files that the manifest lists: all files of a finished job,
-    and none of an unfinished one.
+    In an object store, these are the files that the manifest lists: all files of finished jobs, but
+    no files of unfinished jobs.
 
     Args:
         path: the folder of a job, or of a stream.
         folder: ``messages`` or ``quarantine``.
     """
     if is_url(path):
-        return list_committed_files((Place.of(str(path)) / folder).url) or []
+        return list_committed_files((StoreLocation.of(str(path)) / folder).url) or []
     return sorted(map(str, (Path(path) / folder).rglob("*.parquet")))
 
 
@@ -60,7 +60,7 @@ def read_stats(path: str | Path) -> Stats:
         ValueError: a file of counts is damaged; the message names it.
     """
     if is_url(path):
-        manifest = Place.of(str(path)) / STATS
+        manifest = StoreLocation.of(str(path)) / STATS
         content = manifest.read()
         if content is None:
             raise FileNotFoundError(errno.ENOENT, "no job has written to this folder", str(path))
@@ -151,7 +151,7 @@ class Output:
         self._plan = self.unfinished / "plan.json"
         self._results_folder = self.unfinished / "done"
         self._move_journal = self.unfinished / "moving.json"
-        self._is_committed = False  # a killed run of this job has already published all files
+        self._is_committed = False  # a killed run of the same job has already published all files
 
     def write(
         self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job
@@ -176,9 +176,9 @@ class Output:
         for folder in (GOOD, BAD):
             (whole / folder).mkdir(parents=True)
         stats = Stats()
-        for done in parts:
-            stats.add(done.stats)
-            for file in done.files:
+        for result in parts:
+            stats.add(result.stats)
+            for file in result.files:
                 (self._parts / file).rename(whole / file)
         write_whole(whole / STATS, json.dumps(stats.as_json(), indent=1))
         for changed in (whole / GOOD, whole / BAD, whole):
@@ -192,8 +192,8 @@ class Output:
     def commit(self, parts: Sequence[PartResult], *, overwrite: bool) -> None:
         """Publish the files of the parts.
 
-        If the folder exists and is not overwritten, the files are moved into it one by one. If that
-        fails, they are moved back; if the process is killed, the next job moves them back.
+        If the folder exists and is not overwritten, each file is moved into it. If a move fails,
+        all files are moved back; if the process is killed, the next job moves them back.
 
         Raises:
             BlockingIOError: another job is committing to this folder.
@@ -204,7 +204,7 @@ class Output:
             if overwrite:
                 self.replace(whole)
             else:
-                self._append(whole, [file for done in parts for file in done.files])
+                self._append(whole, [file for result in parts for file in result.files])
         self.delete_unfinished()
 
     def abort(self) -> None:
@@ -313,14 +313,14 @@ class Output:
         write_whole(self._plan, json.dumps({"key": key, "parts": parts}))
         return list(parts), {}
 
-    def save_result(self, number: int, done: PartResult) -> None:
+    def save_result(self, number: int, result: PartResult) -> None:
         """Save the result of a part, so that an interrupted job can skip it.
 
         Results are not synced to disk: a part whose result is lost in a power failure is run again.
         """
         self._results_folder.mkdir(parents=True, exist_ok=True)
         temporary = self._results_folder / uuid.uuid4().hex
-        temporary.write_text(json.dumps(done.as_json()), encoding="utf-8")
+        temporary.write_text(json.dumps(result.as_json()), encoding="utf-8")
         temporary.replace(self._results_folder / f"{number}.json")
 
     def _load_results(self, count: int) -> dict[int, PartResult]:
@@ -328,11 +328,11 @@ class Output:
         for number in range(count):
             # If the result is missing or damaged, the part is run again.
             with contextlib.suppress(OSError, ValueError):
-                done = PartResult.from_json(
+                result = PartResult.from_json(
                     load_object((self._results_folder / f"{number}.json").read_bytes())
                 )
-                if all((self._parts / file).exists() for file in done.files):
-                    results[number] = done
+                if all((self._parts / file).exists() for file in result.files):
+                    results[number] = result
         return results
 
     def delete_unfinished(self) -> None:

@@ -58,7 +58,7 @@ class ParquetTable:
     """The common table of Parquet files.
 
     Attributes:
-        schema: the columns, with those from folder names such as ``date=2026-01-31``.
+        schema: the columns, including columns from folder names such as ``date=2026-01-31``.
         folder: the folder below which folder names are columns.
     """
 
@@ -72,7 +72,9 @@ def _open_parquet(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
     with ExitStack() as stack:
         # pyarrow reads faster from a path, but accepts only paths that are valid Unicode.
         by_name = not stores.is_url(path) and path == readable(path)
-        source = Path(path) if by_name else stack.enter_context(stores.opened_in_places(path))
+        source = (
+            Path(path) if by_name else stack.enter_context(stores.opened_for_random_access(path))
+        )
         with (
             _as_unread_error(),
             pq.ParquetFile(source, buffer_size=BUFFER_SIZE, pre_buffer=False) as file,
@@ -132,7 +134,7 @@ def inspect_files(
         except _UnreadError as error:
             return str(error)
 
-    for path, inspected in zip(paths, stores.of_each(inspect_file, paths), strict=True):
+    for path, inspected in zip(paths, stores.map_files(inspect_file, paths), strict=True):
         if isinstance(inspected, str):
             unread.append((path, inspected))
             ranges.append((Range(path, PARQUET, 0, 0), 0))
@@ -142,8 +144,8 @@ def inspect_files(
             ranges += inspected[1]
     if not schemas:
         path, reason = unread[0]
-        more = f"; and {len(unread) - 1:,} more files" if len(unread) > 1 else ""
-        raise OSError(f"{path}: {reason}{more}")
+        suffix = f"; and {len(unread) - 1:,} more files" if len(unread) > 1 else ""
+        raise OSError(f"{path}: {reason}{suffix}")
     try:
         schema = pa.unify_schemas([*map(_readable_schema, schemas)], promote_options="default")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -231,7 +233,7 @@ def _partition_value(text: str | None, kind: pa.DataType) -> Any:
 def batches(part: Range, table: ParquetTable, limits: Limits) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range, with the columns of the table and the location columns.
 
-    After damage, the rest of the row group is replaced by one row with a `FAULT`.
+    After damage, the remaining rows of the row group are replaced by one row with a `FAULT`.
     """
     file_rows = _FileRows(part.path, table)
     try:

@@ -23,7 +23,7 @@ import attrs
 
 from amqp10msg import __version__
 from amqp10msg.files import Range, stores
-from amqp10msg.files.stores import Place, StoreError
+from amqp10msg.files.stores import StoreError, StoreLocation
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import (
     READING,
@@ -54,9 +54,9 @@ from amqp10msg.wire.errors import expect
 Mode = Literal["error", "append", "overwrite"]
 #: Called with the number of finished parts and the number of all parts.
 Progress = Callable[[int, int], None]
-# Bytes of input for which another process pays off: it takes about a second to start, and these are
-# a few seconds of work. By speed of the job: column by column in the kernel; in the kernel with a
-# fallback for many messages; message by message.
+# Bytes of input for which another process pays off: a process starts in about a second, and this
+# input is a few seconds of work. By speed of the job: column by column in the kernel; in the kernel
+# with a fallback for many messages; message by message.
 _COLUMN_BYTES_PER_PROCESS, _TYPICAL_BYTES_PER_PROCESS, _MESSAGE_BYTES_PER_PROCESS = (
     256 << 20,
     32 << 20,
@@ -91,8 +91,8 @@ def run(
 
     The folder contains Parquet files in ``messages/`` and ``quarantine/``. It is written under a
     temporary name and renamed when the job is complete, so it is never partial. If the folder
-    exists, `mode` decides: ``overwrite`` swaps the two folders; ``append`` moves the files into it
-    one by one, and if the job is killed during that, the next job moves them back.
+    exists, `mode` decides: ``overwrite`` swaps the two folders; ``append`` moves the files into
+    it; if the job is killed before all files were moved, the next job moves them back.
 
     In an object store, files are written at their final keys, and ``_amqp10msg.json``, written
     last, lists the files of finished jobs. `made_files`, and jobs that read the folder, follow that
@@ -161,8 +161,8 @@ def run(
     work = Work(output, job, settings, job_input.table)
     report = progress or (lambda _done, _total: None)
 
-    def run_remaining(parts: Sequence[Part], done: dict[int, PartResult]) -> None:
-        run_parts(work, parts, count, report, done)
+    def run_remaining(parts: Sequence[Part], results: dict[int, PartResult]) -> None:
+        run_parts(work, parts, count, report, results)
 
     run_and_publish(work, job_input.parts, run_remaining, mode=mode)
     return read_stats(path)
@@ -199,18 +199,21 @@ def run_and_publish(
         key = work.key(parts)
         if mode == "error" and not output.has_plan(key):
             refuse_existing(output)
-        planned, done = output.resume(
+        planned, results = output.resume(
             key, [[attrs.astuple(item) for item in part] for part in parts], overwrite=overwrite
         )
-        if mode == "error" and planned:  # nothing planned: a killed run has committed all files
+        # If the plan is empty, a killed run has committed all files.
+        if mode == "error" and planned:
             refuse_existing(output)
         try:
             remaining = [tuple(Range(*item) for item in part) for part in planned]
             if remaining:
-                run_remaining(remaining, done)
-            output.commit([done[number] for number in range(len(remaining))], overwrite=overwrite)
+                run_remaining(remaining, results)
+            output.commit(
+                [results[number] for number in range(len(remaining))], overwrite=overwrite
+            )
         except (KeyboardInterrupt, InterruptedJobError):
-            if not done:
+            if not results:
                 _discard(output)
             raise
         except BaseException:
@@ -223,17 +226,17 @@ def refuse_existing(output: Output | StoreOutput) -> None:
     if output.exists():
         output.remove_if_empty()
         message = "the output exists already: use another folder, or the mode append or overwrite"
-        name = output.path.url if isinstance(output.path, Place) else str(output.path)
+        name = output.path.url if isinstance(output.path, StoreLocation) else str(output.path)
         raise FileExistsError(errno.EEXIST, message, name)
 
 
 def check_mode(mode: str) -> None:
-    """Raise ValueError if `mode` is not one of `Mode`."""
+    """Raise ValueError if `mode` is not in `Mode`."""
     if mode not in get_args(Mode):
         raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}, got {mode!r}")
 
 
-def _refuse_to_overwrite_input(folder: Path | Place, parts: Sequence[Part]) -> None:
+def _refuse_to_overwrite_input(folder: Path | StoreLocation, parts: Sequence[Part]) -> None:
     """Raise ValueError if the output folder contains the input, which would be deleted."""
     for path in {item.path for part in parts for item in part}:
         if stores.is_below(path, folder):
@@ -277,14 +280,14 @@ class Work:
         """Run the job on one part, and save its result; see `Output.write`."""
         reading = attrs.evolve(Reading.from_options(self.options), table=self.table)
         batches = reading.batches(part, _as_job_error)
-        done = self.output.write(number, attempt, batches, self.job)
-        self.output.save_result(number, done)
-        return done
+        result = self.output.write(number, attempt, batches, self.job)
+        self.output.save_result(number, result)
+        return result
 
     def key(self, parts: Sequence[Part]) -> str:
         """Return a hash of the job, its options, and the current state of the input files."""
         paths = sorted({item.path for part in parts for item in part})
-        file_states = stores.of_each(stores.state_of, paths)
+        file_states = stores.map_files(stores.state_of, paths)
         states = [
             (path, *attrs.astuple(state)) for path, state in zip(paths, file_states, strict=True)
         ]
@@ -294,17 +297,25 @@ class Work:
 
 
 def _run_in_process(
-    work: Work, parts: Sequence[Part], _count: int, progress: Progress, done: dict[int, PartResult]
+    work: Work,
+    parts: Sequence[Part],
+    _count: int,
+    progress: Progress,
+    results: dict[int, PartResult],
 ) -> None:
     for number, part in enumerate(parts):
-        if number not in done:
+        if number not in results:
             with _as_job_error(part):
-                done[number] = work(number, part)
-            progress(len(done), len(parts))
+                results[number] = work(number, part)
+            progress(len(results), len(parts))
 
 
 def _run_in_pool(
-    work: Work, parts: Sequence[Part], count: int, progress: Progress, done: dict[int, PartResult]
+    work: Work,
+    parts: Sequence[Part],
+    count: int,
+    progress: Progress,
+    results: dict[int, PartResult],
 ) -> None:
     """Run the parts in a pool of `count` processes."""
     # Spawn, because forked children would lack the threads of Arrow.
@@ -313,15 +324,15 @@ def _run_in_pool(
     with ProcessPoolExecutor(count, context, _start_worker, (worker_end,)) as pool:
         try:
             with _block_interrupts():
-                remaining = [(n, part) for n, part in enumerate(parts) if n not in done]
+                remaining = [(n, part) for n, part in enumerate(parts) if n not in results]
                 futures = {pool.submit(work, n, part): n for n, part in remaining}
             for future in as_completed(futures):
                 number = futures[future]
                 with _as_job_error(parts[number]):
-                    done[number] = future.result()
-                progress(len(done), len(parts))
+                    results[number] = future.result()
+                progress(len(results), len(parts))
         finally:
-            if len(done) < len(parts):
+            if len(results) < len(parts):
                 parent_end.close()  # makes the workers exit immediately
                 pool.shutdown(cancel_futures=True)
     parent_end.close()
@@ -400,7 +411,7 @@ def read(
     DuckDB, Polars, pandas, PyIceberg, deltalake and Arrow Flight accept such a reader. It can be
     read once. It works in this process, lazily, with a few thousand messages in memory at a time.
 
-    The columns are those of good rows followed by those of the quarantine. A message that `run`
+    The columns of good rows are followed by the columns of the quarantine. A message that `run`
     would quarantine has ``error_code``, ``error_clause``, ``error_offset`` and ``error_text``, its
     bytes and its location; these columns are null in good rows.
 

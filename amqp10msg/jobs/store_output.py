@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from amqp10msg.files.stores import Place
+from amqp10msg.files.stores import StoreLocation
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job
 from amqp10msg.jobs.manifest import BAD, GOOD, STATS, UNFINISHED, manifest_files, parse_object
@@ -24,18 +24,18 @@ class StoreOutput:
     Files are written under unique names at their final keys. They become valid when the manifest,
     written last and atomically, lists them; a plain listing of the folder also shows the files of
     unfinished jobs. If two jobs write to one folder, the second to commit fails and removes its
-    files. Stores have no locks: if both commit at nearly the same moment, the manifest keeps the
-    files of one of them only.
+    files. Stores have no locks: if both commit at nearly the same moment, the manifest keeps only
+    one job's files.
     """
 
     def __init__(self, url: str, compression: str = "snappy") -> None:
-        self.path = Place.of(url)
+        self.path = StoreLocation.of(url)
         self._compression = compression
         self._run_id = uuid.uuid4().hex
         self._manifest = self.path / STATS
         self._plan = self.path / UNFINISHED / "plan.json"
         self._last_manifest = self._manifest.read()
-        self._is_committed = False  # a killed run of this job has already written the manifest
+        self._is_committed = False  # a killed run of the same job has already written the manifest
 
     def write(
         self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job
@@ -57,9 +57,9 @@ class StoreOutput:
             return
         stats = Stats()
         committed: dict[str, list[str]] = {GOOD: [], BAD: []}
-        for done in parts:
-            stats.add(done.stats)
-            for file in done.files:
+        for result in parts:
+            stats.add(result.stats)
+            for file in result.files:
                 folder, _, name = file.partition("/")
                 committed[folder].append(name)
         if not overwrite:
@@ -81,7 +81,7 @@ class StoreOutput:
         self.delete_unfinished()
 
     def abort(self) -> None:
-        """Delete the files and the state of this job."""
+        """Delete the job's files and state."""
         self.delete_unfinished()
 
     def reject_foreign_files(self, *, overwrite: bool) -> None:
@@ -115,7 +115,7 @@ class StoreOutput:
         return False
 
     def remove_if_empty(self) -> None:
-        """Do nothing: object stores have no empty folders."""
+        """Return without an action: object stores have no empty folders."""
 
     def resume(
         self, key: str, parts: Sequence[Any], *, overwrite: bool
@@ -136,23 +136,23 @@ class StoreOutput:
         self._plan.write(json.dumps(state).encode())
         return list(parts), {}
 
-    def save_result(self, number: int, done: PartResult) -> None:
+    def save_result(self, number: int, result: PartResult) -> None:
         """Save the result of a part, so that an interrupted job can skip it."""
         file = self.path / UNFINISHED / "done" / f"{number}.json"
-        file.write(json.dumps(done.as_json()).encode())
+        file.write(json.dumps(result.as_json()).encode())
 
     def _load_results(self) -> dict[int, PartResult]:
         existing = {item.key for item, _ in self.path.files()}
         results = {}
         for item, _ in (self.path / UNFINISHED / "done").files():
             with contextlib.suppress(ValueError):  # damaged result file: run the part again
-                done = PartResult.from_json(parse_object(item.read(), item))
-                if all((self.path / file).key in existing for file in done.files):
-                    results[int(item.key.rpartition("/")[2].removesuffix(".json"))] = done
+                result = PartResult.from_json(parse_object(item.read(), item))
+                if all((self.path / file).key in existing for file in result.files):
+                    results[int(item.key.rpartition("/")[2].removesuffix(".json"))] = result
         return results
 
     def delete_unfinished(self) -> None:
-        """Delete the state of this job, and its files that the manifest does not list."""
+        """Delete the job's state, and its files that the manifest does not list."""
         self._remove_unlisted(self._run_id)
 
     def _remove_unlisted(self, run_id: str | None) -> None:

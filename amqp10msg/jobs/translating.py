@@ -35,7 +35,7 @@ _LOSSES_TYPE = pa.list_(
         ]
     )
 )
-#: Columns that report on the translation, after those of the message.
+#: Columns that report on the translation, after the message columns.
 REPORT = [
     ("losses", _LOSSES_TYPE),
     ("error_code", pa.string()),
@@ -216,7 +216,7 @@ _LOSS_TEXTS = ("path", "action", "before", "after", "reason")
 
 
 def single_array(array: Any, arrow_type: pa.DataType) -> Any:
-    """Return a column as a single array of this type, without a copy if it is one already."""
+    """Return a column as a single array of `arrow_type`, without a copy if possible."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
         if isinstance(array, pa.ChunkedArray):

@@ -149,7 +149,7 @@ class ParquetFile:
                 table.schema,
                 compression=self._compression,
                 use_dictionary=_dictionary_columns(table.schema),
-                # Readers use statistics to skip row groups, but only those of top-level columns.
+                # To skip row groups, readers use only the statistics of top-level columns.
                 write_statistics=[f.name for f in table.schema if not pa.types.is_nested(f.type)],
                 write_batch_size=max(_MIN_PAGE_ROWS, min(_MAX_PAGE_ROWS, page_rows)),
                 metadata_collector=self._metadata,

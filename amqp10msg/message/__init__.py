@@ -121,7 +121,7 @@ class Shortcut(Generic[_T]):
     if not TYPE_CHECKING:  # type checkers would allow the assignment
 
         def __set__(self, message: Message, value: Any) -> NoReturn:
-            """Raise an AttributeError that says what to assign instead."""
+            """Raise an AttributeError with the assignment to write instead."""
             call = _call_of(_SECTION_OF_FIELD[self.name][1], {self.name: value})
             raise AttributeError(
                 f"message.{self.name} is read-only: set message.{self.section}.{self.name}, or if "
@@ -130,7 +130,7 @@ class Shortcut(Generic[_T]):
 
 
 class MessageChanges(TypedDict, total=False):
-    """The arguments of `Message.evolve`: those of the constructor of `Message`."""
+    """The arguments of `Message.evolve`, which are also arguments of `Message`."""
 
     body: Any
     header: Header | None
@@ -348,8 +348,8 @@ class Message(kernel.Record):
         """Return the sections as (name, section) pairs, in wire order.
 
         After lenient decoding, the list includes sections that no attribute holds: an unknown
-        section (named ``unknown``), a repeated section, or one with a value of a wrong type. These
-        are `Described` values, or `Malformed` if they cannot be decoded.
+        section (named ``unknown``), a repeated section, or a section whose value has a wrong type.
+        Such sections are `Described` values, or `Malformed` if they cannot be decoded.
         """
         encoded = self.encode()
         parts = parts_of(encoded, self._lenient)
@@ -418,13 +418,13 @@ class Message(kernel.Record):
         return html_table(title, ("section", "field", "value"), rows)
 
     def evolve(self, **changes: Unpack[MessageChanges]) -> Self:
-        """Return a copy with some attributes replaced. The copy shares the other sections.
+        """Return a copy with some attributes replaced. The copy shares all other sections.
 
         The copy keeps the original bytes, so `encode` reuses the bytes of unchanged sections.
         `copy.replace` (Python 3.13) and ``attrs.evolve`` do the same.
 
         Raises:
-            TypeError: there is no attribute with this name; the error says what to write instead.
+            TypeError: there is no attribute with this name; the error suggests an alternative.
         """
         for name, value in changes.items():
             if name not in self.__match_args__:
@@ -611,8 +611,8 @@ class Message(kernel.Record):
             level: the compression level, as for `codings.compress`.
 
         Raises:
-            ContentError: the body does not consist of Data sections, which are the only ones that
-                may have a content-encoding (Part 3, 3.2.4); or the message has a content-encoding.
+            ContentError: the body does not consist of Data sections: no other body may have a
+                content-encoding (Part 3, 3.2.4); or the message already has a content-encoding.
             ImportError: `coding` is zstd and ``amqp10msg[zstd]`` is not installed.
             ValueError: `level` is out of range.
         """
@@ -682,10 +682,10 @@ class Message(kernel.Record):
         if self.header is not None and self.header.ttl is not None:
             expiries.append(_milliseconds(arrival) + _checked_int(self.header.ttl, "header.ttl"))
         if self.properties is not None and self.properties.absolute_expiry_time is not None:
-            moment: Any = self.properties.absolute_expiry_time
-            if not isinstance(moment, datetime.datetime):
-                moment = _checked_int(moment, "properties.absolute-expiry-time")
-            expiries.append(_milliseconds(moment))
+            expiry: Any = self.properties.absolute_expiry_time
+            if not isinstance(expiry, datetime.datetime):
+                expiry = _checked_int(expiry, "properties.absolute-expiry-time")
+            expiries.append(_milliseconds(expiry))
         if not expiries:
             return None
         earliest = min(expiries)
@@ -734,7 +734,7 @@ def _call_of(cls: type, values: dict[str, Any]) -> str:
 
 
 def _unknown_arguments(valid: Iterable[str], unknown: dict[str, Any]) -> TypeError:
-    """Return the error for unknown arguments of `Message`; it says what to write instead."""
+    """Return the error for an unknown argument of `Message`, with a suggestion."""
     name, value = next(iter(unknown.items()))
     if name in _SECTION_OF_FIELD:
         section, cls = _SECTION_OF_FIELD[name]
@@ -748,7 +748,7 @@ def _unknown_arguments(valid: Iterable[str], unknown: dict[str, Any]) -> TypeErr
 
 
 def _wrong_section(name: str, cls: type, value: Any) -> TypeError:
-    """Return the error for a header or properties of a wrong type; it says what to write."""
+    """Return the error for a header or properties of a wrong type, with a suggestion."""
     hint = ""
     if isinstance(value, dict) and value:
         if all(_SECTION_OF_FIELD.get(key, ("",))[0] == name for key in value):
@@ -787,10 +787,10 @@ def _checked_int(value: Any, path: str) -> int:
     return int(value)
 
 
-def _milliseconds(moment: datetime.datetime | int) -> int:
-    if isinstance(moment, datetime.datetime):
-        return Timestamp.from_datetime(moment)
-    return int(moment)
+def _milliseconds(time: datetime.datetime | int) -> int:
+    if isinstance(time, datetime.datetime):
+        return Timestamp.from_datetime(time)
+    return int(time)
 
 
 def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_format: int) -> Any:
@@ -817,13 +817,13 @@ kernel.make_fast(
 kernel.register_message(Message, _read_leniently)
 
 
-def expect_message(message: object, where: str, wanted: str = "a Message") -> None:
-    """Raise TypeError if an argument of the function `where` is not a `Message`.
+def expect_message(message: object, function: str, expected: str = "a Message") -> None:
+    """Raise TypeError if an argument of the function `function` is not a `Message`.
 
     Args:
         message: the argument.
-        where: the name of the function, for the error.
-        wanted: what the function takes, for the error.
+        function: the name of the function, for the error.
+        expected: the expected type, for the error.
     """
     encoded = (bytes, bytearray, memoryview)
-    expect(message, Message, where, wanted, {encoded: "decode it with Message.decode"})
+    expect(message, Message, function, expected, {encoded: "decode it with Message.decode"})

@@ -74,33 +74,33 @@ def parse_json(document: str) -> Any:
         raise ContentError("the JSON of the body is nested too deeply") from None
 
 
-def convert_json(document: str, wanted: Any, strict: bool | None) -> Any:
-    """Parse JSON as the type `wanted`, with pydantic or msgspec."""
-    if _is_of_pydantic(wanted):
-        return _type_adapter(wanted).validate_json(document, strict=strict)
-    return _module("msgspec").json.decode(document, type=wanted, strict=strict is not False)
+def convert_json(document: str, target_type: Any, strict: bool | None) -> Any:
+    """Parse JSON as the type `target_type`, with pydantic or msgspec."""
+    if _is_of_pydantic(target_type):
+        return _type_adapter(target_type).validate_json(document, strict=strict)
+    return _module("msgspec").json.decode(document, type=target_type, strict=strict is not False)
 
 
-def convert_value(value: Any, wanted: Any, strict: bool | None) -> Any:
-    """Convert an AMQP value to the type `wanted`, with pydantic or msgspec."""
-    if _is_of_pydantic(wanted):
-        return _type_adapter(wanted).validate_python(plain(value), strict=strict)
-    return _module("msgspec").convert(plain(value), type=wanted, strict=strict is not False)
+def convert_value(value: Any, target_type: Any, strict: bool | None) -> Any:
+    """Convert an AMQP value to the type `target_type`, with pydantic or msgspec."""
+    if _is_of_pydantic(target_type):
+        return _type_adapter(target_type).validate_python(plain(value), strict=strict)
+    return _module("msgspec").convert(plain(value), type=target_type, strict=strict is not False)
 
 
-def _is_of_pydantic(wanted: Any) -> bool:
+def _is_of_pydantic(target_type: Any) -> bool:
     """Return whether a type is a pydantic model or adapter, or contains one."""
     return (
-        hasattr(wanted, "__pydantic_validator__")
-        or hasattr(wanted, "validate_json")
-        or any(map(_is_of_pydantic, get_args(wanted)))
+        hasattr(target_type, "__pydantic_validator__")
+        or hasattr(target_type, "validate_json")
+        or any(map(_is_of_pydantic, get_args(target_type)))
     )
 
 
-def _type_adapter(wanted: Any) -> Any:
-    if hasattr(wanted, "validate_json"):
-        return wanted
-    return _module("pydantic").TypeAdapter(wanted)
+def _type_adapter(target_type: Any) -> Any:
+    if hasattr(target_type, "validate_json"):
+        return target_type
+    return _module("pydantic").TypeAdapter(target_type)
 
 
 def _module(name: str) -> Any:

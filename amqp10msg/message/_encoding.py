@@ -168,7 +168,7 @@ def encode_changes(sections: dict[int, Any], body: list[Any], wire: bytes, lenie
     for part in parts:
         code, start, _, end = part
         if new and part is parts[-1] and lenient and is_cut(wire, part):
-            # Write new sections before a truncated one: they would become part of it.
+            # Write new sections before a truncated section, which would swallow them.
             for order in sorted(new):
                 out.extend(new.pop(order))
         if code >= 0:
@@ -207,8 +207,8 @@ def body_parts(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
 def parts_of_attributes(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
     """Return the parts of `wire` that the attributes other than `body` hold.
 
-    Of several sections of one kind, the attribute holds the first that can be decoded. If none
-    can, the attribute is None, and a new value replaces the first one.
+    Of several sections of one kind, the attribute holds the first that can be decoded. If all are
+    malformed, the attribute is None, and a new value replaces the first section.
     """
     by_code: dict[int, _Part] = {}
     readable: set[int] = set()

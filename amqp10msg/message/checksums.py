@@ -38,7 +38,7 @@ HMAC_KEY = "x-opt-hmac-sha-256"
 def with_checksum(message: Message, *algorithms: str) -> Message:
     """Return a copy of the message with checksums of its bare message in the footer.
 
-    The values are uints. The bytes of the other sections stay the same.
+    The values are uints. The bytes of all other sections stay the same.
 
     Args:
         message: the message.
@@ -85,8 +85,8 @@ def verify(message: Message, key: bytes | EllipsisType = ...) -> bool:
 
     Args:
         message: the received message.
-        key: the key of the HMAC. Omit it if messages are not signed: the result then says whether
-            the message is damaged, not whether it is forged. None is refused, because a missing
+        key: the key of the HMAC. Omit it if messages are not signed: a valid result then means that
+            the message is not damaged, but it may be forged. None is refused, because a missing
             configuration value must not turn off the check of signatures.
 
     Raises:

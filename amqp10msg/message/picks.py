@@ -1,4 +1,4 @@
-"""Read single fields of encoded messages without decoding the rest: `Picker`."""
+"""Read single fields of encoded messages without decoding the whole message: `Picker`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Picker"]
 
 
 class Picker(kernel.Picks):
-    """Reads a few values of encoded messages without decoding the rest.
+    """Reads a few values of encoded messages without decoding whole messages.
 
         pick = Picker("properties.message_id", "application_properties.tenant")
         message_id, tenant = pick(data)
@@ -49,7 +49,7 @@ class Picker(kernel.Picks):
 
     Raises:
         ValueError: there is no such section or field, the section cannot have such a key, a path
-            occurs twice, or both a section and a part of it are picked.
+            occurs twice, or both a section and a value inside it are picked.
         DecodeError: raised by a call, for the errors explained above.
     """
 
@@ -60,7 +60,7 @@ class Picker(kernel.Picks):
         paths = [path_of(text) for text, _ in pairs]
         check_paths(paths)
         body_position = -1
-        plans: list[kernel.Wanted | None] = [None] * len(KINDS)
+        plans: list[kernel.SectionPlan | None] = [None] * len(KINDS)
         by_section: dict[int, list[tuple[int, Path]]] = {}
         for position, path in enumerate(paths):
             if path.kind is None:
@@ -89,28 +89,28 @@ class Picker(kernel.Picks):
 
 
 def check_paths(paths: list[Path]) -> None:
-    """Raise ValueError if a path occurs twice, or both a section and a part of it occur.
+    """Raise ValueError if two paths overlap.
 
     Raises:
-        ValueError: that is so.
+        ValueError: a path occurs twice, or both a section and a value inside it occur.
     """
-    seen: dict[Any, Path] = {}
+    earlier_paths: dict[Any, Path] = {}
     for path in paths:
         section = None if path.kind is None else path.kind.code
-        in_section = [other for (code, *_), other in seen.items() if code == section]
-        overlaps = [other for other in in_section if path.is_whole or other.is_whole]
-        same = seen.get((section, path.index, path.key))
+        in_section = [earlier for (code, *_), earlier in earlier_paths.items() if code == section]
+        overlaps = [earlier for earlier in in_section if path.is_whole or earlier.is_whole]
+        same = earlier_paths.get((section, path.index, path.key))
         if overlaps or same:
-            other = same or overlaps[0]
-            raise ValueError(f"{path.text!r} and {other.text!r} overlap: use one of them")
-        seen[section, path.index, path.key] = path
+            earlier = same or overlaps[0]
+            raise ValueError(f"{path.text!r} and {earlier.text!r} overlap: use one of them")
+        earlier_paths[section, path.index, path.key] = path
 
 
 def _rebuild(fields: tuple[tuple[str, Any], ...], limits: Limits) -> Picker:
     return Picker(*fields, limits=limits)
 
 
-def _plan_of(index: int, parts: list[tuple[int, Path]]) -> kernel.Wanted:
+def _plan_of(index: int, parts: list[tuple[int, Path]]) -> kernel.SectionPlan:
     """Return the kernel's plan for reading a section.
 
     Args:
@@ -134,4 +134,4 @@ def _plan_of(index: int, parts: list[tuple[int, Path]]) -> kernel.Wanted:
         if fields[field] < 0:
             # A negative number counts the consecutive fields to skip.
             fields[field] = min(fields[field + 1], 0) - 1
-    return kernel.Wanted(SPECS[index], whole, fields, keys, numbers)
+    return kernel.SectionPlan(SPECS[index], whole, fields, keys, numbers)

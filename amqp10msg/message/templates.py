@@ -77,7 +77,7 @@ class Template(kernel.Pattern):
             if cls is Data
             else "list"
             if cls is AmqpSequence
-            else codes.WANTED.get(kind, "")
+            else codes.FIELD_TYPES.get(kind, "")
             for cls, kind in self._types
         )
         super().__init__(self._all_steps(), len(fields), self._encoded)
@@ -117,7 +117,7 @@ class Template(kernel.Pattern):
     # The types of the values.
 
     def _type(self, path: Path, declared: Any) -> tuple[type | None, int]:
-        """Return the class of the body section, if known, and the number of the value's type."""
+        """Return the class of the body section or None, and the number of the value's type."""
         if path.kind is None:
             return self._type_of_body(declared)
         if path.is_whole:
@@ -126,20 +126,24 @@ class Template(kernel.Pattern):
             return None, _ANY
         kind = _ANY if declared is None else _number_of_class(path, declared)
         if path.index >= 0:
-            own = SPEC_OF[path.kind.code].kinds[path.index]
+            field_kind = SPEC_OF[path.kind.code].kinds[path.index]
             if not (
-                kind in {_ANY, own}
-                or (own == codes.KIND_MESSAGE_ID and codes.IS_MESSAGE_ID[kind])
-                or (own == codes.KIND_ADDRESS and kind == codes.KIND_STRING)
+                kind in {_ANY, field_kind}
+                or (field_kind == codes.KIND_MESSAGE_ID and codes.IS_MESSAGE_ID[kind])
+                or (field_kind == codes.KIND_ADDRESS and kind == codes.KIND_STRING)
             ):
-                raise ValueError(f"{path.text} is {codes.WANTED[own]}, not {declared!r:.80}")
-            return None, kind or own
+                raise ValueError(
+                    f"{path.text} is {codes.FIELD_TYPES[field_kind]}, not {declared!r:.80}"
+                )
+            return None, kind or field_kind
         if declared is None:
             value = (getattr(self._prototype, path.kind.attribute) or {}).get(path.key)
             kind = _number_of_value(value)
         if SPEC_OF[path.kind.code].shape == kernel.SHAPE_PROPERTIES:
             if kind in _COMPOUND:
-                raise ValueError(f"{path.text} must have a simple type, not {codes.WANTED[kind]}")
+                raise ValueError(
+                    f"{path.text} must have a simple type, not {codes.FIELD_TYPES[kind]}"
+                )
             if kind == codes.KIND_DESCRIBED:
                 return None, _ANY  # each described value needs a check of its content
         return None, kind
@@ -330,8 +334,10 @@ def _typed(path: Path, kind: int, value: Any) -> Any:
     Raises:
         EncodeError: the value does not fit the type.
     """
-    own = -1 if path.kind is None or path.index < 0 else SPEC_OF[path.kind.code].kinds[path.index]
-    if value is None or kind == own:
+    field_kind = (
+        -1 if path.kind is None or path.index < 0 else SPEC_OF[path.kind.code].kinds[path.index]
+    )
+    if value is None or kind == field_kind:
         return value  # encoding the field converts the value
     writer = kernel.Writer()
     try:
@@ -352,7 +358,7 @@ def _error_path(path: Path) -> str:
 
 
 def _set_value(message: Message, path: Path, cls: type | None, value: Any) -> None:
-    """Set the value at a path, in a message that shares no section with another one."""
+    """Set the value at a path, in a message whose sections are not shared."""
     if path.kind is None:
         message.body = to_body(value) if cls is None else cls(value)
         return

@@ -42,18 +42,18 @@ class NotationError(AmqpError, ValueError):
 
 
 #: The reason of errors for nesting that exceeds the interpreter's recursion limit.
-TOO_DEEP = "values are nested too deeply for the interpreter's stack"
+STACK_EXCEEDED = "values are nested too deeply for the interpreter's stack"
 #: The maximum nesting depth of values in a document, and the reason of errors beyond it.
 MAX_DEPTH = 256
-DEEPER = f"values are nested more than {MAX_DEPTH} deep"
+DEPTH_EXCEEDED = f"values are nested more than {MAX_DEPTH} deep"
 
 
-def wrong(wanted: str, found: object, step: str = "") -> NotationError:
-    """Return the error "expected `wanted`, not `found`", at the path `step`."""
-    return NotationError(f"expected {wanted}, not {shown(found)}", f"${step}")
+def mismatch(expected: str, actual: object, step: str = "") -> NotationError:
+    """Return the error for the value `actual` at the path `step`, which must be `expected`."""
+    return NotationError(f"expected {expected}, not {describe(actual)}", f"${step}")
 
 
-def shown(value: object) -> str:
+def describe(value: object) -> str:
     """Describe a value for an error text: briefly, in terms of JSON, with bounded cost."""
     if value is None:
         return "null"
@@ -61,10 +61,10 @@ def shown(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
         if value and isinstance(value[0], str):
-            return f"a list that begins with {shown(value[0])}"
+            return f"a list that begins with {describe(value[0])}"
         return f"a list of {len(value)}"
     if isinstance(value, dict):
-        return f"an object with {', '.join(shown(key) for key in list(value)[:3]) or 'no keys'}"
+        return f"an object with {', '.join(describe(key) for key in list(value)[:3]) or 'no keys'}"
     if isinstance(value, str):
         return repr(shortened(value, 40))
     if isinstance(value, int):
@@ -75,37 +75,40 @@ def shown(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
-def misfit(element: bytes, code: int, *, named: bool = False) -> str:
+def misfit(element: bytes, code: int, *, with_type_name: bool = False) -> str:
     """Return the reason for an encoded element that does not fit the constructor of its array."""
+    description = describe_encoded(element, with_type_name=with_type_name)
     return (
-        f"{shown_value(element, named=named)} does not fit an array of constructor 0x{code:02X}: "
+        f"{description} does not fit an array of constructor 0x{code:02X}: "
         "build the array from the type's name"
     )
 
 
-def shown_value(octets: bytes, *, named: bool = False) -> str:
+def describe_encoded(octets: bytes, *, with_type_name: bool = False) -> str:
     """Describe an encoded value for an error text, cut at 80 characters.
 
-    Maps are shown as pairs. With `named`, an array with the default constructor of its type is
-    shown with the name of the type instead.
+    Maps are written as pairs. With `with_type_name`, an array with the default constructor of its
+    type is written with the name of the type instead.
     """
-    return f"{_with_pairs(kernel.decode_value(octets, limits=UNLIMITED), named)!r:.80}"
+    return f"{_maps_as_pairs(kernel.decode_value(octets, limits=UNLIMITED), with_type_name)!r:.80}"
 
 
-def _with_pairs(value: Any, named: bool) -> Any:
-    def within(inner: Any) -> Any:
-        return _with_pairs(inner, named)
+def _maps_as_pairs(value: Any, with_type_name: bool) -> Any:
+    def convert(elements: Any) -> Any:
+        return _maps_as_pairs(elements, with_type_name)
 
     if isinstance(value, (dict, AmqpMap)):
-        return AmqpMap((within(key), within(item)) for key, item in value.items())
+        return AmqpMap((convert(key), convert(item)) for key, item in value.items())
     if isinstance(value, list):
-        return list(map(within, value))
+        return list(map(convert, value))
     if isinstance(value, Described):
-        return Described(within(value.descriptor), within(value.value))
+        return Described(convert(value.descriptor), convert(value.value))
     if isinstance(value, Array) and value.code is not None:
-        constructor = value.type if named and default_code(value) == value.code else value.code
-        inner = map(within, value.values)
-        return Array(constructor, inner, descriptors=map(within, value.descriptors))
+        constructor = (
+            value.type if with_type_name and default_code(value) == value.code else value.code
+        )
+        elements = map(convert, value.values)
+        return Array(constructor, elements, descriptors=map(convert, value.descriptors))
     return value
 
 

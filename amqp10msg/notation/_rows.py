@@ -146,7 +146,7 @@ def _row(level: int, node: Node, inner: Node, merged: list[Node], length: int) -
         node.end,
         quoted(node.name, 80)[1:-1],
         _line(kind),
-        shown_value(inner, length),
+        node_value_text(inner, length),
         _GROUPS.get(inner.type, "shape"),
         tuple(problems),
         node,
@@ -162,7 +162,7 @@ def _line(text: str) -> str:
     return text if text.isprintable() else quoted(text, 1000)[1:-1]
 
 
-def shown_value(node: Node, length: int) -> str:
+def node_value_text(node: Node, length: int) -> str:
     """Return the value of a node as one printable line."""
     value = node.value
     if node.type == "error":
@@ -226,13 +226,13 @@ def _binary(value: bytes, length: int, size: int) -> str:
             ellipsis = " …" if size > length // 2 else ""
             return f"{size_text}: {value[: length // 2].hex(' ')}{ellipsis}"
         text = value[: error.start].decode("utf-8")
-    return f"{size_text}: {quoted(text, length, more=len(text.encode()) < size)}"
+    return f"{size_text}: {quoted(text, length, is_cut=len(text.encode()) < size)}"
 
 
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 
 
-def quoted(text: str, length: int, *, more: bool = False) -> str:
+def quoted(text: str, length: int, *, is_cut: bool = False) -> str:
     """Return `text` in double quotes, safe to print.
 
     Unprintable characters are escaped: control characters, line breaks, marks that change the
@@ -241,7 +241,7 @@ def quoted(text: str, length: int, *, more: bool = False) -> str:
     Args:
         text: the text.
         length: the maximum number of its characters to show.
-        more: whether `text` is only the start of a longer text.
+        is_cut: whether `text` is only the start of a longer text.
     """
     chars = [_ESCAPES.get(char) or printable(char) for char in text[:length]]
-    return f'"{"".join(chars)}{"…" if more or len(text) > length else ""}"'
+    return f'"{"".join(chars)}{"…" if is_cut or len(text) > length else ""}"'

@@ -46,8 +46,8 @@ cdef bytes cbor_of_message(bytes octets, unsigned long long message_format, bint
 cdef class CborReader(ValueReader):
     cdef ValueWriter out
     cdef unsigned long long argument
-    cdef bint careful
-    cdef object late
+    cdef bint explains_errors
+    cdef object encoding_error
     @cython.locals(high="unsigned long long", low="unsigned long long")
     cdef int head(self) except -1
     cdef int whole(self, str step) except -1
@@ -63,7 +63,7 @@ cdef class CborReader(ValueReader):
     cdef int real(self, int kind, Py_ssize_t pos) except -1
     @cython.locals(count=Py_ssize_t, i=Py_ssize_t, compared=bint, keys=set)
     cdef int compound(self, int kind, Py_ssize_t pos) except -1
-    cdef int key(self, set seen) except -1
+    cdef int key(self, set earlier_keys) except -1
     @cython.locals(i=Py_ssize_t)
     cdef int array(self, Py_ssize_t pos, Py_ssize_t count) except -1
     @cython.locals(i=Py_ssize_t)
@@ -73,7 +73,7 @@ cdef class CborReader(ValueReader):
 
 
 @cython.locals(reader=CborReader)
-cdef object bytes_of_cbor(bytes data, bint careful)
+cdef object bytes_of_cbor(bytes data, bint explains_errors)
 @cython.locals(pos=Py_ssize_t, start=Py_ssize_t, width=Py_ssize_t, number="unsigned long long",
-               left="unsigned long long")
+               remaining="unsigned long long")
 cpdef object check(bytes data)

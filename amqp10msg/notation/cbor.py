@@ -20,7 +20,7 @@ decimal32 64 128            tag 41226: byte string of the 4, 8 or 16 bytes of th
 char                        tag 41227: integer, the code point
 symbol                      tag 41228: text string
 map                         tag 41229: array of key, value, key, value …, because the entries of an
-                            AMQP map are ordered, and those of a CBOR map are not
+                            AMQP map are ordered, unlike the entries of a CBOR map
 array                       tag 41230: array of the element constructor's format code and the
                             elements, without tags; if the elements are described, an array of the
                             descriptors precedes the code
@@ -28,7 +28,7 @@ described                   tag 41231: array of the descriptor and the described
 message                     tag 41232: array of the message-format and the sections. A section is an
                             array of the descriptor's code (112 to 120) and the value; for a value
                             that is not a section of Part 3, an array of null and the whole value;
-                            for bytes that are not exactly one value, an array of these bytes
+                            for bytes that are not exactly one value, an array of the bytes
 =========================== =====================================================================
 
 The tags from 41216 on are in the first-come-first-served range (RFC 8949, 9.2). The standard tags 1
@@ -51,13 +51,13 @@ from typing import Any
 
 from amqp10msg.message import Message
 from amqp10msg.notation._common import (
-    TOO_DEEP,
+    STACK_EXCEEDED,
     NotationError,
+    describe,
+    describe_encoded,
     message_of,
     misfit,
     sections_of,
-    shown,
-    shown_value,
 )
 from amqp10msg.notation.cbor_heads import (
     DETAIL,
@@ -116,7 +116,7 @@ from amqp10msg.wire.kernel.value_writer import ValueWriter
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import INTEGERS
 
-# The tags. The first is for ubyte; those for the other integer types follow.
+# The tags. The first is for ubyte; the next ones are for all other integer types.
 _FIRST_TAG, _LAST_INTEGER = 41216, 41223  # 0xA100
 _FLOAT, _DOUBLE, _DECIMAL, _CHAR, _SYMBOL, _MAP, _ARRAY, _DESCRIBED, _MESSAGE = range(41224, 41233)
 _UUID = 37
@@ -125,8 +125,8 @@ _UUID = 37
 #: are written as bit patterns.
 _TAGS = [0] * 256
 _WIDTHS = [0] * 256
-for _place, _name in enumerate(INTEGERS):
-    _TAGS[TYPE_IDS[_name]] = _FIRST_TAG + _place
+for _index, _name in enumerate(INTEGERS):
+    _TAGS[TYPE_IDS[_name]] = _FIRST_TAG + _index
 for _name, _width in WIDTHS.items():
     _WIDTHS[TYPE_IDS[_name]] = _width
 _TAGS[KIND_FLOAT] = _FLOAT
@@ -189,15 +189,15 @@ def to_cbor(value: Any) -> bytes:
         ImportError: cbor2 is not installed.
     """
     _cbor2()
-    made: bytes
+    encoded: bytes
     try:
         if isinstance(value, Message):
-            made = cbor_of_message(value.encode(), value.message_format, value._lenient)
+            encoded = cbor_of_message(value.encode(), value.message_format, value._lenient)
         else:
-            made = cbor_of_value(encode_value(value))
+            encoded = cbor_of_value(encode_value(value))
     except RecursionError:
-        raise EncodeError(TOO_DEEP) from None
-    return made
+        raise EncodeError(STACK_EXCEEDED) from None
+    return encoded
 
 
 def cbor_of_value(octets: bytes) -> bytes:
@@ -289,7 +289,7 @@ class CborWriter(ValueReader):
             self.array(code)
         else:
             self.head(MAJOR_BYTES, _WIDTHS[kind])
-            pos = self.take(_WIDTHS[kind])
+            pos = self.advance(_WIDTHS[kind])
             self.out.copy(self.buf, pos, self.pos)
 
     def head(self, major: int, number: int) -> None:
@@ -327,7 +327,7 @@ class CborWriter(ValueReader):
         """
         form = 1 if kind == KIND_FLOAT else 2
         size = _WIDTHS[kind]
-        pos = self.take(size)
+        pos = self.advance(size)
         octets = self.buf[pos : self.pos]
         number = _FORMS[form].unpack(octets)[0]
         if not math.isnan(number):
@@ -358,7 +358,7 @@ class CborWriter(ValueReader):
         count = self.buf[pos] if code == 0xE0 else self.u32(pos)
         self.pos = start = pos + (1 if code == 0xE0 else 4)
         descriptors = 0
-        while self.buf[self.take(1)] == 0:
+        while self.buf[self.advance(1)] == 0:
             descriptors += 1
             self.skip()
         self.head(MAJOR_ARRAY, count + (2 if descriptors else 1))
@@ -366,9 +366,9 @@ class CborWriter(ValueReader):
             self.pos = start
             self.head(MAJOR_ARRAY, descriptors)
             for _ in range(descriptors):
-                self.take(1)
+                self.advance(1)
                 self.item()
-            self.take(1)
+            self.advance(1)
         code = self.buf[self.pos - 1]
         self.head(MAJOR_UNSIGNED, code)
         for _ in range(count):
@@ -431,37 +431,38 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
     """Read CBOR as written by `to_cbor`: a `Message`, or a value as `decode_value` returns it.
 
     A message that violates a rule of `Message.decode` is decoded with ``strict=False``. Untrusted
-    input is safe: only the tags of this notation are passed to cbor2, and no shared references.
+    input is safe: only the tags that `to_cbor` writes are passed to cbor2, and no shared
+    references.
 
     Raises:
-        NotationError: the bytes are not CBOR of this notation. The error contains the byte offset,
-            or the path in the value.
+        NotationError: the bytes are not CBOR as `to_cbor` writes it. The error contains the byte
+            offset, or the path in the value.
         ImportError: cbor2 is not installed.
     """
     cbor2 = _cbor2()
     octets = as_bytes(data, "from_cbor")
     try:
         try:
-            made, message_format = bytes_of_cbor(octets, False)
+            encoded, message_format = bytes_of_cbor(octets, False)
         except (ValueError, RecursionError):
             check(octets)
             try:
                 _decoded(octets)
             except (cbor2.CBORError, UnicodeDecodeError) as error:
                 raise NotationError(f"the bytes are not CBOR: {error}") from None
-            made, message_format = bytes_of_cbor(octets, True)
+            encoded, message_format = bytes_of_cbor(octets, True)
         else:
             try:
                 if message_format is None:
-                    return decode_value(made, limits=UNLIMITED)
-                return Message.decode(made, limits=UNLIMITED, message_format=message_format)
+                    return decode_value(encoded, limits=UNLIMITED)
+                return Message.decode(encoded, limits=UNLIMITED, message_format=message_format)
             except DecodeError:
-                made, message_format = bytes_of_cbor(octets, True)
+                encoded, message_format = bytes_of_cbor(octets, True)
     except RecursionError:
-        raise NotationError(TOO_DEEP) from None
+        raise NotationError(STACK_EXCEEDED) from None
     if message_format is None:
-        return decode_value(made, limits=UNLIMITED)
-    return message_of(made, message_format=message_format)
+        return decode_value(encoded, limits=UNLIMITED)
+    return message_of(encoded, message_format=message_format)
 
 
 def _decoded(octets: bytes) -> Any:
@@ -475,25 +476,25 @@ def _decoded(octets: bytes) -> Any:
     return decoder.decode()
 
 
-def bytes_of_cbor(data: bytes, careful: bool) -> Any:
+def bytes_of_cbor(data: bytes, explains_errors: bool) -> Any:
     """Return the AMQP encoding of the message or value in CBOR.
 
     Args:
-        data: the CBOR. If `careful`, it must have passed `check`.
-        careful: explain errors, and report duplicate map keys; slower.
+        data: the CBOR. With `explains_errors`, it must have passed `check`.
+        explains_errors: whether to explain errors and report duplicate map keys, which is slower.
 
     Returns:
         The encoding, and the message-format, which is None for a value.
 
     Raises:
-        ValueError: the data is not of this notation. Only if `careful`, it is a `NotationError`
-            that explains the error.
+        ValueError: the data does not follow the notation. With `explains_errors`, a
+            `NotationError` that explains the error.
     """
     reader = CborReader.__new__(CborReader)
     reader.begin(data, 0, UNLIMITED)
     reader.out = ValueWriter.__new__(ValueWriter)
-    reader.careful = careful
-    reader.late = None
+    reader.explains_errors = explains_errors
+    reader.encoding_error = None
     message_format = None
     if reader.head() == MAJOR_TAG and reader.argument == _MESSAGE:
         message_format = reader.message()
@@ -509,34 +510,34 @@ class CborReader(ValueReader):
     """Converts CBOR items to encoded AMQP values in `out`.
 
     Errors of the AMQP encoding, such as a duplicate key, have the lowest priority: they are kept in
-    `late`, and raised after the section has been read without another error.
+    `encoding_error`, and raised after the section has been read without another error.
     """
 
     out: Any
     """A `ValueWriter`."""
     argument: int
     """The argument of the last head."""
-    careful: bool
+    explains_errors: bool
     """Whether to explain errors, and to check maps for duplicate keys."""
-    late: Any
+    encoding_error: Any
     """The text of the first error of the AMQP encoding, or None."""
 
     def head(self) -> int:
         """Read the head of an item: set `argument`, and return the major type."""
-        pos = self.take(1)
+        pos = self.advance(1)
         first = self.buf[pos]
         detail = first & DETAIL
         if detail < ONE_BYTE:
             self.argument = detail
         elif detail == ONE_BYTE:
-            self.argument = self.buf[self.take(1)]
+            self.argument = self.buf[self.advance(1)]
         elif detail == TWO_BYTES:
-            pos = self.take(2)
+            pos = self.advance(2)
             self.argument = self.buf[pos] << 8 | self.buf[pos + 1]
         elif detail == FOUR_BYTES:
-            self.argument = self.u32(self.take(4))
+            self.argument = self.u32(self.advance(4))
         elif detail == EIGHT_BYTES:
-            pos = self.take(8)
+            pos = self.advance(8)
             high = self.u32(pos)
             low = self.u32(pos + 4)
             self.argument = high * _WORD + low
@@ -544,13 +545,13 @@ class CborReader(ValueReader):
             raise ValueError
         return first & MAJOR
 
-    def wrong(self, wanted: str, pos: int) -> ValueError:
+    def mismatch(self, expected: str, pos: int) -> ValueError:
         """Return the error for the item at `pos`."""
-        if not self.careful:
+        if not self.explains_errors:
             return ValueError()
-        found = _decoded(self.buf[pos:])
-        text = f"tag {found.tag}" if type(found) is _cbor2().CBORTag else shown(found)
-        return NotationError(f"expected {wanted}, not {text}")
+        actual = _decoded(self.buf[pos:])
+        text = f"tag {actual.tag}" if type(actual) is _cbor2().CBORTag else describe(actual)
+        return NotationError(f"expected {expected}, not {text}")
 
     def whole(self, step: str) -> None:
         """Convert the item at the path `step`, and raise its errors of the AMQP encoding."""
@@ -560,8 +561,8 @@ class CborReader(ValueReader):
             raise NotationError(error.reason, f"${step}") from None
         except NotationError as error:
             raise error.within(step) from None
-        if self.late is not None:
-            raise NotationError(self.late, f"${step}")
+        if self.encoding_error is not None:
+            raise NotationError(self.encoding_error, f"${step}")
 
     def item(self) -> None:
         """Convert one item, tagged or untagged."""
@@ -597,7 +598,7 @@ class CborReader(ValueReader):
             self.integer(_KINDS[tag - _FIRST_TAG], pos, major)
         elif tag == _SYMBOL and major == MAJOR_TEXT:
             if not self.text(0xA3):
-                raise self.unfit(KIND_SYMBOL, pos)
+                raise self.kind_mismatch(KIND_SYMBOL, pos)
         elif _MAP <= tag <= _DESCRIBED and major == MAJOR_ARRAY:
             # Call `compound` directly, to need fewer calls per level of nesting.
             self.compound(_KINDS[tag - _FIRST_TAG], pos)
@@ -606,12 +607,12 @@ class CborReader(ValueReader):
         elif tag == _DECIMAL:
             code = _DECIMALS.get(self.argument, 0) if major == MAJOR_BYTES else 0
             if code == 0:
-                raise self.wrong("a byte string of 4, 8 or 16 bytes", pos)
+                raise self.mismatch("a byte string of 4, 8 or 16 bytes", pos)
             self.bits(code)
         elif _FIRST_TAG <= tag < _MESSAGE:
             self.content(_KINDS[tag - _FIRST_TAG], pos, major)
         else:
-            raise self.wrong("a value", start)
+            raise self.mismatch("a value", start)
 
     def content(self, kind: int, pos: int, major: int) -> None:
         """Convert an item to a value of `kind`. Its head, at `pos`, was read."""
@@ -621,7 +622,7 @@ class CborReader(ValueReader):
             self.integer(kind, pos, major)
         elif kind == KIND_SYMBOL and major == MAJOR_TEXT:
             if not self.text(0xA3):
-                raise self.unfit(kind, pos)
+                raise self.kind_mismatch(kind, pos)
         elif kind == KIND_BINARY and major == MAJOR_BYTES:
             self.text(0xA0)
         elif kind in {KIND_LIST, KIND_MAP, KIND_DESCRIBED, KIND_ARRAY} and major == MAJOR_ARRAY:
@@ -637,35 +638,35 @@ class CborReader(ValueReader):
         elif kind == KIND_CHAR and major == MAJOR_UNSIGNED:
             number = self.argument
             if number > 0x10FFFF or number >> 11 == 0x1B:
-                raise self.unfit(kind, pos)
+                raise self.kind_mismatch(kind, pos)
             self.out.number(0x73, 4, number)
         else:
-            raise self.unfit(kind, pos)
+            raise self.kind_mismatch(kind, pos)
 
-    def unfit(self, kind: int, pos: int) -> ValueError:
+    def kind_mismatch(self, kind: int, pos: int) -> ValueError:
         """Return the error for an item at `pos` that does not represent a value of `kind`."""
         name = TYPE_NAMES[kind]
-        wanted = f"a {name}"
+        expected = f"a {name}"
         if name in INTEGERS or name == "long":
             low, high, _ = integer_range(name)
-            wanted = f"an integer from {low} to {high}, for {name}"
+            expected = f"an integer from {low} to {high}, for {name}"
         elif kind in {KIND_FLOAT, KIND_DOUBLE}:
-            wanted = f"a number or a byte string of {_WIDTHS[kind]} bytes, for {name}"
+            expected = f"a number or a byte string of {_WIDTHS[kind]} bytes, for {name}"
         elif kind == KIND_CHAR:
-            wanted = "a Unicode code point that is not a surrogate"
+            expected = "a Unicode code point that is not a surrogate"
         elif kind == KIND_SYMBOL:
-            wanted = "a text string in ASCII, for a symbol"
+            expected = "a text string in ASCII, for a symbol"
         elif name in WIDTHS:
-            wanted = f"a byte string of {_WIDTHS[kind]} bytes, for {name}"
+            expected = f"a byte string of {_WIDTHS[kind]} bytes, for {name}"
         elif kind in {KIND_LIST, KIND_MAP, KIND_DESCRIBED, KIND_ARRAY}:
-            wanted = f"an array, for a {name}"
-        return self.wrong(wanted, pos)
+            expected = f"an array, for a {name}"
+        return self.mismatch(expected, pos)
 
     def span_of_string(self) -> int:
         """Skip the bytes of a string, and return their offset."""
         if self.argument > self.end - self.pos:
             raise ValueError
-        return self.take(self.argument)
+        return self.advance(self.argument)
 
     def text(self, code: int) -> bool:
         """Convert a string to a binary, string or symbol.
@@ -704,9 +705,9 @@ class CborReader(ValueReader):
                 number = self.argument
                 self.out.integer(kind, -1 - number)
             else:
-                raise self.unfit(kind, pos)
+                raise self.kind_mismatch(kind, pos)
         except EncodeError:
-            raise self.unfit(kind, pos) from None
+            raise self.kind_mismatch(kind, pos) from None
 
     def real(self, kind: int, pos: int) -> None:
         """Convert a floating-point number, whose head is at `pos`, to a float or double."""
@@ -718,7 +719,7 @@ class CborReader(ValueReader):
         elif first == ITEM_HALF:
             number = float(_HALF.unpack_from(self.buf, pos + 1)[0])
         else:
-            raise self.unfit(kind, pos)
+            raise self.kind_mismatch(kind, pos)
         if kind == KIND_FLOAT:
             octets = _SINGLE_NAN
             if not math.isnan(number):
@@ -727,7 +728,7 @@ class CborReader(ValueReader):
                 except OverflowError:
                     octets = b""
                 if not octets or _SINGLE.unpack(octets)[0] != number:
-                    raise self.wrong("a number that 32 bits hold exactly", pos)
+                    raise self.mismatch("a number that 32 bits hold exactly", pos)
             self.out.octet(0x72)
             self.out.add(octets)
         elif not math.isnan(number):
@@ -756,7 +757,7 @@ class CborReader(ValueReader):
             mark = out.open()
         else:
             out.octet(0x45)
-        compared = self.careful and kind == KIND_MAP and count > 2
+        compared = self.explains_errors and kind == KIND_MAP and count > 2
         keys: Any = set() if compared else None
         i = 0
         try:
@@ -770,25 +771,25 @@ class CborReader(ValueReader):
             raise error.within(f"[{i}]") from None
         if kind == KIND_DESCRIBED:
             if count != 2:
-                raise self.wrong("an array of a descriptor and a value", pos)
+                raise self.mismatch("an array of a descriptor and a value", pos)
             out.depth -= 1
         elif kind == KIND_MAP:
             if count & 1:
-                raise self.wrong("an array of keys and values in turn", pos)
+                raise self.mismatch("an array of keys and values in turn", pos)
             out.close(mark, 0xC1, count)
         elif count:
             out.close(mark, 0xC0, count)
 
-    def key(self, seen: Any) -> None:
-        """Convert a map key, and check that it is not in `seen`."""
+    def key(self, earlier_keys: Any) -> None:
+        """Convert a map key, and check that it is not in `earlier_keys`."""
         out = self.out
         self.out = out.inner()
         self.item()
         octets = self.out.finish()
         self.out = out
-        if octets in seen and self.late is None:
-            self.late = f"duplicate map key {shown_value(octets)}"
-        seen.add(octets)
+        if octets in earlier_keys and self.encoding_error is None:
+            self.encoding_error = f"duplicate map key {describe_encoded(octets)}"
+        earlier_keys.add(octets)
         out.add(octets)
 
     def array(self, pos: int, count: int) -> None:
@@ -804,7 +805,7 @@ class CborReader(ValueReader):
             self.pass_item()
             major = self.head() if count > 1 else MAJOR_SIMPLE
         if major != MAJOR_UNSIGNED or self.argument > 255 or KIND_OF[self.argument] == 0:
-            raise self.wrong("an array that begins with a format code of Part 1, 1.6", pos)
+            raise self.mismatch("an array that begins with a format code of Part 1, 1.6", pos)
         code = self.argument
         kind = KIND_OF[code]
         start = self.pos
@@ -831,8 +832,8 @@ class CborReader(ValueReader):
                 self.content(kind, pos, major)
                 octets = self.out.finish()
                 self.out = out
-                if not out.element(code, octets) and self.late is None:
-                    self.late = misfit(octets, code)
+                if not out.element(code, octets) and self.encoding_error is None:
+                    self.encoding_error = misfit(octets, code)
                 i += 1
         except NotationError as error:
             raise error.within(f"[{i}]") from None
@@ -840,29 +841,29 @@ class CborReader(ValueReader):
 
     def pass_item(self) -> None:
         """Skip one item with all items in it."""
-        left = 1
-        while left:
-            left -= 1
+        pending = 1
+        while pending:
+            pending -= 1
             major = self.head()
             if major in {MAJOR_BYTES, MAJOR_TEXT}:
                 self.span_of_string()
             elif major == MAJOR_TAG:
-                left += 1
+                pending += 1
             elif major == MAJOR_ARRAY:
                 if self.argument > self.end - self.pos:
                     raise ValueError
-                left += self.argument
+                pending += self.argument
 
     def message(self) -> int:
         """Convert the sections of a message, whose tag was read. Return the message-format."""
         start = self.pos
         if self.head() != MAJOR_ARRAY or self.argument == 0:
-            raise self.wrong("an array of the message-format and the sections", start)
+            raise self.mismatch("an array of the message-format and the sections", start)
         count = self.argument
         start = self.pos
         try:
             if self.head() != MAJOR_UNSIGNED or self.argument >= _WORD:
-                raise self.wrong("a message-format, 0 to 2^32 - 1", start)
+                raise self.mismatch("a message-format, 0 to 2^32 - 1", start)
             message_format = self.argument
         except NotationError as error:
             raise error.within("[0]") from None
@@ -887,20 +888,20 @@ class CborReader(ValueReader):
             self.section_code()
             self.whole("[1]")
         else:
-            raise self.wrong("a section: an array of its code and its value", start)
+            raise self.mismatch("a section: an array of its code and its value", start)
 
     def section_code(self) -> None:
-        """Convert the code of a section to its descriptor; write nothing for null."""
+        """Convert the code of a section to its descriptor; null has no descriptor."""
         pos = self.pos
         if self.head() == MAJOR_UNSIGNED and _FIRST <= self.argument <= _LAST:
             self.out.add(_SECTIONS[self.argument - _FIRST])
         elif self.buf[pos] != ITEM_NULL:
-            error: Any = self.wrong("a section's code, 112 to 120, or null", pos)
-            raise error.within("[0]") if self.careful else error
+            error: Any = self.mismatch("a section's code, 112 to 120, or null", pos)
+            raise error.within("[0]") if self.explains_errors else error
 
 
 def check(data: bytes) -> None:
-    """Check that the bytes are one well-formed item that uses only features of this notation.
+    """Check that the bytes are one well-formed item that uses only features of the notation.
 
     Afterwards it is safe to pass the bytes to cbor2, which explains invalid text: it can only
     create plain values. Tags for shared references, regular expressions and the like are rejected
@@ -911,15 +912,15 @@ def check(data: bytes) -> None:
     """
     end = len(data)
     pos = start = 0
-    left = 1  # items remaining in the current array or tag
-    outer: list[int] = []  # items remaining in the enclosing ones
+    remaining = 1  # items remaining in the current array or tag
+    outer_remaining: list[int] = []  # items remaining in each enclosing array or tag
     while True:
-        if left == 0:
-            if not outer:
+        if remaining == 0:
+            if not outer_remaining:
                 break
-            left = outer.pop()
+            remaining = outer_remaining.pop()
             continue
-        left -= 1
+        remaining -= 1
         start = pos
         if pos >= end:
             raise _malformed(start, "the input ends in the middle of an item")
@@ -950,10 +951,10 @@ def check(data: bytes) -> None:
                 raise _malformed(start, f"tag {number} is not part of this form")
             if major == MAJOR_ARRAY and number > end - pos:
                 raise _malformed(start, f"an array of {number} items does not fit the input")
-            if len(outer) >= _MAX_DEPTH:
+            if len(outer_remaining) >= _MAX_DEPTH:
                 raise _malformed(start, "items are nested too deeply")
-            outer.append(left)
-            left = 1 if major == MAJOR_TAG else number
+            outer_remaining.append(remaining)
+            remaining = 1 if major == MAJOR_TAG else number
         elif major == MAJOR_MAP:
             raise _malformed(
                 start, f"a CBOR map is not part of this form: AMQP maps have tag {_MAP}"
@@ -964,5 +965,5 @@ def check(data: bytes) -> None:
         raise _malformed(pos, f"{end - pos} bytes follow the item")
 
 
-def _malformed(at: int, reason: str) -> NotationError:
-    return NotationError(f"at byte {at}: {reason}")
+def _malformed(offset: int, reason: str) -> NotationError:
+    return NotationError(f"at byte {offset}: {reason}")

@@ -49,8 +49,8 @@ def render_html(
 
     Pointing at a byte highlights its field, and the reverse. A click or the arrow keys pin a byte,
     and put it into the URL: ``page.html#byte-12``, or ``page.html#message-2-byte-12`` if there are
-    several messages. The page is a single file, and its content security policy forbids loading
-    others. The content of messages is escaped and cannot inject code. Requires
+    several messages. The page is a single file, and its content security policy forbids loading any
+    other file. The content of messages is escaped and cannot inject code. Requires
     ``amqp10msg[pages]``.
 
     Args:
@@ -72,11 +72,18 @@ def render_html(
         labels = labels or ["Message"]
     expect(data, Iterable, "render_html", "a Message, the bytes of one, a Tree or several of them")
     messages = iter(data)
-    shown = annotated(itertools.islice(messages, max_messages), labels, max_octets=max_octets)
+    page_messages = annotated(
+        itertools.islice(messages, max_messages), labels, max_octets=max_octets
+    )
     omitted = sum(1 for _ in messages)
-    alone = len(shown) == 1 and not omitted
+    is_single = len(page_messages) == 1 and not omitted
     return pages.render(
-        "messages.html", title=title, messages=shown, more=omitted, alone=alone, script=bool(shown)
+        "messages.html",
+        title=title,
+        messages=page_messages,
+        more=omitted,
+        alone=is_single,
+        script=bool(page_messages),
     )
 
 
@@ -178,23 +185,23 @@ def _byte_lines(
         for row, section in zip(rows, sections, strict=True)
         if row.stop > row.offset
     ]
-    index = shown = hidden = 0
+    index = bytes_shown = bytes_hidden = 0
     for start in range(0, len(data), _PER_LINE):
         stop = min(start + _PER_LINE, len(data))
         while index < len(runs) and runs[index][1] <= start:
             index += 1
-        if shown >= max_octets:
-            yield {"left_out": len(data) - start + hidden, "word": "more"}
+        if bytes_shown >= max_octets:
+            yield {"left_out": len(data) - start + bytes_hidden, "word": "more"}
             return
         if index < len(runs):
             begin, end, _ = runs[index]
             if start >= begin + _HEAD and stop <= end - _TAIL:
-                hidden += stop - start
+                bytes_hidden += stop - start
                 continue
-        if hidden:
-            yield {"left_out": hidden, "word": "…"}
-            hidden = 0
-        shown += stop - start
+        if bytes_hidden:
+            yield {"left_out": bytes_hidden, "word": "…"}
+            bytes_hidden = 0
+        bytes_shown += stop - start
         pieces = []
         position = start
         for begin, end, kind in itertools.islice(runs, index, None):

@@ -13,13 +13,13 @@ cdef class Rows:
     cdef readonly str marker
     cdef readonly list names
     cdef readonly bytes kinds, multiple
-    cdef readonly dict places
+    cdef readonly dict indexes
 
 cdef class SectionForm:
     cdef readonly str name
     cdef readonly bytes head
     cdef readonly Rows rows
-    cdef readonly int place, source, keys
+    cdef readonly int position, source, keys
 
 @cython.final
 cdef class PlainReader(ValueReader):
@@ -27,12 +27,12 @@ cdef class PlainReader(ValueReader):
     cdef marked(self, int code)
     cdef natural(self, int kind, int code)
     cdef values(self, int code)
-    cdef entries(self, int code, int wanted)
+    cdef entries(self, int code, int key_kind)
     @cython.locals(kind=int)
     cdef fields(self, Rows rows, int code)
     cdef section(self, SectionForm form)
     @cython.locals(form=SectionForm)
-    cdef bint sections(self, dict made) except -1
+    cdef bint sections(self, dict document) except -1
 
 @cython.locals(reader=PlainReader)
 cdef plain_of(bytes octets, message)

@@ -40,11 +40,11 @@ footer). Other values name their type with a marker:
 ``amqp_sequence`` and ``amqp_value``, with the rules of `Message`: bytes are data, other values are
 an amqp-value. ``message_format`` is added to the sections if it is not 0.
 
-A message with several body sections, or one that was decoded with ``strict=False`` and violates the
-specification, is written as ``{"sections": [[name, content], …]}``, in wire order. In this form a
-section with the wrong type of content has a value with a marker, the name ``unknown`` is for a
-value that is not a section, and ``raw`` is for the bytes of a section that are not exactly one
-value.
+A message with several body sections, or a message that was decoded with ``strict=False`` and
+violates the specification, is written as ``{"sections": [[name, content], …]}``, in wire order. In
+this form a section with the wrong type of content has a value with a marker, the name ``unknown``
+is for a value that is not a section, and ``raw`` is for the bytes of a section that are not exactly
+one value.
 
 The reader returns a message that is equal to the written one.
 """
@@ -60,7 +60,7 @@ from typing import Any
 
 from amqp10msg.composite import COMPOSITES, Composite, decode_composite, find_composite
 from amqp10msg.message import Message
-from amqp10msg.notation._common import TOO_DEEP, default_code, sections_of
+from amqp10msg.notation._common import STACK_EXCEEDED, default_code, sections_of
 from amqp10msg.sections import KINDS, SectionKind
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel import encode_value
@@ -101,7 +101,7 @@ class Rows:
         names: the names of the fields.
         kinds: the kernel's kind numbers of the fields.
         multiple: for each field, 1 if it may hold several values, else 0.
-        places: index of each field by name, in both spellings.
+        indexes: index of each field by name, in both spellings.
     """
 
     def __init__(self, entry: Composite) -> None:
@@ -109,9 +109,9 @@ class Rows:
         self.names = [row.name for row in entry.fields]
         self.kinds = entry.spec.kinds
         self.multiple = bytes([row.multiple for row in entry.fields])
-        self.places = {
-            name: place
-            for place, row in enumerate(entry.fields)
+        self.indexes = {
+            name: index
+            for index, row in enumerate(entry.fields)
             for name in (row.name, row.wire_name)
         }
 
@@ -125,7 +125,7 @@ class SectionForm:
 
     Attributes:
         name: the name of the section, with underscores.
-        place: the position of the section in the order of a message.
+        position: the position of the section in the order of a message.
         head: the encoded descriptor.
         source: the kind of its value; 0 if it may be of any kind.
         keys: the kind of its keys, if it is a map.
@@ -134,7 +134,7 @@ class SectionForm:
 
     def __init__(self, kind: SectionKind) -> None:
         self.name = kind.name.replace("-", "_")
-        self.place = kind.order
+        self.position = kind.order
         self.head = b"\x00\x53" + bytes((kind.code,))
         self.source = 0 if kind.source == "*" else TYPE_IDS[kind.source]
         self.keys = KIND_STRING if kind.name == "application-properties" else KIND_SYMBOL
@@ -175,7 +175,7 @@ def to_plain(value: Any) -> Any:
             return plain_of(value.encode(), value)
         return plain_of(encode_value(value), None)
     except RecursionError:
-        raise EncodeError(TOO_DEEP) from None
+        raise EncodeError(STACK_EXCEEDED) from None
 
 
 def plain_of(octets: bytes, message: Any) -> Any:
@@ -185,18 +185,18 @@ def plain_of(octets: bytes, message: Any) -> Any:
     if message is None:
         return reader.item()
     message_format = int(message.message_format)
-    made = {"message_format": message_format} if message_format else {}
+    document = {"message_format": message_format} if message_format else {}
     # Sections of a leniently decoded message may contain bytes that are not exactly one value.
-    if (not message._lenient or _is_strict(octets)) and reader.sections(made):
-        return made
-    made = {"message_format": message_format} if message_format else {}
+    if (not message._lenient or _is_strict(octets)) and reader.sections(document):
+        return document
+    document = {"message_format": message_format} if message_format else {}
     sections = reader.odd_sections()
     names = {name for name, _ in sections}
     if len(names) == len(sections) and _is_strict(octets):
-        made.update(sections)
+        document.update(sections)
     else:
-        made["sections"] = sections
-    return made
+        document["sections"] = sections
+    return document
 
 
 def _is_strict(octets: bytes) -> bool:
@@ -212,7 +212,7 @@ class PlainReader(ValueReader):
 
     def item(self) -> Any:
         """Convert one value of any type."""
-        return self.generic(self.buf[self.take(1)])
+        return self.generic(self.buf[self.advance(1)])
 
     def generic(self, code: int) -> Any:
         """Convert a value whose format code was read, with the marker of its type if needed."""
@@ -226,7 +226,7 @@ class PlainReader(ValueReader):
         if kind == KIND_DOUBLE:
             number = self.f64(self.pos)
             if -_INFINITE < number < _INFINITE:
-                self.take(8)
+                self.advance(8)
                 return number
         if code == 0:
             return self.described_value(True)
@@ -248,7 +248,7 @@ class PlainReader(ValueReader):
         return content if type(content) is dict else {_MARKERS[code]: content}
 
     def natural(self, kind: int, code: int) -> Any:
-        """Convert a value whose format code was read, without a marker: its type is known."""
+        """Convert a value whose format code was read, without a marker: its type is declared."""
         if kind in {KIND_STRING, KIND_BOOLEAN, KIND_NULL}:
             return self.read(code)
         if KIND_UBYTE <= kind <= KIND_LONG:
@@ -257,19 +257,19 @@ class PlainReader(ValueReader):
             pos = self.span(code)
             return self.buf[pos : self.pos].decode("ascii")
         if kind == KIND_TIMESTAMP:
-            return _shown_time(self.number(code))
+            return _plain_time(self.number(code))
         if kind == KIND_BINARY:
             pos = self.span(code)
-            return _shown_binary(self.octets(pos, self.pos))
+            return _plain_binary(self.octets(pos, self.pos))
         if kind == KIND_UUID:
-            pos = self.take(16)
+            pos = self.advance(16)
             digits = self.octets(pos, self.pos).hex()
             return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
         if kind == KIND_FLOAT:
-            pos = self.take(4)
-            return _shown_float(self.octets(pos, self.pos))
+            pos = self.advance(4)
+            return _plain_float(self.octets(pos, self.pos))
         if kind == KIND_DOUBLE:
-            pos = self.take(8)
+            pos = self.advance(8)
             number = self.f64(pos)
             if -_INFINITE < number < _INFINITE:
                 return number
@@ -277,52 +277,52 @@ class PlainReader(ValueReader):
         if KIND_LIST <= kind <= KIND_ARRAY:
             return self.generic(code)
         value = self.read(code)
-        return str(value) if kind == KIND_CHAR else _shown_decimal(value)
+        return str(value) if kind == KIND_CHAR else _plain_decimal(value)
 
     def values(self, code: int) -> Any:
         """Convert a list."""
-        made: Any = []
+        items: Any = []
         if code == 0x45:
-            return made
+            return items
         outer = self.descend(code)
         for _ in range(self.count):
-            made.append(self.generic(self.buf[self.take(1)]))
+            items.append(self.generic(self.buf[self.advance(1)]))
         self.ascend(outer)
-        return made
+        return items
 
-    def entries(self, code: int, wanted: int) -> Any:
+    def entries(self, code: int, key_kind: int) -> Any:
         """Convert a map.
 
-        The result is an object if all keys are of the kind `wanted` and none starts with ``$``.
+        The result is an object if all keys are of the kind `key_kind` and do not start with ``$``.
         Otherwise it is ``$map``.
         """
         outer = self.descend(code)
         count = self.count >> 1
-        made: Any = {}
+        converted: Any = {}
         for i in range(count):
-            start = self.take(1)
+            start = self.advance(1)
             code = self.buf[start]
-            pos = self.span(code) if KIND_OF[code] == wanted else -1
+            pos = self.span(code) if KIND_OF[code] == key_kind else -1
             if pos < 0 or (self.pos > pos and self.buf[pos] == _DOLLAR):
                 self.pos = start
-                is_text = wanted == KIND_STRING
-                pairs = [[k if is_text else {"$symbol": k}, made[k]] for k in made]
+                is_text = key_kind == KIND_STRING
+                pairs = [[k if is_text else {"$symbol": k}, converted[k]] for k in converted]
                 return self.pairs(pairs, count - i, outer)
-            if wanted == KIND_STRING:
+            if key_kind == KIND_STRING:
                 key = self.buf[pos : self.pos].decode("utf-8")
             else:
                 key = self.buf[pos : self.pos].decode("ascii")
-            made[key] = self.generic(self.buf[self.take(1)])
+            converted[key] = self.generic(self.buf[self.advance(1)])
         self.ascend(outer)
-        return made
+        return converted
 
-    def pairs(self, made: Any, left: int, outer: int) -> Any:
-        """Append the `left` remaining pairs of a map to `made`, and return it as ``$map``."""
-        for _ in range(left):
-            key = self.generic(self.buf[self.take(1)])
-            made.append([key, self.generic(self.buf[self.take(1)])])
+    def pairs(self, converted_pairs: Any, pair_count: int, outer: int) -> Any:
+        """Append the next `pair_count` pairs of a map to `converted_pairs`; return ``$map``."""
+        for _ in range(pair_count):
+            key = self.generic(self.buf[self.advance(1)])
+            converted_pairs.append([key, self.generic(self.buf[self.advance(1)])])
         self.ascend(outer)
-        return {"$map": made}
+        return {"$map": converted_pairs}
 
     def array(self, code: int) -> Any:
         """Convert an array."""
@@ -334,10 +334,10 @@ class PlainReader(ValueReader):
         count = self.buf[pos] if code == 0xE0 else self.u32(pos)
         self.pos = pos + (1 if code == 0xE0 else 4)
         descriptors = []
-        code = self.buf[self.take(1)]
+        code = self.buf[self.advance(1)]
         while code == 0:
             descriptors.append(self.item())
-            code = self.buf[self.take(1)]
+            code = self.buf[self.advance(1)]
         # The constructor need not be written if it is the default. A short constructor always is. A
         # long one is if an element cannot be encoded in 256 bytes: certain above `_SURELY_LONG`
         # bytes, as no value is encoded in nine times its minimum. That avoids encoding the element
@@ -352,35 +352,35 @@ class PlainReader(ValueReader):
             values.append(self.natural(kind, code))
         self.pos = stop
         self.depth += 1
-        made: Any = {"$array": TYPE_NAMES[kind]}
+        marked_array: Any = {"$array": TYPE_NAMES[kind]}
         if not is_default:
             octets = head + self.buf[start:stop]
             if default_code(decode_value(octets, limits=UNLIMITED)) != code:
-                made["code"] = f"0x{code:02x}"
+                marked_array["code"] = f"0x{code:02x}"
         if descriptors:
-            made["descriptors"] = descriptors
-        made["values"] = values
-        return made
+            marked_array["descriptors"] = descriptors
+        marked_array["values"] = values
+        return marked_array
 
     def described_value(self, is_generic: bool) -> Any:
         """Convert a described value; with `is_generic`, as a composite if it is one."""
         start = self.pos - 1
         self.enter(start)
-        code = self.buf[self.take(1)]
+        code = self.buf[self.advance(1)]
         if is_generic and KIND_OF[code] == KIND_ULONG:
             pos = self.pos
             entry = find_composite(self.number(code))
-            inner = self.buf[self.take(1)]
+            inner = self.buf[self.advance(1)]
             if entry is not None and KIND_OF[inner] == KIND_LIST:
-                at = self.pos
+                list_pos = self.pos
                 self.pos = start
                 self.skip()
                 if _is_composite(self.buf[start : self.pos]):
                     rows = rows_of(entry)
-                    self.pos = at
-                    made = {rows.marker: self.fields(rows, inner)}
+                    self.pos = list_pos
+                    composite = {rows.marker: self.fields(rows, inner)}
                     self.depth += 1
-                    return made
+                    return composite
             self.pos = pos
         pair = [self.generic(code), self.item()]
         self.depth += 1
@@ -391,9 +391,9 @@ class PlainReader(ValueReader):
 
         A list with more values than declared fields is converted as a list.
         """
-        made: Any = {}
+        converted: Any = {}
         if code == 0x45:
-            return made
+            return converted
         start = self.pos
         outer = self.descend(code)
         names = rows.names
@@ -405,32 +405,36 @@ class PlainReader(ValueReader):
             self.depth += 1
             return self.marked(code)
         for i in range(count):
-            code = self.buf[self.take(1)]
+            code = self.buf[self.advance(1)]
             if code == 0x40:
                 continue
-            have = KIND_OF[code]
+            wire_kind = KIND_OF[code]
             kind = kinds[i]
-            if have == kind or (kind == KIND_MESSAGE_ID and have in {KIND_STRING, KIND_ULONG}):
-                made[names[i]] = self.natural(have, code)
+            if wire_kind == kind or (
+                kind == KIND_MESSAGE_ID and wire_kind in {KIND_STRING, KIND_ULONG}
+            ):
+                converted[names[i]] = self.natural(wire_kind, code)
             elif kind in {KIND_ADDRESS, KIND_ANY}:
-                made[names[i]] = self.generic(code)
-            elif kind == KIND_FIELDS and have == KIND_MAP:
-                made[names[i]] = self.entries(code, KIND_SYMBOL)
+                converted[names[i]] = self.generic(code)
+            elif kind == KIND_FIELDS and wire_kind == KIND_MAP:
+                converted[names[i]] = self.entries(code, KIND_SYMBOL)
             else:
                 content = self.marked(code)
-                # Write a bare list if the array adds nothing to the declaration of the field.
+                # Write a bare list if the declaration of the field implies the rest of the array.
                 is_bare = (
-                    rows.multiple[i] and have == KIND_ARRAY and [*content] == ["$array", "values"]
+                    rows.multiple[i]
+                    and wire_kind == KIND_ARRAY
+                    and [*content] == ["$array", "values"]
                 )
                 if is_bare and content["$array"] == TYPE_NAMES[kind]:
                     content = content["values"]
-                made[names[i]] = content
+                converted[names[i]] = content
         self.ascend(outer)
-        return made
+        return converted
 
     def section(self, form: Any) -> Any:
         """Convert the value of a section; with a marker if it is of the wrong type."""
-        code = self.buf[self.take(1)]
+        code = self.buf[self.advance(1)]
         kind = KIND_OF[code]
         if form.source == 0:
             return self.generic(code)
@@ -442,8 +446,8 @@ class PlainReader(ValueReader):
             return self.natural(kind, code)
         return self.values(code) if form.rows is None else self.fields(form.rows, code)
 
-    def sections(self, made: Any) -> bool:
-        """Convert the sections of a message to entries of `made`.
+    def sections(self, document: Any) -> bool:
+        """Convert the sections of a message to entries of `document`.
 
         Return False if an object might not represent them: several sections are of one kind, a
         descriptor has another form, or a map has keys that strict decoding might reject.
@@ -454,32 +458,32 @@ class PlainReader(ValueReader):
             if not 0 <= number < len(SECTIONS):
                 return False
             form = SECTIONS[number]
-            if form.place <= last:
+            if form.position <= last:
                 return False
-            last = form.place
+            last = form.position
             content = self.section(form)
             if form.source == KIND_MAP and "$map" in content:
                 return False
-            made[form.name] = content
+            document[form.name] = content
         return True
 
     def odd_sections(self) -> Any:
         """Convert the sections of a message that may violate rules to [name, content] pairs."""
-        made = []
+        pairs = []
         for section in sections_of(self.buf):
             if section.is_raw:
-                made.append(["raw", _shown_binary(self.buf[section.start : section.end])])
+                pairs.append(["raw", _plain_binary(self.buf[section.start : section.end])])
                 continue
             self.pos = section.value
             if section.kind is None:
-                made.append(["unknown", self.item()])
+                pairs.append(["unknown", self.item()])
             else:
                 form = SECTIONS[section.kind.code - _FIRST]
-                made.append([form.name, self.section(form)])
-        return made
+                pairs.append([form.name, self.section(form)])
+        return pairs
 
 
-#: Constructors of variable-size types with a one-byte size; those with four bytes are 0x10 more.
+#: Constructors of variable-size types with a one-byte size; add 0x10 for a four-byte size.
 _SHORT = b"\xa0\xa1\xa3\xc0\xc1\xe0"
 #: An element of more bytes than this cannot be encoded with a one-byte size: see `array`.
 _SURELY_LONG = 9 * 257
@@ -497,19 +501,19 @@ def _is_composite(octets: bytes) -> bool:
     return True
 
 
-def _shown_time(milliseconds: int) -> Any:
+def _plain_time(milliseconds: int) -> Any:
     """Return a timestamp in ISO 8601, or the milliseconds outside of the years 1 to 9999."""
     try:
-        moment = _EPOCH + datetime.timedelta(0, 0, 0, milliseconds)
+        time = _EPOCH + datetime.timedelta(0, 0, 0, milliseconds)
     except OverflowError:
         return milliseconds
-    return moment.isoformat("T", "milliseconds") + "Z"
+    return time.isoformat("T", "milliseconds") + "Z"
 
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001  (UTC, written as Z)
 
 
-def _shown_binary(octets: bytes) -> Any:
+def _plain_binary(octets: bytes) -> Any:
     """Return bytes as text if they are readable UTF-8, else in base64."""
     try:
         text = octets.decode("utf-8")
@@ -524,7 +528,7 @@ def _shown_binary(octets: bytes) -> Any:
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
-def _shown_float(octets: bytes) -> Any:
+def _plain_float(octets: bytes) -> Any:
     """Return an encoded float as the shortest decimal number that rounds to it.
 
     For example 0.1, not 0.10000000149011612.
@@ -552,7 +556,7 @@ def _not_finite(value: float, octets: bytes) -> str:
     return "NaN" if octets.rstrip(b"\x00") == quiet else f"0x{octets.hex()}"
 
 
-def _shown_decimal(value: Any) -> str:
+def _plain_decimal(value: Any) -> str:
     """Return a decimal as a number, or as its bits if the number has another encoding."""
     number = str(value)
     same: bool = type(value).from_decimal(number).bits == value.bits

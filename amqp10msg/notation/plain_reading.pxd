@@ -4,7 +4,7 @@ from amqp10msg.notation.plain cimport Rows, SectionForm
 from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
 cdef dict _FORMS, _MARKED, _SPELLED
-cdef int PLACE_BODY, _FLOOR, _DEEPEST, _MOST_LEVELS, KIND_ADDRESS, KIND_ANY, KIND_ARRAY, KIND_BINARY
+cdef int PLACE_BODY, _FLOOR, _DEEPEST, _MAX_LEVELS, KIND_ADDRESS, KIND_ANY, KIND_ARRAY, KIND_BINARY
 cdef int KIND_BOOLEAN, KIND_DECIMAL32, KIND_DECIMAL128, KIND_DESCRIBED, KIND_DOUBLE, KIND_FIELDS
 cdef int KIND_FLOAT, KIND_LIST, KIND_LONG, KIND_MAP, KIND_MESSAGE_ID, KIND_NULL, KIND_STRING
 cdef int KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE, KIND_ULONG
@@ -12,11 +12,11 @@ cdef int KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE, KIND_ULONG
 @cython.final
 cdef class PlainWriter(ValueWriter):
     cdef readonly int level, deepest
-    cdef readonly object late
+    cdef readonly object encoding_error
     cdef int reach(self, int depth) except -1
     cdef Py_ssize_t begin(self) except -1
     cdef item(self, plain)
-    cdef entries(self, plain, int keys)
+    cdef entries(self, plain, int key_kind)
     @cython.locals(kind=int)
     cdef marker(self, dict plain, str name)
     @cython.locals(i=int, count=int, last=int)
@@ -28,7 +28,7 @@ cdef class PlainWriter(ValueWriter):
     cdef floating(self, int kind, plain)
     cdef section(self, SectionForm form, plain)
     @cython.locals(form=SectionForm)
-    cdef message(self, dict given, bint in_order)
+    cdef message(self, dict sections, bint in_order)
 
 @cython.locals(writer=PlainWriter)
 cdef PlainWriter _writer(int level, int depth)

@@ -14,15 +14,15 @@ from typing import Any
 from amqp10msg.composite import decode_composite, named_composite
 from amqp10msg.message import Message
 from amqp10msg.notation._common import (
-    DEEPER,
+    DEPTH_EXCEEDED,
     MAX_DEPTH,
-    TOO_DEEP,
+    STACK_EXCEEDED,
     NotationError,
+    describe,
+    describe_encoded,
     message_of,
     misfit,
-    shown,
-    shown_value,
-    wrong,
+    mismatch,
 )
 from amqp10msg.notation.plain import SECTIONS, rows_of
 from amqp10msg.notation.type_names import TYPES, WIDTHS, integer_range
@@ -91,14 +91,14 @@ def from_plain(plain: Any) -> Message:
     try:
         octets, message_format, is_listed = bytes_of_message(plain)
     except RecursionError:
-        raise NotationError(TOO_DEEP) from None
+        raise NotationError(STACK_EXCEEDED) from None
     if is_listed:
         return message_of(octets, message_format=message_format)
     try:
         return Message.decode(octets, limits=UNLIMITED, message_format=message_format)
     except DecodeError as error:
-        head, rest = _SPLIT.fullmatch(error.path).groups()  # type: ignore[union-attr]  # every path matches
-        raise NotationError(error.reason, f"$.{head.replace('-', '_')}{rest}") from None
+        section_name, subpath = _SPLIT.fullmatch(error.path).groups()  # type: ignore[union-attr]  # every path matches
+        raise NotationError(error.reason, f"$.{section_name.replace('-', '_')}{subpath}") from None
 
 
 _SPLIT = re.compile(r"([^\[]*)(.*)", re.DOTALL)
@@ -113,7 +113,7 @@ def value_from_plain(plain: Any) -> Any:
     try:
         return decode_value(bytes_of_value(plain), limits=UNLIMITED)
     except RecursionError:
-        raise NotationError(TOO_DEEP) from None
+        raise NotationError(STACK_EXCEEDED) from None
 
 
 def bytes_of_value(plain: Any) -> bytes:
@@ -123,42 +123,42 @@ def bytes_of_value(plain: Any) -> bytes:
         writer.item(plain)
     except ValueError as error:
         raise _fault(error, "", 0, plain) from None
-    if writer.late is not None:
-        raise NotationError(writer.late)
+    if writer.encoding_error is not None:
+        raise NotationError(writer.encoding_error)
     return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
 
 def bytes_of_message(plain: Any) -> Any:
     """Return the encoding of a message, its message-format, and whether it uses ``sections``."""
     if not isinstance(plain, dict):
-        raise wrong('an object such as {"amqp_value": "hello"}', plain)
-    given: Any = {}
+        raise mismatch('an object such as {"amqp_value": "hello"}', plain)
+    sections: Any = {}
     for key, item in plain.items():
         name = _SPELLED.get(key) or str(key).replace("-", "_")
-        if name in given:
+        if name in sections:
             raise NotationError(_TWICE, f"${_field_step(key)}")
-        given[name] = item
-    message_format = given.pop("message_format", None)
+        sections[name] = item
+    message_format = sections.pop("message_format", None)
     number = 0 if message_format is None else _whole(message_format)
     if type(number) is not int or not 0 <= number <= UInt.max:
-        raise _unfit(KIND_UINT, message_format).within(".message_format")
+        raise _kind_error(KIND_UINT, message_format).within(".message_format")
     writer = _writer(0, _FLOOR)
-    if given.get("sections") is None:
-        octets = writer.message(given, True)
+    if sections.get("sections") is None:
+        octets = writer.message(sections, True)
         if octets is None:
-            ordered = {name: given[name] for name in sorted(given, key=_place_of)}
+            ordered = {name: sections[name] for name in sorted(sections, key=_position_of)}
             try:
                 octets = _writer(0, _FLOOR).message(ordered, True)
             except NotationError:
-                # If there are several errors, report that of the first section in the document.
-                _writer(0, _FLOOR).message(given, False)
+                # If there are several errors, report the first one in the document.
+                _writer(0, _FLOOR).message(sections, False)
                 raise
         return octets, UInt(number), False
-    for key in given:
+    for key in sections:
         # A null section is omitted, except an amqp-value, which can be null.
-        if key != "sections" and (given[key] is not None or key == _VALUE.name):
+        if key != "sections" and (sections[key] is not None or key == _VALUE.name):
             raise NotationError("sections must be the only key: it lists all sections")
-    writer.listed(given["sections"])
+    writer.listed(sections["sections"])
     return writer.finish(), UInt(number), True
 
 
@@ -166,7 +166,7 @@ def _writer(level: int, depth: int) -> Any:
     writer = PlainWriter.__new__(PlainWriter)
     writer.level = level
     writer.depth = writer.deepest = depth
-    writer.late = None
+    writer.encoding_error = None
     return writer
 
 
@@ -174,7 +174,7 @@ def _writer(level: int, depth: int) -> Any:
 #: this module checks the depth itself. A level of JSON adds up to three levels of AMQP.
 _FLOOR = -4 * MAX_DEPTH
 _DEEPEST = _FLOOR + MAX_DEPTH
-_MOST_LEVELS = MAX_DEPTH
+_MAX_LEVELS = MAX_DEPTH
 _NESTED = "values are nested more than 256 deep, or contain themselves"
 
 
@@ -182,23 +182,24 @@ class PlainWriter(ValueWriter):
     """Encodes plain JSON.
 
     Errors in the document are raised as any ValueError, and `_fault` explains them. Errors of the
-    AMQP encoding, such as a duplicate key, have the lowest priority: they are kept in `late`, and
-    raised after the section, array or composite has been written without another error.
+    AMQP encoding, such as a duplicate key, have the lowest priority: they are kept in
+    `encoding_error`, and raised after the section, array or composite has been written without
+    another error.
     """
 
     level: int
     """The number of lists and objects that enclose the current value."""
     deepest: int
     """The greatest depth so far."""
-    late: Any
+    encoding_error: Any
     """The text of the first error of the AMQP encoding, or None."""
 
     def reach(self, depth: int) -> None:
-        """Record the depth of a value; set `late` if it is too deep."""
+        """Record the depth of a value; set `encoding_error` if it is too deep."""
         if depth > self.deepest:
             self.deepest = depth
-            if depth > _DEEPEST and self.late is None:
-                self.late = _NESTED
+            if depth > _DEEPEST and self.encoding_error is None:
+                self.encoding_error = _NESTED
 
     def begin(self) -> int:
         """Start a compound, and return the mark for `close`."""
@@ -208,8 +209,8 @@ class PlainWriter(ValueWriter):
 
     def part(self, writer: Any) -> bytes:
         """Return the bytes of a writer that started at the current depth, and merge its state."""
-        if self.late is None:
-            self.late = writer.late
+        if self.encoding_error is None:
+            self.encoding_error = writer.encoding_error
         self.reach(writer.deepest)
         return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
@@ -219,8 +220,8 @@ class PlainWriter(ValueWriter):
         Raises:
             NotationError: it has an error of the AMQP encoding.
         """
-        if writer.late is not None:
-            raise NotationError(writer.late)
+        if writer.encoding_error is not None:
+            raise NotationError(writer.encoding_error)
         self.reach(self.depth + writer.deepest - _FLOOR)
         return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
@@ -233,8 +234,8 @@ class PlainWriter(ValueWriter):
             self.integer(KIND_LONG, plain)
         elif kind is dict or kind is list:
             self.level += 1
-            if self.level > _MOST_LEVELS:
-                raise NotationError(DEEPER)
+            if self.level > _MAX_LEVELS:
+                raise NotationError(DEPTH_EXCEEDED)
             if kind is list:
                 self.items(plain)
             else:
@@ -256,7 +257,7 @@ class PlainWriter(ValueWriter):
     def items(self, plain: Any) -> None:
         """Encode a list."""
         if not isinstance(plain, list):
-            raise wrong("a list", plain)
+            raise mismatch("a list", plain)
         if not plain:
             self.octet(0x45)
             return
@@ -271,7 +272,7 @@ class PlainWriter(ValueWriter):
         of the list.
         """
         if not isinstance(plain, list):
-            raise wrong("a list", plain, step)
+            raise mismatch("a list", plain, step)
         index = 0
         try:
             for index in range(len(plain)):
@@ -281,20 +282,20 @@ class PlainWriter(ValueWriter):
         except ValueError as error:
             raise _fault(error, f"{step}[{index}]", 0, plain[index]) from None
 
-    def entries(self, plain: Any, keys: int) -> None:
-        """Encode an object as a map with keys of the kind `keys`."""
+    def entries(self, plain: Any, key_kind: int) -> None:
+        """Encode an object as a map with keys of the kind `key_kind`."""
         mark = self.begin()
         key = item = None
         is_key = True
         try:
             for key, item in plain.items():
                 is_key = True
-                self.natural(keys, key)
+                self.natural(key_kind, key)
                 is_key = False
                 self.item(item)
         except ValueError as error:
-            kind = keys if is_key else 0
-            raise _fault(error, f"[{shown(key)}]", kind, key if is_key else item) from None
+            kind = key_kind if is_key else 0
+            raise _fault(error, f"[{describe(key)}]", kind, key if is_key else item) from None
         self.close(mark, 0xC1, 2 * len(plain))
 
     def marker(self, plain: Any, name: str) -> None:
@@ -304,7 +305,7 @@ class PlainWriter(ValueWriter):
             self.array(plain)
             return
         if len(plain) > 1:
-            raise NotationError(f"{shown(name)} must be the only key: write such a map as $map")
+            raise NotationError(f"{describe(name)} must be the only key: write such a map as $map")
         content = plain[name]
         if 0 < kind < KIND_LIST and type(content) is not dict:
             self.natural(kind, content)
@@ -329,7 +330,7 @@ class PlainWriter(ValueWriter):
     def described(self, content: Any) -> None:
         """Encode a described value."""
         if not isinstance(content, list) or len(content) != 2:
-            raise wrong("a list of the descriptor and the value", content)
+            raise mismatch("a list of the descriptor and the value", content)
         self.enter()
         self.reach(self.depth)
         self.octet(0)
@@ -342,20 +343,20 @@ class PlainWriter(ValueWriter):
             self.entries(content, KIND_STRING)
             return
         if not isinstance(content, list):
-            raise wrong("a list of [key, value] pairs", content)
+            raise mismatch("a list of [key, value] pairs", content)
         mark = self.begin()
-        seen: Any = set()
+        earlier_keys: Any = set()
         index = side = 0
         try:
             for index in range(len(content)):
                 pair = content[index]
                 side = -1
                 if not isinstance(pair, list) or len(pair) != 2:
-                    raise wrong("a [key, value] pair", pair)
+                    raise mismatch("a [key, value] pair", pair)
                 side = 0
                 # A single key needs no comparison, which would copy nested keys at each level.
                 if len(content) > 1:
-                    self.key(pair[0], seen)
+                    self.key(pair[0], earlier_keys)
                 else:
                     self.item(pair[0])
                 side = 1
@@ -366,27 +367,29 @@ class PlainWriter(ValueWriter):
             raise _fault(error, f"[{index}][{side}]", 0, content[index][side]) from None
         self.close(mark, 0xC1, 2 * len(content))
 
-    def key(self, plain: Any, seen: Any) -> None:
-        """Encode a map key, and check that its encoding is not in `seen`."""
+    def key(self, plain: Any, earlier_keys: Any) -> None:
+        """Encode a map key, and check that its encoding is not in `earlier_keys`."""
         writer = _writer(self.level, self.depth)
         writer.item(plain)
         octets = self.part(writer)
-        if octets in seen and self.late is None:
-            self.late = f"duplicate map key {shown_value(octets, named=True)}"
-        seen.add(octets)
+        if octets in earlier_keys and self.encoding_error is None:
+            self.encoding_error = (
+                f"duplicate map key {describe_encoded(octets, with_type_name=True)}"
+            )
+        earlier_keys.add(octets)
         self.add(octets)
 
     def array(self, plain: Any) -> None:
         """Encode an array."""
-        strange = plain.keys() - {"$array", "values", "code", "descriptors"}
-        if strange:
+        unknown_keys = plain.keys() - {"$array", "values", "code", "descriptors"}
+        if unknown_keys:
             raise NotationError(
-                f"an array has no {shown(min(strange))}: it has values, code, descriptors"
+                f"an array has no {describe(min(unknown_keys))}: it has values, code, descriptors"
             )
         name = plain["$array"]
         kind = _MARKED.get(f"${name}", 0) if isinstance(name, str) else 0
         if kind in {0, KIND_DESCRIBED}:
-            raise wrong("the name of the elements' type", name)
+            raise mismatch("the name of the elements' type", name)
         code = _code_of(name, plain["code"]) if "code" in plain else 0
         whole = _writer(self.level, _FLOOR)
         mark = whole.begin()
@@ -398,8 +401,8 @@ class PlainWriter(ValueWriter):
         body = _writer(self.level, whole.depth)
         for index in range(len(elements)):
             if not body.element(code, elements[index]):
-                if whole.late is None:
-                    whole.late = misfit(elements[index], code, named=True)
+                if whole.encoding_error is None:
+                    whole.encoding_error = misfit(elements[index], code, with_type_name=True)
                 break
         whole.add(whole.part(descriptors))
         whole.octet(code)
@@ -410,17 +413,17 @@ class PlainWriter(ValueWriter):
     def elements(self, kind: int, plain: Any, step: str) -> Any:
         """Return the elements of an array, each encoded with its own constructor."""
         if not isinstance(plain, list):
-            raise wrong("a list", plain, step)
-        made = []
+            raise mismatch("a list", plain, step)
+        encoded_elements = []
         index = 0
         try:
             for index in range(len(plain)):
                 writer = _writer(self.level, self.depth)
                 writer.natural(kind, plain[index])
-                made.append(self.part(writer))
+                encoded_elements.append(self.part(writer))
         except ValueError as error:
             raise _fault(error, f"{step}[{index}]", kind, plain[index]) from None
-        return made
+        return encoded_elements
 
     def composite(self, name: str, content: Any) -> None:
         """Encode a composite with the marker `name`, and check it against its declaration."""
@@ -431,7 +434,7 @@ class PlainWriter(ValueWriter):
                 "write a map with such keys as $map"
             )
         if isinstance(content, dict) and _marker_of(content) is not None:
-            raise wrong("an object of fields", content)
+            raise mismatch("an object of fields", content)
         writer = _writer(self.level, _FLOOR)
         writer.enter()
         writer.reach(writer.depth)
@@ -448,18 +451,18 @@ class PlainWriter(ValueWriter):
     def list_of_fields(self, rows: Any, content: Any) -> None:
         """Encode the fields of a composite, an object, as a list."""
         if not isinstance(content, dict):
-            raise wrong("an object of fields", content)
-        places = rows.places
+            raise mismatch("an object of fields", content)
+        indexes = rows.indexes
         count = 0
         last = -1
         for key, item in content.items():
-            i = places.get(key, -1)
+            i = indexes.get(key, -1)
             if i <= last:
                 self.odd_fields(rows, content)
                 return
             last = i
             if item is not None and (
-                type(item) is not dict or item != _NULL or self.level >= _MOST_LEVELS
+                type(item) is not dict or item != _NULL or self.level >= _MAX_LEVELS
             ):
                 count = i + 1
         if count == 0:
@@ -470,9 +473,9 @@ class PlainWriter(ValueWriter):
         key = item = None
         try:
             for key, item in content.items():
-                i = places[key]
+                i = indexes[key]
                 if i >= count:
-                    break  # this field and all later ones are null
+                    break  # this field and all later fields are null
                 while last < i:
                     self.octet(0x40)
                     last += 1
@@ -486,7 +489,7 @@ class PlainWriter(ValueWriter):
         """Encode the fields of a composite that are not in order, or report an unknown field."""
         written: Any = [None] * len(rows.names)
         for key, item in content.items():
-            i = rows.places.get(str(key).replace("-", "_"), -1)
+            i = rows.indexes.get(str(key).replace("-", "_"), -1)
             if i < 0:
                 raise NotationError(
                     f"there is no such field: use one of {', '.join(rows.names)}",
@@ -514,8 +517,8 @@ class PlainWriter(ValueWriter):
     def field(self, rows: Any, i: int, plain: Any) -> None:
         """Encode the value of a field."""
         kind = rows.kinds[i]
-        have = type(plain)
-        if have is str or have is int or have is bool:
+        value_type = type(plain)
+        if value_type is str or value_type is int or value_type is bool:
             self.natural(kind, plain)
         elif plain is None or (isinstance(plain, dict) and _marker_of(plain) is not None):
             self.item(plain)
@@ -534,19 +537,19 @@ class PlainWriter(ValueWriter):
 
     def natural(self, kind: int, plain: Any) -> None:
         """Encode a value of the kind that is declared or named by a marker; 0 for any kind."""
-        have = type(plain)
-        if have is str and kind in {KIND_STRING, KIND_ADDRESS, KIND_MESSAGE_ID}:
+        value_type = type(plain)
+        if value_type is str and kind in {KIND_STRING, KIND_ADDRESS, KIND_MESSAGE_ID}:
             self.string(plain)
         elif KIND_UBYTE <= kind <= KIND_LONG:
-            number = plain if have is int else _whole(plain)
+            number = plain if value_type is int else _whole(plain)
             if type(number) is not int:
                 raise ValueError
             self.integer(kind, number)
-        elif have is str and kind == KIND_SYMBOL:
+        elif value_type is str and kind == KIND_SYMBOL:
             self.symbol(plain)
-        elif kind == KIND_BOOLEAN and have is bool:
+        elif kind == KIND_BOOLEAN and value_type is bool:
             self.octet(0x41 if plain else 0x42)
-        elif kind == KIND_TIMESTAMP and have is int:
+        elif kind == KIND_TIMESTAMP and value_type is int:
             self.integer(kind, plain)
         elif kind == KIND_NULL and plain is None:
             self.octet(0x40)
@@ -555,14 +558,14 @@ class PlainWriter(ValueWriter):
         elif KIND_LIST <= kind <= KIND_ARRAY:
             self.item(plain)
             if _compound_of(plain) != kind:
-                raise wrong(f"a {TYPE_NAMES[kind]}", plain)
+                raise mismatch(f"a {TYPE_NAMES[kind]}", plain)
         elif kind == KIND_BINARY and isinstance(plain, dict):
             name = _marker_of(plain)
             if name is None:
                 raise ValueError
             self.item(plain)
             if name not in _BINARIES:
-                raise wrong(_BINARY, plain)
+                raise mismatch(_BINARY, plain)
         elif _declared(kind, plain) != kind:
             self.natural(_declared(kind, plain), plain)
         elif kind == 0:
@@ -626,22 +629,22 @@ class PlainWriter(ValueWriter):
             self.natural(KIND_BINARY, plain)
         elif form.source == KIND_MAP:
             if not isinstance(plain, dict):
-                raise wrong("an object", plain)
+                raise mismatch("an object", plain)
             self.entries(plain, form.keys)
         elif form.rows is None:
             self.items(plain)
         else:
             self.list_of_fields(form.rows, plain)
 
-    def message(self, given: Any, in_order: bool) -> Any:
+    def message(self, sections: Any, in_order: bool) -> Any:
         """Encode a message from an object of its sections, whose names have underscores.
 
         With `in_order`, return None if the sections are not in the order of the specification.
         """
         last = -1
         bodies = 0
-        for name in given:
-            item = given[name]
+        for name in sections:
+            item = sections[name]
             form = _FORMS.get(name)
             # A null section is omitted, except an amqp-value, which can be null.
             if item is None and form is not _VALUE:
@@ -655,17 +658,17 @@ class PlainWriter(ValueWriter):
                     )
                 is_data = isinstance(item, dict) and _marker_of(item) in _BINARIES
                 form = _DATA if is_data else _VALUE
-            if in_order and form.place < last:
+            if in_order and form.position < last:
                 return None
-            last = form.place
+            last = form.position
             if last == PLACE_BODY:
                 bodies += 1
             try:
                 self.section(form, item)
             except ValueError as error:
                 raise _fault(error, _step_of(name), form.source, item) from None
-            if self.late is not None:
-                raise NotationError(self.late, f"${_step_of(name)}")
+            if self.encoding_error is not None:
+                raise NotationError(self.encoding_error, f"${_step_of(name)}")
         if bodies > 1:
             raise NotationError(
                 "a body has sections of one kind: write several of them under sections"
@@ -675,11 +678,11 @@ class PlainWriter(ValueWriter):
     def listed(self, plain: Any) -> None:
         """Encode sections from a list of [name, content] pairs."""
         if not isinstance(plain, list):
-            raise wrong("a list of [name, content] pairs", plain, ".sections")
+            raise mismatch("a list of [name, content] pairs", plain, ".sections")
         for index, pair in enumerate(plain):
             step = f".sections[{index}]"
             if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
-                raise wrong("a [name, content] pair", pair, step)
+                raise mismatch("a [name, content] pair", pair, step)
             name, content = pair
             form = _FORMS.get(name.replace("-", "_"))
             kind = 0
@@ -688,7 +691,7 @@ class PlainWriter(ValueWriter):
             elif name == "raw":
                 kind = KIND_BINARY
             elif name != "unknown":
-                raise wrong(f"a section, one of {', '.join(_FORMS)}, unknown, raw", name, step)
+                raise mismatch(f"a section, one of {', '.join(_FORMS)}, unknown, raw", name, step)
             try:
                 if form is not None:
                     self.section(form, content)
@@ -701,8 +704,8 @@ class PlainWriter(ValueWriter):
                     self.add(octets[2:] if octets[0] == 0xA0 else octets[5:])
             except ValueError as error:
                 raise _fault(error, f"{step}[1]", kind, content) from None
-            if self.late is not None:
-                raise NotationError(self.late, f"${step}[1]")
+            if self.encoding_error is not None:
+                raise NotationError(self.encoding_error, f"${step}[1]")
 
 
 _NULL = {"$null": None}
@@ -751,10 +754,10 @@ def _whole(plain: Any) -> Any:
 
 def _is_lengthy(number: Any) -> bool:
     """Return whether a number has more digits than any decimal type allows."""
-    return len(shown(number)) > _MOST_DIGITS
+    return len(describe(number)) > _MAX_DIGITS
 
 
-_MOST_DIGITS = 60
+_MAX_DIGITS = 60
 
 
 def _octets_of(name: str, plain: Any) -> bytes:
@@ -766,7 +769,7 @@ def _octets_of(name: str, plain: Any) -> bytes:
             return base64.b64decode(plain, validate=True)
     except ValueError:
         pass
-    raise wrong(f"{name[1:]} digits", plain, f".{name}")
+    raise mismatch(f"{name[1:]} digits", plain, f".{name}")
 
 
 def _code_of(name: str, plain: Any) -> int:
@@ -774,14 +777,14 @@ def _code_of(name: str, plain: Any) -> int:
     match = _HEX.fullmatch(plain) if isinstance(plain, str) else None
     row = FORMAT_CODES.get(int(match[1], 16)) if match else None
     if row is None or row.type != name:
-        raise wrong(f"a format code of {name}, such as 0x71 of int", plain)
+        raise mismatch(f"a format code of {name}, such as 0x71 of int", plain)
     return row.code
 
 
-def _place_of(name: str) -> int:
+def _position_of(name: str) -> int:
     """Return the position of a section in the order of a message."""
     form = _FORMS.get(name)
-    return PLACE_BODY if form is None else form.place
+    return PLACE_BODY if form is None else form.position
 
 
 def _step_of(name: str) -> str:
@@ -791,13 +794,13 @@ def _step_of(name: str) -> str:
 
 def _field_step(key: Any) -> str:
     """Return the path step of a field."""
-    return f".{key}" if str(key).isidentifier() else f"[{shown(key)}]"
+    return f".{key}" if str(key).isidentifier() else f"[{describe(key)}]"
 
 
 def _field_fault(error: Any, rows: Any, key: Any, plain: Any) -> NotationError:
     """Return the error for a field that could not be encoded."""
     is_marker = isinstance(plain, dict) and _marker_of(plain) is not None
-    kind = 0 if is_marker else rows.kinds[rows.places[str(key).replace("-", "_")]]
+    kind = 0 if is_marker else rows.kinds[rows.indexes[str(key).replace("-", "_")]]
     return _fault(error, _field_step(key), kind, plain)
 
 
@@ -807,58 +810,58 @@ def _fault(error: Any, step: str, kind: int, plain: Any) -> NotationError:
     `kind` is the expected kind of the value, 0 for any.
     """
     if not isinstance(error, NotationError):
-        error = _unfit(kind, plain)
+        error = _kind_error(kind, plain)
     return error.within(step)  # type: ignore[no-any-return]  # the kernel returns Any
 
 
-def _unfit(kind: int, plain: Any) -> NotationError:
+def _kind_error(kind: int, plain: Any) -> NotationError:
     """Return the error for a value that is not of `kind`; 0 for any kind."""
     kind = _declared(kind, plain)
     if kind in {0, KIND_BINARY} or KIND_LIST <= kind <= KIND_ARRAY:
         marker = _marker_of(plain) if type(plain) is dict else None
         if marker is not None:
-            return _unfit(_MARKED[marker], plain[marker]).within(f".{marker}")
+            return _kind_error(_MARKED[marker], plain[marker]).within(f".{marker}")
     if kind == 0 or KIND_LIST <= kind <= KIND_ARRAY:
         kind = _SCALARS.get(type(plain), 0)
         if kind == 0:
-            return wrong("a value", plain)
+            return mismatch("a value", plain)
     name = TYPE_NAMES[kind]
     if KIND_UBYTE <= kind <= KIND_LONG:
         if type(_whole(plain)) is not int:
-            return wrong(f"an integer, for {name}", plain)
+            return mismatch(f"an integer, for {name}", plain)
         low, high, _ = integer_range(name)
-        return wrong(f"{low} to {high}, for {name}", plain)
+        return mismatch(f"{low} to {high}, for {name}", plain)
     if kind == KIND_TIMESTAMP:
         if type(plain) is int:
-            return wrong("milliseconds in 64 bits", plain)
-        return wrong(
+            return mismatch("milliseconds in 64 bits", plain)
+        return mismatch(
             "milliseconds, or a time with its zone such as 2024-02-29T12:00:00.000Z", plain
         )
     if KIND_FLOAT <= kind <= KIND_DECIMAL128:
-        return _unfit_number(kind, plain)
+        return _number_error(kind, plain)
     if kind == KIND_BOOLEAN:
-        return wrong("true or false", plain)
+        return mismatch("true or false", plain)
     if kind == KIND_NULL:
-        return wrong("null", plain)
+        return mismatch("null", plain)
     if not isinstance(plain, str):
-        return wrong(_BINARY if kind == KIND_BINARY else f"text, for a {name}", plain)
+        return mismatch(_BINARY if kind == KIND_BINARY else f"text, for a {name}", plain)
     reason = "it is too long"
     try:
         _TEXTS.get(kind, str.encode)(plain)
     except ValueError as error:
         reason = str(error)
-    return NotationError(f"{shown(plain)} is not a valid {name}: {reason}")
+    return NotationError(f"{describe(plain)} is not a valid {name}: {reason}")
 
 
-def _unfit_number(kind: int, plain: Any) -> NotationError:
+def _number_error(kind: int, plain: Any) -> NotationError:
     """Return the error for an invalid float, double or decimal."""
     name = TYPE_NAMES[kind]
     if isinstance(plain, str) and _HEX.fullmatch(plain):
-        return wrong(f"{2 * WIDTHS[name]} hex digits, for the bits of a {name}", plain)
+        return mismatch(f"{2 * WIDTHS[name]} hex digits, for the bits of a {name}", plain)
     if kind in {KIND_FLOAT, KIND_DOUBLE}:
         if isinstance(plain, bool) or not isinstance(plain, (int, float)):
-            return wrong('a number, "NaN", "Infinity" or "-Infinity"', plain)
-        return NotationError(f"{shown(plain)} is too large for a {name}")
+            return mismatch('a number, "NaN", "Infinity" or "-Infinity"', plain)
+        return NotationError(f"{describe(plain)} is too large for a {name}")
     if isinstance(plain, bool) or not isinstance(plain, (str, int)) or _is_lengthy(plain):
-        return wrong('a number in quotes, such as "1.50"', plain)
-    return wrong(f'a number that a {name} holds, such as "1.50"', plain)
+        return mismatch('a number in quotes, such as "1.50"', plain)
+    return mismatch(f'a number that a {name} holds, such as "1.50"', plain)

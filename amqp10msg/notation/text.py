@@ -135,7 +135,7 @@ def _colored(group: str, text: str) -> str:
 
 
 def _columns(text: str) -> int:
-    """Count the columns of a text: a wide character has two, a combining character none."""
+    """Count the columns of a text: a wide character has two, a combining character zero."""
     if text.isascii():
         return len(text)
     return sum(

@@ -17,7 +17,7 @@ from amqp10msg.wire.kernel.walk import (
     CONSTRUCTOR,
     CUT_OFF,
     LEFT_OVER,
-    LEVELS,
+    MAX_LEVELS,
     TOO_DEEP,
     TOO_SMALL,
     UNKNOWN,
@@ -50,7 +50,8 @@ class Node:
         code: the format code, 0 for a described value; None for an array element.
         encoding: the name of the encoding in the specification, such as ``str8-utf8``.
         value: the decoded value. For a list, map or array the number of values; for a described
-            value the symbol of its descriptor if it is known; for ``elided`` the number of values.
+            value the symbol of a section or composite, else None; for ``elided`` the number of
+            values.
         content: the offset of the first child, after constructor, size and count; `end` for a
             primitive value.
         children: the contained values; for a described value, the descriptor and the value.
@@ -91,8 +92,8 @@ class Tree:
     Attributes:
         data: the bytes.
         nodes: the outermost nodes, in order; together they cover `data`.
-        violations: the violations without a position, such as a missing body. All others are in
-            `Node.violations`.
+        violations: the violations without a position, such as a missing body. All other violations
+            are in `Node.violations`.
     """
 
     data: bytes = attrs.field(repr=False)
@@ -158,7 +159,7 @@ def parse_tree(
 
 
 def _make_nodes(data: bytes, remaining: int) -> list[Node]:
-    """Return the outermost nodes; about `remaining` nodes in all, then ``elided`` ones."""
+    """Return the outermost nodes; after about `remaining` nodes in all, ``elided`` nodes."""
     nodes: list[Node] = []
     opened: list[tuple[Value, Node]] = []
     for value in walk(data):
@@ -293,7 +294,7 @@ def _make_node(data: bytes, value: Value) -> Node:
 def _error_text(value: Value) -> str:
     """Return the error text for bytes that are not a value."""
     if value.fault == TOO_DEEP:
-        return f"values are nested more than {LEVELS} deep"
+        return f"values are nested more than {MAX_LEVELS} deep"
     if value.fault == UNKNOWN:
         return f"0x{value.code:02X} is not a format code of Part 1"
     size = value.end - value.offset
@@ -311,7 +312,7 @@ def _error_text(value: Value) -> str:
 
 
 def _node_of_violation(tree: Tree, errors: list[Node], violation: Violation) -> Node | None:
-    """Return the node to which a violation belongs; None if there is none."""
+    """Return the node to which a violation belongs, or None."""
     offset = violation.offset
     if violation.clause.startswith("Part 1"):
         # The unreadable bytes have an error node. A truncated value is reported at its end.

@@ -5,7 +5,7 @@ from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
 cdef list _NAMES, _SECTIONS, _SOURCES, _HEADS
 cdef bytes KIND_OF, _BITS
-cdef dict _IDS, _CODES, _PLACES
+cdef dict _IDS, _CODES, _SECTION_INDEXES
 cdef int _FIRST
 cdef int KIND_ARRAY, KIND_BINARY, KIND_BOOLEAN, KIND_CHAR, KIND_DESCRIBED, KIND_LIST, KIND_LONG
 cdef int KIND_MAP, KIND_NULL, KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE
@@ -19,7 +19,7 @@ cdef class TypedReader(ValueReader):
     cdef object typed_map(self, int code)
     cdef object typed_array(self, int code)
     cdef object sections(self)
-    cdef object section(self, int place)
+    cdef object section(self, int index)
 
 
 @cython.locals(reader=TypedReader)
@@ -35,10 +35,10 @@ cdef class TypedWriter(ValueWriter):
     cdef items(self, typed)
     cdef values(self, typed, str step, bint described)
     cdef entries(self, typed)
-    cdef key(self, typed, set seen)
+    cdef key(self, typed, set earlier_keys)
     cdef array(self, typed, Py_ssize_t size)
     cdef list elements(self, typed, int code)
-    @cython.locals(place=int)
+    @cython.locals(index=int)
     cdef section(self, typed)
 
 

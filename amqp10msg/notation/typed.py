@@ -30,11 +30,11 @@ amqp-sequence                               a list of values
 amqp-value                                  a value
 =========================================== ======================================================
 
-Leniently decoded messages need further forms. A known section with the wrong type of content has
-the value, with its type, as its content: ``["header", ["map", []]]``. This is unambiguous, because
-regular content never begins with the name of a type. A value that is not a section of Part 3 is
-``["unknown", value]``. A section whose bytes are not exactly one value (invalid UTF-8, a map with a
-duplicate key, an empty array without constructor) is ``["raw", hex]`` with its bytes.
+Leniently decoded messages need further forms. A section of Part 3 whose content has the wrong type
+has the value, with its type, as its content: ``["header", ["map", []]]``. This is unambiguous,
+because regular content never begins with the name of a type. A value that is not a section of Part
+3 is ``["unknown", value]``. A section whose bytes are not exactly one value (invalid UTF-8, a map
+with a duplicate key, an empty array without constructor) is ``["raw", hex]`` with its bytes.
 
 The notation keeps values and types, but not the encoding of a value, except the constructor of an
 array. It does not include the message-format.
@@ -46,13 +46,13 @@ from typing import Any
 
 from amqp10msg.message import Message
 from amqp10msg.notation._common import (
-    DEEPER,
-    TOO_DEEP,
+    DEPTH_EXCEEDED,
+    STACK_EXCEEDED,
     NotationError,
     message_of,
     misfit,
+    mismatch,
     sections_of,
-    wrong,
 )
 from amqp10msg.notation.type_names import TYPES, WIDTHS, integer_range
 from amqp10msg.sections import KINDS
@@ -92,7 +92,7 @@ _CODES = {TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.t
 _FIRST = KINDS[0].code
 _SECTIONS = [kind.name for kind in KINDS]
 _SOURCES = [kind.source for kind in KINDS]
-_PLACES = {name: place for place, name in enumerate(_SECTIONS)}
+_SECTION_INDEXES = {name: index for index, name in enumerate(_SECTIONS)}
 _HEADS = [b"\x00\x53" + bytes((kind.code,)) for kind in KINDS]
 
 
@@ -111,12 +111,12 @@ def to_typed(value: Any) -> list[Any]:
     """
     try:
         if isinstance(value, Message):
-            made: list[Any] = typed_of(value.encode(), True, value._lenient)
+            document: list[Any] = typed_of(value.encode(), True, value._lenient)
         else:
-            made = typed_of(encode_value(value), False, False)
+            document = typed_of(encode_value(value), False, False)
     except RecursionError:
-        raise EncodeError(TOO_DEEP) from None
-    return made
+        raise EncodeError(STACK_EXCEEDED) from None
+    return document
 
 
 def typed_of(octets: bytes, is_message: bool, is_lenient: bool) -> Any:
@@ -129,8 +129,8 @@ def typed_of(octets: bytes, is_message: bool, is_lenient: bool) -> Any:
     if not is_message:
         return reader.typed()
     # Sections of a leniently decoded message may contain bytes that are not exactly one value.
-    made = None if is_lenient else reader.sections()
-    return reader.odd_sections() if made is None else made
+    converted = None if is_lenient else reader.sections()
+    return reader.odd_sections() if converted is None else converted
 
 
 class TypedReader(ValueReader):
@@ -161,7 +161,7 @@ class TypedReader(ValueReader):
             return [name, self.read(code)]
         width = _BITS[code]
         if width:
-            pos = self.take(width)
+            pos = self.advance(width)
             return [name, self.buf[pos : self.pos].hex()]
         if kind == KIND_BINARY:
             pos = self.span(code)
@@ -172,9 +172,9 @@ class TypedReader(ValueReader):
             return [name, self.typed_map(code)]
         if code == 0:
             self.enter(self.pos)
-            made = [name, self.typed(), self.typed()]
+            described = [name, self.typed(), self.typed()]
             self.depth += 1
-            return made
+            return described
         if kind == KIND_CHAR:
             return [name, ord(self.read(code))]
         return self.typed_array(code)
@@ -204,45 +204,45 @@ class TypedReader(ValueReader):
         count = self.buf[pos] if code == 0xE0 else self.u32(pos)
         self.pos = pos + (1 if code == 0xE0 else 4)
         descriptors = []
-        code = self.buf[self.take(1)]
+        code = self.buf[self.advance(1)]
         while code == 0:
             descriptors.append(self.typed())
-            code = self.buf[self.take(1)]
-        made = ["array", f"{code:02x}", [self.content(code) for _ in range(count)]]
+            code = self.buf[self.advance(1)]
+        array = ["array", f"{code:02x}", [self.content(code) for _ in range(count)]]
         if descriptors:
-            made.append(descriptors)
+            array.append(descriptors)
         self.pos = stop
         self.depth += 1
-        return made
+        return array
 
     def sections(self) -> Any:
         """Convert the sections of a message; return None at a descriptor of another form."""
-        made = []
+        converted = []
         while self.pos < self.end:
-            place = self.descriptor() - _FIRST
-            if not 0 <= place < len(_SECTIONS):
+            index = self.descriptor() - _FIRST
+            if not 0 <= index < len(_SECTIONS):
                 return None
-            made.append(self.section(place))
-        return made
+            converted.append(self.section(index))
+        return converted
 
-    def section(self, place: int) -> Any:
+    def section(self, index: int) -> Any:
         """Convert a section; its value keeps the type name if it is of the wrong type."""
         typed: Any = self.typed()
-        return [_SECTIONS[place], typed[1] if typed[0] == _SOURCES[place] else typed]
+        return [_SECTIONS[index], typed[1] if typed[0] == _SOURCES[index] else typed]
 
     def odd_sections(self) -> Any:
         """Convert the sections of a message that may violate rules."""
-        made = []
+        converted = []
         for section in sections_of(self.buf):
             if section.is_raw:
-                made.append(["raw", self.buf[section.start : section.end].hex()])
+                converted.append(["raw", self.buf[section.start : section.end].hex()])
                 continue
             self.pos = section.value
             if section.kind is None:
-                made.append(["unknown", self.typed()])
+                converted.append(["unknown", self.typed()])
             else:
-                made.append(self.section(section.kind.code - _FIRST))
-        return made
+                converted.append(self.section(section.kind.code - _FIRST))
+        return converted
 
 
 # Reading.
@@ -264,7 +264,7 @@ def from_typed(typed: Any) -> Any:
         DecodeError: the bytes of ``raw`` sections do not form encoded values.
     """
     if not isinstance(typed, list) or (typed and not isinstance(typed[0], (str, list))):
-        raise wrong(
+        raise mismatch(
             'a value such as ["uint", 5] or a list of sections such as ["data", "00ff"]', typed
         )
     try:
@@ -272,7 +272,7 @@ def from_typed(typed: Any) -> Any:
             return decode_value(bytes_of_value(typed), limits=UNLIMITED)
         octets = bytes_of_sections(typed)
     except RecursionError:
-        raise NotationError(TOO_DEEP) from None
+        raise NotationError(STACK_EXCEEDED) from None
     return message_of(octets)
 
 
@@ -316,7 +316,7 @@ class TypedWriter(ValueWriter):
 
     Errors in the document are raised as any ValueError, and `_fault` explains them. An array whose
     elements do not fit its constructor is reported only if there is no other error: a first writer
-    sets `has_misfit`, and a second one with `names_misfits` then raises the error at the array.
+    sets `has_misfit`, and a second writer with `names_misfits` then raises the error at the array.
     """
 
     has_misfit: bool
@@ -331,39 +331,39 @@ class TypedWriter(ValueWriter):
         if size > 1 and isinstance(typed[size - 1], dict):
             size -= 1
         if size == 2:
-            held = typed[1]
-            if kind == KIND_STRING and isinstance(held, str):
-                if type(held) is str:
-                    self.string(held)
+            content = typed[1]
+            if kind == KIND_STRING and isinstance(content, str):
+                if type(content) is str:
+                    self.string(content)
                 else:
-                    self.value(held)
+                    self.value(content)
                 return
             if KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
-                if isinstance(held, int) and not isinstance(held, bool):
-                    self.integer(kind, held)
+                if isinstance(content, int) and not isinstance(content, bool):
+                    self.integer(kind, content)
                     return
-            elif kind == KIND_SYMBOL and isinstance(held, str):
-                self.symbol(held)
+            elif kind == KIND_SYMBOL and isinstance(content, str):
+                self.symbol(content)
                 return
-            elif kind == KIND_BOOLEAN and isinstance(held, bool):
-                self.octet(0x41 if held else 0x42)
+            elif kind == KIND_BOOLEAN and isinstance(content, bool):
+                self.octet(0x41 if content else 0x42)
                 return
             elif kind == KIND_BINARY:
-                self.text(_hexed(held), 0xA0)
+                self.text(_hexed(content), 0xA0)
                 return
             elif kind == KIND_LIST:
-                self.items(held)
+                self.items(content)
                 return
             elif kind == KIND_MAP:
-                self.entries(held)
+                self.entries(content)
                 return
-            elif kind == KIND_CHAR and isinstance(held, int) and not isinstance(held, bool):
-                if 0 <= held <= 0x10FFFF and not 0xD800 <= held <= 0xDFFF:
-                    self.plain(KIND_CHAR, chr(held))
+            elif kind == KIND_CHAR and isinstance(content, int) and not isinstance(content, bool):
+                if 0 <= content <= 0x10FFFF and not 0xD800 <= content <= 0xDFFF:
+                    self.plain(KIND_CHAR, chr(content))
                     return
             else:
                 code = _CODES.get(kind, 0)
-                octets = _hexed(held)
+                octets = _hexed(content)
                 if code and len(octets) == _BITS[code]:
                     self.octet(code)
                     self.add(octets)
@@ -407,7 +407,7 @@ class TypedWriter(ValueWriter):
         of the list.
         """
         if not isinstance(typed, list):
-            raise wrong("a list of values", typed, step)
+            raise mismatch("a list of values", typed, step)
         index = 0
         try:
             for index in range(len(typed)):
@@ -421,29 +421,30 @@ class TypedWriter(ValueWriter):
         """Encode a map."""
         mark = self.open()
         if not isinstance(typed, list):
-            raise wrong("a list of [key, value] pairs", typed, "[1]")
-        seen = set()
-        kind = None  # the type of the first text key: keys of this type are compared as text
+            raise mismatch("a list of [key, value] pairs", typed, "[1]")
+        earlier_keys = set()
+        # The type of the first text key: keys of the same type are compared as text.
+        text_type = None
         index = side = 0
         try:
             for index in range(len(typed)):
                 pair = typed[index]
                 side = -1
                 if not isinstance(pair, list) or len(pair) != 2:
-                    raise wrong("a [key, value] pair", pair)
+                    raise mismatch("a [key, value] pair", pair)
                 side = 0
                 key = pair[0]
                 if isinstance(key, list) and len(key) > 1 and isinstance(key[1], str):
-                    if kind is None and (key[0] == "string" or key[0] == "symbol"):
-                        kind = key[0]
-                    if key[0] == kind:
+                    if text_type is None and (key[0] == "string" or key[0] == "symbol"):
+                        text_type = key[0]
+                    if key[0] == text_type:
                         self.item(key)
-                        seen.add(key[1])
+                        earlier_keys.add(key[1])
                     else:
-                        self.key(key, seen)
+                        self.key(key, earlier_keys)
                 else:
-                    self.key(key, seen)
-                if len(seen) <= index:
+                    self.key(key, earlier_keys)
+                if len(earlier_keys) <= index:
                     raise NotationError("duplicate map key")
                 side = 1
                 self.item(pair[1])
@@ -452,15 +453,15 @@ class TypedWriter(ValueWriter):
             raise _fault(error, typed[index] if side < 0 else typed[index][side], step) from None
         self.close(mark, 0xC1, 2 * len(typed))
 
-    def key(self, typed: Any, seen: Any) -> None:
-        """Encode a map key, and add its encoding to `seen`."""
+    def key(self, typed: Any, earlier_keys: Any) -> None:
+        """Encode a map key, and add its encoding to `earlier_keys`."""
         writer = _writer(self.depth, False)
         writer.item(typed)
         if writer.has_misfit:
             writer = _writer(self.depth, True)
             writer.item(typed)
         octets = writer.finish()
-        seen.add(octets)
+        earlier_keys.add(octets)
         self.add(octets)
 
     def array(self, typed: Any, size: int) -> None:
@@ -487,14 +488,14 @@ class TypedWriter(ValueWriter):
     def elements(self, typed: Any, code: int) -> Any:
         """Return the elements of an array, each encoded with its own constructor."""
         if not isinstance(typed, list):
-            raise wrong("a list of values", typed, "[2]")
-        made = []
+            raise mismatch("a list of values", typed, "[2]")
+        encoded_elements = []
         index = 0
         try:
             for index in range(len(typed)):
                 writer = _writer(self.depth, self.names_misfits)
                 writer.item(typed[index])
-                made.append(writer.finish())
+                encoded_elements.append(writer.finish())
                 if writer.has_misfit:
                     self.has_misfit = True
         except ValueError as error:
@@ -502,28 +503,28 @@ class TypedWriter(ValueWriter):
         name = _NAMES[code]
         for index in range(len(typed)):
             if typed[index][0] != name:
-                wanted = f"{name}, the type of the array's constructor {code:02x}"
-                raise wrong(wanted, typed[index], f"[2][{index}]")
-        return made
+                expected = f"{name}, the type of the array's constructor {code:02x}"
+                raise mismatch(expected, typed[index], f"[2][{index}]")
+        return encoded_elements
 
     def section(self, typed: Any) -> None:
         """Encode a section."""
         if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
-            raise wrong('a section such as ["data", "00ff"]', typed)
+            raise mismatch('a section such as ["data", "00ff"]', typed)
         name = typed[0]
         if len(typed) != 2 and not (len(typed) == 3 and isinstance(typed[2], dict)):
-            raise wrong("a section's name and its content", typed)
+            raise mismatch("a section's name and its content", typed)
         content = typed[1]
-        place = _PLACES.get(name, -1)
+        index = _SECTION_INDEXES.get(name, -1)
         source = ""
-        if place >= 0:
-            source = _SOURCES[place]
-            self.add(_HEADS[place])
+        if index >= 0:
+            source = _SOURCES[index]
+            self.add(_HEADS[index])
         elif name == "raw":
             self.add(_hex_of(content))
             return
         elif name != "unknown":
-            raise wrong(f"a section, one of {', '.join(_SECTIONS)}, unknown, raw", name, "[0]")
+            raise mismatch(f"a section, one of {', '.join(_SECTIONS)}, unknown, raw", name, "[0]")
         if source == "binary" and isinstance(content, str):
             self.text(_hex_of(content), 0xA0)
             return
@@ -555,7 +556,7 @@ def _hex_of(content: Any) -> bytes:
     try:
         return _hexed(content)
     except ValueError:
-        raise wrong("hex", content, "[1]") from None
+        raise mismatch("hex", content, "[1]") from None
 
 
 def _code_of(typed: Any) -> int:
@@ -563,16 +564,16 @@ def _code_of(typed: Any) -> int:
     try:
         (code,) = _hexed(typed)
     except ValueError:
-        raise wrong("2 hex digits", typed, "[1]") from None
+        raise mismatch("2 hex digits", typed, "[1]") from None
     if KIND_OF[code] == 0:
-        raise wrong("a format code of Part 1, 1.6, such as a3", typed, "[1]")
+        raise mismatch("a format code of Part 1, 1.6, such as a3", typed, "[1]")
     return code
 
 
 def _fault(error: Any, typed: Any, step: str) -> NotationError:
     """Return `error` with the path step prefixed; explain it first if it is a plain ValueError."""
     if not isinstance(error, NotationError):
-        error = _judged(typed)
+        error = _value_error(typed)
     return error.within(step)  # type: ignore[no-any-return]  # the kernel returns Any
 
 
@@ -580,45 +581,45 @@ def _fault(error: Any, typed: Any, step: str) -> NotationError:
 _ITEMS = {"null": 1, "array": 3, "described": 3}
 
 
-def _judged(typed: Any) -> NotationError:
+def _value_error(typed: Any) -> NotationError:
     """Return the error in a value itself, ignoring the values that it contains."""
     if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
-        return wrong('a value such as ["uint", 5]', typed)
+        return mismatch('a value such as ["uint", 5]', typed)
     name = typed[0]
     if name not in _IDS:
-        return wrong(f"the name of a type, one of {', '.join(_IDS)}", name, "[0]")
+        return mismatch(f"the name of a type, one of {', '.join(_IDS)}", name, "[0]")
     count = len(typed) - (isinstance(typed[len(typed) - 1], dict) and len(typed) > 1)
-    wanted = _ITEMS.get(name, 2)
-    if count != wanted and not (name == "array" and count == 4):
+    expected_count = _ITEMS.get(name, 2)
+    if count != expected_count and not (name == "array" and count == 4):
         if len(typed) != 2 or count == 2:
-            return NotationError(f"expected {wanted} items for {name}, not {count}")
+            return NotationError(f"expected {expected_count} items for {name}, not {count}")
         if name in ("string", "symbol") and "hex" in typed[1]:
             return NotationError(
                 f"a {name} cannot hold bytes that are not valid text: use binary", "$[1]"
             )
-        return wrong(f"what a {name} holds", typed[1], "[1]")
+        return mismatch(f"what a {name} holds", typed[1], "[1]")
     if name in ("list", "map", "array", "described"):
-        return NotationError(DEEPER)
+        return NotationError(DEPTH_EXCEEDED)
     item = typed[1]
     if name == "boolean":
-        return wrong("true or false", item, "[1]")
+        return mismatch("true or false", item, "[1]")
     if name in INTEGERS or name in ("long", "char"):
         if isinstance(item, bool) or not isinstance(item, int):
-            return wrong(f"an integer for {name}", item, "[1]")
+            return mismatch(f"an integer for {name}", item, "[1]")
         if name == "char":
-            return wrong("a Unicode code point that is not a surrogate", item, "[1]")
+            return mismatch("a Unicode code point that is not a surrogate", item, "[1]")
         low, high, _ = integer_range(name)
-        return wrong(f"{low} to {high} for {name}", item, "[1]")
+        return mismatch(f"{low} to {high} for {name}", item, "[1]")
     if name in WIDTHS:
-        return wrong(f"{2 * WIDTHS[name]} hex digits", item, "[1]")
+        return mismatch(f"{2 * WIDTHS[name]} hex digits", item, "[1]")
     if name == "binary":
-        return wrong("hex", item, "[1]")
+        return mismatch("hex", item, "[1]")
     if not isinstance(item, str):
-        return wrong(f"the text of a {name}", item, "[1]")
+        return mismatch(f"the text of a {name}", item, "[1]")
     try:
         item.encode("utf-8" if name == "string" else "ascii")
     except UnicodeEncodeError as error:
         char = f"U+{ord(item[error.start]):04X}"
-        why = "which UTF-8 cannot" if name == "string" else "which is not ASCII"
-        return NotationError(f"the text of a {name} holds {char}, {why}", "$[1]")
-    return wrong(f"a {name} that AMQP holds", item, "[1]")
+        reason = "which UTF-8 cannot" if name == "string" else "which is not ASCII"
+        return NotationError(f"the text of a {name} holds {char}, {reason}", "$[1]")
+    return mismatch(f"a {name} that AMQP holds", item, "[1]")

@@ -97,18 +97,18 @@ _ROWS: tuple[tuple[str, str, type, str, str, bool], ...] = (
 #: All kinds in the order of their codes, which is also their order in a message.
 KINDS: tuple[SectionKind, ...] = tuple(
     SectionKind(
-        FIRST_CODE + place,
+        FIRST_CODE + index,
         f"amqp:{name}:{source}",
         name,
         attribute,
         cls,
         source,
         f"Part 3, {clause}",
-        order=PLACES[place],
+        order=PLACES[index],
         bare=bare,
-        repeatable=bool(REPEATABLE[place]),
+        repeatable=bool(REPEATABLE[index]),
     )
-    for place, (name, attribute, cls, source, clause, bare) in enumerate(_ROWS)
+    for index, (name, attribute, cls, source, clause, bare) in enumerate(_ROWS)
 )
 #: The kinds by numeric descriptor.
 KIND_OF: dict[int, SectionKind] = {kind.code: kind for kind in KINDS}

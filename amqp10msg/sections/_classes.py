@@ -29,7 +29,7 @@ from amqp10msg.wire.primitives import (
     ubyte,
     uint,
 )
-from amqp10msg.wire.reprs import shown
+from amqp10msg.wire.reprs import with_bounded_repr
 
 # The Python types that need no further check for each AMQP type, except of their range.
 _ACCEPTED_TYPES: dict[str, tuple[type, ...]] = {
@@ -76,7 +76,7 @@ def check_types(section: Any, cls: type) -> None:
             raise EncodeError(error.reason, path) from None
 
 
-@shown
+@with_bounded_repr
 @attrs.define(weakref_slot=False, repr=False)
 class Data(kernel.Record):
     """Opaque binary data (Part 3, 3.2.6). A body may consist of several data sections.
@@ -87,7 +87,7 @@ class Data(kernel.Record):
     data: bytes | bytearray | memoryview = b""
 
 
-@shown
+@with_bounded_repr
 @attrs.define(weakref_slot=False, repr=False)
 class AmqpSequence(kernel.Record):
     """A list of values (Part 3, 3.2.7). A body may consist of several sequence sections.
@@ -98,7 +98,7 @@ class AmqpSequence(kernel.Record):
     values: list[Any] = attrs.Factory(list)
 
 
-@shown
+@with_bounded_repr
 @attrs.define(weakref_slot=False, repr=False)
 class AmqpValue(kernel.Record):
     """One AMQP value of any type (Part 3, 3.2.8). Encoding checks the value (`EncodeError`)."""
@@ -192,31 +192,31 @@ def moment_of(text: str) -> datetime.datetime:
     Raises:
         ValueError: `text` is not an ISO 8601 time.
     """
-    moment = datetime.datetime.fromisoformat(text)
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
+    time = datetime.datetime.fromisoformat(text)
+    return time if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC)
 
 
-def to_milliseconds(moment: int | datetime.datetime | None) -> int | None:
+def to_milliseconds(time: int | datetime.datetime | None) -> int | None:
     """Return a datetime in milliseconds since the Unix epoch, and any other value unchanged."""
-    if isinstance(moment, datetime.datetime):
-        return int(Timestamp.from_datetime(moment))
-    return moment
+    if isinstance(time, datetime.datetime):
+        return int(Timestamp.from_datetime(time))
+    return time
 
 
-def _converted(field: str, moment: int | datetime.datetime | None) -> int | None:
+def _converted(field: str, time: int | datetime.datetime | None) -> int | None:
     """Call `to_milliseconds`; an EncodeError names the field."""
     try:
-        return to_milliseconds(moment)
+        return to_milliseconds(time)
     except ValueError as error:
         raise EncodeError(str(error), f"properties.{field}") from None
 
 
-def _expiry_of(moment: int | datetime.datetime | None) -> int | None:
-    return _converted("absolute-expiry-time", moment)
+def _expiry_of(time: int | datetime.datetime | None) -> int | None:
+    return _converted("absolute-expiry-time", time)
 
 
-def _creation_of(moment: int | datetime.datetime | None) -> int | None:
-    return _converted("creation-time", moment)
+def _creation_of(time: int | datetime.datetime | None) -> int | None:
+    return _converted("creation-time", time)
 
 
 @composite("amqp:properties:list", 0x73, provides=("section",))

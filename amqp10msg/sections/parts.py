@@ -58,7 +58,7 @@ FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _BY_ATTRIBUTE = {kind.attribute: kind for kind in KINDS if kind.attribute != "body"}
 
-# Rules whose violation leaves the rest of the section readable.
+# Rules whose violation leaves later values in the section readable.
 _RECOVERABLE = ("map-duplicate-key", "array-without-constructor")
 # A map of fewer bytes cannot exceed the limit of ulong keys, which protects dicts from colliding
 # keys.
@@ -166,7 +166,7 @@ class Scan(kernel.Scanned):
     def section(self, name: Literal["footer"]) -> Footer | None: ...
 
     def section(self, name: str) -> Any:
-        """Decode the first section with this name, or return None if the message has none.
+        """Decode the first section with this name, or return None if there is no such section.
 
         Args:
             name: the specification's name or the attribute of Message, such as
@@ -215,7 +215,7 @@ def parts_of(octets: bytes, lenient: bool = True) -> list[PartOf]:
 
 
 def octets_of_sections(data: bytes, codes: Container[int], lenient: bool = False) -> bytes:
-    """Return the original bytes from the first to the last section with one of `codes`.
+    """Return the original bytes from the first to the last section whose code is in `codes`.
 
     Args:
         data: an encoded message that was decoded without an error.
@@ -271,7 +271,7 @@ def read_section(data: bytes, kind: SectionKind, content: int, end: int, limits:
 
 @attrs.frozen
 class Malformed:
-    """A section that cannot be decoded, although its end is known.
+    """A section that cannot be decoded, although its size is valid.
 
     Attributes:
         data: the bytes of the section, with its descriptor.
@@ -377,7 +377,7 @@ def located(data: bytes, start: int, end: int, pos: int, error: BaseException) -
     """Return the DecodeError for an exception that was raised while reading ``data[start:end]``.
 
     The path is searched in these bytes alone: searching the whole message for each of many damaged
-    sections would take quadratic time.
+    sections would need quadratic time.
     """
     reader = _reader(data[start:end], 0, end - start)
     reader.pos = pos - start
@@ -395,7 +395,7 @@ def check_fields(message: Any) -> None:
     Checks the fields of header and properties, and the keys of the application properties.
 
     Raises:
-        EncodeError: a value or a key has a wrong type; the path says which.
+        EncodeError: a value or a key has a wrong type; the error contains its path.
     """
     if not message._lenient:
         return
@@ -436,13 +436,13 @@ def merged(
     """
     if not isinstance(section, AmqpMap):
         return {**(section or {}), **new}
-    kept = [
+    unreplaced = [
         pair for pair in section.pairs if not (isinstance(pair[0], (str, int)) and pair[0] in new)
     ]
     typed = {
         ULong(key) if isinstance(key, int) else key_type(key): value for key, value in new.items()
     }
-    return AmqpMap([*kept, *typed.items()])
+    return AmqpMap([*unreplaced, *typed.items()])
 
 
 def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:
@@ -513,7 +513,7 @@ class Section(Part):
     def _compound(self) -> tuple[int, int, int]:
         """The element count of the list or map, and the offsets of its first element and end."""
         value = head(self.data, self.content, self.end)
-        is_invalid = not value.holds or value.stop > self.end
+        is_invalid = not value.is_compound or value.stop > self.end
         if is_invalid or value.count > value.end - value.content:
             return 0, self.content, self.content
         return value.count, value.content, value.end
@@ -588,7 +588,7 @@ class MessageMap:
 
     Attributes:
         data: the encoded message.
-        limits: the limits for decoding parts of it again.
+        limits: the limits for decoding parts of the message again.
         sections: the sections of Part 3, 3.2, in wire order.
         unknown: the offset of each value that is not a section, and whether it is described; at
             most `LISTED` of each kind.
@@ -629,7 +629,7 @@ class MessageMap:
 
 
 def map_valid_message(data: bytes, limits: Limits) -> MessageMap:
-    """Return the map of a message that is known to decode without an error."""
+    """Return the map of a message that was decoded without an error before."""
     sections = [
         Section(offset, content, end, KIND_OF[code], data)
         for code, offset, content, end in parts_of(data, lenient=False)
@@ -685,11 +685,11 @@ def map_message(data: bytes, limits: Limits) -> MessageMap:
                 if fault.rule in _RECOVERABLE and view.complete:
                     first = content if kind is not None else start
                     section = Section(start, first, end, kind or KINDS[0], data)
-                    for other in _more_faults(
+                    for later_fault in _more_faults(
                         section, limits, fault.rule, is_section=kind is not None
                     ):
-                        if limits is full_limits or other.rule != "zero-width-limit":
-                            view.faults.append(other)
+                        if limits is full_limits or later_fault.rule != "zero-width-limit":
+                            view.faults.append(later_fault)
             if limits is full_limits or limits.zero_width:
                 limits = attrs.evolve(limits, zero_width=limits.zero_width_of(len(data)) // 2)
             reader = kernel.Reader(data, end, limits)

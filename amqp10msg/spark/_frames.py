@@ -110,9 +110,9 @@ def append_columns(
     names: Sequence[str],
     count: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the first `count` columns of each batch, followed by the computed ones.
+    """Yield the first `count` columns of each batch, followed by the computed columns.
 
-    No reference to a batch is kept while the next one is read, so that its memory is reused.
+    References to a batch are dropped before the next batch is read, so that its memory is reused.
     """
     for source in batches:
         pieces = in_pieces(source.rename_columns(names), compute)

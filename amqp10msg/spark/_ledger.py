@@ -20,7 +20,7 @@ from typing import Any
 
 from amqp10msg.files import stores
 
-#: The number of files with an entry; each takes 8 characters of the offset.
+#: The maximum number of files with an entry. An entry adds 8 characters to the offset.
 MAX_ENTRIES = 50_000
 # Bytes of a hash: with 50,000 entries, 1 in 5 billion late files would be taken for one already
 # read.

@@ -45,8 +45,8 @@ def archives(folder: str | PathLike[str], *wheels: str | PathLike[str]) -> list[
         The archives as ``PATH#NAME``: Spark unpacks each into a folder with the package's name.
 
     Raises:
-        ValueError: a file is not a wheel, is another version of this library, or has a module
-            outside of a package; or this library itself is imported from a zip file.
+        ValueError: a file is not a wheel, is another version of amqp10msg, or has a module outside
+            of a package; or amqp10msg itself is imported from a zip file.
         OSError: a wheel cannot be read, or an archive cannot be written.
     """
     target = Path(folder).resolve()
@@ -120,14 +120,14 @@ def _wheel_files(wheel: Path) -> dict[str, list[tuple[PurePosixPath, str]]]:
     packages: dict[str, list[tuple[PurePosixPath, str]]] = {}
     with zipfile.ZipFile(wheel) as source:
         for name in sorted(source.namelist()):
-            top, *rest = PurePosixPath(name).parts
+            top, *inner_parts = PurePosixPath(name).parts
             if top.endswith((".dist-info", ".data")) or name.endswith("/"):
                 continue
-            if not rest:
+            if not inner_parts:
                 raise ValueError(
                     f"{wheel} has {top} outside of a package: install this wheel on the workers"
                 )
-            inner = PurePosixPath(*rest)
+            inner = PurePosixPath(*inner_parts)
             if _is_needed(inner):
                 packages.setdefault(top, []).append((inner, name))
     return packages

@@ -157,7 +157,7 @@ class DeliveryResult(WriterCommitMessage):
         accepted: the number of messages that the broker accepted.
         resent: how often a message was sent again.
         refused: the number of messages that the broker refused.
-        file: the unpublished file with refused messages; None if there are none.
+        file: the unpublished file with refused messages, or None.
         name: the name that the file gets in the quarantine.
     """
 
@@ -313,7 +313,7 @@ class Amqp10Broker(DataSource):
         column: the column of encoded 1.0 messages; default ``wire``.
         messageId: which messages get a message-id made of the query (or `run`), batch, partition
             and row: ``missing`` (default) for messages without one, ``always`` or ``never``.
-        run: for a batch, the prefix of these ids; random by default. With the same prefix, a
+        run: for a batch, the prefix of message-ids; random by default. With the same prefix, a
             repeated write has the same ids. For a stream, it is appended to the query's id: use a
             different one for each write in a ``foreachBatch``.
         quarantine: a folder for Parquet files with refused messages and their outcomes, on a file

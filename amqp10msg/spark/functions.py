@@ -67,7 +67,7 @@ def decode(
         validate: a profile of `amqp10msg.validate` to check the messages against; None to skip
             that.
         message_format: an integer column of `df` with the message-format of each transfer, which
-            becomes a column ``message_format``; None if there is none.
+            becomes a column ``message_format``; None to omit that column.
         keep: the columns of `df` to pass through; None for all except `column` and
             `message_format`.
 
@@ -209,7 +209,7 @@ def translate(
         strict: make it an error if data of the sender would be lost permanently.
         circumstances: facts besides the message on which a broker's translation depends, the same
             for all messages.
-        keep: the columns of `df` to pass through; None for all except those of the message.
+        keep: the columns of `df` to pass through; None for all except the message's columns.
 
     Returns:
         A DataFrame with the kept columns, the translated messages, and ``losses``: the values that
@@ -249,7 +249,7 @@ def decode_values(
     Args:
         df: a DataFrame with a column of encoded values: binary, a map with binary values, or an
             array of structs with a binary field ``value``, like the headers of Spark's Kafka source
-            (where a name may occur twice).
+            (in which a name may occur twice).
         column: the name of that column.
         to: the name of the new column, which has a struct in place of each binary value; None to
             replace `column`.
@@ -336,7 +336,7 @@ def metrics(
     Args:
         df: a result of `decode`, `encode`, `validate` or `translate`, or another DataFrame.
         observation: receives ``rows``, ``errors`` and ``octets`` of a batch query. For a streaming
-            query, a string: the name of these counts in the query's progress.
+            query, a string: the name of the counts in the query's progress.
         column: a column of messages to sum the sizes of, in bytes; None to leave out ``octets``.
     """
     counts = [F.count(F.lit(1)).alias("rows")]
@@ -431,7 +431,7 @@ def from_capture(
         df: a DataFrame with Capture's column ``Body`` and, optionally, ``SystemProperties``,
             ``Properties``, ``SequenceNumber``, ``Offset`` and ``EnqueuedTimeUtc``.
         column: the name of the new column.
-        keep: the columns of `df` to pass through; None for all except those of Capture.
+        keep: the columns of `df` to pass through; None for all except Capture's columns.
 
     Returns:
         A DataFrame with the kept columns, the messages, and ``encode_error``. If an event cannot be

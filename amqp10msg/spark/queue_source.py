@@ -98,7 +98,7 @@ class _Options:
 class Amqp10Queue(DataSource):
     """Streams a queue, or a 1.0 address, through files.
 
-    The driver consumes the queue and writes files; the tasks read them. The columns are those of
+    The driver consumes the queue and writes files; the tasks read them. The columns are defined by
     `amqp10msg.net.landing.LANDED`. A message is accepted after its file is on disk, so it is stored
     at least once. If a process is killed in between, it is stored twice with the same ``identity``.
     Each file belongs to exactly one batch, even if Spark repeats the batch.
@@ -112,8 +112,8 @@ class Amqp10Queue(DataSource):
         rowsPerFile: the number of messages per file; default 10,000.
         secondsPerFile: seconds after which a file with fewer messages is finished; default 1.
         idle: for ``trigger(availableNow=True)``, seconds without a message after which the depth of
-            the queue is checked; default 2. The query ends when the queue is empty; a queue without
-            a known depth is treated as empty, with a warning. Needs PySpark 4.2.
+            the queue is checked; default 2. The query ends when the queue is empty; a queue whose
+            depth cannot be read is treated as empty, with a warning. Needs PySpark 4.2.
         keep: ``true`` (default) to keep files that Spark has committed; ``false`` to delete them,
             except for the last one.
         maxFilesPerTrigger: the number of files per batch; needs PySpark 4.2.

@@ -162,11 +162,11 @@ def _report_progress(session: Any, progress: Progress | None) -> Iterator[None]:
         yield
         return
     tracker = session.sparkContext.statusTracker()
-    done = threading.Event()
+    is_finished = threading.Event()
     total = 0
 
     def watch() -> None:
-        while not done.wait(_POLL_SECONDS):
+        while not is_finished.wait(_POLL_SECONDS):
             stage_infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             stages = [info for info in stage_infos if info is not None]
             if stages:
@@ -180,26 +180,26 @@ def _report_progress(session: Any, progress: Progress | None) -> Iterator[None]:
     try:
         yield
     finally:
-        done.set()
+        is_finished.set()
         watcher.join()
     progress(max(total, 1), max(total, 1))
 
 
 def _run_remaining_parts(
-    session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int, PartResult]
+    session: SparkSession, work: Work, parts: Sequence[Part], results: dict[int, PartResult]
 ) -> None:
-    """Run each part without a result in a Spark task, and add the results to `done`.
+    """Run each part without a result in a Spark task, and add the results to `results`.
 
     An RDD is enough, since no rows are exchanged; it starts seconds faster than a DataFrame.
     """
-    remaining = [(number, part) for number, part in enumerate(parts) if number not in done]
+    remaining = [(number, part) for number, part in enumerate(parts) if number not in results]
     if not remaining:
         return
     context = session.sparkContext
     numbered = context.parallelize(remaining, len(remaining))
     # `collect` would name the stage after this line.
     for number, result, kernel_warning in context.runJob(numbered, partial(_run_attempt, work)):
-        done[number] = result
+        results[number] = result
         warn_once(kernel_warning)
 
 
@@ -209,6 +209,6 @@ def _run_attempt(
     # Spark may run a part twice. Each attempt writes its own files, and only one is published.
     attempt = cast("TaskContext", TaskContext.get()).taskAttemptId()
     for number, part in parts:
-        done = work(number, part, attempt)
+        result = work(number, part, attempt)
         freeze_imports()
-        yield number, done, missing_kernel_warning()
+        yield number, result, missing_kernel_warning()

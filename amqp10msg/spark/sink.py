@@ -48,7 +48,7 @@ _OPTIONS = ("path", *Job.OPTIONS, *WRITING, "checkpointLocation", _IF_EXISTS_OPT
 class _TaskResult(WriterCommitMessage):
     """The result of a task, its streaming query, and a warning if the kernel is missing."""
 
-    done: PartResult
+    part_result: PartResult
     query: str | None
     kernel_warning: str | None
 
@@ -185,10 +185,10 @@ class _JobSink:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = cast("TaskContext", TaskContext.get())
         number, attempt = context.partitionId(), context.taskAttemptId()
-        done = self._output.write(number, attempt, iterator, self._job)
+        part_result = self._output.write(number, attempt, iterator, self._job)
         freeze_imports()
         return _TaskResult(
-            done, context.getLocalProperty("sql.streaming.queryId"), missing_kernel_warning()
+            part_result, context.getLocalProperty("sql.streaming.queryId"), missing_kernel_warning()
         )
 
 
@@ -204,8 +204,8 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
 
     The folder is written under a temporary name and renamed when the job is complete, so it is
     never partial. The mode ``overwrite`` swaps it with an existing folder. The mode ``append``
-    moves the files into it one by one; if the process is killed during that, the next job moves
-    them back. In an object store, ``_amqp10msg.json`` lists the valid files, see
+    moves each file into it; if the process is killed before all files were moved, the next job
+    moves them back. In an object store, ``_amqp10msg.json`` lists the valid files, see
     `amqp10msg.jobs.run`.
 
     Options:
@@ -227,7 +227,7 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the files of the successful tasks."""
-        parts = [task.done for task in _finished_tasks(messages)]
+        parts = [task.part_result for task in _finished_tasks(messages)]
         self._output.commit(parts, overwrite=self._overwrite)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002  (Spark's signature)
@@ -241,9 +241,9 @@ class StreamJobWriter(_JobSink, StreamWriter):  # type: ignore[misc]  # the base
     The folders ``messages/batch=N`` and ``quarantine/batch=N`` appear complete. If Spark repeats a
     batch after a failure, the batch replaces itself, so each row is in the output once.
 
-    The options are those of `JobWriter`. The folder must be on a file system with renames, not in
-    an object store. It belongs to the first query that writes to it, with its checkpoint: another
-    query would reuse the batch numbers, so it is rejected.
+    The options are the same as for `JobWriter`. The folder must be on a file system with renames,
+    not in an object store. It belongs to the first query that writes to it, with its checkpoint:
+    another query would reuse the batch numbers, so it is rejected.
     """
 
     _output: Output
@@ -259,7 +259,7 @@ class StreamJobWriter(_JobSink, StreamWriter):  # type: ignore[misc]  # the base
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  (Spark's names)
         """Publish the files of a batch."""
         tasks = _finished_tasks(messages)
-        whole = self._output.gather_parts(task.done for task in tasks)
+        whole = self._output.gather_parts(task.part_result for task in tasks)
         for query in {task.query for task in tasks if task.query is not None}:
             self._claim_folder(query)
         name = f"batch={batchId:09d}"

@@ -157,9 +157,9 @@ class _Options:
             raise ValueError(f"eventHub needs a URL of AMQP 1.0 (amqps://), got {endpoint}")
         hub = Hub(event_hub, options.get("consumerGroup", "$Default")) if event_hub else None
         foreign_options = _STREAM_OPTIONS if hub else _HUB_OPTIONS
-        if wrong := [name for name in foreign_options if name in options]:
+        if inapplicable := [name for name in foreign_options if name in options]:
             kind = "RabbitMQ streams" if hub else "event hubs"
-            raise ValueError(f"the option {wrong[0]} applies only to {kind}")
+            raise ValueError(f"the option {inapplicable[0]} applies only to {kind}")
         filters = RangeFilters(
             _parse_names(options, "filterValues"),
             bool_option(options, "matchUnfiltered", default=False),
@@ -246,7 +246,7 @@ class _Options:
         """Convert an option's positions to an offset for each stream.
 
         Args:
-            positions: an offset, ``earliest`` or ``latest``, or a dict of these by stream.
+            positions: an offset, ``earliest`` or ``latest``, or a dict of positions by stream.
             bounds: the first and the next offset of each stream.
             option: the name of the option, for errors.
         """
@@ -402,7 +402,7 @@ def _parse_names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def _parse_positions(options: Mapping[str, str], name: str, default: str) -> Any:
-    """Parse ``earliest``, ``latest``, an offset, or a JSON object with one of these per stream."""
+    """Parse ``earliest``, ``latest``, an offset, or a JSON object of positions by stream."""
     text = options.get(name, default).strip()
     value: Any = text
     with suppress(ValueError):
@@ -426,8 +426,8 @@ class Amqp10Stream(DataSource):
     as stored, without annotations that the broker adds on delivery, such as ``x-stream-offset``,
     and ``arrival_time`` is the time at which the broker stored a group of messages.
 
-    A partition of an event hub is a stream whose offsets are sequence numbers. The columns are
-    those of `STREAM_ROWS`, followed by the decoded columns. Each stream, and each partition of a
+    A partition of an event hub is a stream whose offsets are sequence numbers. The columns of
+    `STREAM_ROWS` are followed by the decoded columns. Each stream, and each partition of a
     super stream or event hub, is divided into ranges of offsets, one per task. A task reads its
     range
     completely: a timeout is an error, and so are offsets that retention has removed.
@@ -446,9 +446,8 @@ class Amqp10Stream(DataSource):
         consumerGroup: the consumer group of the event hub; default ``$Default``.
         startingTime: for an event hub, in place of startingOffsets: read events that were enqueued
             at this ISO 8601 time or later.
-        startingOffsets: ``earliest`` (default), ``latest``, an offset, or JSON with one of these
-            per stream, such as ``{"orders/Partitions/0": 120}``. Ignored if the query has a
-            checkpoint.
+        startingOffsets: ``earliest`` (default), ``latest``, an offset, or JSON with a position per
+            stream, such as ``{"orders/Partitions/0": 120}``. Ignored if the query has a checkpoint.
         endingOffsets: the same, for the end of a batch query; default ``latest``.
         rowsPerPartition: the number of offsets per task. Default: 100,000; with the stream
             protocol, a quarter of the offsets to read, from 100,000 to 1,000,000.
@@ -456,8 +455,8 @@ class Amqp10Stream(DataSource):
         readTimeout: seconds without a message after which reading a range fails; default 60.
         failOnDataLoss: ``true`` (default) to fail if retention removed offsets; with ``false``, a
             row without a message has their count in the column ``lost``.
-        filterValues: select messages of RabbitMQ streams with one of these values in the annotation
-            ``x-stream-filter-value``.
+        filterValues: the values of the annotation ``x-stream-filter-value`` that select messages of
+            RabbitMQ streams.
         matchUnfiltered: ``true`` to select messages without a filter value as well; default
             ``false``.
         sqlFilter: an SQL filter expression. RabbitMQ 4.2 evaluates it over AMQP 1.0; otherwise, the

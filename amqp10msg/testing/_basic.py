@@ -23,7 +23,7 @@ from amqp10msg.sections import KINDS
 from amqp10msg.testing._encodings import encodings
 from amqp10msg.testing._sections import bodies as section_bodies
 from amqp10msg.testing._sections import messages
-from amqp10msg.testing._values import built, named
+from amqp10msg.testing._values import built, with_repr
 from amqp10msg.wire.primitives import Float
 
 _RANGES = {
@@ -40,9 +40,9 @@ _RANGES = {
 }
 
 
-def _octets(most: int) -> SearchStrategy[str]:
+def _octets(max_size: int) -> SearchStrategy[str]:
     """Text, and bytes that are not UTF-8, as they are decoded."""
-    return (st.text(max_size=most // 4) | st.binary(max_size=most)).map(
+    return (st.text(max_size=max_size // 4) | st.binary(max_size=max_size)).map(
         lambda drawn: drawn if isinstance(drawn, str) else drawn.decode("utf-8", "surrogateescape")
     )
 
@@ -103,7 +103,7 @@ def field_tables() -> SearchStrategy[FieldTable]:
         ...     assert decode_table(encode_table(table)) == table
         >>> test_round_trip()
     """
-    return named("field_tables()", _field_tables())
+    return with_repr("field_tables()", _field_tables())
 
 
 @functools.cache
@@ -155,7 +155,7 @@ def basic_properties() -> SearchStrategy[BasicProperties]:
         ...     assert decode_properties(encode_properties(properties)) == properties
         >>> test_round_trip()
     """
-    return named("basic_properties()", _basic_properties())
+    return with_repr("basic_properties()", _basic_properties())
 
 
 @functools.cache
@@ -200,7 +200,7 @@ def basic_messages() -> SearchStrategy[BasicMessage]:
             redelivered=st.booleans(),
         )
 
-    return named(
+    return with_repr(
         "basic_messages()",
         messages_of(_basic_properties(), bodies)
         | messages_of(_basic_properties().map(_marked), _body_sections()),
@@ -213,5 +213,5 @@ def _marked(properties: BasicProperties) -> BasicProperties:
 
 def _body_sections() -> SearchStrategy[bytes]:
     """Encoded body sections of any kind, in any encoding."""
-    others = dict.fromkeys(kind.attribute for kind in KINDS if kind.attribute != "body")
-    return messages(**others, body=section_bodies()).flatmap(encodings)
+    attributes = dict.fromkeys(kind.attribute for kind in KINDS if kind.attribute != "body")
+    return messages(**attributes, body=section_bodies()).flatmap(encodings)

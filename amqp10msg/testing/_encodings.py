@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 _BY_NAME = {name: cls for cls, name in TYPES.items() if cls is not AmqpMap}
 _INTEGERS = {
-    # type name: (code, bytes, signed) of the wide form, (code, code for zero) of the small ones
+    # type name: (code, bytes, signed) of the wide form, (code, code for zero) of the small forms
     "ubyte": (0x50, 1, False, 0, 0),
     "ushort": (0x60, 2, False, 0, 0),
     "uint": (0x70, 4, False, 0x52, 0x43),
@@ -128,7 +128,7 @@ class Speller:
         self.bound = 1  # upper bound of the seed: the choices that it can still provide
 
     def choose(self, options: Sequence[T]) -> T:
-        """Let hypothesis choose one of `options`, and return it."""
+        """Let hypothesis choose from `options`."""
         count = len(options)
         if count == 1:
             return options[0]

@@ -129,8 +129,8 @@ def _malformed_messages(draw: st.DrawFn) -> bytes:
             return b"\x00\x53\x77" + broken[: skip_value(broken)] + b"\x3f"
         return b"\x00\x53\x77" + broken
     encoded = draw(_encoded_messages())
-    ends = {0, *(part.end for part in scan(encoded))}
-    inside = [cut for cut in range(len(encoded)) if cut not in ends]
+    section_ends = {0, *(part.end for part in scan(encoded))}
+    inside = [cut for cut in range(len(encoded)) if cut not in section_ends]
     return encoded[: draw(st.sampled_from(inside))]
 
 
@@ -190,22 +190,22 @@ _UP_TO_SIXTEEN = st.integers(1, 16)
 def _mutated(draw: st.DrawFn, data: bytes) -> bytes:
     octets = bytearray(data)
     for _ in range(draw(_FAULTS)):
-        at = draw(st.integers(0, max(len(octets) - 1, 0)))
+        offset = draw(st.integers(0, max(len(octets) - 1, 0)))
         way = draw(_WAYS)
         if way == 0:
-            octets[at : at + 1] = bytes([draw(_NASTY_OCTETS)])
+            octets[offset : offset + 1] = bytes([draw(_NASTY_OCTETS)])
         elif way == 1:
-            octets[at : at + 1] = bytes([draw(_OCTETS)])
+            octets[offset : offset + 1] = bytes([draw(_OCTETS)])
         elif way == 2:
-            octets[at : at + 4] = draw(_FORGED_SIZES)
+            octets[offset : offset + 4] = draw(_FORGED_SIZES)
         elif way == 3:
-            del octets[at:]
+            del octets[offset:]
         elif way == 4:
-            del octets[at : at + draw(_UP_TO_EIGHT)]
+            del octets[offset : offset + draw(_UP_TO_EIGHT)]
         elif way == 5:
-            octets[at:at] = draw(_INSERTED)
+            octets[offset:offset] = draw(_INSERTED)
         else:
-            octets[at:at] = octets[at : at + draw(_UP_TO_SIXTEEN)]
+            octets[offset:offset] = octets[offset : offset + draw(_UP_TO_SIXTEEN)]
     return bytes(octets)
 
 

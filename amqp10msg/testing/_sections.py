@@ -23,10 +23,10 @@ from amqp10msg.testing._values import (
     SIMPLE,
     built,
     maps,
-    named,
     nested_values,
     strategy_of,
     symbol_text,
+    with_repr,
 )
 from amqp10msg.wire.primitives import INTEGERS, Described, Symbol, ULong
 
@@ -157,7 +157,7 @@ def composites(cls: type) -> SearchStrategy[Any]:
         TypeError: the class is not a composite.
     """
     rows(cls)
-    return named(f"composites({cls.__name__})", _composite(cls, depth=3))
+    return with_repr(f"composites({cls.__name__})", _composite(cls, depth=3))
 
 
 def _providing(archetype: str) -> SearchStrategy[Any]:
@@ -177,7 +177,7 @@ def delivery_states() -> SearchStrategy[Any]:
         ...     assert octets == delivery.encode(delivery.decode(octets))
         >>> test_round_trip()
     """
-    return named("delivery_states()", _providing("delivery-state"))
+    return with_repr("delivery_states()", _providing("delivery-state"))
 
 
 def outcomes() -> SearchStrategy[Any]:
@@ -190,7 +190,7 @@ def outcomes() -> SearchStrategy[Any]:
         ...     assert outcome.is_terminal
         >>> test_it_is_terminal()
     """
-    return named("outcomes()", _providing("outcome"))
+    return with_repr("outcomes()", _providing("outcome"))
 
 
 @st.composite
@@ -200,11 +200,11 @@ def _terminus(draw: st.DrawFn, role: str | None) -> Source | Target:
     policies = _providing("lifetime-policy")
     modes = st.lists(st.sampled_from(StdDistMode), max_size=2, unique=True).map(tuple)
     if drawn.dynamic:
-        others = drawn.dynamic_node_properties or {}
-        others.pop("lifetime-policy", None)
-        others.pop("supported-dist-modes", None)
+        node_properties = drawn.dynamic_node_properties or {}
+        node_properties.pop("lifetime-policy", None)
+        node_properties.pop("supported-dist-modes", None)
         standard = draw(st.builds(NodeProperties, st.none() | policies, modes)).to_fields()
-        drawn.dynamic_node_properties = {**others, **standard} or None
+        drawn.dynamic_node_properties = {**node_properties, **standard} or None
         if role is not None:
             drawn.address = None if asks else drawn.address or draw(st.text(max_size=40))
     else:
@@ -228,10 +228,10 @@ def termini(role: str | None = None) -> SearchStrategy[Any]:
         >>> test_no_violations()
 
     Args:
-        role: ``sender`` or ``receiver``: the end of the link that sends it; None for those that
-            may break the rules that depend on it.
+        role: ``sender`` or ``receiver``: the end of the link that sends the terminus; None for
+            termini that may break the rules for both roles.
     """
-    return named(f"termini({'' if role is None else repr(role)})", _terminus(role))
+    return with_repr(f"termini({'' if role is None else repr(role)})", _terminus(role))
 
 
 def bodies() -> SearchStrategy[Any]:
@@ -245,7 +245,7 @@ def bodies() -> SearchStrategy[Any]:
         ...     assert Message(body).body is body
         >>> test_it_is_kept()
     """
-    return named("bodies()", _bodies())
+    return with_repr("bodies()", _bodies())
 
 
 @functools.cache
@@ -261,12 +261,12 @@ def _bodies() -> SearchStrategy[Any]:
 
 
 def _kind_of(kind: str | type | SectionKind) -> SectionKind:
-    for known in KINDS:
-        if kind in (known, known.name, known.cls) or (
-            kind == known.attribute and known.attribute != "body"
+    for section_kind in KINDS:
+        if kind in (section_kind, section_kind.name, section_kind.cls) or (
+            kind == section_kind.attribute and section_kind.attribute != "body"
         ):
-            return known
-    names = ", ".join(known.name for known in KINDS)
+            return section_kind
+    names = ", ".join(section_kind.name for section_kind in KINDS)
     raise ValueError(f"unknown section {kind!r}: use one of {names}")
 
 
@@ -288,23 +288,23 @@ def sections(kind: str | type | SectionKind) -> SearchStrategy[Any]:
     Raises:
         ValueError: there is no such section.
     """
-    found = _kind_of(kind)
-    return named(f"sections({found.name!r})", _section(found))
+    section_kind = _kind_of(kind)
+    return with_repr(f"sections({section_kind.name!r})", _section(section_kind))
 
 
 @functools.cache
-def _section(found: SectionKind) -> SearchStrategy[Any]:
-    if found.cls is Data:
+def _section(section_kind: SectionKind) -> SearchStrategy[Any]:
+    if section_kind.cls is Data:
         return strategy_of("binary").map(Data)
-    if found.cls is AmqpSequence:
+    if section_kind.cls is AmqpSequence:
         return st.lists(nested_values(8), max_size=4).map(AmqpSequence)
-    if found.cls is AmqpValue:
+    if section_kind.cls is AmqpValue:
         return nested_values(10).map(AmqpValue)
-    if found.cls is ApplicationProperties:
+    if section_kind.cls is ApplicationProperties:
         return application_property_maps().map(ApplicationProperties)
-    if found.source == "map":
-        return annotation_maps().map(found.cls)
-    return _composite(found.cls, depth=3)
+    if section_kind.source == "map":
+        return annotation_maps().map(section_kind.cls)
+    return _composite(section_kind.cls, depth=3)
 
 
 def _made_valid(message: Message) -> Message:
@@ -353,4 +353,4 @@ def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message
     drawn = built(Message, always, sometimes)
     if "properties" not in attributes:  # values drawn from the user's strategies are not changed
         drawn = drawn.map(_made_valid)
-    return named(f"messages({', '.join(f'{name}=…' for name in attributes)})", drawn)
+    return with_repr(f"messages({', '.join(f'{name}=…' for name in attributes)})", drawn)

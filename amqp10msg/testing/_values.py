@@ -49,17 +49,17 @@ class NamedStrategy:
 
 
 @st.composite
-def _drawn_from(draw: st.DrawFn, shown: NamedStrategy) -> Any:
-    return draw(shown.strategy)
+def _drawn_from(draw: st.DrawFn, strategy: NamedStrategy) -> Any:
+    return draw(strategy.strategy)
 
 
-def named(name: str, strategy: SearchStrategy[Any]) -> SearchStrategy[Any]:
+def with_repr(name: str, strategy: SearchStrategy[Any]) -> SearchStrategy[Any]:
     """Wrap a strategy so that its repr is `name`, instead of pages of nested strategies."""
     return _drawn_from(NamedStrategy(name, strategy))
 
 
 def _integers(low: int, high: int) -> SearchStrategy[int]:
-    """Integers; frequently the bounds of the range and of the one-byte encodings."""
+    """Integers; frequently the bounds of the range and of one-byte encodings."""
     edges = {0, 1, 127, 128, 255, 256, -1, -128, -129, low, high}
     fitting = sorted((edge for edge in edges if low <= edge <= high), key=abs)
     return st.integers(low, high) | st.sampled_from(fitting)
@@ -146,7 +146,7 @@ def values_of(type_name: str) -> SearchStrategy[Any]:
     """
     if type_name != "*" and type_name not in TYPES:
         raise ValueError(f"unknown AMQP type {type_name!r}: use one of {TYPES}")
-    return named(f"values_of({type_name!r})", strategy_of(type_name))
+    return with_repr(f"values_of({type_name!r})", strategy_of(type_name))
 
 
 @functools.cache
@@ -194,7 +194,7 @@ def simple_values() -> SearchStrategy[Any]:
         ...     Message("", application_properties={"key": value}).encode()
         >>> test_it_fits()
     """
-    return named("simple_values()", SIMPLE)
+    return with_repr("simple_values()", SIMPLE)
 
 
 def _to_map(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
@@ -317,7 +317,7 @@ def values(*, max_leaves: int = 20) -> SearchStrategy[Any]:
     """
     if max_leaves < 1:
         raise ValueError(f"max_leaves must be 1 or more, not {max_leaves}")
-    return named(f"values(max_leaves={max_leaves})", nested_values(max_leaves))
+    return with_repr(f"values(max_leaves={max_leaves})", nested_values(max_leaves))
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from amqp10msg.translate._delivery import COUNTS, HEADERS
 from amqp10msg.translate.rabbitmq.sections import SAVED_SECTIONS
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import INTEGERS, ROWS, Row, is_text
-from amqp10msg.wire.kernel.codes import LEAST
+from amqp10msg.wire.kernel.codes import MIN_SIZES
 from amqp10msg.wire.primitives import (
     Array,
     Char,
@@ -168,7 +168,7 @@ def _is_amplified(array: Array) -> bool:
     A header has one to five bytes per element. The residual carries the encoded array instead.
     """
     code = array.code
-    return code is not None and LEAST[code] == 0 and len(array.values) > _MAX_ZERO_WIDTH
+    return code is not None and MIN_SIZES[code] == 0 and len(array.values) > _MAX_ZERO_WIDTH
 
 
 def _array_field(values: list[Any], depth: int) -> tuple[str, Any, bool]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 import attrs
 
 from amqp10msg.wire.errors import TranslationError
-from amqp10msg.wire.reprs import encodable, html_table, short_repr, shown
+from amqp10msg.wire.reprs import encodable, html_table, short_repr, with_bounded_repr
 
 M = TypeVar("M")
 
@@ -46,7 +46,7 @@ def owner_of(reason: str) -> Owner:
     return "broker" if reason in _BROKER_REASONS else "sender"
 
 
-@shown
+@with_bounded_repr
 @attrs.frozen(repr=False)
 class Loss:
     """A loss in a translation.
@@ -86,7 +86,7 @@ class _LazyLosses:
     _find_losses: Callable[[], Any]
 
 
-@shown
+@with_bounded_repr
 @attrs.define(repr=False)
 class Translation(_LazyLosses, Generic[M]):
     """A translated message with a report of its losses.

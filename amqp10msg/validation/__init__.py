@@ -45,8 +45,8 @@ __all__ = [
 _CHECKED = tuple(rule for rule in RULES.values() if rule.check is not None)
 
 
-#: The names of the built-in profiles, for type checkers. For a name that is only known at run time,
-#: pass ``PROFILES[name]``.
+#: The names of the built-in profiles, for type checkers. For a name in a variable, pass
+#: ``PROFILES[name]``.
 ProfileName: TypeAlias = Literal["azure", "oasis", SeriesName]
 
 
@@ -165,8 +165,8 @@ _AZURE = _OASIS.derive(
         "message-annotations": (*_TRACE, "iothub-*"),
     },
 )
-#: The built-in profiles by name. The names of RabbitMQ's series 4.x mean ``rabbitmq-4``; those of
-#: series 3.x mean ``oasis``, since they accept sections without decoding them.
+#: The built-in profiles by name. The names of RabbitMQ's series 4.x mean ``rabbitmq-4``; the names
+#: of series 3.x mean ``oasis``, since these brokers accept sections without decoding them.
 PROFILES: ByName[Profile] = ByName(
     {profile.name: profile for profile in (_OASIS, _RABBITMQ_4, _AZURE)}, rule_sets()
 )
@@ -216,7 +216,7 @@ def validate(
 
     Args:
         message: an encoded message or a `Message`. A `Message` is encoded first, so offsets refer
-            to ``message.encode()``; one that cannot be encoded violates ``not-encodable``.
+            to ``message.encode()``; if it cannot be encoded, it violates ``not-encodable``.
         profile: ``oasis``, ``rabbitmq-4``, ``azure``, the name of a RabbitMQ series, or a
             `Profile`.
         limits: the limits of decoding; None for the defaults of `Limits`.
@@ -250,8 +250,8 @@ def validate(
             )
         if message.message_format != 0:
             code: object = message.message_format
-            shown = f"0x{code:08X}" if isinstance(code, int) else repr(code)
-            text = f"the message-format is {shown}, and that of Part 3 is 0"
+            format_text = f"0x{code:08X}" if isinstance(code, int) else repr(code)
+            text = f"the message-format is {format_text}, and that of Part 3 is 0"
             add("message-format", Occurrence(0, "message-format", text))
         try:
             message = message.encode()

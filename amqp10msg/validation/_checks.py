@@ -82,7 +82,7 @@ def _field_values(view: MessageMap, field: str, amqp_type: str = "") -> Iterator
 
 
 def unknown_values(view: MessageMap, *, described: bool) -> Iterator[Occurrence]:
-    """Find values that are not sections of Part 3: described ones or others."""
+    """Find values that are not sections of Part 3; `described` selects described values."""
     text = (
         "the descriptor is not that of a section of Part 3, 3.2"
         if described
@@ -94,14 +94,14 @@ def unknown_values(view: MessageMap, *, described: bool) -> Iterator[Occurrence]
 
 
 def misplaced_sections(view: MessageMap, *, rule: str) -> Iterator[Occurrence]:
-    """Find sections that violate `rule`, one of the three rules about the order of sections."""
+    """Find sections that violate `rule`, which is a rule of `order_rule`."""
     if view.in_order:
         return
-    seen = 0
+    earlier_sections = 0
     last = -1
     for section in view.sections:
         name, index = section.kind.name, section.kind.code - FIRST_CODE
-        if order_rule(index, last, seen) == rule:
+        if order_rule(index, last, earlier_sections) == rule:
             previous = KINDS[last].name
             texts = {
                 "duplicate-section": f"{name} occurs twice",
@@ -111,7 +111,7 @@ def misplaced_sections(view: MessageMap, *, rule: str) -> Iterator[Occurrence]:
                 "section-out-of-order": f"{name} must precede {previous}",
             }
             yield Occurrence(section.offset, name, texts[rule])
-        seen |= 1 << index
+        earlier_sections |= 1 << index
         if last < 0 or section.kind.order > KINDS[last].order:
             last = index
 
@@ -167,7 +167,7 @@ def rejected_type(view: MessageMap, key: int, value: int, end: int) -> str:
     """Report a delivery annotation ``rejected`` whose value is not an error."""
     if type_at(view.data, key) != "symbol" or text_at(view.data, key, value) != "rejected":
         return ""
-    # The kernel has charged zero-width elements to the budget already: allow none here.
+    # The kernel has charged zero-width elements to the budget already, so the budget here is 0.
     problem = _problem_of_error(view.data[value:end], attrs.evolve(view.limits, zero_width=0))
     return problem and f"the value of the key rejected must be an error (0x1D): {problem}"
 
@@ -268,12 +268,12 @@ def _skip_descriptors(data: bytes, pos: int, end: int) -> int:
 def key_reserved(view: MessageMap) -> Iterator[Occurrence]:
     """Find reserved annotation keys that the profile does not define."""
     for section in view.of(*ANNOTATIONS):
-        known = view.known_keys.get(section.kind.name, ())
+        reserved_keys = view.known_keys.get(section.kind.name, ())
         for offsets in section.entries():
             key, value, _ = offsets
             actual = type_at(view.data, key)
             if actual == "symbol":
-                if is_free_key(text_at(view.data, key, value), known):
+                if is_free_key(text_at(view.data, key, value), reserved_keys):
                     continue
             elif actual != "ulong":
                 continue
@@ -294,7 +294,7 @@ def annotation_type(
 ) -> Iterator[Occurrence]:
     """Find values of the message annotations `keys` whose type is neither null nor `usual`.
 
-    `effect` says what happens to such a message.
+    `effect` is the broker's reaction to such a message.
     """
     for section in view.of(*MESSAGE_ANNOTATIONS):
         for offsets in section.entries():
@@ -312,7 +312,7 @@ def annotation_type(
 
 
 def rabbitmq_described_value(view: MessageMap, _: int, value: int, end: int) -> str:
-    """Report a described value, which the broker mistakes for one of its own composites."""
+    """Report a described value, which the broker mistakes for its own composites."""
     if view.data[value] != 0 or _is_error(view.data[value:end]):
         return ""
     return "RabbitMQ ends the session on a described value: send the bare value"

@@ -65,7 +65,7 @@ _BODY_NAMES: Final[dict[type, str]] = {kind.cls: kind.name for kind in BODY_KIND
 
 
 def _classes(names: tuple[str, ...]) -> frozenset[type]:
-    """Return the Python classes that values of these AMQP types are decoded to."""
+    """Return the Python classes of decoded values of the AMQP types `names`."""
     classes = {cls for cls, kind in KINDS.items() if TYPE_NAMES.get(kind) in names}
     return frozenset(classes | {AmqpMap} if "map" in names else classes)
 
@@ -221,9 +221,9 @@ def _suspected_rules(message: Any, known_keys: Mapping[str, tuple[str, ...]]) ->
             if is_symbol and key.startswith("x-"):
                 continue
             # The reserved keys that profiles define are all symbols.
-            known = known_keys.get(name, ()) if is_symbol else ()
+            reserved_keys = known_keys.get(name, ()) if is_symbol else ()
             for suspicion, rules in KEYS:
-                if not suspicion.is_usual(str(key), known):
+                if not suspicion.is_usual(str(key), reserved_keys):
                     suspects.update(rules)
     annotations = message.message_annotations
     if annotations:

@@ -11,7 +11,7 @@ import attrs
 
 from amqp10msg.sections.parts import LISTED
 from amqp10msg.validation.suspicion import Suspicion
-from amqp10msg.wire.reprs import shown
+from amqp10msg.wire.reprs import with_bounded_repr
 
 #: The severity of a violation: ``error`` for MUST and MUST NOT, ``warning`` for SHOULD and SHOULD
 #: NOT.
@@ -81,7 +81,7 @@ class Rule:
     in_messages: bool = attrs.field(default=True, repr=False, kw_only=True)
 
 
-@shown
+@with_bounded_repr
 @attrs.frozen(repr=False)
 class Violation:
     """One violation of a rule by a message.
@@ -127,9 +127,9 @@ class RuleCount:
     """Counts of the violations of one rule, or of the messages that failed for one reason.
 
     Attributes:
-        clause: the clause of the specification; empty if there is none.
+        clause: the clause of the specification; may be empty.
         messages: number of messages.
-        first: the input that the first of these messages came from; empty if unknown.
+        first: the input of the first such message; empty if unknown.
         severity: ``error`` or ``warning``.
         violations: number of violations; 0 if only messages are counted.
         text: the text of the first violation, at most `MAX_TEXT` characters.

@@ -24,8 +24,8 @@ from amqp10msg.wire.errors import expect
 
 # Tests of MIME types, content codings and annotation keys.
 
-# A token contains neither spaces nor separators, so a text can match in only one way, and matching
-# takes linear time.
+# A token contains neither spaces nor separators, so a text can match in only one way, in linear
+# time.
 _TOKEN = r"[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+"  # noqa: S105  (no password)
 #: RFC 2045, 5.1: type "/" subtype \*(";" attribute "=" value).
 MIME_TYPE = re.compile(
@@ -62,21 +62,22 @@ def is_registered_coding(text: str) -> bool:
     return text in CODINGS and text not in ("identity", "compress", "x-compress")
 
 
-def is_free_key(key: str, known: tuple[str, ...]) -> bool:
+def is_free_key(key: str, reserved_keys: tuple[str, ...]) -> bool:
     """Whether a symbolic annotation key begins with ``x-``, or the profile defines it.
 
     Args:
         key: the annotation key.
-        known: reserved keys that the profile defines; a key that ends with ``*`` is a prefix.
+        reserved_keys: the reserved keys that the profile defines; ``*`` at the end of a key matches
+            any characters.
     """
     expect(key, str, "the key of is_free_key", "a str")
     return key.startswith("x-") or any(
         key.startswith(pattern[:-1]) if pattern.endswith("*") else key == pattern
-        for pattern in known
+        for pattern in reserved_keys
     )
 
 
-def is_not_rejected(key: str, known: tuple[str, ...]) -> bool:  # noqa: ARG001  (as in AnnotationKey)
+def is_not_rejected(key: str, reserved_keys: tuple[str, ...]) -> bool:  # noqa: ARG001  (as in AnnotationKey)
     """Whether an annotation key is not ``rejected``, the key whose value must be an error."""
     return key != "rejected"
 
@@ -97,7 +98,7 @@ TESTABLE_FIELDS: Final = frozenset(
 )
 #: All kinds of body that a message can have.
 ANY_BODY: Final[frozenset[str | None]] = frozenset(kind.name for kind in BODY_KINDS)
-#: The kinds of body that allow a content-type; None stands for a message without a body.
+#: The kinds of body that allow a content-type; None means a message without a body.
 DATA_OR_NO_BODY: Final[frozenset[str | None]] = frozenset({"data", None})
 #: The sections whose keys `AnnotationKey` tests: their wire names by attribute of `Message`.
 ANNOTATIONS: Final = {
@@ -120,7 +121,7 @@ class FieldValue:
     """A suspicion: one field of the properties has an unusual value.
 
     Attributes:
-        field: the field's Python name, one of `TESTABLE_FIELDS`.
+        field: the field's Python name, from `TESTABLE_FIELDS`.
         is_usual: returns True only for values that satisfy the rule. The value is a str, or bytes
             for ``user_id``; null is always usual.
     """
@@ -136,7 +137,7 @@ class BodyKind:
     Attributes:
         usual: the kinds of body that satisfy the rule: wire names such as ``data``, or None for a
             missing body.
-        fields: Python names of fields of the properties: only messages that set one of them are
+        fields: Python names of fields of the properties: only messages that set such a field are
             suspected. Empty for all messages.
     """
 
@@ -146,7 +147,7 @@ class BodyKind:
 
 @attrs.frozen
 class AnnotationKey:
-    """A suspicion: one of the three annotation sections has an unusual key.
+    """A suspicion: an annotation section or the footer has an unusual key.
 
     Keys that begin with ``x-`` are always usual.
 
@@ -160,7 +161,7 @@ class AnnotationKey:
 
 @attrs.frozen
 class ValueType:
-    """A suspicion: a map section has a value of one of some types.
+    """A suspicion: a map section has a value of an unusual type.
 
     Attributes:
         types: names of AMQP types, or ``described``.
@@ -174,7 +175,7 @@ class ValueType:
 
 @attrs.frozen
 class AnnotationType:
-    """A suspicion: one of the message annotations `keys` has an unusual type.
+    """A suspicion: the value of a message annotation in `keys` has an unusual type.
 
     Attributes:
         keys: the annotation keys, which are symbols.

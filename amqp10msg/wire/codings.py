@@ -1,6 +1,6 @@
 """Compress and decompress the content codings gzip, deflate and zstd, with a size limit.
 
-zstd needs ``amqp10msg[zstd]``. The names are those of content-encoding (Part 3, 3.2.4), which are
+zstd needs ``amqp10msg[zstd]``. The names are values of content-encoding (Part 3, 3.2.4), which are
 the content codings of HTTP (RFC 9110, 8.4.1).
 """
 
@@ -25,9 +25,9 @@ _LEVELS = {"gzip": (0, 9), "deflate": (0, 9), "zstd": (-(2**17), 22)}
 # Maximum number of content codings of one body. Senders use one; an attacker could make each of
 # many passes expensive.
 _MAX_CODINGS = 4
-# Bytes of input for one call of zlib, which copies the rest of its input at the end of each member.
+# Bytes of input per call of zlib, which copies its unread input at the end of each member.
 _CHUNK = 8 * 1024
-# Maximum number of zstd frames: the decompressor copies the rest of the input at the end of each.
+# Maximum number of zstd frames: the decompressor copies the unread input at the end of each frame.
 _MAX_FRAMES = 64
 # RFC 9659 limits the window size of the content coding zstd.
 _ZSTD_WINDOW = 8 * 1024 * 1024

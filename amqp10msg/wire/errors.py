@@ -1,7 +1,7 @@
 """The exceptions of the library, with one base class.
 
 Invalid bytes from a peer raise `DecodeError`. A value that the caller built wrong raises
-`EncodeError` or `ValidationError`. All of them are also subclasses of `ValueError`.
+`EncodeError` or `ValidationError`. These classes are also subclasses of `ValueError`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ STOLEN = "amqp:link:stolen"
 
 
 class AmqpError(Exception):
-    """The base class of the exceptions of this library."""
+    """The base class of the library's exceptions."""
 
 
 # Data of another format fails to decode within this many bytes.
@@ -109,7 +109,7 @@ class DecodeError(AmqpError, ValueError):
 
     Attributes:
         reason: the reason, without the offset and the path.
-        offset: the offset in the input where the invalid encoding begins, in bytes.
+        offset: the offset of the invalid encoding in the input, in bytes.
         path: the path of the invalid value, such as ``properties.message-id``; empty for the input
             as a whole.
         condition: the error condition to send to the peer, such as ``amqp:decode-error``.
@@ -209,9 +209,9 @@ class TranslationError(AmqpError, ValueError):
 
     Attributes:
         path: the path of the value, such as ``properties.headers['k']``; empty for the message.
-        reason: what the broker does, or what would be lost.
-        delivered: the invalid bytes that the broker delivers instead of a message; None if it
-            delivers nothing.
+        reason: the broker's action, or the data that would be lost.
+        delivered: the invalid bytes that the broker delivers instead of a message; None if it does
+            not deliver at all.
     """
 
     def __init__(self, path: str, reason: str, *, delivered: bytes | None = None) -> None:
@@ -224,11 +224,11 @@ class TranslationError(AmqpError, ValueError):
         return f"{shortened_path(self.path)}: {self.reason}" if self.path else self.reason
 
 
-def wrong_type(where: str, expected: str, argument: object, hint: str = "") -> TypeError:
+def wrong_type(subject: str, expected: str, argument: object, hint: str = "") -> TypeError:
     """Return the TypeError for an argument of a wrong type.
 
     Args:
-        where: the function, or the name of its parameter.
+        subject: the function, or the name of its parameter.
         expected: the expected type.
         argument: the argument.
         hint: what to do instead.
@@ -238,17 +238,17 @@ def wrong_type(where: str, expected: str, argument: object, hint: str = "") -> T
     is_foreign = cls.__module__.partition(".")[0] not in ("builtins", "amqp10msg")
     is_ambiguous = is_foreign or expected.endswith(cls.__name__)
     name = f"{cls.__module__}.{cls.__name__}" if is_ambiguous else cls.__name__
-    return TypeError(f"{where} takes {expected}, not {name}{f': {hint}' if hint else ''}")
+    return TypeError(f"{subject} takes {expected}, not {name}{f': {hint}' if hint else ''}")
 
 
-def as_bytes(value: object, where: str, expected: str = "bytes") -> bytes:
+def as_bytes(value: object, subject: str, expected: str = "bytes") -> bytes:
     """Return a bytes-like argument as bytes.
 
     ``bytes(value)`` would accept an int, and return that many zero bytes, or a list of ints.
 
     Args:
         value: the argument.
-        where: the function, or the name of its parameter, for the error.
+        subject: the function, or the name of its parameter, for the error.
         expected: the expected types, for the error.
 
     Raises:
@@ -258,13 +258,13 @@ def as_bytes(value: object, where: str, expected: str = "bytes") -> bytes:
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
-    raise wrong_type(where, expected, value, "encode it first" if isinstance(value, str) else "")
+    raise wrong_type(subject, expected, value, "encode it first" if isinstance(value, str) else "")
 
 
 def expect(
     argument: object,
     types: type | tuple[type, ...],
-    where: str,
+    subject: str,
     expected: str,
     hints: dict[Any, str] | None = None,
 ) -> None:
@@ -273,7 +273,7 @@ def expect(
     Args:
         argument: the argument.
         types: the types that the function accepts.
-        where: the function, or the name of its parameter, for the error.
+        subject: the function, or the name of its parameter, for the error.
         expected: the accepted types, for the error.
         hints: what to do instead, by the type of the argument.
 
@@ -282,4 +282,4 @@ def expect(
     """
     if not isinstance(argument, types):
         hint = next((text for cls, text in (hints or {}).items() if isinstance(argument, cls)), "")
-        raise wrong_type(where, expected, argument, hint)
+        raise wrong_type(subject, expected, argument, hint)

@@ -31,13 +31,13 @@ def later(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str],
     return get
 
 
-def of_extra(module: str, extra: str, what: str, otherwise: str = "") -> Any:
-    """Import a module that an extra of this library installs.
+def of_extra(module: str, extra: str, requirement: str, otherwise: str = "") -> Any:
+    """Import a module that one of the package's extras installs.
 
     Args:
         module: the module's name.
         extra: the name of the extra.
-        what: the beginning of the error, such as ``zstd needs zstandard``.
+        requirement: the beginning of the error, such as ``zstd needs zstandard``.
         otherwise: an alternative to installing the extra, which ends the error.
 
     Raises:
@@ -46,5 +46,5 @@ def of_extra(module: str, extra: str, what: str, otherwise: str = "") -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        text = f"{what}: pip install 'amqp10msg[{extra}]'{otherwise}"
+        text = f"{requirement}: pip install 'amqp10msg[{extra}]'{otherwise}"
         raise ModuleNotFoundError(text, name=module) from error

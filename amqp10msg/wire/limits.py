@@ -6,16 +6,16 @@ import attrs
 
 __all__ = ["DEFAULT_LIMITS", "FREE_ZERO_WIDTH", "UNLIMITED", "Limits"]
 
-# A level takes some 200 bytes of C stack in the compiled build and two Python frames in the pure
-# one; 256 levels stay below both the smallest usual thread stack (128 KiB of musl) and Python's
+# A level needs some 200 bytes of C stack in the compiled build and two Python frames in the pure
+# build; 256 levels stay below both the smallest usual thread stack (128 KiB with musl) and Python's
 # recursion limit of 1,000. Real messages nest about ten levels.
 _MAX_DEPTH = 256
 # The costliest item is list0: one byte of input makes an empty Python list, 56 bytes and a
-# pointer. A million items therefore cost at most 64 MB, whatever the input says.
+# pointer. A million items therefore cost at most 64 MB, whatever counts the input claims.
 _MAX_ITEMS = 1_000_000
-# The count of an array of zero-width elements costs the sender nothing: ten bytes can ask for
-# 2^32 - 1 values. All such arrays of one input share a budget. The budget grows with the input, so
-# that many small messages together get no more elements than one message of their total size.
+# Zero-width elements of an array cost the sender no bytes: ten bytes can announce 2^32 - 1 values.
+# All such arrays of one input share a budget. It grows with the input, so that many small messages
+# together get at most as many elements as one message of their total size.
 _MAX_ZERO_WIDTH = 65_536
 # Allows any number of array8, which have 4 bytes and at most 255 elements each.
 _ZERO_WIDTH_PER_BYTE = 64
@@ -74,7 +74,7 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
-# For decoding again what was decoded within the caller's limits before.
+# For input that was decoded within the caller's limits before.
 UNLIMITED = Limits(
     items=2**62, zero_width=2**62, expansion=2**62, zero_width_per_byte=_MAX_PER_BYTE
 )

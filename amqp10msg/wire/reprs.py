@@ -15,7 +15,16 @@ import attrs
 
 from amqp10msg.wire.primitives import INTEGERS, AmqpMap, Array, Char, Described, Float, Symbol
 
-__all__ = ["Text", "cut", "encodable", "html_table", "readable", "short_repr", "shortened", "shown"]
+__all__ = [
+    "Text",
+    "cut",
+    "encodable",
+    "html_table",
+    "readable",
+    "short_repr",
+    "shortened",
+    "with_bounded_repr",
+]
 
 T = TypeVar("T")
 
@@ -72,7 +81,7 @@ class _Buffer:
 
 
 def short_repr(value: Any) -> str:
-    """Return the repr of a value, at most `_MAX_REPR` characters of it, in bounded time."""
+    """Return the repr of a value, cut at `_MAX_REPR` characters, in bounded time."""
     out = _Buffer()
     try:
         _write(out, value, 0)
@@ -81,7 +90,7 @@ def short_repr(value: Any) -> str:
     return "".join(out.pieces)
 
 
-def shown(cls: type[T]) -> type[T]:
+def with_bounded_repr(cls: type[T]) -> type[T]:
     """Add a repr of bounded length to an attrs class."""
 
     def rich(self: Any) -> Iterator[tuple[str, Any]]:
@@ -105,8 +114,8 @@ def html_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) 
     Args:
         title: the caption; the result is the title alone if there are no rows.
         names: the names of the columns.
-        rows: the cells of each row, which are cut at 200 characters. After 100 rows, the title
-            says how many are omitted.
+        rows: the cells of each row, which are cut at 200 characters. Rows after the first 100 are
+            omitted, and counted in the title.
     """
     from html import escape  # noqa: PLC0415  (only notebooks need it)
 
@@ -140,28 +149,28 @@ def _write(out: _Buffer, value: Any, level: int, prefix: str = "") -> None:
 def _write_parts(out: _Buffer, value: Any, level: int) -> None:
     kind = type(value)
     if hasattr(kind, "__rich_repr__"):
-        before = f"{kind.__name__}("
+        prefix = f"{kind.__name__}("
         for name, field, *default in value.__rich_repr__():
             if not default or field != default[0]:
-                _write(out, field, level + 1, f"{before}{name}=")
-                before = ", "
-        out.add(f"{before})" if before != ", " else ")")
+                _write(out, field, level + 1, f"{prefix}{name}=")
+                prefix = ", "
+        out.add(f"{prefix})" if prefix != ", " else ")")
     elif kind is list:
         _write_between(out, "[", value, "]", level)
     elif isinstance(value, dict):
-        before = "{"
+        prefix = "{"
         for key, item in value.items():
-            _write(out, key, level + 1, before)
+            _write(out, key, level + 1, prefix)
             _write(out, item, level + 1, ": ")
-            before = ", "
+            prefix = ", "
         out.add("}" if value else "{}")
     elif kind is AmqpMap:
-        before = "AmqpMap(["
+        prefix = "AmqpMap(["
         for pair in value.pairs:
-            out.add(before)
+            out.add(prefix)
             _write_between(out, "(", pair, ")", level + 1)
-            before = ", "
-        out.add("])" if before == ", " else f"{before}])")
+            prefix = ", "
+        out.add("])" if prefix == ", " else f"{prefix}])")
     elif kind is Array:
         out.add(f"Array({value.type!r}" if value.code is None else f"Array({value.code:#04x}")
         _write(out, value.values, level + 1, ", ")
@@ -180,11 +189,11 @@ def _write_parts(out: _Buffer, value: Any, level: int) -> None:
 
 def _write_between(out: _Buffer, begin: str, items: Iterable[Any], end: str, level: int) -> None:
     """Write the reprs of values, separated by commas."""
-    before = begin
+    prefix = begin
     for item in items:
-        _write(out, item, level + 1, before)
-        before = ", "
-    out.add(end if before == ", " else f"{begin}{end}")
+        _write(out, item, level + 1, prefix)
+        prefix = ", "
+    out.add(end if prefix == ", " else f"{begin}{end}")
 
 
 def readable(name: str) -> str:

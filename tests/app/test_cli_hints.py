@@ -152,12 +152,12 @@ except ImportError as error:
         (
             "pyarrow",
             "arrow",
-            "from amqp10msg.files.stores import Place\nPlace.of('s3://bucket/key').read()",
+            "from amqp10msg.files import stores\nstores.StoreLocation.of('s3://bucket/key').read()",
         ),
         (
             "pyarrow",
             "arrow",
-            "from amqp10msg.files.stores import Place\nPlace.of('s3://bucket/key').state()",
+            "from amqp10msg.files import stores\nstores.StoreLocation.of('s3://bucket/key').state()",
         ),
         ("pika", "bridge", "import amqp10msg.net.bridge.basic"),
     ],

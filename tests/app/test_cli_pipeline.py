@@ -31,7 +31,7 @@ from click.testing import CliRunner, Result  # noqa: E402
 from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.app.cli import pipeline as command  # noqa: E402
 from amqp10msg.files import FORMS  # noqa: E402
-from amqp10msg.files.stores import Place  # noqa: E402
+from amqp10msg.files.stores import StoreLocation  # noqa: E402
 from amqp10msg.jobs import output_of  # noqa: E402
 from tests.pages import Page  # noqa: E402
 
@@ -96,7 +96,7 @@ def test_store_urls_are_accepted(source: Path) -> None:
     assert 1 == result.exit_code
     assert f"6 messages: 5 good, 1 in {out}/quarantine" in result.stdout
     assert f"page: {out}/_report.html" in result.stdout
-    page = Page((Place.of(f"{out}/_report.html").read() or b"").decode())
+    page = Page((StoreLocation.of(f"{out}/_report.html").read() or b"").decode())
     assert "truncated" in page.text
     assert f"1 message: 0 good, 1 in {out}-again/quarantine" in again.stdout
     refused = run("decode", source, out, "--workers", "1")

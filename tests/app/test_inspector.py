@@ -17,7 +17,7 @@ from amqp10msg.app.inspector.judging import is_message
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.app.inspector.session import MAX_MESSAGES, Session, examples
 from amqp10msg.basic import BasicMessage, decode_properties, encode_content_header
-from amqp10msg.files.capture import loose
+from amqp10msg.files.capture import read_packet_or_frames
 from amqp10msg.testing import basic_messages, malformed, messages
 from amqp10msg.translate import PROFILES as TRANSLATIONS
 from amqp10msg.validation import PROFILES
@@ -115,13 +115,13 @@ def test_single_packets_and_frames(body: bytes, version: int, count: int) -> Non
     packet = capture.packet(capture.Piece(1, frames), version)
 
     for data in (frames, packet):
-        found = loose(data)
+        found = read_packet_or_frames(data)
         assert found is not None
         assert [wire] * count == [record.wire for record in found]
         items = Session(data.hex(" ").encode()).items
         assert [wire] * count == [item.data for item in items]
     content = capture.content(capture.PUBLISH, body, pieces=2)
-    found = loose(content)
+    found = read_packet_or_frames(content)
     assert found is not None
     assert [(body, "ex", "key")] == [(one.payload, one.exchange, one.routing_key) for one in found]
 

@@ -28,21 +28,19 @@ commands = pytest.importorskip("pamqp.commands")
         ({"message_id": "m"}, "takes BasicProperties, not dict$"),
     ],
 )
-def test_properties_of_other_libraries_are_refused_with_what_takes_them(
-    properties: Any, expected: str
-) -> None:
+def test_error_for_foreign_properties_names_the_converter(properties: Any, expected: str) -> None:
     with pytest.raises(TypeError, match=expected):
         BasicMessage(properties, b"x")
 
 
-def test_properties_of_other_libraries_are_no_message_to_translate() -> None:
+def test_foreign_properties_cannot_be_translated() -> None:
     wanted = r"a BasicMessage, not pika\.spec\.BasicProperties: write BasicMessage\.from_pika\("
     with pytest.raises(TypeError, match=wanted):
         to_amqp10(pika.BasicProperties())
 
 
 @given(plain_fields())
-def test_plain_values_become_what_they_are_on_the_wire(fields: dict[str, Any]) -> None:
+def test_adapters_write_plain_values_like_the_wire(fields: dict[str, Any]) -> None:
     """Also tuples and times, which pika itself does not write."""
     moment = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
     plain = BasicProperties(headers={**fields, "pair": (1, ("a", bytearray(b"b")))})
@@ -55,7 +53,7 @@ def test_plain_values_become_what_they_are_on_the_wire(fields: dict[str, Any]) -
     assert lost_in_pamqp(came) == lost_in_pamqp(plain)
 
 
-def test_pika_writes_tuples_and_times_that_were_given() -> None:
+def test_pika_writes_tuples_and_datetimes() -> None:
     moment = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
     given_ = BasicProperties(headers={"pair": (1, 2)}, timestamp=moment)
 

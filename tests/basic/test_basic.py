@@ -66,12 +66,12 @@ def plain_fields() -> st.SearchStrategy[dict[str, Any]]:
 
 
 @given(field_tables())
-def test_a_table_comes_back_with_letters_order_and_duplicates(table: FieldTable) -> None:
+def test_table_round_trips_with_letters_order_and_duplicates(table: FieldTable) -> None:
     assert table == decode_table(encode_table(table))
 
 
 @given(plain_fields())
-def test_what_was_given_as_plain_values_is_equal_to_what_comes_back(fields: dict[str, Any]) -> None:
+def test_decoded_table_equals_the_plain_values(fields: dict[str, Any]) -> None:
     came = decode_table(encode_table(fields))
 
     assert came == fields
@@ -126,12 +126,12 @@ def test_a_copy_of_a_table_or_an_array_keeps_its_letters(table: FieldTable) -> N
 
 
 @given(basic_properties())
-def test_properties_come_back(properties: BasicProperties) -> None:
+def test_properties_round_trip(properties: BasicProperties) -> None:
     assert properties == decode_properties(encode_properties(properties))
 
 
 @given(basic_properties(), st.integers(0, 2**64 - 1))
-def test_a_content_header_comes_back(properties: BasicProperties, size: int) -> None:
+def test_content_header_round_trips(properties: BasicProperties, size: int) -> None:
     header = ContentHeader(properties, size)
     octets = encode_content_header(header)
 
@@ -159,7 +159,7 @@ def test_any_octets_are_a_table_or_a_decode_error(octets: bytes, dialect: Any) -
 
 
 @given(basic_properties(), st.data())
-def test_properties_that_are_cut_off_or_changed(properties: BasicProperties, data: Any) -> None:
+def test_damaged_properties_are_decoded_or_refused(properties: BasicProperties, data: Any) -> None:
     octets = bytearray(encode_properties(properties))
     octets[data.draw(st.integers(0, len(octets) - 1))] = data.draw(st.integers(0, 255))
     changed = bytes(octets[: data.draw(st.integers(0, len(octets)))])
@@ -171,7 +171,7 @@ def test_properties_that_are_cut_off_or_changed(properties: BasicProperties, dat
 
 
 @given(field_tables())
-def test_octets_behind_a_table_are_refused(table: FieldTable) -> None:
+def test_bytes_after_a_table_are_refused(table: FieldTable) -> None:
     with pytest.raises(DecodeError) as caught:
         decode_table(encode_table(table) + b"\0")
 
@@ -229,7 +229,7 @@ def test_tables_as_deep_as_decoding_allows_are_shown_and_compared(letter: str) -
     assert table != nested(letter, 254)
 
 
-def test_a_table_that_holds_itself_is_shown_and_compared() -> None:
+def test_recursive_table_has_repr_and_equality() -> None:
     table, other = FieldTable.of([]), FieldTable.of([])
     for one in (table, other):
         one.entries += [("a", "F", one), ("b", "A", FieldArray.of([("F", one)]))]
@@ -245,7 +245,7 @@ def test_a_table_that_holds_itself_is_shown_and_compared() -> None:
     "octets, dialect",
     [("016b78000000", "spec"), ("016b5500", "qpid"), ("016b4c", "qpid"), ("016b5a00", "rabbitmq")],
 )
-def test_letters_that_a_dialect_has_not(octets: str, dialect: Any) -> None:
+def test_letters_of_other_dialects_are_refused(octets: str, dialect: Any) -> None:
     with pytest.raises(DecodeError) as caught:
         decode_table(table_of(octets), dialect=dialect)
 
@@ -292,20 +292,20 @@ def test_a_table_is_a_mapping_of_first_fields() -> None:
 
 
 @given(field_tables())
-def test_items_and_values_are_those_of_the_first_fields(table: FieldTable) -> None:
+def test_items_and_values_use_the_first_field_of_a_name(table: FieldTable) -> None:
     firsts = [(name, repr(table[name])) for name in table]
 
     assert firsts == [(name, repr(value)) for name, value in table.items()]
     assert [text for _, text in firsts] == [repr(value) for value in table.values()]
 
 
-def test_items_of_a_large_table_take_one_pass() -> None:
+def test_items_of_a_large_table_need_one_pass() -> None:
     table = FieldTable.of([(str(number), "V", None) for number in range(10_000)])
 
     assert cost(lambda: [*table.items(), *table.values()], enough=50) <= 50
 
 
-def test_octets_that_are_no_text_are_kept() -> None:
+def test_invalid_utf8_is_kept() -> None:
     raw = table_of("02fffe5300000002c328")
     table = decode_table(raw)
 
@@ -342,7 +342,7 @@ def test_depth_is_bounded(depth: int, fits: bool) -> None:
 
 
 @pytest.mark.parametrize("letter", ["F", "A"])
-def test_deep_nesting_is_no_crash(letter: str) -> None:
+def test_deep_nesting_is_refused_without_a_crash(letter: str) -> None:
     octets = b""
     for _ in range(3_000):
         content = (b"\x01k" if letter == "F" else b"") + letter.encode() + octets
@@ -384,7 +384,7 @@ def test_a_value_that_contains_itself() -> None:
         (BasicProperties(app_id=5), "app-id"),  # type: ignore[arg-type]
     ],
 )
-def test_what_does_not_fit_is_an_encode_error(properties: BasicProperties, path: str) -> None:
+def test_invalid_property_is_an_encode_error(properties: BasicProperties, path: str) -> None:
     with pytest.raises(EncodeError) as caught:
         encode_properties(properties)
 
@@ -406,7 +406,7 @@ def test_what_does_not_fit_is_an_encode_error(properties: BasicProperties, path:
         ("00007a", "trailing", 2),
     ],
 )
-def test_properties_that_are_none(octets: str, rule: str, offset: int) -> None:
+def test_malformed_properties_are_refused(octets: str, rule: str, offset: int) -> None:
     with pytest.raises(DecodeError) as caught:
         decode_properties(bytes.fromhex(octets))
 
@@ -417,14 +417,14 @@ def test_properties_that_are_none(octets: str, rule: str, offset: int) -> None:
     "octets, rule",
     [("003c0000", "truncated"), ("003d0000" + "00" * 10, "content-class")],
 )
-def test_content_headers_that_are_none(octets: str, rule: str) -> None:
+def test_malformed_content_headers_are_refused(octets: str, rule: str) -> None:
     with pytest.raises(DecodeError) as caught:
         decode_content_header(bytes.fromhex(octets))
 
     assert rule == caught.value.rule
 
 
-def test_a_path_leads_into_nested_tables() -> None:
+def test_error_path_in_nested_tables() -> None:
     octets = encode_table({"a": {"b": [1, "text"]}})
     with pytest.raises(DecodeError) as caught:
         decode_properties(b"\x20\0" + octets[:-1].replace(b"S\0\0\0\4", b"S\0\0\0\5") + b"t")
@@ -444,12 +444,12 @@ def test_decimals_keep_their_digits(number: str, scaled: tuple[int, int]) -> Non
 
 
 @pytest.mark.parametrize("number", ["2147483648", "1E-256", "NaN", "Infinity", "1E+400"])
-def test_decimals_that_do_not_fit(number: str) -> None:
+def test_inexact_decimals_are_refused(number: str) -> None:
     with pytest.raises(EncodeError):
         ScaledDecimal.from_decimal(decimal.Decimal(number))
 
 
-def test_a_message_begins_empty() -> None:
+def test_default_message_is_empty() -> None:
     assert BasicMessage() == BasicMessage(BasicProperties(), b"", "", "", False)
     assert b"\0\0" == encode_properties(BasicMessage().properties)
 
@@ -565,7 +565,7 @@ DIALECTS: list[Any] = ["rabbitmq", "spec", "qpid"]
 
 
 @given(basic_properties())
-def test_what_is_unchanged_is_encoded_byte_for_byte(properties: BasicProperties) -> None:
+def test_unchanged_properties_encode_to_the_same_bytes(properties: BasicProperties) -> None:
     octets = encode_properties(properties)
     decoded = decode_content_header(b"\0\x3c\0\0" + bytes(7) + b"\x05" + octets).properties
 
@@ -575,9 +575,7 @@ def test_what_is_unchanged_is_encoded_byte_for_byte(properties: BasicProperties)
 
 
 @given(st.binary(max_size=80), st.sampled_from(DIALECTS), st.sampled_from(DIALECTS))
-def test_any_bytes_that_are_properties_are_encoded_as_what_they_say(
-    table: bytes, dialect: Any, other: Any
-) -> None:
+def test_decoded_properties_encode_their_values(table: bytes, dialect: Any, other: Any) -> None:
     octets = b"\x20\0" + len(table).to_bytes(4, "big") + table
     try:
         decoded = decode_properties(octets, dialect=dialect)
@@ -598,7 +596,9 @@ CHANGES = ("set", "none", "headers", "rebind", "append", "insert", "remove", "re
 
 
 @given(basic_properties(), st.data())
-def test_what_is_changed_is_encoded_as_it_stands(properties: BasicProperties, data: Any) -> None:
+def test_changed_properties_are_encoded_with_the_change(
+    properties: BasicProperties, data: Any
+) -> None:
     decoded = decode_properties(encode_properties(properties))
     for change in data.draw(st.lists(st.sampled_from(CHANGES), min_size=1, max_size=3)):
         held = list(containers(decoded.headers))
@@ -644,7 +644,7 @@ def test_the_byte_of_an_odd_boolean_can_be_changed() -> None:
     assert b"\x20\0" + table_of("01 61 74 09") == encode_properties(decoded)
 
 
-def test_a_deleted_property_is_told() -> None:
+def test_deleted_property_raises_when_encoding() -> None:
     decoded = decode_properties(encode_properties(BasicProperties(app_id="a")))
     del decoded.app_id
 
@@ -652,7 +652,7 @@ def test_a_deleted_property_is_told() -> None:
         encode_properties(decoded)
 
 
-def test_a_subclass_says_what_its_properties_say() -> None:
+def test_subclass_property_overrides_are_encoded() -> None:
     class Louder(BasicProperties):
         __slots__ = ()
 

@@ -72,17 +72,17 @@ def transfers() -> st.SearchStrategy[Transfer]:
 
 
 @given(contents(), st.integers(0, 2**64 - 1))
-def test_properties_of_older_classes_come_back(content: Any, size: int) -> None:
+def test_properties_of_older_classes_round_trip(content: Any, size: int) -> None:
     assert (content, size) == decode_class_header(encode_class_header(content, size))
 
 
 @given(transfers())
-def test_a_transfer_comes_back(transfer: Transfer) -> None:
+def test_transfer_round_trips(transfer: Transfer) -> None:
     assert transfer == decode_transfer(encode_transfer(transfer))
 
 
 @given(st.one_of(contents(), transfers()), st.data())
-def test_older_content_that_is_cut_off(content: Any, data: Any) -> None:
+def test_truncated_older_content_is_refused(content: Any, data: Any) -> None:
     is_transfer = isinstance(content, Transfer)
     octets = encode_transfer(content) if is_transfer else encode_class_header(content)
     decode = decode_transfer if is_transfer else decode_class_header
@@ -94,7 +94,7 @@ def test_older_content_that_is_cut_off(content: Any, data: Any) -> None:
 
 
 @given(st.one_of(contents(), transfers()))
-def test_older_content_comes_through_1_0(content: Any) -> None:
+def test_older_content_round_trips_through_1_0(content: Any) -> None:
     basic = to_basic_message(content, b"x")
     received = Message.decode(to_amqp10(basic).message.encode())
     back = to_basic(received).message
@@ -155,7 +155,7 @@ def test_wrong_older_content() -> None:
 # Adapters.
 
 
-def test_properties_of_pika_come_and_go() -> None:
+def test_pika_properties_round_trip() -> None:
     pika = pytest.importorskip("pika")
     given_properties = pika.BasicProperties(
         content_type="a/b",
@@ -202,7 +202,7 @@ MOMENTS = BasicProperties(
 @example(BasicProperties(headers=FieldTable.of([("l", "l", 5), ("a", "A", [5, 2**40])])))
 @example(BasicProperties(headers=FieldTable.of([("a", "D", ScaledDecimal(2, 100))])))
 @example(BasicProperties(reply_to="\udcff"))
-def test_what_pika_does_not_lose_is_written_by_it(properties: BasicProperties) -> None:
+def test_pika_writes_all_properties_without_a_reported_loss(properties: BasicProperties) -> None:
     pytest.importorskip("pika")
     if not lost_in_pika(properties):
         octets = b"".join(BasicMessage(properties).to_pika().encode())
@@ -215,7 +215,7 @@ def test_what_pika_does_not_lose_is_written_by_it(properties: BasicProperties) -
 @example(BasicProperties(headers=FieldTable.of([("b", "V", None), ("a", "V", None)])))
 @example(BasicProperties(headers=FieldTable.of([("n" * 129, "V", None)]), cluster_id=""))
 @example(BasicProperties(headers=FieldTable.of([("\udcff", "S", "\udcff")]), delivery_mode=3))
-def test_what_pamqp_does_not_lose_is_written_by_it(properties: BasicProperties) -> None:
+def test_pamqp_writes_all_properties_without_a_reported_loss(properties: BasicProperties) -> None:
     pytest.importorskip("pamqp.commands")
     if not lost_in_pamqp(properties):
         assert encode_properties(properties) == BasicMessage(properties).to_pamqp().marshal()
@@ -254,11 +254,11 @@ def test_a_long_integer_stays_one_through_pika() -> None:
         BasicProperties(delivery_mode=0),
     ],
 )
-def test_what_pamqp_does_not_write_as_it_is_is_named(properties: BasicProperties) -> None:
+def test_loss_in_pamqp_is_reported(properties: BasicProperties) -> None:
     assert 1 == len(lost_in_pamqp(properties))
 
 
-def test_properties_of_pamqp_come_and_go() -> None:
+def test_pamqp_properties_round_trip() -> None:
     commands = pytest.importorskip("pamqp.commands")
     moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     given_properties = commands.Basic.Properties(
@@ -277,7 +277,7 @@ def test_properties_of_pamqp_come_and_go() -> None:
     assert ("moment", "T", 2) == headers["deep"][0].entries[0]
 
 
-def test_what_libraries_lose_is_named() -> None:
+def test_losses_in_libraries_are_reported() -> None:
     properties = BasicProperties(
         headers=FieldTable.of([("k", "L", 5), ("k", "I", 5), ("b", "b", 1)]),
         timestamp=2**60,

@@ -47,7 +47,7 @@ FIXED_NAMES = """
 
 
 @pytest.mark.once
-def test_the_fixed_names_and_one_column_for_each_declared_field() -> None:
+def test_schema_has_the_fixed_columns_and_each_declared_field() -> None:
     names = columns.SCHEMA.names
 
     assert set() == set(FIXED_NAMES.split()) - set(names)
@@ -70,7 +70,7 @@ def test_the_schema_of_a_projection() -> None:
 
 @pytest.mark.once
 @pytest.mark.parametrize("names", [["nothing"], ["to", "to"], ["to", "properties.to"], ["to."]])
-def test_columns_that_do_not_exist(names: list[str]) -> None:
+def test_unknown_or_duplicate_columns_are_refused(names: list[str]) -> None:
     with pytest.raises(ValueError, match=r"unknown column|duplicate columns"):
         columns.decode([], names)
 
@@ -129,7 +129,7 @@ def test_every_field_of_a_message() -> None:
         (-(2**63), False),
     ],
 )
-def test_timestamps_that_a_datetime_can_hold_and_others(moment: int, in_range: bool) -> None:
+def test_timestamps_in_and_out_of_the_range_of_datetime(moment: int, in_range: bool) -> None:
     octets = Message(b"", properties=Properties(creation_time=moment)).encode()
     row = only(octets)
 
@@ -363,7 +363,7 @@ def test_other_array_types() -> None:
             columns.decode(wrong)
 
 
-def test_message_formats_come_from_outside() -> None:
+def test_message_formats_are_an_argument() -> None:
     octets = [REFERENCE, REFERENCE]
 
     assert [None, None] == columns.decode(octets)["message_format"].to_pylist()

@@ -209,7 +209,7 @@ def test_invalid_utf8_at_the_end_of_a_column() -> None:
         assert_same(batch)
 
 
-def test_offsets_that_are_not_valid() -> None:
+def test_invalid_string_offsets_are_refused() -> None:
     # What Arrow itself looks at is the first and the last of them.
     for middle in (9, -1):
         ends = struct.pack("=3i", 0, middle, 3)
@@ -238,7 +238,7 @@ def test_data_sections_of_any_lengths(drawn: list[list[bytes]], data: Any) -> No
     assert_same(batch.slice(1))
 
 
-def test_lengths_that_are_not_valid() -> None:
+def test_invalid_body_lengths_are_refused() -> None:
     kind = SCHEMA.field("body_lengths").type
     inner = pa.array([1, 2, 0], pa.int64())
     ends = pa.py_buffer(struct.pack("=3i", 0, 9, 3))
@@ -248,7 +248,7 @@ def test_lengths_that_are_not_valid() -> None:
         columns.encode(pa.RecordBatch.from_arrays([body, wrong], names=["body", "body_lengths"]))
 
 
-def test_columns_that_are_slices() -> None:
+def test_sliced_columns() -> None:
     properties = [
         Properties(message_id=f"m{i}", to="é" * i, group_sequence=UInt(i)) for i in range(9)
     ]

@@ -129,7 +129,7 @@ def by_rows(template: Any, arrays: list[pa.Array]) -> list[bytes]:
 
 
 @given(columns())
-def test_each_row_is_what_the_template_encodes(drawn: tuple[list[Any], list[pa.Array]]) -> None:
+def test_each_row_equals_the_encoded_template(drawn: tuple[list[Any], list[pa.Array]]) -> None:
     fields, arrays = drawn
     template = PROTOTYPE.template(*fields)
     if not fields:
@@ -193,7 +193,7 @@ def test_many_rows() -> None:
         ("body", pa.binary(), None, "data"),
     ],
 )
-def test_an_error_says_which_row(field: Any, kind: Any, value: Any, path: str) -> None:
+def test_template_error_names_the_row(field: Any, kind: Any, value: Any, path: str) -> None:
     template = PROTOTYPE.template(field)
     good: Any = {"int64": 1, "string": "a", "binary": b"a", "double": 1.5}.get(str(kind), value)
     values = [good, good, value] if field != "body" or value is None else [value]

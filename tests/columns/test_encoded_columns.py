@@ -82,7 +82,7 @@ def test_any_columns_are_kept_or_refused(octets: list[bytes], names: list[str]) 
         "all",
     ],
 )
-def test_columns_that_can_be_encoded(names: Any) -> None:
+def test_encodable_columns_round_trip(names: Any) -> None:
     batch = columns.decode([ORDER, None], names)
 
     again = columns.decode(columns.encode(batch), names)
@@ -161,7 +161,7 @@ def test_an_unknown_column_of_a_template_is_refused() -> None:
         ),
     ],
 )
-def test_columns_that_contradict_each_other(cells: dict[str, Any], path: str) -> None:
+def test_contradicting_columns_are_refused(cells: dict[str, Any], path: str) -> None:
     types = {**{f.name: f.type for f in columns.SCHEMA}, "body_text": pa.string()}
     schema = pa.schema([(name, types.get(name, pa.string())) for name in cells])
     with pytest.raises(EncodeError) as caught:
@@ -215,7 +215,7 @@ def test_a_wrong_type_of_an_entry_is_refused(name: str, words: str) -> None:
         assert repr(name) in str(caught.value)
 
 
-def test_keys_that_need_quotes() -> None:
+def test_entry_keys_in_quotes() -> None:
     names = ["application_properties.'a key' bigint", 'application_properties["it\'s"] string as i']
 
     assert [{"a key": 5, "i": "y"}] == columns.decode([ORDER], names).to_pylist()

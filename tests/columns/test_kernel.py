@@ -281,7 +281,7 @@ def test_values_without_content_stay_in_the_kernel() -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 15, 16, 17, 18, 30])
-def test_values_nested_deeper_than_the_kernel_goes(depth: int) -> None:
+def test_values_nested_deeper_than_the_kernel_limit(depth: int) -> None:
     value: Any = "end"
     for _ in range(depth):
         value = [value]
@@ -375,7 +375,7 @@ def test_utf8_in_every_column(text: bytes) -> None:
     ]
 
 
-def test_limits_and_batches_that_grow() -> None:
+def test_limits_with_growing_batches() -> None:
     small = Message(b"", application_properties={"a": 1}).encode()
     large = Message(
         [Data(b"x" * 5000)] * 3,
@@ -389,7 +389,7 @@ def test_limits_and_batches_that_grow() -> None:
         assert_same(many, PROJECTIONS[3], limits)
 
 
-def test_entries_and_sections_beyond_what_the_kernel_holds() -> None:
+def test_more_entries_and_sections_than_kernel_buffers() -> None:
     octets = [
         Message([Data(b"x")] * count, application_properties={f"{i}": i for i in range(count)})
         for count in (1, 63, 64, 65, 127, 128, 129, 300)
@@ -431,7 +431,7 @@ def test_empty_keys_are_keys() -> None:
         max_size=12,
     )
 )
-def test_maps_like_the_one_before_and_unlike_it(octets: list[bytes]) -> None:
+def test_maps_with_the_same_and_with_other_keys_than_before(octets: list[bytes]) -> None:
     """Whatever is known of the keys before, and whether their row was kept or taken back."""
     for kept in (octets, octets * 40):
         assert_same(kept)

@@ -41,7 +41,7 @@ def test_memory_is_freed_and_never_shared() -> None:
 
 
 @pytest.mark.parametrize("size", [4, 8])
-def test_offsets_that_point_outside(size: int) -> None:
+def test_message_offsets_outside_the_data_are_refused(size: int) -> None:
     layout = a_layout()
     data = pa.py_buffer(REFERENCE)
     for offsets in ([0, 501], [-1, 5], [400, 300], [0, 2**31 - 1], [0, 500]):

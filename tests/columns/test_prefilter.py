@@ -183,7 +183,7 @@ def test_usual_messages_are_not_suspected(profile: ProfileName) -> None:
     assert expected == _prefilter.suspects(screen, profile)
 
 
-def test_keys_that_a_profile_knows_are_usual() -> None:
+def test_reserved_keys_of_a_profile_are_usual() -> None:
     known = Message(b"x", message_annotations={"iothub-enqueuedtime": 1, "x-opt-a": 2}).encode()
     screen = columns.decode([known] * 10, _prefilter.COLUMNS)
 
@@ -228,7 +228,7 @@ def test_odd_rows_are_not_decoded_to_find_suspects(
     assert [*range(500)] == list(_decode.suspects(array, wide, "oasis"))
 
 
-def test_many_reserved_keys_are_looked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_reserved_keys_need_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many distinct keys as messages, and no look at the whole column for each."""
     looks: list[Any] = []
     look = _prefilter._true_indexes

@@ -18,7 +18,7 @@ NAMES = st.sampled_from([*columns.SCHEMA.names, "wire"])
 
 
 @given(st.lists(messages().flatmap(encodings), max_size=2), st.lists(NAMES, unique=True))
-def test_a_projection_gives_the_same_cells(octets: list[bytes], names: list[str]) -> None:
+def test_projection_has_the_same_cells(octets: list[bytes], names: list[str]) -> None:
     whole = columns.decode(octets, [*columns.SCHEMA.names, "wire"])
     some = columns.decode(octets, names)
 
@@ -40,7 +40,7 @@ def test_entries_are_picked_from_maps() -> None:
     assert None is row["footer.x"]
 
 
-def test_a_picker_stands_for_columns() -> None:
+def test_columns_of_a_picker() -> None:
     pick = Picker(
         *("properties.message_id", ("header.ttl", 5), "application_properties['a.b']"),
         *("body", "message_annotations.x-opt-trace", "footer"),

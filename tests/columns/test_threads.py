@@ -75,7 +75,7 @@ def test_other_threads_wait_while_gil_is_held(steps: Callable[[], int]) -> None:
     assert has_gil() != comes_on(steps, lambda: octets.count(b"no"), calls)
 
 
-def test_decode_gives_up_the_gil(steps: Callable[[], int]) -> None:
+def test_decode_releases_the_gil(steps: Callable[[], int]) -> None:
     # Without Arrow's own functions, which give it up, too.
     plan = a_layout(lambda _: None)
     _, offsets, data = pa.array([REFERENCE] * ROWS).buffers()
@@ -95,13 +95,13 @@ def writes(writer: Any) -> Callable[[], object]:
     return call
 
 
-def test_encode_gives_up_the_gil(steps: Callable[[], int]) -> None:
+def test_encode_releases_the_gil(steps: Callable[[], int]) -> None:
     batch = columns.decode([REFERENCE] * ROWS)
 
     assert comes_on(steps, writes(_encode_plan._make_writer(batch)))
 
 
-def test_a_template_gives_up_the_gil(
+def test_template_encoding_releases_the_gil(
     steps: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     template = Message(b"", properties=Properties(subject="s")).template(

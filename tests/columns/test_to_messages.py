@@ -16,7 +16,7 @@ columns = pytest.importorskip("amqp10msg.columns")
 
 
 @given(messages(body=st.none() | bodies()))
-def test_no_message_is_lost_on_the_way_back(message: Message) -> None:
+def test_message_round_trips_through_columns(message: Message) -> None:
     octets = message.encode()
     batch = columns.decode([octets, None])
     batch.validate(full=True)
@@ -28,7 +28,7 @@ def test_no_message_is_lost_on_the_way_back(message: Message) -> None:
 
 
 @given(st.lists(messages(), max_size=6))
-def test_a_batch_of_all_columns_gives_equal_messages(drawn: list[Message]) -> None:
+def test_batch_of_all_columns_restores_equal_messages(drawn: list[Message]) -> None:
     octets = [message.encode() for message in drawn]
     for names in ("all", [name for name in columns.SCHEMA.names if name != "section_offsets"]):
         batch = columns.decode(octets, names, message_format=[one.message_format for one in drawn])
@@ -78,7 +78,7 @@ def test_alternative_encodings_of_a_message(octets: bytes) -> None:
         ({"footer": [("1", {"type": "null", "key_type": "uint"})]}, "footer['1']"),
     ],
 )
-def test_rows_that_cannot_be_encoded(cells: dict[str, Any], path: str) -> None:
+def test_unencodable_row_is_an_error_with_its_path(cells: dict[str, Any], path: str) -> None:
     schema = pa.schema([columns.SCHEMA.field(name) for name in cells])
     batch = pa.RecordBatch.from_pylist([{}, cells], schema=schema)
     with pytest.raises(EncodeError) as caught:
@@ -106,7 +106,7 @@ def test_errors_name_the_row_of_a_large_batch(row: int, text: str) -> None:
 
 
 @pytest.mark.once
-def test_a_moment_between_milliseconds_cannot_be_encoded() -> None:
+def test_fraction_of_a_millisecond_cannot_be_encoded() -> None:
     moment = pa.array([1], pa.timestamp("us", "UTC"))
     with pytest.raises(EncodeError, match="microseconds"):
         columns.encode(pa.table({"creation_time": moment}))

@@ -201,7 +201,7 @@ def test_sequences_are_a_list_of_lists() -> None:
 
 
 @pytest.mark.once
-def test_the_error_is_one_struct_that_is_null_without_one() -> None:
+def test_error_struct_is_null_without_an_error() -> None:
     sound = Message(b"", properties=Properties(message_id="m")).encode()
     flat = ["error_code", "error_clause", "error_offset"]
 
@@ -265,7 +265,7 @@ def test_an_entry_as_a_plain_column(value: Any, expected: dict[str, Any]) -> Non
 
 
 @given(st.lists(simple_values(), max_size=6), st.sampled_from(KINDS))
-def test_a_column_of_many_types_is_that_of_each_alone(drawn: list[Any], kind: str) -> None:
+def test_column_of_mixed_types_equals_single_decodes(drawn: list[Any], kind: str) -> None:
     wires = [Message(b"", application_properties={"k": value}).encode() for value in drawn]
     asked = [f"application_properties.k {kind}"]
 
@@ -276,7 +276,7 @@ def test_a_column_of_many_types_is_that_of_each_alone(drawn: list[Any], kind: st
 
 
 @pytest.mark.once
-def test_an_entry_has_the_name_that_is_asked_for() -> None:
+def test_entry_column_has_the_requested_name() -> None:
     wire = Message(b"", application_properties={"a b": UInt(1), "subject": "s", "x string": 2})
     asked = [
         "application_properties.'a b' bigint",

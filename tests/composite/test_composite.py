@@ -334,7 +334,7 @@ def test_wrong_value_names_its_field(make: Callable[[], Any], path: str) -> None
         ),
     ],
 )
-def test_a_wrong_type_is_refused_where_it_is_given(make: Callable[[], Any], text: str) -> None:
+def test_wrong_type_is_refused_by_the_constructor(make: Callable[[], Any], text: str) -> None:
     with pytest.raises(EncodeError) as caught:
         make()
 
@@ -342,7 +342,7 @@ def test_a_wrong_type_is_refused_where_it_is_given(make: Callable[[], Any], text
 
 
 @pytest.mark.parametrize("cls", [Header, Properties])
-def test_constructors_that_look_at_their_arguments_keep_their_signature(cls: Any) -> None:
+def test_checking_constructors_keep_their_signature(cls: Any) -> None:
     parameters = inspect.signature(cls).parameters
 
     assert [field.name for field in attrs.fields(cls)] == list(parameters)
@@ -352,13 +352,13 @@ def test_constructors_that_look_at_their_arguments_keep_their_signature(cls: Any
 
 
 @given(sections("header") | sections("properties"))
-def test_what_can_be_encoded_can_be_built(section: Any) -> None:
+def test_decoded_composite_can_be_built_from_its_fields(section: Any) -> None:
     fields = attrs.asdict(section, recurse=False)
 
     assert type(section)(**fields) == section
 
 
-def test_declaring_a_composite_of_ones_own() -> None:
+def test_declare_a_custom_composite() -> None:
     @composite.composite("test:thing:list", 0x0000_4242_0000_0001, provides=("thing",))
     @attrs.define
     class Thing:
@@ -381,7 +381,7 @@ def test_declaring_a_composite_of_ones_own() -> None:
         del COMPOSITES[entry.code], COMPOSITES[entry.symbol]
 
 
-def test_a_field_must_say_its_type() -> None:
+def test_field_must_declare_its_amqp_type() -> None:
     @attrs.define
     class Vague:
         name: str
@@ -401,7 +401,7 @@ def test_a_frozen_class_is_refused() -> None:
     assert before == set(COMPOSITES)
 
 
-def test_class_that_is_no_composite() -> None:
+def test_rows_requires_a_composite_class() -> None:
     with pytest.raises(TypeError, match="int is not a composite"):
         rows(int)
 

@@ -57,7 +57,7 @@ CAPTURE = Path(__file__).parents[1] / "vectors" / "capture.pcap"
     start=st.sampled_from([1, 0xFFFFFF00]),
     seed=st.integers(0, 1 << 32),
 )
-def test_order_and_repetition_of_segments_change_nothing(
+def test_reordered_and_repeated_segments_have_no_effect(
     pieces: int, sizes: list[int], start: int, seed: int
 ) -> None:
     segments = cut(stream_of(BODIES, pieces), sizes, start)
@@ -80,7 +80,7 @@ def test_order_and_repetition_of_segments_change_nothing(
     order=st.randoms(use_true_random=False),
 )
 @example(sizes=[40], start=1, again=[(20, 40)], order=Random(0))
-def test_retransmission_with_other_boundaries_changes_nothing(
+def test_retransmission_with_other_boundaries_has_no_effect(
     sizes: list[int], start: int, again: list[tuple[int, int]], order: Random
 ) -> None:
     octets = stream_of(BODIES)
@@ -111,7 +111,7 @@ def test_padding_of_short_ethernet_frames_is_ignored(version: int, size: int) ->
 @pytest.mark.parametrize("version", [4, 6])
 @pytest.mark.parametrize("write", [pcap, pcapng])
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_what_a_record_says(write: Any, order: str, version: int) -> None:
+def test_fields_of_a_record(write: Any, order: str, version: int) -> None:
     octets = HEADER + attach(3, "q") + transfer(3, b"m", 7, message_format=0x80013700)
     packets = [packet(piece, version) for piece in cut(octets, [1000])]
 
@@ -147,7 +147,7 @@ def test_other_link_layers(link: int, head: bytes) -> None:
     assert [b"m"] == [record.wire for record in read(pcap(packets, link=link))]
 
 
-def test_tags_of_virtual_networks_are_passed_over() -> None:
+def test_vlan_tags_are_skipped() -> None:
     tagged = [
         p[:12] + b"\x81\x00\x00\x05" + p[12:]
         for p in (packet(piece) for piece in cut(stream_of([b"m"]), [1000]))
@@ -204,16 +204,14 @@ def test_links_and_channels_interleave() -> None:
         ),
     ],
 )
-def test_what_is_not_complete_is_kept_with_its_octets(
-    octets: bytes, wire: bytes, fault: str
-) -> None:
+def test_incomplete_message_keeps_its_bytes(octets: bytes, wire: bytes, fault: str) -> None:
     (record,) = of_pieces(cut(HEADER + attach(0, "q") + octets, [1000]))
 
     assert wire == record.wire
     assert record.fault.startswith(fault)
 
 
-def test_a_message_that_is_too_large_is_given_up() -> None:
+def test_too_large_message_in_a_capture_is_a_fault() -> None:
     octets = (
         HEADER + transfer(0, b"m" * 20, 0, more=True) + transfer(0, b"n") + transfer(0, b"o", 1)
     )
@@ -224,7 +222,7 @@ def test_a_message_that_is_too_large_is_given_up() -> None:
     assert (b"o", "") == (found[-1].wire, found[-1].fault)
 
 
-def test_behind_missing_segments_reading_goes_on_at_a_frame() -> None:
+def test_reading_resumes_at_a_frame_after_missing_segments() -> None:
     first = HEADER + transfer(0, b"a", 0) + transfer(0, b"b1", 1, more=True)
     missing = transfer(0, b"b2") + transfer(0, b"c", 2)
     last = transfer(0, b"d", 3)
@@ -242,7 +240,7 @@ def test_behind_missing_segments_reading_goes_on_at_a_frame() -> None:
     ]
 
 
-def test_missing_segments_are_reported_where_no_message_was_begun() -> None:
+def test_missing_segments_between_messages_are_reported() -> None:
     first, missing, last = HEADER + transfer(0, b"a", 0), transfer(0, b"b", 1), transfer(0, b"c", 2)
     pieces = [
         Piece(0, b"", 0x02),
@@ -307,7 +305,7 @@ def built(stream: Any, pieces: int) -> tuple[bytes, list[tuple[int, int]]]:
 @example(size=1460, missing=set(range(11)), pieces=1)
 @example(size=200, missing={0, 1, 5}, pieces=2)
 @example(size=360, missing={0, 1, 2, 3, 26}, pieces=1)  # a segment begins within a method
-def test_any_missing_segments_cost_their_own_messages(
+def test_missing_segments_cost_only_their_own_messages(
     stream: Any, found_in: Any, size: int, missing: set[int], pieces: int
 ) -> None:
     bodies = numbered(120)
@@ -407,7 +405,7 @@ def test_more_connections_than_are_followed() -> None:
     ]
 
 
-def test_a_capture_may_begin_in_the_middle() -> None:
+def test_capture_that_begins_in_the_middle_of_a_frame() -> None:
     tail = transfer(0, b"x" * 30, 0)[11:]
     pieces = [Piece(500, tail), Piece(500 + len(tail), transfer(0, b"m", 1))]
 
@@ -439,7 +437,7 @@ def test_tls_connection_is_a_fault() -> None:
     assert record.fault == "the connection is encrypted with TLS: decrypt it first"
 
 
-def test_other_protocols_are_passed_over() -> None:
+def test_other_protocols_are_ignored() -> None:
     assert [] == of_pieces(cut(b"GET / HTTP/1.1\r\n\r\n" * 10, [40]))
 
 
@@ -464,7 +462,7 @@ def test_content_of_0_9_1(method: bytes, sizes: list[int], count: int) -> None:
 
 
 @pytest.mark.parametrize("method, bit", [(DELIVER, 16), (GET_OK, 12)])
-def test_a_delivery_of_0_9_1_says_that_it_is_one_again(method: bytes, bit: int) -> None:
+def test_redelivered_flag_of_0_9_1(method: bytes, bit: int) -> None:
     again = method[:bit] + b"\x01" + method[bit + 1 :]
 
     (record,) = of_pieces(cut(OLD_HEADER + content(again, b"m"), [1000]))
@@ -480,7 +478,7 @@ def test_a_server_of_0_9_1_sends_no_header() -> None:
     assert (b"m", "") == (record.payload, record.fault)
 
 
-def test_content_that_is_broken_off() -> None:
+def test_interrupted_content_of_0_9_1() -> None:
     header = struct.pack(">HHQH", 60, 0, 10, 0)
     octets = OLD_HEADER + old_frame(1, PUBLISH) + old_frame(2, header) + old_frame(3, b"part")
 
@@ -531,7 +529,7 @@ def test_damaged_captures_never_raise(data: st.DataObject) -> None:
         (pcap([]) + struct.pack("<4I", 0, 0, 1 << 30, 0), "a packet of 1073741824 bytes"),
     ],
 )
-def test_what_is_damaged_is_told(octets: bytes, fault: str) -> None:
+def test_damaged_capture_is_reported(octets: bytes, fault: str) -> None:
     assert [True] == [record.fault.startswith(fault) for record in read(octets)]
 
 
@@ -575,7 +573,7 @@ ODD_VALUES = [[1], {"a": 1}, Array("int", [1]), Described(UInt(1), 2), "0", 1.0,
     ],
     ids=["descriptor", "attach", "transfer", "delivery-id", "symbol", "detach"],
 )
-def test_a_frame_with_an_odd_value_costs_that_frame(performative: Any, value: Any) -> None:
+def test_frame_with_an_invalid_value_costs_only_that_frame(performative: Any, value: Any) -> None:
     """Whether the messages around it are read, also one of which a part came before it."""
     odd = frame(performative(value), b"odd")
     octets = HEADER + attach(0, "q") + transfer(0, b"a", 0, more=True)
@@ -591,7 +589,7 @@ def test_a_frame_with_an_odd_value_costs_that_frame(performative: Any, value: An
 
 
 @pytest.mark.parametrize("value", [True, -1, 1 << 32, "0"])
-def test_a_message_format_that_is_none_is_not_told(value: Any) -> None:
+def test_invalid_message_format_is_none(value: Any) -> None:
     odd = frame(Described(ULong(0x14), [UInt(0), UInt(0), b"tag", value]), b"m")
 
     (record,) = of_pieces(cut(HEADER + odd, [1000]))
@@ -638,7 +636,7 @@ def test_time_in_ticks_of_a_power_of_two(ticks: int, exponent: int, time: int) -
 
 
 @pytest.mark.parametrize("command", ["inspect", "validate", "pipeline"])
-def test_commands_read_what_is_beside_an_odd_frame(tmp_path: Path, command: str) -> None:
+def test_commands_read_messages_next_to_an_invalid_frame(tmp_path: Path, command: str) -> None:
     path, out = tmp_path / "c.pcapng", tmp_path / "out"
     octets = HEADER + frame(Described([1], []), b"odd") + transfer(0, Message(b"m").encode(), 0)
     path.write_bytes(pcapng([packet(piece) for piece in cut(octets, [1000])]))
@@ -684,7 +682,7 @@ def test_a_gap_in_the_middle_of_messages_of_several_frames() -> None:
     assert [True, True] == [record.skips for record in found if record.fault][:2]
 
 
-def test_content_of_0_9_1_without_its_method_is_told() -> None:
+def test_content_of_0_9_1_without_its_method_is_a_fault() -> None:
     method = old_frame(1, PUBLISH, 2)
     rest = content(PUBLISH, b"body")[len(old_frame(1, PUBLISH)) :]
     other = content(PUBLISH, b"other")
@@ -700,7 +698,7 @@ def test_content_of_0_9_1_without_its_method_is_told() -> None:
     assert [b"other", b"other"] == contents_of(found)
 
 
-def test_a_frame_that_the_capture_does_not_end_is_told() -> None:
+def test_truncated_last_frame_is_reported() -> None:
     (record,) = of_pieces(cut((HEADER + transfer(0, bytes(5000), 0))[:3000], [1460]))
 
     assert record.fault.startswith("the capture ends before the message does: 2,992 bytes of")

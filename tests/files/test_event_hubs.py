@@ -76,7 +76,7 @@ simple = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text
     st.none() | st.binary(),
     st.integers(0, 2**63 - 1),
 )
-def test_nothing_that_an_event_says_is_lost(
+def test_all_data_of_an_event_is_kept(
     properties: dict[str, Any], system: dict[str, Any], body: bytes | None, number: int
 ) -> None:
     event = {**EVENT, "Properties": properties, "SystemProperties": system, "Body": body}
@@ -100,7 +100,7 @@ def test_nothing_that_an_event_says_is_lost(
     assert (number, body or b"") == (said["x-opt-sequence-number"], message.body_bytes())
 
 
-def test_an_event_is_the_message_that_the_service_delivers() -> None:
+def test_event_becomes_the_message_that_the_service_delivers() -> None:
     expected = Message(
         Data(b"hello"),
         message_annotations={
@@ -180,7 +180,7 @@ ROUTED = {
     ],
     ids=["published", "routed"],
 )
-def test_events_as_others_published_them(event: dict[str, Any], time: int, names: set[str]) -> None:
+def test_published_examples_of_events(event: dict[str, Any], time: int, names: set[str]) -> None:
     fields = [field for field in DOCUMENTED["fields"] if field["name"] in event]
     content = written(event, schema={**DOCUMENTED, "fields": fields})
 
@@ -193,7 +193,7 @@ def test_events_as_others_published_them(event: dict[str, Any], time: int, names
     assert (Timestamp(time), event["Body"]) == (said["x-opt-enqueued-time"], message.body_bytes())
 
 
-def test_what_is_damaged_is_a_fault_and_what_was_read_stays() -> None:
+def test_damaged_avro_file_is_a_fault_after_the_valid_events() -> None:
     content = written(*[EVENT] * 50)
     whole = written(EVENT)
 
@@ -209,7 +209,7 @@ def test_what_is_damaged_is_a_fault_and_what_was_read_stays() -> None:
         list(files.read_stream(io.BufferedReader(io.BytesIO(whole[:30])), "avro"))
 
 
-def test_avro_of_something_else_is_refused() -> None:
+def test_avro_without_events_is_refused() -> None:
     stream = io.BytesIO()
     schema = {"type": "record", "name": "A", "fields": [{"name": "city", "type": "string"}]}
     fastavro.writer(stream, schema, [{"city": "Graz"}])
@@ -257,7 +257,7 @@ def test_records_without_a_byte_are_bounded_by_the_bytes_of_the_file() -> None:
     assert 300 == len(faults_of(blocks[1], zero_width_per_byte=3))
 
 
-def test_a_small_file_makes_no_endless_input() -> None:
+def test_small_file_does_not_expand_endlessly() -> None:
     endless = block_of(nothing_of("null"), 10**15, b"")
 
     *read, fault = faults_of(endless, zero_width=20)
@@ -289,7 +289,7 @@ def test_a_small_file_makes_no_endless_input() -> None:
         )
 
 
-def test_further_fields_are_passed_over_but_not_without_end() -> None:
+def test_unknown_avro_fields_are_skipped_within_limits() -> None:
     more = {
         "Level": {"type": "enum", "name": "Level", "symbols": ["low", "high"]},
         "Digest": {"type": "fixed", "name": "Digest", "size": 2},
@@ -307,7 +307,7 @@ def test_further_fields_are_passed_over_but_not_without_end() -> None:
         faults_of(block_of({**SCHEMA, "fields": empty}, 1, b""))
 
 
-def test_a_small_file_makes_no_large_block() -> None:
+def test_small_file_does_not_expand_to_a_large_block() -> None:
     body = io.BytesIO()
     fastavro.schemaless_writer(body, "bytes", bytes(80 << 20))
     schema = {
@@ -323,7 +323,7 @@ def test_a_small_file_makes_no_large_block() -> None:
     assert [""] == faults_of(octets, expansion=2000) == faults_of(octets, expansion=1 << 62)
 
 
-def test_records_that_a_block_does_not_count_are_missed() -> None:
+def test_uncounted_records_of_a_block_are_a_fault() -> None:
     stream = io.BytesIO()
     fastavro.writer(stream, SCHEMA, [EVENT, EVENT])
     octets = stream.getvalue()
@@ -336,7 +336,7 @@ def test_records_that_a_block_does_not_count_are_missed() -> None:
     assert "a block has more bytes than its records" in fault
 
 
-def test_a_block_without_its_mark_is_read() -> None:
+def test_block_without_sync_marker_is_read() -> None:
     octets = written(EVENT)
 
     for cut in (octets[:-1], octets[:-16], octets[:-1] + bytes([octets[-1] ^ 1])):
@@ -384,12 +384,12 @@ def test_times(text: str | None, expected: int | None) -> None:
         ({"Properties": 5}, "Properties must be a map, not int"),
     ],
 )
-def test_what_is_no_event(event: dict[str, Any], text: str) -> None:
+def test_invalid_event_is_an_encode_error(event: dict[str, Any], text: str) -> None:
     with pytest.raises(EncodeError, match=text):
         message_of(event)
 
 
-def test_a_time_that_cannot_be_read_is_kept_as_text() -> None:
+def test_invalid_time_is_kept_as_text() -> None:
     message = message_of({**EVENT, "EnqueuedTimeUtc": "yesterday"})
 
     annotations: Any = message.message_annotations

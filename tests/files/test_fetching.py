@@ -62,7 +62,7 @@ steps = st.lists(
 
 
 @given(steps, st.integers(0, 1000))
-def test_what_is_read_is_what_stands_there(steps: list[Any], most: int) -> None:
+def test_reads_return_the_bytes_of_the_file(steps: list[Any], most: int) -> None:
     store, plain = Store(most), io.BytesIO(DATA)
     with store.file as file:
         for step, value in steps:
@@ -81,13 +81,13 @@ def test_what_is_read_is_what_stands_there(steps: list[Any], most: int) -> None:
             else:
                 assert plain.read(value) == bytes(getattr(file, step)(value))
             assert plain.tell() == file.tell()
-            held = sum(stop - start for start, stop in file._kept)
+            held = sum(stop - start for start, stop in file._cache)
             assert held <= most + AT_A_TIME * PIECE
     assert 1 == store.closed
 
 
 @given(spans, st.integers(1, 300), st.randoms())
-def test_what_is_expected_is_fetched_once_in_any_order(
+def test_expected_spans_are_fetched_once_in_any_order(
     spans: list[tuple[int, int]], size: int, random: Any
 ) -> None:
     store = Store()
@@ -109,7 +109,7 @@ def test_what_is_expected_is_fetched_once_in_any_order(
     assert len(fetched) <= len(wanted) + HOLE * max(len(spans) - 1, 0)
 
 
-def test_what_is_expected_again_stays_and_is_fetched_ahead() -> None:
+def test_span_expected_again_stays_cached_and_is_prefetched() -> None:
     store = Store()
     groups = [[(start, start + 100)] for start in range(100, 1000, 100)]
     with store.file as file:
@@ -120,14 +120,14 @@ def test_what_is_expected_again_stays_and_is_fetched_ahead() -> None:
             assert DATA[start:stop] == file.read(stop - start)
             assert DATA[start:stop] == (file.seek(start), file.read(stop - start))[1]
             # Of the next one something is on its way, and of those before nothing is there.
-            behind = {span for span in file._kept if span[0] >= stop}
+            behind = {span for span in file._cache if span[0] >= stop}
             assert bool(behind) == (number < len(groups) - 1)
-            assert all(start <= span[0] < stop + 100 for span in file._kept)
+            assert all(start <= span[0] < stop + 100 for span in file._cache)
     assert 900 == store.octets
     assert len(store.asked) == len(set(store.asked))
 
 
-def test_a_file_that_is_looked_at_costs_no_more_than_that() -> None:
+def test_peek_fetches_only_the_first_bytes() -> None:
     store = Store()
     with store.file as file:
         file.expect([(LEAST, len(DATA))])
@@ -135,7 +135,7 @@ def test_a_file_that_is_looked_at_costs_no_more_than_that() -> None:
         assert [(0, LEAST)] == store.asked
 
 
-def test_what_does_not_fit_is_fetched_again() -> None:
+def test_evicted_pieces_are_fetched_again() -> None:
     store = Store(most=2 * PIECE)
     with store.file as file:
         file.expect([(0, len(DATA))])
@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_fetched_again() -> None:
     assert len(DATA) < store.octets <= 2 * len(DATA)
 
 
-def test_a_store_that_fails_says_so_where_it_is_read() -> None:
+def test_store_error_is_raised_at_the_read() -> None:
     def fetch(start: int, stop: int) -> bytes:
         if start >= 2 * PIECE:
             raise OSError("no connection")
@@ -158,7 +158,7 @@ def test_a_store_that_fails_says_so_where_it_is_read() -> None:
             file.read(1)
 
 
-def test_requests_run_side_by_side_and_close_waits_for_them() -> None:
+def test_requests_are_concurrent_and_close_waits_for_them() -> None:
     together = threading.Barrier(AT_A_TIME, timeout=TIMEOUT)
     may_finish = threading.Event()
     running: set[int] = set()

@@ -70,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("form", WRITERS)
 @given(messages=MESSAGES, octets=st.integers(1, 200))
-def test_ranges_together_hold_every_message_once(
+def test_ranges_contain_every_message_once(
     folder: Path, form: str, messages: list[bytes], octets: int
 ) -> None:
     path = folder / f"m.{form}"
@@ -90,7 +90,7 @@ def test_ranges_together_hold_every_message_once(
 
 @pytest.mark.parametrize("form", WRITERS)
 @given(messages=MESSAGES, data=st.data())
-def test_what_is_cut_off_is_a_fault_and_what_is_before_it_is_read(
+def test_truncated_file_is_read_up_to_a_fault(
     folder: Path, form: str, messages: list[bytes], data: st.DataObject
 ) -> None:
     octets = WRITERS[form](messages)
@@ -108,7 +108,7 @@ def test_what_is_cut_off_is_a_fault_and_what_is_before_it_is_read(
     assert kept == octets[:end] or found[-1].fault or octets[:end] + b"\n" == kept
 
 
-def test_the_octets_of_a_cut_off_message_are_kept(tmp_path: Path) -> None:
+def test_bytes_of_a_truncated_message_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "cut.prefixed"
     path.write_bytes(prefixed([b"one", b"twotwo"])[:-2])
 
@@ -132,7 +132,7 @@ def test_faults_of_sizes(tmp_path: Path, octets: bytes, fault: str) -> None:
     assert [fault] == [record.fault for record in files.read(path, max_size=100)]
 
 
-def test_clean_hex_is_not_searched(tmp_path: Path) -> None:
+def test_hex_without_separators_is_fast(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
     path.write_bytes(jsonl([bytes(range(256)) + bytes(44)] * 1_000))
 
@@ -141,9 +141,7 @@ def test_clean_hex_is_not_searched(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=20), st.lists(st.sampled_from(["", " ", "\t", ":", " 0x", "\\x"])))
-def test_hex_is_the_same_with_and_without_what_stands_between(
-    octets: bytes, between: list[str]
-) -> None:
+def test_separators_in_hex_are_ignored(octets: bytes, between: list[str]) -> None:
     pairs = [f"{octet:02x}" for octet in octets]
     marks = (between * len(pairs))[: len(pairs)] or [""] * len(pairs)
 
@@ -160,7 +158,7 @@ def test_hex_is_the_same_with_and_without_what_stands_between(
         ("[" * 100_000, "not a record: "),
     ],
 )
-def test_a_bad_line_hides_no_other(tmp_path: Path, line: str, fault: str) -> None:
+def test_invalid_line_does_not_affect_other_lines(tmp_path: Path, line: str, fault: str) -> None:
     path = tmp_path / "m.jsonl"
     path.write_text(f'{{"raw": "00"}}\n{line}\n\n{{"base64": "/w=="}}\n')
 
@@ -175,9 +173,7 @@ def test_a_bad_line_hides_no_other(tmp_path: Path, line: str, fault: str) -> Non
 @pytest.mark.parametrize(
     "name, value", [("message_format", -1), ("message_format", "0"), ("address", 5)]
 )
-def test_a_line_whose_other_fields_are_wrong_is_a_fault(
-    tmp_path: Path, name: str, value: Any
-) -> None:
+def test_line_with_an_invalid_field_is_a_fault(tmp_path: Path, name: str, value: Any) -> None:
     path = tmp_path / "m.jsonl"
     path.write_text(json.dumps({"raw": "00", name: value}) + "\n")
 
@@ -187,7 +183,7 @@ def test_a_line_whose_other_fields_are_wrong_is_a_fault(
     assert record.fault.endswith(f", not {value!r}")
 
 
-def test_a_line_may_say_more_than_the_octets(tmp_path: Path) -> None:
+def test_line_with_additional_fields(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
     more = {"message_format": 7, "delivery_tag": "0102", "address": "q\ud800"}
     path.write_text(json.dumps({"raw": "00", **more}))
@@ -224,7 +220,7 @@ def test_files_may_be_compressed(tmp_path: Path) -> None:
         ("a.bin", b"\x0a\x0d\x0d\x0a", "pcap"),
     ],
 )
-def test_the_form_is_found_out(tmp_path: Path, name: str, octets: bytes, form: str) -> None:
+def test_form_is_recognised(tmp_path: Path, name: str, octets: bytes, form: str) -> None:
     path = tmp_path / name
     path.write_bytes(octets)
 
@@ -248,7 +244,7 @@ def test_a_wrong_call(tmp_path: Path, call: Any, text: str) -> None:
         call(path)
 
 
-def test_what_is_no_byte_string_ends_a_cbor_sequence(tmp_path: Path) -> None:
+def test_item_other_than_a_byte_string_ends_a_cbor_sequence(tmp_path: Path) -> None:
     path = tmp_path / "m.cborseq"
     path.write_bytes(b"\x41\x00\xa0\x41\x00")
 
@@ -259,7 +255,7 @@ def test_what_is_no_byte_string_ends_a_cbor_sequence(tmp_path: Path) -> None:
     assert 2 == bad.offset
 
 
-def test_sound_messages_come_through(tmp_path: Path) -> None:
+def test_valid_message_is_read(tmp_path: Path) -> None:
     octets = Message("x", properties=Properties(message_id="m")).encode()
     path = tmp_path / "m.bin"
     path.write_bytes(struct.pack(">I", len(octets)) + octets)
@@ -323,7 +319,7 @@ class TestDamagedGzip:
         if jsonl(messages).startswith(content):
             assert messages[: len(whole)] == good
 
-    def test_many_messages_lose_none(self, tmp_path: Path) -> None:
+    def test_all_messages_before_gzip_damage_are_read(self, tmp_path: Path) -> None:
         messages = [Message(b"%d" % i * 30).encode() for i in range(20_000)]
         packed = gzip.compress(jsonl(messages))[:-100]
         path = tmp_path / "many.jsonl.gz"
@@ -335,13 +331,13 @@ class TestDamagedGzip:
         assert messages[:lines] == [record.wire for record in found]
         assert "the gzip file is damaged: it is truncated; its content ends at byte " in last.fault
 
-    def test_several_in_one_file_are_one(self, tmp_path: Path) -> None:
+    def test_several_gzip_members_in_one_file(self, tmp_path: Path) -> None:
         path = tmp_path / "two.jsonl.gz"
         path.write_bytes(gzip.compress(jsonl([b"a"])) + bytes(9) + gzip.compress(jsonl([b"b"])))
 
         assert [b"a", b"b"] == [record.wire for record in files.read(path)]
 
-    def test_other_octets_behind_it_are_a_damage(self, tmp_path: Path) -> None:
+    def test_bytes_after_the_gzip_data_are_damage(self, tmp_path: Path) -> None:
         path = tmp_path / "more.jsonl.gz"
         path.write_bytes(gzip.compress(jsonl([b"a"])) + b"more")
 
@@ -360,7 +356,7 @@ class TestBombs:
     """Small files that make much."""
 
     @pytest.mark.parametrize("form", ["raw", "prefixed", "jsonl", "cborseq"])
-    def test_a_gzip_file_makes_so_many_times_its_size(
+    def test_expansion_limit_of_a_gzip_file(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
     ) -> None:
         monkeypatch.setattr(containers, "ROOM", 100_000)
@@ -406,7 +402,7 @@ class TestBombs:
         (record,) = files.read(path, "jsonl", limits=Limits(zero_width=200_000))
         assert b"a" == record.wire
 
-    def test_a_message_is_held_three_times_at_most(self, tmp_path: Path) -> None:
+    def test_message_is_in_memory_at_most_three_times(self, tmp_path: Path) -> None:
         path = tmp_path / "m.jsonl.gz"
         size = 20_000_000
         path.write_bytes(gzipped(b'{"raw":"' + b"0" * size + b'"}\n', 1))
@@ -482,7 +478,7 @@ class TestParquet:
         assert 1 == len(list(files.read(path, limits=Limits(expansion=100_000))))
         assert 1 == len(list(batches_of(path, expansion="100000")))
 
-    def test_other_row_groups_are_read_after_a_refused_one(
+    def test_row_groups_after_a_refused_row_group_are_read(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -497,7 +493,7 @@ class TestParquet:
         assert [2] == [record.offset for record in files.read(path) if record.fault]
 
     @pytest.mark.parametrize("value", [None, b"", b"equal"])
-    def test_rows_that_take_no_byte_are_bounded(self, tmp_path: Path, value: bytes | None) -> None:
+    def test_rows_without_a_byte_are_bounded(self, tmp_path: Path, value: bytes | None) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         path = tmp_path / "m.parquet"
         rows = 1_200_000
@@ -565,7 +561,7 @@ class TestParquet:
             stats = jobs.run(path, out, job, workers=1)
             assert (9, 0) == (stats.rows, stats.errors)
 
-    def test_few_bytes_in_a_dictionary_are_not_made_many(self) -> None:
+    def test_dictionary_that_expands_is_refused(self) -> None:
         pa = pytest.importorskip("pyarrow")
         few = pa.DictionaryArray.from_arrays([0] * 1_000, pa.array([bytes(1_000_000)]))
 
@@ -610,7 +606,7 @@ class TestParquet:
     "form, octets",
     [("prefixed", b"\x0f\xff\xff\xffab"), ("cborseq", b"\x5a\x0f\xff\xff\xffab"), ("raw", b"ab")],
 )
-def test_a_size_that_is_damaged_takes_no_memory(tmp_path: Path, form: str, octets: bytes) -> None:
+def test_damaged_size_allocates_no_memory(tmp_path: Path, form: str, octets: bytes) -> None:
     path = tmp_path / "m"
     path.write_bytes(octets)
 
@@ -631,7 +627,7 @@ def test_reading_up_to_a_size(there: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
-def test_damaged_files_take_little_memory(tmp_path: Path, form: str) -> None:
+def test_damaged_files_need_little_memory(tmp_path: Path, form: str) -> None:
     """In a process that may take 128 MiB and must not end; `python -m fuzz.files` reads more."""
     pytest.importorskip("resource")
     if not Path("/proc/self/statm").exists():
@@ -666,9 +662,7 @@ def test_files_below_a_folder(tmp_path: Path) -> None:
     assert [f"{tmp_path}/in/linked/d.bin"] == stores.files_of(str(tmp_path / "in" / "l*"))
 
 
-def test_a_folder_that_cannot_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its messages would be missing, and nothing would say so."""
     (tmp_path / "in" / "closed").mkdir(parents=True)
     (tmp_path / "in" / "a.bin").touch()
@@ -684,7 +678,7 @@ def test_a_folder_that_cannot_be_read_is_named(
         stores.files_of(str(tmp_path / "in"))
 
 
-def test_a_link_to_nothing_in_a_folder_is_named(tmp_path: Path) -> None:
+def test_broken_link_in_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(prefixed([b"\x00\x53\x77\x40"]))
     (tmp_path / "b.bin").symlink_to("nowhere")
 
@@ -698,7 +692,7 @@ def test_a_link_to_nothing_in_a_folder_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names are text elsewhere")
-def test_a_name_that_is_not_text(tmp_path: Path) -> None:
+def test_file_name_that_is_not_text(tmp_path: Path) -> None:
     path = tmp_path / "in" / os.fsdecode(b"a\xff.bin")
     path.parent.mkdir()
     path.write_bytes(prefixed([Message("x").encode(), b""]))

@@ -77,7 +77,7 @@ def test_page_larger_than_the_footer_size_is_refused(codec: str, tmp_path: Path)
     )
 
 
-def test_delta_encoded_values_may_each_be_as_long_as_their_page() -> None:
+def test_delta_encoded_value_may_be_as_long_as_its_page() -> None:
     data = table_of(use_dictionary=False, column_encoding={"wire": "DELTA_BYTE_ARRAY"})
     made = Pages(io.BytesIO(data)).measure(io.BytesIO(data), 0, 1 << 40)
 
@@ -85,7 +85,7 @@ def test_delta_encoded_values_may_each_be_as_long_as_their_page() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_a_damaged_footer_is_an_error_or_says_nothing(octets: bytes) -> None:
+def test_damaged_footer_is_an_error_or_harmless(octets: bytes) -> None:
     data = b"PAR1" + octets + len(octets).to_bytes(4, "little") + b"PAR1"
     made = None
     with contextlib.suppress(ValueError):

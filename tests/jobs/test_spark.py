@@ -20,7 +20,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import jobs, spark  # noqa: E402
-from amqp10msg.files.stores import Place, opened  # noqa: E402
+from amqp10msg.files.stores import StoreLocation, opened  # noqa: E402
 from amqp10msg.jobs import Job, output_of  # noqa: E402
 from amqp10msg.spark import running  # noqa: E402
 from amqp10msg.spark.sink import raise_short_errors  # noqa: E402
@@ -260,7 +260,7 @@ def test_workers_read_and_write_object_store(spark_session: Any, tmp_path: Path)
         host, port = server.get_host_and_port()
         # Workers have not the environment of this process, but that of their JVM.
         said = f"?scheme=http&region=us-east-1&endpoint_override={host}:{port}"
-        place = Place.of(f"s3://lake/in/a.parquet{said}")
+        place = StoreLocation.of(f"s3://lake/in/a.parquet{said}")
         place.write((tmp_path / "in.parquet").read_bytes())
         urls = {name: f"s3://lake/{name}{said}" for name in ("in", "ran", "written")}
 
@@ -269,7 +269,7 @@ def test_workers_read_and_write_object_store(spark_session: Any, tmp_path: Path)
         spark.write(df, urls["written"], Job("decode"))
 
         raw = b"".join(len(wire).to_bytes(4, "big") + wire for wire in WIRES[:5])
-        Place.of(f"s3://lake/raw/a.bin{said}").write(raw)
+        StoreLocation.of(f"s3://lake/raw/a.bin{said}").write(raw)
         found = spark_session.read.format("amqp10").load(f"s3://lake/raw{said}").collect()
         assert WIRES[:5] == [row.wire for row in found]
 

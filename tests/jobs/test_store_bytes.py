@@ -20,7 +20,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import Message, files, jobs  # noqa: E402
-from amqp10msg.files.stores import Place  # noqa: E402
+from amqp10msg.files.stores import StoreLocation  # noqa: E402
 from amqp10msg.jobs import Job, made_files  # noqa: E402
 from tests.jobs.local_store import s3_server  # noqa: E402
 from tests.jobs.test_damaged_parquet import damaged_input  # noqa: E402
@@ -89,7 +89,7 @@ def traffic(server: Any, monkeypatch: pytest.MonkeyPatch) -> Traffic:  # noqa: A
 
 
 def put(url: str, content: bytes) -> int:
-    Place.of(url).write(content)
+    StoreLocation.of(url).write(content)
     return len(content)
 
 
@@ -160,7 +160,9 @@ def test_output_is_uploaded_once_and_not_read_back(
     options = {"rangeBytes": str(1 << 30)}
     jobs.run(tmp_path / "in.parquet", f"{lake}/out", Job("validate"), workers=1, options=options)
 
-    made = {place.url: state.size for place, state in Place.of(f"{lake}/out/messages").files()}
+    made = {
+        place.url: state.size for place, state in StoreLocation.of(f"{lake}/out/messages").files()
+    }
     assert made.keys() == set(made_files(f"{lake}/out"))
     assert sum(made.values()) > size_of_messages()
     assert made == {url: traffic.sent[url] for url in made}

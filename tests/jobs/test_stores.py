@@ -26,7 +26,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from amqp10msg import Message, files, jobs  # noqa: E402
 from amqp10msg.files import stores  # noqa: E402
 from amqp10msg.files.fetching import Fetched  # noqa: E402
-from amqp10msg.files.stores import Place, StoreError  # noqa: E402
+from amqp10msg.files.stores import StoreError, StoreLocation  # noqa: E402
 from amqp10msg.jobs import DAMAGED, InterruptedJobError, Job, JobError, made_files  # noqa: E402
 from amqp10msg.jobs.running import Work  # noqa: E402
 from tests.jobs.job_inputs import SOUND  # noqa: E402
@@ -60,7 +60,7 @@ def s3(server: Any) -> str:  # noqa: ARG001  (it is there)
 
 
 def put(url: str, content: bytes) -> str:
-    Place.of(url).write(content)
+    StoreLocation.of(url).write(content)
     return url
 
 
@@ -80,7 +80,7 @@ def rows(url: str, folder: str = "messages") -> list[dict[str, Any]]:
 
 def names(url: str) -> list[str]:
     """What is below a folder, whatever a manifest says."""
-    place = Place.of(url)
+    place = StoreLocation.of(url)
     return [one.key.removeprefix(place.key).strip("/") for one, _ in place.files()]
 
 
@@ -201,16 +201,16 @@ def test_job_interrupted_while_cleaning_up_is_not_published_twice(
 ) -> None:
     parquet(f"{lake}/in.parquet")
     how: dict[str, Any] = {"workers": 1, "options": {"rangeBytes": "1"}}
-    left, delete = [at], Place.delete
+    left, delete = [at], StoreLocation.delete
 
-    def interrupted(place: Place) -> None:
+    def interrupted(place: StoreLocation) -> None:
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
         delete(place)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Place, "delete", interrupted)
+        patch.setattr(StoreLocation, "delete", interrupted)
         with pytest.raises(KeyboardInterrupt):
             jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("decode"), **how)
     assert 50 == len(rows(f"{lake}/out"))
@@ -306,8 +306,12 @@ def test_many_files_are_inspected_concurrently(
     found = []
     for meets in (False, True):
         if meets:
-            monkeypatch.setattr(Place, "state", meeting(Place.state))
-            monkeypatch.setattr(Place, "open_in_places", meeting(Place.open_in_places))
+            monkeypatch.setattr(StoreLocation, "state", meeting(StoreLocation.state))
+            monkeypatch.setattr(
+                StoreLocation,
+                "open_for_random_access",
+                meeting(StoreLocation.open_for_random_access),
+            )
         out = f"{lake}/out-{meets}"
         stats = jobs.run(f"{lake}/in", out, Job("decode"), workers=1)
         found.append((stats, [{**row, "source": ""} for row in rows(out)]))
@@ -418,7 +422,7 @@ def test_url_with_credentials_is_an_error_without_them(url: str) -> None:
     with pytest.raises(
         ValueError, match=r"must not contain credentials|cannot have the parameters"
     ):
-        Place.of(url)
+        StoreLocation.of(url)
 
 
 def test_credentials_do_not_leak_into_plans_output_or_errors(s3: str) -> None:
@@ -426,7 +430,7 @@ def test_credentials_do_not_leak_into_plans_output_or_errors(s3: str) -> None:
     seen: list[bytes] = []
 
     def look(done: int, _total: int) -> None:
-        seen.extend(place.read() or b"" for place, _ in Place.of(f"{s3}/out").files())
+        seen.extend(place.read() or b"" for place, _ in StoreLocation.of(f"{s3}/out").files())
         if done == 2:
             raise JobError("enough")
 
@@ -440,7 +444,7 @@ def test_credentials_do_not_leak_into_plans_output_or_errors(s3: str) -> None:
             progress=look,
         )
     jobs.run(f"{s3}/in.parquet", f"{s3}/out", Job("decode"), workers=1)
-    seen += [place.read() or b"" for place, _ in Place.of(f"{s3}/out").files()]
+    seen += [place.read() or b"" for place, _ in StoreLocation.of(f"{s3}/out").files()]
     seen.append(
         pickle.dumps(Work(jobs.output.open_output(f"{s3}/out", {}), Job("decode"), {}, None))
     )
@@ -449,7 +453,7 @@ def test_credentials_do_not_leak_into_plans_output_or_errors(s3: str) -> None:
     assert [] == [
         content for content in seen if SECRET.encode() in content or b"testing" in content
     ]
-    assert "files" in json.loads(Place.of(f"{s3}/out/_amqp10msg.json").read() or b"")
+    assert "files" in json.loads(StoreLocation.of(f"{s3}/out/_amqp10msg.json").read() or b"")
 
 
 def test_store_options_in_url_apply_to_its_files(server: Any) -> None:
@@ -480,17 +484,17 @@ def test_input_inside_overwritten_folder_is_kept(lake: str) -> None:
 def test_ctrl_c_during_write_leaves_small_file_complete(
     lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = Place.of(f"{lake}/manifest.json")
+    place = StoreLocation.of(f"{lake}/manifest.json")
     place.write(b"before")
-    create = Place.create
+    create = StoreLocation.create
 
     @contextmanager
-    def interrupted(self: Place) -> Iterator[Any]:
+    def interrupted(self: StoreLocation) -> Iterator[Any]:
         with create(self) as file:
             signal.raise_signal(signal.SIGINT)  # its handler has run when this returns
             yield file
 
-    monkeypatch.setattr(Place, "create", interrupted)
+    monkeypatch.setattr(StoreLocation, "create", interrupted)
     with pytest.raises(KeyboardInterrupt):
         place.write(b"after")
 
@@ -517,7 +521,7 @@ def test_input_replaced_by_same_size_ends_the_job(lake: str, form: str) -> None:
             put(f"{lake}/in.{form}", b"".join(len(w).to_bytes(4, "big") + w for w in order))
 
     fill(wires)
-    size = Place.of(f"{lake}/in.{form}").identified().size
+    size = StoreLocation.of(f"{lake}/in.{form}").identified().size
     read = Fetched.readinto if form == "prefixed" else Fetched.read_buffer
     replaced = 0
 
@@ -535,7 +539,7 @@ def test_input_replaced_by_same_size_ends_the_job(lake: str, form: str) -> None:
             jobs.run(f"{lake}/in.{form}", f"{lake}/out", Job("validate"), workers=1)
 
     assert JobError is raised.type  # not one that another run goes on from
-    assert (size, 1) == (Place.of(f"{lake}/in.{form}").identified().size, replaced)
+    assert (size, 1) == (StoreLocation.of(f"{lake}/in.{form}").identified().size, replaced)
     assert [] == names(f"{lake}/out")
     assert 40 == jobs.run(f"{lake}/in.{form}", f"{lake}/out", Job("validate"), workers=1).good
 
@@ -560,6 +564,6 @@ def test_file_removed_after_reading_is_not_a_fault(lake: str) -> None:
 
     found = jobs.read(f"{lake}/in.parquet")
     first = found.read_next_batch()
-    Place.of(f"{lake}/in.parquet").delete()
+    StoreLocation.of(f"{lake}/in.parquet").delete()
 
     assert len(WIRES) == len(first) + sum(map(len, found))

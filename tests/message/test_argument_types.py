@@ -112,7 +112,7 @@ def test_json_has_no_special_numbers(text: str) -> None:
 
 @pytest.mark.parametrize("library", ["pika", "pamqp"])
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**70])
-def test_integer_that_no_field_of_headers_holds(library: str, number: int) -> None:
+def test_header_integer_beyond_64_bits_is_refused(library: str, number: int) -> None:
     module = pytest.importorskip("pika" if library == "pika" else "pamqp.commands")
     cls = module.BasicProperties if library == "pika" else module.Basic.Properties
     with pytest.raises(ValueError, match="needs more than 64 bits"):

@@ -42,14 +42,14 @@ def test_an_envelope_whose_body_was_assigned() -> None:
         list(unwrap(envelope))
 
 
-def test_what_cannot_be_wrapped() -> None:
+def test_invalid_batches_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         wrap([])
     with pytest.raises(ValueError, match="without a body"):
         wrap(MESSAGES, envelope=Message(body="x"))
 
 
-def test_what_cannot_be_unwrapped() -> None:
+def test_invalid_envelopes_are_refused() -> None:
     with pytest.raises(ValueError, match="the body of a batch consists of Data sections"):
         list(unwrap(Message(body="x")))
     broken = Message(body=[Data(MESSAGES[0].encode()), Data(b"\x00\x53\x75\xa0\x09")])
@@ -60,7 +60,7 @@ def test_what_cannot_be_unwrapped() -> None:
     assert caught.value.path == "data[1].data"
 
 
-def test_an_envelope_that_is_cut_off_is_an_error_after_the_messages_that_are_whole() -> None:
+def test_truncated_envelope_yields_the_complete_messages_first() -> None:
     octets = wrap([Message("one"), Message("two"), Message("three")]).encode()
     envelope = Message.decode(octets[:-3], strict=False)
 

@@ -149,29 +149,27 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_no_way_to_ask_accepts_a_forgery(forgery: str, spelling: str) -> None:
+def test_no_call_form_accepts_a_forgery(forgery: str, spelling: str) -> None:
     with contextlib.suppress(TypeError, AttributeError, ChecksumError):
         assert not SPELLINGS[spelling](received(FORGERIES[forgery][0]), KEY)
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("name", DAMAGED)
-def test_no_way_to_ask_accepts_without_a_key_what_no_checksum_is_right_of(
-    name: str, spelling: str
-) -> None:
+def test_no_call_form_accepts_damage_without_a_key(name: str, spelling: str) -> None:
     with contextlib.suppress(TypeError, AttributeError, ChecksumError):
         assert not SPELLINGS[spelling](received(DAMAGED[name][0]))
 
 
 @pytest.mark.parametrize("key", [None, b"", "key", 5])
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_what_is_no_key_accepts_nothing(key: Any, spelling: str) -> None:
+def test_invalid_key_is_refused(key: Any, spelling: str) -> None:
     """A setting that is not there is None, and must not turn the check off."""
     with pytest.raises((TypeError, ValueError)):
         SPELLINGS[spelling](received(with_checksum(MESSAGE)), key)
 
 
-def test_require_says_everything_that_is_wrong() -> None:
+def test_require_lists_all_faults() -> None:
     for message, why in FORGERIES.values():
         with pytest.raises(ChecksumError, match=why) as caught:
             require(message, KEY)
@@ -186,7 +184,7 @@ def test_require_says_everything_that_is_wrong() -> None:
 
 
 @given(st.binary(max_size=12), st.integers(0), st.booleans())
-def test_no_mutation_of_a_signed_message_changes_what_is_signed(
+def test_accepted_mutations_keep_the_signed_content(
     inserted: bytes, place: int, replace: bool
 ) -> None:
     """Whatever a forger does to the bytes, strict or not: what is accepted says the same."""
@@ -212,7 +210,7 @@ def lenient(*pairs: tuple[Any, Any]) -> Message:
     return Message.decode(made.encode(), strict=False)
 
 
-def test_of_entries_that_stand_twice_all_must_be_right() -> None:
+def test_all_duplicate_checksum_entries_must_be_valid() -> None:
     digest = hmac.digest(KEY, MESSAGE.bare, "sha256")
     right, wrong = (Symbol(HMAC_KEY), digest), (Symbol(HMAC_KEY), b"x" * 32)
 
@@ -225,7 +223,7 @@ def test_of_entries_that_stand_twice_all_must_be_right() -> None:
     assert not verify(lenient(*reversed(twice)))
 
 
-def test_a_footer_that_no_dict_holds_keeps_its_entries() -> None:
+def test_footer_as_amqp_map_keeps_its_entries() -> None:
     came = lenient(([1], "of a list"), (Symbol(HMAC_KEY), b"old"), (Symbol("x"), 5))
     sent = Message.decode(with_checksum(sign(came, KEY)).encode(), strict=False)
 

@@ -51,7 +51,7 @@ LARGE = 100_000
 # Patterns and copies.
 
 
-def test_a_pattern_takes_a_message_apart() -> None:
+def test_match_statement_on_a_message() -> None:
     match Message("x", properties=Properties(to="q"), application_properties={"a": 1}):
         case Message(AmqpValue(str(text)), Properties(to=to), {"a": number}):
             assert ("x", "q", 1) == (text, to, number)
@@ -59,7 +59,7 @@ def test_a_pattern_takes_a_message_apart() -> None:
             pytest.fail("no match")
 
 
-def test_patterns_name_all_that_is_public() -> None:
+def test_match_args_are_all_public_fields() -> None:
     public = {field.name for field in attrs.fields(Message) if not field.name.startswith("_")}
 
     assert public == set(Message.__match_args__)
@@ -67,7 +67,7 @@ def test_patterns_name_all_that_is_public() -> None:
 
 
 @given(any_octets | malformed(), st.data())
-def test_every_way_to_replace_is_evolve(octets: bytes, data: st.DataObject) -> None:
+def test_copy_replace_equals_evolve(octets: bytes, data: st.DataObject) -> None:
     try:
         message = Message.decode(octets, strict=False, message_format=7)
     except amqp10msg.DecodeError:
@@ -99,7 +99,7 @@ def test_a_misspelled_change_is_refused() -> None:
 
 
 @given(values(max_leaves=10))
-def test_a_short_value_is_shown_as_it_is(value: Any) -> None:
+def test_repr_of_a_short_value_is_complete(value: Any) -> None:
     whole = repr(value)
     if len(whole) < 150:
         assert whole == short_repr(value)
@@ -131,7 +131,7 @@ def test_a_repr_is_bounded_and_names_the_sections(message: Message) -> None:
         lambda: Properties(subject="x" * LARGE, user_id=b"x" * LARGE),
     ],
 )
-def test_what_is_large_is_shown_in_little_work(make: Callable[[], Any]) -> None:
+def test_repr_of_a_large_value_is_fast(make: Callable[[], Any]) -> None:
     large = make()  # here, and not by every process that only collects
     body = large if not isinstance(large, Properties) else None
     properties = large if body is None else None
@@ -142,12 +142,12 @@ def test_what_is_large_is_shown_in_little_work(make: Callable[[], Any]) -> None:
         assert calls(partial(repr, thing)) < 50_000
 
 
-def test_a_cut_says_how_much_there_is() -> None:
+def test_cut_repr_contains_the_length() -> None:
     assert repr(Data(b"x" * LARGE)) == f"Data(data={b'x' * 200!r}... (100,000 bytes))"
     assert repr(AmqpValue("x" * 1_001)).endswith("xxx'... (1,001 characters))")
 
 
-def test_a_value_that_holds_itself_has_a_repr() -> None:
+def test_recursive_value_has_a_repr() -> None:
     endless: list[Any] = []
     endless.append(endless)
     table: dict[str, Any] = {}
@@ -161,7 +161,7 @@ def packed(text: str) -> str:
     return re.sub(r",(?=[)\]}])", "", re.sub(r"\s", "", text))
 
 
-def test_rich_shows_what_repr_shows() -> None:
+def test_rich_output_matches_repr() -> None:
     pretty = pytest.importorskip("rich.pretty")
     message = Message(
         b"x" * LARGE, header=Header(ttl=5), properties=Properties(to="q"), message_format=16
@@ -262,7 +262,7 @@ def test_the_table_of_a_message_needs_neither_the_notation_nor_pages() -> None:
     st.sampled_from(["</td><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "&quot;>"])
     | st.text()
 )
-def test_a_notebook_shows_what_a_translation_lost(text: str) -> None:
+def test_notebook_table_of_translation_losses(text: str) -> None:
     made = to_basic(Message(b"", footer={Symbol("x-"): text, Symbol("x-b"): 1}), "rabbitmq-4.3")
     found = Tags(made._repr_html_())
 
@@ -304,14 +304,14 @@ def test_a_notebook_shows_parts_as_small_tables(text: str, octet: int) -> None:
     assert "<p>Properties: no field is set</p>" == empty._repr_html_()
 
 
-def test_a_notebook_shows_that_no_rule_is_broken() -> None:
+def test_notebook_text_without_violations() -> None:
     found: Any = validate(Message("x"))
 
     assert [] == found
     assert "<p>No rule is broken.</p>" == found._repr_html_()
 
 
-def test_a_long_table_says_what_it_leaves_out() -> None:
+def test_long_html_table_counts_omitted_rows() -> None:
     rows = [(str(number), "x" * 300) for number in range(1_102)]
     found = Tags(html_table("Rows", ("number", "text"), rows))
 
@@ -342,7 +342,7 @@ def public_exceptions() -> Iterator[type[BaseException]]:
                 yield value
 
 
-def test_tracebacks_name_the_place_to_import_an_exception_from() -> None:
+def test_exceptions_have_their_public_module() -> None:
     found = set(public_exceptions())
 
     assert {amqp10msg.DecodeError, amqp10msg.EncodeError} <= found

@@ -125,7 +125,7 @@ def holding(name: str, value: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "data"])
 @pytest.mark.parametrize("fault", sorted(FAULTS))
-def test_a_fault_in_one_section_hides_no_other(name: str, fault: str) -> None:
+def test_fault_in_one_section_keeps_all_other_sections(name: str, fault: str) -> None:
     rule, at = FAULTS[fault]
     bad = holding(name, bytes.fromhex(fault))
     order = {kind.name: kind.order for kind in KINDS}
@@ -158,7 +158,7 @@ def test_a_fault_in_one_section_hides_no_other(name: str, fault: str) -> None:
 
 
 @given(st.sampled_from([name for name in NAMES if name != "data"]), st.sampled_from(sorted(FAULTS)))
-def test_what_is_malformed_can_be_replaced(name: str, fault: str) -> None:
+def test_malformed_section_can_be_replaced(name: str, fault: str) -> None:
     message = lenient(holding(name, bytes.fromhex(fault)))
     attribute = next(kind.attribute for kind in KINDS if kind.name == name)
     assert getattr(message, attribute) is None
@@ -173,7 +173,7 @@ def test_what_is_malformed_can_be_replaced(name: str, fault: str) -> None:
 
 
 @given(st.sampled_from(["message-annotations", "amqp-sequence", "amqp-value"]), st.data())
-def test_what_can_be_told_in_spite_of_a_fault_is_read(name: str, data: st.DataObject) -> None:
+def test_values_with_recoverable_faults_are_read(name: str, data: st.DataObject) -> None:
     octets = data.draw(st.sampled_from(sorted(READ_OVER)))
     rule, expected = READ_OVER[octets]
     value = bytes.fromhex(octets)
@@ -212,7 +212,7 @@ def test_what_can_be_told_in_spite_of_a_fault_is_read(name: str, data: st.DataOb
     st.sampled_from(["body", "header", "properties", "application_properties", "footer"]),
     st.data(),
 )
-def test_any_section_of_what_is_damaged_or_cut_can_be_replaced(
+def test_any_section_of_a_damaged_message_can_be_replaced(
     message: Message, name: str, data: st.DataObject
 ) -> None:
     octets = message.encode()
@@ -228,14 +228,14 @@ def test_any_section_of_what_is_damaged_or_cut_can_be_replaced(
 
 @pytest.mark.parametrize("octets", ["005375", "005375a10178", "005375b000000001", "005375a0"])
 @pytest.mark.parametrize("data", [b"x", b""])
-def test_a_damaged_body_is_replaced_also_by_what_it_may_have_been(octets: str, data: bytes) -> None:
+def test_damaged_body_can_be_replaced_by_data(octets: str, data: bytes) -> None:
     message = lenient(bytes.fromhex("00537045" + octets))
     message.body = Data(data)
 
     assert Data(data) == lenient(message.encode()).body
 
 
-def test_the_error_says_what_the_empty_array_is() -> None:
+def test_error_for_an_array_without_constructor() -> None:
     with pytest.raises(DecodeError, match=r"at byte 3 \(amqp-value\): an empty array has no cons"):
         Message.decode(bytes.fromhex("005377e00100"))
     # Beside another value it is one of the section's own.
@@ -245,7 +245,7 @@ def test_the_error_says_what_the_empty_array_is() -> None:
     assert "e0020040" == encode_value(Array("null")).hex()
 
 
-def test_a_section_with_a_key_that_stands_twice_is_an_amqp_map() -> None:
+def test_section_with_a_duplicate_key_is_an_amqp_map() -> None:
     wire = bytes.fromhex("005372c10d04a30178a10158a30178a10159005377a10161")
     message = lenient(wire)
 
@@ -265,7 +265,7 @@ def test_a_section_with_a_key_that_stands_twice_is_an_amqp_map() -> None:
 
 
 @given(annotation_maps(), values(), st.sampled_from(["message", "delivery", "footer"]))
-def test_entries_beside_a_key_that_stands_twice_are_found_by_plain_keys(
+def test_plain_keys_find_entries_next_to_duplicate_keys(
     entries: Any, value: Any, name: str
 ) -> None:
     code = {"delivery": 0x71, "message": 0x72, "footer": 0x78}[name]
@@ -290,7 +290,7 @@ def test_entries_beside_a_key_that_stands_twice_are_found_by_plain_keys(
     st.sampled_from(["header", "properties"]).flatmap(sections),
     st.lists(values(), min_size=1, max_size=3),
 )
-def test_surplus_fields_are_kept_beside_the_known_ones(section: Any, surplus: list[Any]) -> None:
+def test_surplus_fields_are_kept(section: Any, surplus: list[Any]) -> None:
     known = 5 if isinstance(section, Header) else 13
     alone = Message(**{type(section).__name__.lower(): section}).encode()
     fields = decode_value(alone)
@@ -328,14 +328,14 @@ def test_surplus_fields_are_kept_beside_the_known_ones(section: Any, surplus: li
         ),
     ],
 )
-def test_surplus_fields_that_are_null(octets: str, attribute: str, expected: Any) -> None:
+def test_null_surplus_fields_are_kept(octets: str, attribute: str, expected: Any) -> None:
     message = lenient(bytes.fromhex(octets))
     assert expected == getattr(message, attribute)
     assert octets == message.encode().hex()
     assert ["too-many-fields"] == [violation.rule for violation in message.violations]
 
 
-def test_fields_of_wrong_types_are_kept_as_they_came() -> None:
+def test_fields_of_wrong_types_are_kept() -> None:
     # to is a uint, and a fifteenth field follows
     octets = "005373c0130f 4040 5205" + 11 * "40" + "a10178 00537740"
     message: Any = lenient(bytes.fromhex(octets))
@@ -350,7 +350,7 @@ def test_fields_of_wrong_types_are_kept_as_they_came() -> None:
 @pytest.mark.parametrize(
     "descriptor", ["a3 01 e9", "a1 01 ff", "c0 02 01 3f", "e0 01 00", "c0 01 00"]
 )
-def test_what_has_a_malformed_descriptor_is_an_unknown_section(descriptor: str) -> None:
+def test_malformed_descriptor_is_an_unknown_section(descriptor: str) -> None:
     octets = bytes.fromhex(f"00 53 70 45 00 {descriptor} 45 00 53 77 40")
     message = lenient(octets)
     assert octets == message.encode()
@@ -372,7 +372,7 @@ def test_what_has_a_malformed_descriptor_is_an_unknown_section(descriptor: str) 
         ("005377f00000000501000040", "truncated"),
     ],
 )
-def test_where_the_end_of_a_section_is_not_known_the_rest_is_kept(octets: str, rule: str) -> None:
+def test_section_of_unknown_size_extends_to_the_end(octets: str, rule: str) -> None:
     cut, before = bytes.fromhex(octets), bytes.fromhex("00537045")
     with pytest.raises(DecodeError) as refused:
         lenient(cut)  # nothing parses
@@ -408,7 +408,7 @@ def test_bytes_without_a_section_are_refused(octets: str) -> None:
 
 
 @pytest.mark.parametrize("after", ["01", "00", "ff", "0053", "a0"])
-def test_a_message_before_other_bytes_is_read(after: str) -> None:
+def test_message_followed_by_other_bytes_is_read(after: str) -> None:
     octets = Message("body", header=Header(priority=3), footer={"x-opt-a": 1}).encode()
     message = lenient(octets + bytes.fromhex(after))
 
@@ -428,13 +428,13 @@ def test_a_message_before_other_bytes_is_read(after: str) -> None:
 
 
 @pytest.mark.parametrize("limits", [Limits(items=8), Limits(depth=2)])
-def test_what_is_beyond_a_limit_is_refused_also_before_a_cut(limits: Limits) -> None:
+def test_lenient_decoding_enforces_limits_before_a_truncation(limits: Limits) -> None:
     octets = Message([[[1, 2]], 3, 4, 5], header=Header()).encode() + b"\x01"
     with pytest.raises(DecodeError, match="limit"):
         Message.decode(octets, strict=False, limits=limits)
 
 
-def test_limits_hold_for_sections_with_faults_together() -> None:
+def test_faulty_sections_share_the_limits() -> None:
     # An array of 1,700 nulls that take no bytes, then a fault. An input of 23 bytes may have 1,727
     # such elements, and one of twice the size 3,199.
     bad = bytes.fromhex(
@@ -488,14 +488,14 @@ def test_any_mutation_is_refused_with_its_bytes_or_kept(octets: bytes, data: st.
         ),
     ],
 )
-def test_delivery_states_that_break_their_declaration(octets: str, expected: Any) -> None:
+def test_invalid_delivery_states_decode_leniently(octets: str, expected: Any) -> None:
     data = bytes.fromhex(octets)
     with pytest.raises(DecodeError):
         delivery.decode(data)
     assert expected == delivery.decode(data, strict=False)
 
 
-def test_what_is_no_encoding_is_no_delivery_state() -> None:
+def test_malformed_delivery_state_is_refused() -> None:
     for octets in ("005325 c00901 00531d c00301 a301ff", "005377 40", "0053"):
         for strict in (True, False):
             with pytest.raises(DecodeError):
@@ -503,7 +503,7 @@ def test_what_is_no_encoding_is_no_delivery_state() -> None:
 
 
 @given(delivery_states())
-def test_lenient_delivery_states_are_the_strict_ones(state: Any) -> None:
+def test_lenient_and_strict_delivery_states_agree(state: Any) -> None:
     data = delivery.encode(state)
     strict, lenient = (delivery.decode(data, strict=strict) for strict in (True, False))
     assert (type(strict), repr(strict)) == (type(lenient), repr(lenient))

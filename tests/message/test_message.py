@@ -75,7 +75,7 @@ def test_bodies(given: Any, body: Any) -> None:
     assert body == Message.decode(message.encode()).body
 
 
-def test_plain_dicts_are_taken() -> None:
+def test_plain_dicts_are_accepted_as_sections() -> None:
     message = Message(
         delivery_annotations={"x-opt-d": 1},
         message_annotations={"x-opt-m": 1, 5: "ulong key"},
@@ -130,7 +130,7 @@ def read_everything(message: Message) -> None:
             repr((key, value))
 
 
-def test_unchanged_octets_are_kept() -> None:
+def test_unchanged_message_keeps_its_bytes() -> None:
     for data in (WIDE, bytearray(WIDE), memoryview(WIDE)):
         message = Message.decode(data)
         read_everything(message)
@@ -182,7 +182,7 @@ def test_a_change_touches_its_section_alone(change: Any, before: bytes, after: b
     assert message == Message.decode(encoded)
 
 
-def test_a_change_that_is_taken_back_is_none() -> None:
+def test_reverted_change_restores_the_bytes() -> None:
     message = Message.decode(WIDE)
     assert message.application_properties is not None
     message.application_properties["k"] = 1
@@ -199,7 +199,7 @@ def test_order_of_entries_counts() -> None:
     assert message.encode() != WIDE
 
 
-def test_sections_are_added_in_their_place() -> None:
+def test_added_sections_are_in_order() -> None:
     message = Message.decode(BODY)
     message.header = Header(durable=True)
     message.footer = Footer({"x-opt-f": 1})
@@ -212,14 +212,14 @@ def test_sections_are_added_in_their_place() -> None:
     assert ["header", "data", "footer"] == [part.name for part in scan(bodiless.encode())]
 
 
-def test_large_body_is_not_mistaken_for_another() -> None:
+def test_change_in_a_large_body_is_noticed() -> None:
     message = Message.decode(Message(body=b"x" * 100_000).encode())
     message.body = Data(b"x" * 99_999 + b"y")
 
     assert Message.decode(message.encode()).body_bytes() == b"x" * 99_999 + b"y"
 
 
-def test_a_body_may_become_one_of_another_kind() -> None:
+def test_body_can_be_replaced_by_another_kind() -> None:
     message = Message.decode(bytes.fromhex("005375a000"))
     message.body = AmqpValue(1)
 
@@ -247,7 +247,7 @@ def test_equality_is_of_values_and_types() -> None:
     assert Message(body=1) != 1
 
 
-def test_repr_shows_what_is_there() -> None:
+def test_repr_shows_only_present_sections() -> None:
     message = Message(
         body="x", header=Header(durable=True), properties=Properties(to="q"), message_format=1
     )
@@ -316,13 +316,13 @@ def test_text_in_another_encoding() -> None:
 
 
 @pytest.mark.parametrize("charset", ["undefined", "idna", "punycode", "a\0b", "no-such", "hex"])
-def test_any_charset_that_a_peer_names_is_a_content_error(charset: str) -> None:
+def test_unknown_charset_of_a_peer_is_a_content_error(charset: str) -> None:
     properties = Properties(content_type=f"text/plain; charset={charset}")
     with pytest.raises(ContentError, match="pass encoding="):
         Message(b"xn--a-ecp.ru-\\.", properties=properties).text()
 
 
-def test_json_that_python_does_not_read_is_a_content_error() -> None:
+def test_unreadable_json_is_a_content_error() -> None:
     for body in (b"1" * 5000, b"[1,", b"\xff", b"[" * 100_000):
         with pytest.raises(ContentError):
             Message(body).json()

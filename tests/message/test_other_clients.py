@@ -44,7 +44,7 @@ def test_recorded_message_is_decoded_or_refused_by_its_rule(software: str) -> No
 
 
 @pytest.mark.parametrize("software", SOFTWARE)
-def test_recorded_message_survives_the_way_over_0_9_1(software: str) -> None:
+def test_recorded_message_round_trips_over_0_9_1(software: str) -> None:
     for row in MESSAGES:
         if row["software"] == software and row["rule"] is None:
             message = Message.decode(bytes.fromhex(row["hex"]))

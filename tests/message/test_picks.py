@@ -40,12 +40,12 @@ SPELLED = messages(body=st.none() | bodies()).flatmap(encodings)
 
 @given(SPELLED)
 @example(b"")
-def test_a_pick_is_what_decoding_gives(octets: bytes) -> None:
+def test_picked_values_equal_decoded_values(octets: bytes) -> None:
     picks.check(amqp10msg, octets, Message.decode(octets))
 
 
 @given(malformed() | SPELLED.flatmap(mutated))
-def test_bytes_from_anywhere_raise_a_decode_error_or_give_what_decoding_gives(
+def test_any_bytes_are_refused_or_picked_like_decoded(
     octets: bytes,
 ) -> None:
     message = None
@@ -93,7 +93,7 @@ def test_types_are_those_of_decoding() -> None:
     assert identical([ULong(7), 5, Int(3), UInt(3), Symbol("a")], list(picked))
 
 
-def test_defaults_stand_for_what_is_absent() -> None:
+def test_defaults_replace_missing_values() -> None:
     pick = Picker(("header.ttl", 5), ("header.priority", 9), ("application_properties.a", "none"))
 
     assert (5, 9, "none") == pick(b"")
@@ -199,13 +199,13 @@ def test_wrong_paths(paths: list[str], text: str) -> None:
         Picker(*paths)
 
 
-def test_a_path_that_is_no_text() -> None:
+def test_picker_path_must_be_a_str() -> None:
     wrong: Any = 5
     with pytest.raises(TypeError, match="a path is a str, not int"):
         Picker(wrong)
 
 
-def test_data_that_are_no_bytes() -> None:
+def test_picker_data_must_be_bytes() -> None:
     wrong: Any = "text"
     with pytest.raises(TypeError, match="expected bytes"):
         Picker("body")(wrong)
@@ -215,7 +215,7 @@ def section(code: int, value: bytes) -> bytes:
     return b"\x00\x53" + bytes([code]) + value
 
 
-def test_what_was_not_asked_for_may_be_malformed() -> None:
+def test_unrequested_values_may_be_malformed() -> None:
     # A symbol in the properties that is not ASCII, a property that is not UTF-8, and sections out
     # of order: scan passes over all of it.
     properties = section(0x73, b"\xc0\x0a\x07@@@@@@\xa3\x01\xff")
@@ -276,7 +276,7 @@ def test_what_was_not_asked_for_may_be_malformed() -> None:
         (b"\x4f", "header.ttl", "unknown-constructor"),
     ],
 )
-def test_what_is_wrong_on_the_way(octets: bytes, path: str, rule: str) -> None:
+def test_fault_before_the_picked_value_is_an_error(octets: bytes, path: str, rule: str) -> None:
     with pytest.raises(DecodeError) as raised:
         Picker(path)(octets)
 
@@ -307,7 +307,7 @@ def test_limits() -> None:
     assert (None,) == Picker("header.ttl", limits=Limits(items=0))(octets)
 
 
-def test_described_values_are_passed_over() -> None:
+def test_described_values_are_skipped() -> None:
     annotations = {"a": Described(Symbol("d"), AmqpMap([([1], 2)])), "b": [Described(1, 2)], "c": 3}
     octets = Message(message_annotations=MessageAnnotations(annotations)).encode()
 
@@ -317,7 +317,7 @@ def test_described_values_are_passed_over() -> None:
     )
 
 
-def test_what_is_no_section_is_passed_over() -> None:
+def test_values_other_than_sections_are_skipped() -> None:
     octets = encode_value([1, 2]) + encode_value(Described(ULong(0x99), 1)) + section(0x70, b"\x45")
 
     assert (4,) == Picker("header.priority")(octets)
@@ -332,7 +332,7 @@ def test_copies() -> None:
     assert "Picker('header.ttl', (\"application_properties['a b']\", 7))" == repr(pick)
 
 
-def test_one_that_was_not_set_up_is_an_error() -> None:
+def test_uninitialised_object_raises() -> None:
     with pytest.raises((AttributeError, TypeError)):
         Picker.__new__(Picker)(REFERENCE)
 

@@ -89,7 +89,7 @@ def test_every_legal_spelling_is_the_same_message(pair: tuple[Message, bytes]) -
 
 
 @given(octets_of_messages)
-def test_what_was_not_touched_is_not_rewritten(octets: bytes) -> None:
+def test_untouched_message_keeps_its_bytes(octets: bytes) -> None:
     for strict in (True, False):
         message = Message.decode(octets, strict=strict)
         assert octets == message.encode()
@@ -148,7 +148,7 @@ def ranges(octets: bytes) -> dict[str, bytes]:
 
 
 @given(octets_of_messages, st.sampled_from(ATTRIBUTES), st.data())
-def test_a_change_leaves_the_other_sections_alone(
+def test_change_keeps_the_bytes_of_all_other_sections(
     octets: bytes, name: str, data: st.DataObject
 ) -> None:
     message = Message.decode(octets)
@@ -173,7 +173,7 @@ def test_a_change_leaves_the_other_sections_alone(
 
 
 @given(octets_of_messages)
-def test_what_nobody_changed_is_held_once(octets: bytes) -> None:
+def test_unchanged_message_returns_the_same_bytes_object(octets: bytes) -> None:
     message = Message.decode(octets)
 
     encoded = message.encode()
@@ -194,9 +194,7 @@ def test_a_change_is_written_as_section_by_section(octets: bytes, data: st.DataO
 
 
 @given(octets_of_messages, st.data())
-def test_putting_back_what_was_there_restores_the_octets(
-    octets: bytes, data: st.DataObject
-) -> None:
+def test_restoring_a_section_restores_the_bytes(octets: bytes, data: st.DataObject) -> None:
     message = Message.decode(octets)
     name = data.draw(st.sampled_from(ATTRIBUTES))
     kept = getattr(message, name)
@@ -296,7 +294,7 @@ class Ours(Message):
 
 
 @given(octets_of_messages)
-def test_a_subclass_is_kept(octets: bytes) -> None:
+def test_methods_return_the_subclass(octets: bytes) -> None:
     message = Ours.decode(octets)
 
     assert type(message) is Ours

@@ -60,7 +60,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("octets, rule, offset", MALFORMED)
-def test_strict_refusals_say_what_and_where(octets: str, rule: str, offset: int) -> None:
+def test_strict_errors_have_rule_and_offset(octets: str, rule: str, offset: int) -> None:
     data = bytes.fromhex(octets)
     with pytest.raises(DecodeError) as caught:
         Message.decode(data)
@@ -85,7 +85,7 @@ def test_strict_refusals_say_what_and_where(octets: str, rule: str, offset: int)
         ("00a312" + b"amqp:amqp-value:*!".hex(), ""),
     ],
 )
-def test_the_path_names_the_place(octets: str, path: str) -> None:
+def test_decode_error_path(octets: str, path: str) -> None:
     with pytest.raises(DecodeError) as caught:
         Message.decode(bytes.fromhex(octets))
 
@@ -121,15 +121,13 @@ def test_limits() -> None:
         (bytes.fromhex("0300010000000568656c6c6fce"), "a frame of a 0-9-1 connection"),
     ],
 )
-def test_what_is_no_message_is_told_by_its_likeness(data: bytes, expected: str) -> None:
+def test_error_names_the_likely_format_of_foreign_data(data: bytes, expected: str) -> None:
     with pytest.raises(DecodeError, match=f"at byte .*; this looks like {expected}"):
         Message.decode(data)
 
 
 @given(messages(), st.integers(0), st.integers(0, 255))
-def test_a_message_with_a_fault_looks_like_nothing_else(
-    message: Message, place: int, octet: int
-) -> None:
+def test_faulty_message_gets_no_format_hint(message: Message, place: int, octet: int) -> None:
     data = bytearray(message.encode() or b"\0")
     data[place % (len(data) - 1) + 1 if len(data) > 1 else 0] = octet
     assume(data[0] == 0)
@@ -171,7 +169,7 @@ def test_a_body_of_several_kinds_is_not_encoded() -> None:
         (Message(body="\ud800"), "amqp-value"),
     ],
 )
-def test_what_cannot_be_encoded_is_named(message: Message, path: str) -> None:
+def test_encode_error_path(message: Message, path: str) -> None:
     with pytest.raises(EncodeError) as caught:
         message.encode()
 
@@ -231,7 +229,7 @@ def test_lenient_values_keep_their_types() -> None:
     assert message.properties.content_type == "t"
 
 
-def test_lenient_message_lists_what_no_attribute_holds() -> None:
+def test_lenient_message_lists_sections_without_attribute() -> None:
     message = Message.decode(bytes.fromhex("00537045" + "00537045" + "00532445"), strict=False)
 
     assert [
@@ -242,7 +240,7 @@ def test_lenient_message_lists_what_no_attribute_holds() -> None:
 
 
 @pytest.mark.parametrize("octets", ["0053", "005375a0050000", "005377a10580", "005377ff"])
-def test_lenient_decoding_refuses_what_does_not_parse(octets: str) -> None:
+def test_lenient_decoding_refuses_unparsable_bytes(octets: str) -> None:
     with pytest.raises(DecodeError):
         Message.decode(bytes.fromhex(octets), strict=False)
 

@@ -32,7 +32,7 @@ FIELDS = [(cls, field.name) for cls in (Header, Properties) for field in attrs.f
 
 
 @given(messages())
-def test_a_field_is_none_or_what_its_section_says(message: Message) -> None:
+def test_field_shortcut_equals_the_sections_field(message: Message) -> None:
     for cls, name in FIELDS:
         section = getattr(message, cls.__name__.lower())
         expected = None if section is None else getattr(section, name)
@@ -41,7 +41,7 @@ def test_a_field_is_none_or_what_its_section_says(message: Message) -> None:
 
 
 @given(messages(), st.sampled_from([None, "none", 0]))
-def test_entries_of_maps_that_may_be_absent(message: Message, default: Any) -> None:
+def test_entry_shortcuts_with_missing_sections(message: Message, default: Any) -> None:
     before = message.encode()
     for read, entries in (
         (message.application_property, message.application_properties),
@@ -61,9 +61,7 @@ def test_entries_of_maps_that_may_be_absent(message: Message, default: Any) -> N
     "section", ["application_properties", "message_annotations", "delivery_annotations", "footer"]
 )
 @pytest.mark.parametrize("entries", [None, {}, {"x-opt-a": 1}])
-def test_an_absent_section_is_not_an_empty_one(
-    section: str, entries: dict[str, int] | None
-) -> None:
+def test_absent_and_empty_sections_differ(section: str, entries: dict[str, int] | None) -> None:
     given_: Any = {section: entries}
     message = Message.decode(Message("x", **given_).encode())
     names = {
@@ -95,7 +93,7 @@ def test_a_shortcut_has_the_type_of_the_declaration(cls: Any, name: str) -> None
     assert declared == plain_types(get_args(own.__orig_class__)[0])
 
 
-def test_it_costs_a_lenient_message_nothing() -> None:
+def test_shortcuts_work_on_lenient_messages() -> None:
     message = Message.decode(bytes.fromhex("0053734100537740"), strict=False)
 
     assert message.message_id is None
@@ -134,7 +132,7 @@ def test_the_body_is_a_value(body: Any, expected: Any) -> None:
     | bodies(),
     st.sampled_from([None, "gzip"]),
 )
-def test_a_body_that_was_assigned_is_read_as_it_is_encoded(body: Any, coding: str | None) -> None:
+def test_assigned_body_reads_like_a_constructed_body(body: Any, coding: str | None) -> None:
     properties = Properties(content_encoding=coding)
     built, assigned = Message(body, properties=properties), Message(properties=properties)
     assigned.body = body
@@ -154,7 +152,7 @@ def test_a_body_that_was_assigned_is_read_as_it_is_encoded(body: Any, coding: st
 
 
 @pytest.mark.parametrize("value", [b"x", "text", [1], None])
-def test_setting_the_value_says_what_to_write(value: Any) -> None:
+def test_setting_value_suggests_setting_body(value: Any) -> None:
     message = Message("x")
     with pytest.raises(AttributeError, match=r"^message\.value is read-only: set message\.body"):
         message.value = value  # type: ignore[misc]
@@ -167,7 +165,7 @@ def test_several_sections_are_named() -> None:
         _ = Message([AmqpSequence([1]), AmqpSequence([2])]).value
 
 
-def test_ids_and_moments_of_every_type() -> None:
+def test_id_and_time_shortcuts_of_every_type() -> None:
     moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     own = Properties(message_id=uuid.UUID(int=1), correlation_id=b"c", creation_time=moment)
     message = Message(properties=own)

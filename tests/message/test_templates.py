@@ -59,12 +59,12 @@ def with_values(message: Message, found: dict[str, Any]) -> Message:
 
 
 @given(ANY)
-def test_the_values_of_the_prototype_give_the_prototype(message: Message) -> None:
+def test_prototype_values_reproduce_the_prototype(message: Message) -> None:
     templates.check(amqp10msg, Message.decode(message.encode()))
 
 
 @given(ANY, ANY, st.data())
-def test_a_template_gives_what_building_and_encoding_gives(
+def test_template_equals_building_and_encoding(
     message: Message, other: Message, data: st.DataObject
 ) -> None:
     # Values of another message, whose types are declared where the prototype has others.
@@ -97,9 +97,7 @@ def test_a_template_gives_what_building_and_encoding_gives(
 
 
 @given(ANY, st.data())
-def test_any_values_give_the_same_bytes_or_the_same_error(
-    message: Message, data: st.DataObject
-) -> None:
+def test_template_and_message_agree_on_any_values(message: Message, data: st.DataObject) -> None:
     found = [path for path, _ in picks.held(message)]
     paths = data.draw(st.lists(st.sampled_from(found), unique=True))
     drawn = data.draw(st.lists(values(), min_size=len(paths), max_size=len(paths)))
@@ -163,7 +161,7 @@ def test_sizes_and_counts_at_their_limits(count: int, size: int) -> None:
 @pytest.mark.parametrize(
     "ttl, priority, count", [(None, None, None), (None, 4, 0), (5, 4, 0), (None, 9, 0), (1, 2, 3)]
 )
-def test_fields_that_are_left_out(ttl: Any, priority: Any, count: Any) -> None:
+def test_template_omits_null_and_default_fields(ttl: Any, priority: Any, count: Any) -> None:
     template = Message(header=Header(durable=True, first_acquirer=True)).template(
         "header.ttl", "header.priority", "header.delivery_count"
     )
@@ -328,7 +326,7 @@ def test_wrong_fields(fields: list[Any], text: str) -> None:
         Message().template(*fields)
 
 
-def test_what_does_not_vary_is_checked_at_once() -> None:
+def test_template_checks_constant_values_immediately() -> None:
     with pytest.raises(EncodeError, match=r"^application-properties\['b'\]"):
         Message(application_properties={"a": 1, "b": []}).template("application_properties.a")
     with pytest.raises(EncodeError, match=r"^header\.ttl: "):
@@ -361,7 +359,7 @@ def test_later_changes_of_the_prototype_have_no_effect() -> None:
     assert expected == template.encode(7) == template.message(7).encode()
 
 
-def test_the_bytes_that_a_prototype_came_from_do_not_count() -> None:
+def test_template_ignores_original_bytes_of_the_prototype() -> None:
     # A ttl of four bytes where one does.
     octets = bytes.fromhex("005370c0080340407000000005005377a10178")
     message = Message.decode(octets)
@@ -384,6 +382,6 @@ def test_copies() -> None:
         assert (template.paths, template.kinds) == (made.paths, made.kinds)
 
 
-def test_one_that_was_not_set_up_is_an_error() -> None:
+def test_uninitialised_object_raises() -> None:
     with pytest.raises((AttributeError, TypeError)):
         amqp10msg.Template.__new__(amqp10msg.Template).encode()

@@ -40,7 +40,7 @@ from amqp10msg import (
     encode_value,
 )
 from amqp10msg.notation import NotationError, from_cbor, from_typed, to_cbor, to_typed
-from amqp10msg.notation._common import shown
+from amqp10msg.notation._common import describe
 from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of
 from amqp10msg.sections.parts import parts_of
 from amqp10msg.testing import encodings, messages, mutated, values
@@ -394,7 +394,7 @@ def check_the_place(octets: bytes, error: NotationError) -> None:
     found = re.fullmatch(r"expected .*, not (.*)", error.reason, re.DOTALL)
     if found:
         tags = {f"tag {at.tag}"} if type(at) is cbor2.CBORTag else set()
-        assert found[1] in {shown(at), shown(untagged(at)), *tags}
+        assert found[1] in {describe(at), describe(untagged(at)), *tags}
 
 
 def untagged(item: Any) -> Any:

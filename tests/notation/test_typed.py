@@ -39,7 +39,7 @@ from amqp10msg import (
 from amqp10msg.composite import COMPOSITES
 from amqp10msg.delivery import Accepted, Error, Rejected
 from amqp10msg.notation import NotationError, from_typed, to_typed
-from amqp10msg.notation._common import shown
+from amqp10msg.notation._common import describe
 from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of
 from amqp10msg.sections import KIND_OF
 from amqp10msg.sections.parts import parts_of
@@ -512,7 +512,7 @@ def check_the_place(typed: Any, error: NotationError) -> None:
     assert error.args == (error.reason, error.path)
     wanted = re.fullmatch(r"expected (?!\d items).*, not .*", error.reason, re.DOTALL)
     if wanted:
-        assert error.reason.endswith(f", not {shown(at)}")
+        assert error.reason.endswith(f", not {describe(at)}")
 
 
 @given(spoilt())

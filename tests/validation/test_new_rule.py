@@ -145,7 +145,7 @@ def test_rule_without_suspicion_is_checked_on_every_message(always_checked: Path
     assert ["oasis", "rabbitmq-4", "azure"] == answer["profiles"]
 
 
-def test_rule_with_suspicion_is_checked_where_the_suspicion_holds(suspected: Path) -> None:
+def test_rule_with_suspicion_is_checked_only_on_suspected_messages(suspected: Path) -> None:
     capitals = message(f"00 53 73 c0 08 04 40 40 40 a1 02 41 42 {DATA}")
     small = message(f"00 53 73 c0 08 04 40 40 40 a1 02 41 62 {DATA}")
     expected = [[["subject-in-capitals", "warning", "properties.subject", 9]], [], []]
@@ -170,7 +170,7 @@ def test_command_reports_a_new_rule(always_checked: Path) -> None:
 
 
 @pytest.mark.parametrize("field", ["message_id", "creation_time", "tenant"])
-def test_suspicion_of_a_field_that_batches_cannot_test_is_refused(field: str) -> None:
+def test_suspicion_of_an_untestable_field_is_refused(field: str) -> None:
     with pytest.raises(ValueError, match=f"cannot test the field '{field}'"):
         FieldValue(field, bool)
 

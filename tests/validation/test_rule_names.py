@@ -93,7 +93,7 @@ ALONE = {
 
 
 @pytest.mark.parametrize("rule", [rule.id for rule in RULES.values() if not rule.in_messages])
-def test_rule_that_no_message_can_break(rule: str) -> None:
+def test_rule_that_only_other_decoders_break(rule: str) -> None:
     decoder, data = ALONE[rule]
     error = _error_of(decoder, bytes.fromhex(data), None)
     assert error is not None

@@ -251,7 +251,7 @@ def examples() -> list[Any]:
 
 
 @pytest.mark.parametrize("example", examples())
-def test_example_breaks_its_rule_there_and_no_other(example: Example) -> None:
+def test_example_breaks_only_its_rule_at_its_offset(example: Example) -> None:
     profile: ProfileName = "oasis"
     if example.clause == "RabbitMQ 4":
         profile = "rabbitmq-4"
@@ -291,7 +291,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("data", GOOD.values(), ids=GOOD)
-def test_nothing_is_found_in(data: str) -> None:
+def test_valid_example_has_no_violations(data: str) -> None:
     assert [] == broken(data)
 
 
@@ -303,7 +303,7 @@ def test_types_of_a_message_id(value: str) -> None:
     assert [] == broken(f"00 53 73 c0 {size:02x} 01 {value} DATA")
 
 
-def test_a_list_of_encodings_is_looked_into() -> None:
+def test_each_content_coding_in_a_list_is_checked() -> None:
     found = broken("00 53 73 c0 18 08 40*7 a3 0e 'gzip, identity' DATA")
     assert ["content-encoding-identity", "content-encoding-multiple"] == found
 
@@ -325,14 +325,14 @@ def test_ids_and_severities() -> None:
 @pytest.mark.parametrize(
     "rule", [rule for rule in RULES.values() if rule.quote], ids=lambda r: r.id
 )
-def test_severity_is_what_the_quote_says(rule: Rule) -> None:
+def test_severity_matches_the_quote(rule: Rule) -> None:
     if "MUST" in rule.quote:
         assert "error" == rule.severity
     if "SHOULD" in rule.quote:
         assert "warning" == rule.severity
 
 
-def test_warnings_without_should_are_those_that_the_documentation_names() -> None:
+def test_warnings_without_should_are_documented() -> None:
     undemanded = {
         rule.id
         for rule in RULES.values()
@@ -342,7 +342,7 @@ def test_warnings_without_should_are_those_that_the_documentation_names() -> Non
     assert named == undemanded
 
 
-def test_what_is_not_visible_says_why() -> None:
+def test_requirements_that_cannot_be_checked_have_a_reason() -> None:
     assert len({row.quote for row in NOT_VISIBLE}) == len(NOT_VISIBLE)
     for row in NOT_VISIBLE:
         assert re.match(r"Part 3, 3\.2(\.\d+)?$", row.clause)
@@ -386,19 +386,19 @@ def test_every_fault_of_the_kernel_is_a_refused_rule() -> None:
 # Profiles.
 
 
-def test_an_unknown_profile_is_refused_by_name() -> None:
+def test_unknown_profile_error_lists_the_profiles() -> None:
     with pytest.raises(ValueError, match=r"'artemis': use azure, oasis, rabbitmq-3\.10, "):
         validate(b"", "artemis")  # type: ignore[arg-type]
 
 
-def test_what_the_profiles_make_of_a_missing_body() -> None:
+def test_missing_body_in_each_profile() -> None:
     data = "00 53 70 45"
     assert ["body-missing"] == broken(data) == broken(data, "rabbitmq-4")
     assert [] == broken(data, "azure")
     assert [] == broken("EMPTY", "azure")
 
 
-def test_what_the_profiles_make_of_reserved_keys() -> None:
+def test_reserved_keys_in_each_profile() -> None:
     def severities(section: str, key: str) -> list[str]:
         size = len(wire(key)) + 2
         data = wire(f"00 53 {section} c1 {size:02x} 02 {key} 41 DATA")
@@ -414,7 +414,7 @@ def test_what_the_profiles_make_of_reserved_keys() -> None:
     assert ["warning", "error", "warning"] == severities("72", "53 05")
 
 
-def test_rabbitmq_knows_no_reserved_key() -> None:
+def test_rabbitmq_profile_refuses_all_reserved_keys() -> None:
     data = wire("00 53 71 c1 14 02 a3 08 'rejected' 00 53 1d c0 04 01 a3 01 'x' DATA")
     assert [] == validate(data)
     (violation,) = validate(data, "rabbitmq-4")
@@ -436,7 +436,7 @@ def test_the_rules_of_a_broker_are_in_its_profile_alone() -> None:
     assert len(OF_MESSAGES) - len(azure) == len(PROFILES["rabbitmq-4"])
 
 
-def test_a_profile_of_ones_own() -> None:
+def test_custom_profile() -> None:
     strict = PROFILES["oasis"].derive(
         "mine",
         "What we hold ourselves to.",
@@ -497,7 +497,7 @@ UNDELIVERED = {
 
 
 @pytest.mark.parametrize("data, rule, severity", UNDELIVERED.values(), ids=UNDELIVERED)
-def test_rabbitmq_profile_foretells_what_was_not_delivered(
+def test_rabbitmq_profile_predicts_undelivered_messages(
     data: str, rule: str, severity: str
 ) -> None:
     found = validate(wire(data), "rabbitmq-4")

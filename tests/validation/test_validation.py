@@ -47,7 +47,7 @@ DATA = hexed("00 53 75 a0 01 78")
 
 
 @given(OCTETS, st.sampled_from([*PROFILES.values()]))
-def test_any_octets_give_violations_and_no_exception(data: bytes, profile: Profile) -> None:
+def test_any_bytes_give_violations_without_an_exception(data: bytes, profile: Profile) -> None:
     found = validate(data, profile)
     for violation in found:
         assert violation.rule in profile, violation
@@ -84,7 +84,7 @@ def assert_agreement(data: bytes, limits: Limits | None) -> None:
 
 
 @given(OCTETS)
-def test_strict_decoding_refuses_what_breaks_a_refused_rule(data: bytes) -> None:
+def test_strict_decoding_refuses_violations_of_refused_rules(data: bytes) -> None:
     assert_agreement(data, None)
 
 
@@ -103,7 +103,7 @@ EVERYTHING = PROFILES["oasis"].derive(
 @pytest.mark.parametrize(
     "way", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))]
 )
-def test_a_profile_can_be_copied_and_sent_to_another_process(way: Any, profile: Profile) -> None:
+def test_profile_can_be_copied_and_pickled(way: Any, profile: Profile) -> None:
     made = way(profile)
 
     assert profile == made
@@ -112,7 +112,7 @@ def test_a_profile_can_be_copied_and_sent_to_another_process(way: Any, profile: 
 
 
 @given(OCTETS, st.sampled_from([*PROFILES.values(), EVERYTHING]), st.none() | LIMITS)
-def test_the_quick_judgement_is_the_thorough_one(
+def test_prefiltered_and_full_validation_agree(
     data: bytes, profile: Profile, limits: Limits | None
 ) -> None:
     expected = judged_thoroughly(data, profile, limits)
@@ -121,7 +121,7 @@ def test_the_quick_judgement_is_the_thorough_one(
 
 
 @pytest.mark.parametrize("profile", [*PROFILES.values(), EVERYTHING], ids=lambda one: one.name)
-def test_the_corpus_is_judged_as_thoroughly(profile: Profile) -> None:
+def test_prefiltered_and_full_validation_agree_on_the_corpus(profile: Profile) -> None:
     octets = [*dict.fromkeys(case.data for case in corpus_cases())]
 
     assert len(octets) > 500
@@ -130,7 +130,7 @@ def test_the_corpus_is_judged_as_thoroughly(profile: Profile) -> None:
 
 
 @given(OCTETS)
-def test_lenient_decoding_keeps_or_refuses_what_is_structural(data: bytes) -> None:
+def test_lenient_decoding_keeps_or_refuses_structural_violations(data: bytes) -> None:
     structural = [rule for rule in rules_of(validate(data)) if RULES[rule].structural]
     try:
         message = Message.decode(data, strict=False)
@@ -187,7 +187,7 @@ SENSIBLE = st.builds(
 
 
 @given(SENSIBLE)
-def test_a_sensible_message_breaks_nothing(message: Message) -> None:
+def test_typical_message_has_no_violations(message: Message) -> None:
     assert [] == validate(message)
     assert [] == validate(message.encode(), "azure")
 
@@ -197,7 +197,7 @@ def places(data: bytes, shift: int = 0) -> set[tuple[str, int, str]]:
 
 
 @given(messages(), st.sampled_from(["0053 71 c1 02 01 40", "0053 7f a1 01 ff", "0053 75 56 02"]))
-def test_damage_in_one_section_hides_no_other(data: bytes, damage: str) -> None:
+def test_damage_in_one_section_hides_no_violation_elsewhere(data: bytes, damage: str) -> None:
     section = hexed(damage)
     known = {place for place in places(data) if place[0] != "body-missing"}
     assert known <= places(data + section)
@@ -218,7 +218,7 @@ def test_damage_is_contained_in_its_section() -> None:
     ] == [(v.rule, v.path, v.offset) for v in found]
 
 
-def test_wrong_types_are_found_beside_damage() -> None:
+def test_wrong_types_are_found_next_to_damage() -> None:
     # The subject is no UTF-8; the correlation-id behind it is a uint.
     found = validate(hexed("00 53 73 c0 0a 06 40 40 40 a1 01 ff 40 52 05") + DATA)
     assert [("invalid-utf8", 11), ("field-type", 13)] == [
@@ -226,14 +226,14 @@ def test_wrong_types_are_found_beside_damage() -> None:
     ]
 
 
-def test_a_key_that_stands_twice_does_not_hide_what_the_decoder_stops_at() -> None:
+def test_duplicate_key_does_not_hide_a_later_decode_error() -> None:
     # The key k twice, then the key x with a value that is no UTF-8.
     data = hexed("00 53 74 c1 0f 06 a1 01 6b 40 a1 01 6b 40 a1 01 78 a1 01 ff") + DATA
     assert_agreement(data, None)
     assert ["map-duplicate-key", "invalid-utf8"] == rules_of(validate(data))
 
 
-def test_sections_behind_an_unknown_size_are_lost() -> None:
+def test_sections_after_an_unknown_size_are_skipped() -> None:
     assert ["truncated"] == rules_of(validate(hexed("00 53 75 a0 ff") + DATA))
 
 
@@ -244,7 +244,7 @@ def faults(data: bytes, profile: ProfileName | Profile = "oasis") -> list[str]:
     return rules_of(validate(data, profile))
 
 
-def test_a_rule_is_listed_a_hundred_times() -> None:
+def test_violations_of_a_rule_are_limited_to_100() -> None:
     assert ["not-a-section"] * 100 == faults(b"\x40" * 10_000)[:-1]
     many = b"".join(encode_value(Symbol(f"k{n}")) + b"\x40" for n in range(300))
     section = b"\x00\x53\x72\xd1" + (len(many) + 4).to_bytes(4) + (600).to_bytes(4) + many
@@ -254,7 +254,7 @@ def test_a_rule_is_listed_a_hundred_times() -> None:
     ]
 
 
-def test_what_is_listed_last_counts_too() -> None:
+def test_refused_rule_is_reported_after_many_warnings() -> None:
     """However much else is wrong, a rule that decoding refuses shows."""
     many = b"".join(encode_value(Symbol(f"k{n}")) + b"\x40" for n in range(200)) + b"\xa1\x00\x40"
     section = b"\x00\x53\x72\xd1" + (len(many) + 4).to_bytes(4) + (402).to_bytes(4) + many
@@ -271,7 +271,7 @@ def test_damage_does_not_buy_more_zero_width_elements() -> None:
     assert Counter({"boolean-octet-not-0-or-1": 1}) == Counter(found)
 
 
-def test_a_bomb_in_an_annotation_is_not_opened() -> None:
+def test_bomb_in_an_annotation_is_not_decoded() -> None:
     bomb = "f0 00000005 ffffffff 40"
     data = hexed("00 53 71 c1 15 02 a3 08 72656a6563746564" + bomb) + DATA
     for profile in PROFILES.values():
@@ -295,7 +295,7 @@ def test_deep_nesting_is_a_violation() -> None:
 # Messages.
 
 
-def test_a_message_is_judged_as_it_is_encoded() -> None:
+def test_message_is_validated_in_its_encoded_form() -> None:
     message = Message("text", properties=Properties(content_type="text/plain"))
     (violation,) = validate(message)
     assert (
@@ -312,7 +312,7 @@ def test_a_message_is_judged_as_it_is_encoded() -> None:
     assert b"\xa3\x0atext/plain" == message.encode()[12:24]
 
 
-def test_a_message_read_leniently_is_judged_as_it_came() -> None:
+def test_lenient_message_is_validated_in_its_original_form() -> None:
     data = DATA + hexed("00 53 70 45")
     message = Message.decode(data, strict=False)
     assert validate(data) == validate(message) == list(message.violations)
@@ -337,7 +337,9 @@ def test_a_message_read_leniently_is_judged_as_it_came() -> None:
     ],
     ids=["header", "application-properties", "body", "footer"],
 )
-def test_a_message_that_cannot_be_encoded(message: Message, path: str, clause: str) -> None:
+def test_unencodable_message_violates_not_encodable(
+    message: Message, path: str, clause: str
+) -> None:
     (violation,) = validate(message)
     assert ("not-encodable", "error", 0) == (
         violation.rule,
@@ -358,7 +360,7 @@ def test_a_mixed_body_cannot_be_encoded() -> None:
     )
 
 
-def test_another_message_format() -> None:
+def test_other_message_format_is_a_violation() -> None:
     batch = Message(Data(b""), message_format=0x80013700)
     assert ["message-format"] == rules_of(validate(batch))
     assert "0x80013700" in validate(batch)[0].text
@@ -367,7 +369,7 @@ def test_another_message_format() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["text", 5, None, ["00"]])
-def test_what_is_no_message_is_a_type_error(wrong: Any) -> None:
+def test_argument_other_than_a_message_is_a_type_error(wrong: Any) -> None:
     with pytest.raises(TypeError, match="expected a Message, bytes, bytearray or memoryview"):
         validate(wrong)
 

@@ -148,7 +148,7 @@ def test_many_sections(name: str) -> None:
 
 @pytest.mark.parametrize("section", [b"\x00\x53\x75\xa0\x00", b"\x00\x53\x76\x45"])
 @pytest.mark.parametrize("strict", [True, False])
-def test_a_change_beside_many_body_sections(section: bytes, strict: bool) -> None:
+def test_change_next_to_many_body_sections_is_linear(section: bytes, strict: bool) -> None:
     """What is encoded anew takes time linear in the sections that stay as they are."""
     octets = section * 10_000
     message = Message.decode(octets, strict=strict)
@@ -253,7 +253,7 @@ COLLIDING: dict[str, Callable[[], list[bytes]]] = {
 
 
 @pytest.mark.parametrize("name", COLLIDING)
-def test_keys_that_collide(name: str) -> None:
+def test_colliding_keys_take_linear_time(name: str) -> None:
     keys = COLLIDING[name]()
     octets = map_of(keys)
     whole = b"\x00\x53\x77" + octets
@@ -276,7 +276,7 @@ def test_keys_that_collide(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COLLIDING)
-def test_a_key_that_stands_twice_among_colliding_ones(name: str) -> None:
+def test_duplicate_among_colliding_keys_is_found(name: str) -> None:
     keys = COLLIDING[name]()
     with pytest.raises(DecodeError) as caught:
         decode_value(map_of([*keys, keys[7]]))
@@ -321,7 +321,7 @@ def test_a_large_key_in_keys_of_maps(beside: bytes) -> None:
 # Vocabularies.
 
 
-def test_a_huge_vocabulary_of_symbols_is_not_kept() -> None:
+def test_symbol_cache_is_bounded() -> None:
     def vocabulary(round_: int) -> bytes:
         return b"".join(b"\xa3\x20" + f"{round_:08d}-{i:023d}".encode() for i in range(6_000))
 
@@ -340,7 +340,7 @@ def test_a_huge_vocabulary_of_symbols_is_not_kept() -> None:
     assert kept < 1_000_000
 
 
-def test_long_symbols_are_not_kept() -> None:
+def test_long_symbols_are_not_cached() -> None:
     octets = b"".join(
         b"\xb3" + struct.pack(">I", 10_000) + f"{i:010000d}".encode() for i in range(100)
     )
@@ -387,7 +387,7 @@ def test_errors_stay_small() -> None:
 
 
 @pytest.mark.parametrize("wrap", WRAPS)
-def test_encoding_what_is_nested_deeply(wrap: Wrap) -> None:
+def test_nested_keys_and_elements_are_encoded_once(wrap: Wrap) -> None:
     """Keys and elements are encoded apart, and each of them once."""
     octets = nested([wrap], 250, INNERMOST.get(wrap, b"\x40"))
     value = decode_value(octets)
@@ -401,7 +401,7 @@ def test_encoding_what_is_nested_deeply(wrap: Wrap) -> None:
         assert_quick(without_octets(write), octets, KEYS_UNITS)
 
 
-def test_what_contains_itself_is_refused_at_once() -> None:
+def test_self_containing_value_is_refused_in_little_time() -> None:
     held: list[Any] = []
     as_list: list[Any] = [1]
     as_list.append(as_list)

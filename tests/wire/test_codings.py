@@ -35,7 +35,7 @@ def _zstandard() -> None:
 
 
 @given(st.binary(), CODINGS, st.none() | st.integers(1, 9))
-def test_bytes_come_back(octets: bytes, coding: Any, level: int | None) -> None:
+def test_compressed_bytes_round_trip(octets: bytes, coding: Any, level: int | None) -> None:
     made = compress(octets, coding, level)
 
     assert octets == decompress(made, coding, limit=len(octets))
@@ -43,7 +43,7 @@ def test_bytes_come_back(octets: bytes, coding: Any, level: int | None) -> None:
 
 
 @given(st.binary(), st.lists(CODINGS, min_size=1, max_size=4))
-def test_several_codings_come_back(octets: bytes, codings: list[Any]) -> None:
+def test_several_codings_round_trip(octets: bytes, codings: list[Any]) -> None:
     made = octets
     for coding in codings:
         made = compress(made, coding)
@@ -52,7 +52,9 @@ def test_several_codings_come_back(octets: bytes, codings: list[Any]) -> None:
 
 
 @given(st.binary(min_size=1), CODINGS, st.data())
-def test_what_is_cut_off_is_refused(octets: bytes, coding: Any, data: st.DataObject) -> None:
+def test_truncated_compressed_data_is_refused(
+    octets: bytes, coding: Any, data: st.DataObject
+) -> None:
     made = compress(octets, coding)
     short = made[: data.draw(st.integers(0, len(made) - 1))]
 
@@ -67,7 +69,7 @@ def test_any_bytes_are_restored_or_refused(octets: bytes, coding: Any) -> None:
 
 
 @pytest.mark.parametrize("coding", ALL)
-def test_a_bomb_costs_no_more_than_the_limit(coding: Any) -> None:
+def test_memory_of_a_bomb_stays_below_the_limit(coding: Any) -> None:
     bomb = compress(bytes(BOMB), coding)
     assert len(bomb) < BOMB / 900
 
@@ -97,7 +99,7 @@ def test_many_members_are_read_in_time() -> None:
         decompress(frames + compress(b"a", "zstd"), "zstd")
 
 
-def test_codings_of_other_writers() -> None:
+def test_codings_as_other_senders_write_them() -> None:
     raw = zlib.compressobj(wbits=-15)
     assert b"x" * 99 == decompress(raw.compress(b"x" * 99) + raw.flush(), "deflate")
     assert b"x" == decompress(gzip.compress(b"x", mtime=0), "X-GZIP")
@@ -116,7 +118,7 @@ def test_codings_of_other_writers() -> None:
         (b"", "gzip, gzip, gzip, gzip, gzip", "5 content codings"),
     ],
 )
-def test_what_cannot_be_restored(octets: bytes, coding: str, match: str) -> None:
+def test_invalid_compressed_data_is_refused(octets: bytes, coding: str, match: str) -> None:
     with pytest.raises(ContentError, match=match):
         decompress(octets, coding)
     with pytest.raises(ContentError, match="unknown content coding"):
@@ -127,7 +129,7 @@ def test_what_cannot_be_restored(octets: bytes, coding: str, match: str) -> None
 
 
 @given(st.lists(st.binary(), min_size=1, max_size=3), CODINGS)
-def test_a_compressed_message_is_valid_and_comes_back(parts: list[bytes], coding: Any) -> None:
+def test_compressed_message_is_valid_and_round_trips(parts: list[bytes], coding: Any) -> None:
     message = Message([Data(part) for part in parts], properties=Properties(subject="s"))
     made = Message.decode(message.compressed(coding).encode())
 
@@ -140,7 +142,7 @@ def test_a_compressed_message_is_valid_and_comes_back(parts: list[bytes], coding
 
 
 @given(messages())
-def test_content_is_the_body_where_nothing_is_encoded(message: Message) -> None:
+def test_content_equals_body_without_content_encoding(message: Message) -> None:
     if message.properties is None or message.properties.content_encoding is None:
         assert message is message.decompressed()
         with contextlib.suppress(ContentError):
@@ -167,7 +169,7 @@ def test_text_is_of_the_charset_of_its_type(text: str, charset: str, coding: Any
     assert octets.decode("iso-8859-1") == message.text("iso-8859-1")
 
 
-def test_a_charset_that_nobody_knows() -> None:
+def test_unknown_charset_is_a_content_error() -> None:
     message = Message(b"x", properties=Properties(content_type="text/plain; charset=klingon"))
     with pytest.raises(ContentError, match="unknown charset 'klingon'"):
         message.text()
@@ -185,7 +187,7 @@ json_values = st.recursive(
 
 @given(json_values, CODINGS)
 @example([[1]], "gzip")
-def test_json_comes_back(value: Any, coding: Any) -> None:
+def test_json_round_trips(value: Any, coding: Any) -> None:
     document = json.dumps(value)
 
     assert value == Message(document).json()
@@ -193,7 +195,7 @@ def test_json_comes_back(value: Any, coding: Any) -> None:
 
 
 @pytest.mark.parametrize("body", [b"{", "{]", b"", b"[" * 100_000])
-def test_what_is_no_json(body: Any) -> None:
+def test_invalid_json_is_a_content_error(body: Any) -> None:
     with pytest.raises(ContentError, match=r"not valid JSON|nested too deeply"):
         Message(body).json()
 
@@ -236,7 +238,7 @@ def test_a_body_becomes_a_model_or_struct(number: int, lines: list[str], coding:
         assert [expected] == Message(AmqpSequence([content])).decoded(many)
 
 
-def test_other_types_and_what_does_not_fit() -> None:
+def test_decoded_to_other_types_and_mismatches() -> None:
     model, struct = order_types()
     import msgspec  # noqa: PLC0415
     import pydantic  # noqa: PLC0415
@@ -260,5 +262,5 @@ def test_other_types_and_what_does_not_fit() -> None:
         bomb.decoded(str, limit=1_000)
 
 
-def test_the_default_limit_is_what_the_documentation_says() -> None:
+def test_default_limit_is_64_mib() -> None:
     assert 64 * 1024 * 1024 == DEFAULT_LIMIT

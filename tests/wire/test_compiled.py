@@ -33,14 +33,14 @@ DIRECTIVES = {
 }
 
 
-def test_the_directives_stand_in_setup() -> None:
+def test_safety_directives_are_set_in_setup() -> None:
     setup = (ROOT / "setup.py").read_text(encoding="utf-8")
 
     for name, value in DIRECTIVES.items():
         assert re.search(rf'^    "{name}": {value},$', setup, re.MULTILINE), name
 
 
-def test_no_source_says_otherwise() -> None:
+def test_no_source_overrides_a_safety_directive() -> None:
     assert len(SOURCES) > 40
     for path in SOURCES:
         text = path.read_text(encoding="utf-8")
@@ -52,14 +52,14 @@ def test_no_source_says_otherwise() -> None:
         ), path
 
 
-def test_lists_of_free_objects_stand_where_cython_heeds_them() -> None:
+def test_freelists_are_only_in_cython_sources() -> None:
     for path in SOURCES:
         text = path.read_text(encoding="utf-8")
         assert path.suffix in (".pyx", ".pxi") or "freelist" not in text, path
 
 
 @pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
-def test_no_class_takes_the_state_of_a_pickle_that_it_does_not_know() -> None:
+def test_no_compiled_class_accepts_cython_pickle_state() -> None:
     found = [thing for module in modules() for thing in targets(module)]
     assert len(found) > 100
     for thing in found:
@@ -69,7 +69,7 @@ def test_no_class_takes_the_state_of_a_pickle_that_it_does_not_know() -> None:
 
 @pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
 @pytest.mark.parametrize("seed", [0, 1])
-def test_nothing_that_is_handed_in_ends_the_process(tmp_path: Path, seed: int) -> None:
+def test_no_argument_crashes_the_process(tmp_path: Path, seed: int) -> None:
     note = tmp_path / "note"
     done = subprocess.run(
         [sys.executable, "-m", "fuzz.internals", "--seed", str(seed), "--note", str(note)],
@@ -109,7 +109,7 @@ def test_decode_is_a_method_in_c_where_threads_run_without_the_gil() -> None:
 @pytest.mark.skipif(
     not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this interpreter has the GIL"
 )
-def test_the_gil_stays_off_after_all_that_is_compiled_was_imported() -> None:
+def test_gil_stays_off_after_importing_compiled_modules() -> None:
     code = (
         "import sys; from fuzz.internals import modules; found = list(modules());"
         "print(len(found) > 10, sys._is_gil_enabled())"

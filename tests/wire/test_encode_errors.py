@@ -60,7 +60,7 @@ def recursive() -> list[Any]:
 
 
 @pytest.mark.parametrize("number", range(9))
-def test_what_contains_itself_has_no_encoding(number: int) -> None:
+def test_self_containing_value_cannot_be_encoded(number: int) -> None:
     value = recursive()[number]
 
     with pytest.raises(EncodeError, match="nested"):
@@ -148,7 +148,9 @@ def _forged(cls: Any, content: Any) -> Any:
         (Described(Unknown(), 1), "Unknown has no AMQP type"),
     ],
 )
-def test_what_has_no_encoding(wire: ModuleType, value: Any, reason: str) -> None:
+def test_value_without_amqp_type_cannot_be_encoded(
+    wire: ModuleType, value: Any, reason: str
+) -> None:
     for wrapped in (value, [value], {"k": value}, Described(ULong(1), value)):
         with pytest.raises(EncodeError, match=reason):
             wire.encode_value(wrapped)
@@ -263,7 +265,7 @@ class Colour(enum.Enum):
         (Array("map", [AmqpMap([(1, 2)])]), Array("map", [{1: 2}])),
     ],
 )
-def test_an_array_takes_plain_values_as_its_type(wire: ModuleType, given_: Any, exact: Any) -> None:
+def test_array_encodes_plain_values_as_its_type(wire: ModuleType, given_: Any, exact: Any) -> None:
     assert wire.encode_value(exact) == wire.encode_value(given_)
 
 
@@ -284,7 +286,7 @@ def test_only_octets_decode(wire: ModuleType, data: st.DataObject) -> None:
             read(wrong)
 
 
-def test_the_path_in_a_value_that_contains_itself_ends() -> None:
+def test_path_in_a_self_containing_value_is_finite() -> None:
     value: list[object] = []
     value.append(value)
     with pytest.raises(EncodeError) as caught:
@@ -293,7 +295,7 @@ def test_the_path_in_a_value_that_contains_itself_ends() -> None:
 
 
 @pytest.mark.parametrize("held", [5, None, "ab", b"ab", {"a": 1}, {1}])
-def test_a_sequence_holds_a_list(held: Any) -> None:
+def test_amqp_sequence_must_be_a_list(held: Any) -> None:
     with pytest.raises(EncodeError, match=r"^amqp-sequence: must be list, not"):
         Message(AmqpSequence(held)).encode()
     assert Message(AmqpSequence([1])).encode() == Message(AmqpSequence((1,))).encode()  # type: ignore[arg-type]

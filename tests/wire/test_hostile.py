@@ -173,7 +173,7 @@ def test_deep_nesting(wrap: Wrap, depth: int) -> None:
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("wrap", WRAPS)
 @pytest.mark.parametrize("depth", [254, 255, 256])
-def test_what_is_read_is_written(wrap: Wrap, depth: int, strict: bool) -> None:
+def test_decoded_nesting_encodes_to_the_same_bytes(wrap: Wrap, depth: int, strict: bool) -> None:
     octets = b"\x00\x53\x77" + nested([wrap], depth, INNERMOST.get(wrap, b"\x40"))
     message = Message.decode(octets, strict=strict)
     assert octets == message.encode()
@@ -263,7 +263,7 @@ def test_noise(seed: int) -> None:
 
 
 @pytest.mark.skipif("AMQP10MSG_VECTORS" not in os.environ, reason="AMQP10MSG_VECTORS is not set")
-def test_foreign_vectors_gone_wrong() -> None:
+def test_damaged_foreign_vectors() -> None:
     path = Path(os.environ["AMQP10MSG_VECTORS"]) / "cases.jsonl.gz"
     draw = random.Random(1)
     with gzip.open(path, "rt", encoding="utf-8") as lines:

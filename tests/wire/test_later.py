@@ -12,7 +12,7 @@ PACKAGES = ["delivery", "files", "net.bridge", "notation"]
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_all_public_names_are_there_and_are_listed(name: str) -> None:
+def test_all_public_names_can_be_imported_and_are_listed(name: str) -> None:
     package = importlib.import_module(f"amqp10msg.{name}")
 
     assert set(package.__all__) <= set(dir(package))

@@ -83,7 +83,7 @@ def quick_and_thorough_agree(
 
 @pytest.mark.parametrize("kind", QUICK, ids=lambda kind: kind.name)
 @given(data=st.data())
-def test_quick_readers_give_what_the_others_give(kind: SectionKind, data: st.DataObject) -> None:
+def test_quick_and_thorough_readers_agree(kind: SectionKind, data: st.DataObject) -> None:
     section = data.draw(sections(kind.name))
     encoded = Message(**{kind.attribute: section}).encode()[3:]
 
@@ -92,7 +92,9 @@ def test_quick_readers_give_what_the_others_give(kind: SectionKind, data: st.Dat
 
 @pytest.mark.parametrize("kind", QUICK, ids=lambda kind: kind.name)
 @given(data=st.data())
-def test_quick_readers_leave_faults_to_the_others(kind: SectionKind, data: st.DataObject) -> None:
+def test_quick_readers_leave_faults_to_the_thorough_readers(
+    kind: SectionKind, data: st.DataObject
+) -> None:
     section = data.draw(sections(kind.name))
     encoded = data.draw(mutated(Message(**{kind.attribute: section}).encode()[3:]))
 
@@ -109,7 +111,7 @@ def test_quick_readers_leave_faults_to_the_others(kind: SectionKind, data: st.Da
     ids=str,
 )
 @given(message=messages())
-def test_quick_readers_keep_to_the_limits(limits: Limits, message: Message) -> None:
+def test_quick_readers_respect_the_limits(limits: Limits, message: Message) -> None:
     for kind in QUICK:
         section: Any = getattr(message, kind.attribute)
         if type(section) is kind.cls:
@@ -186,7 +188,7 @@ def test_nested_compounds_of_any_size(texts: list[int], depth: int, after: int) 
     assert decode_value(encode_value(value)) == value
 
 
-def test_a_list_that_turns_out_empty_leaves_nothing_behind() -> None:
+def test_composites_without_fields_are_empty_lists() -> None:
     assert Message(header=Header(), properties=Properties()).encode() == bytes.fromhex(
         "00 53 70 45  00 53 73 45"
     )
@@ -216,7 +218,7 @@ def _arguments(cls: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_what_was_given_is_what_is_held(cls: Any) -> None:
+def test_unconverted_arguments_are_stored_as_given(cls: Any) -> None:
     # Those two look at what they are given.
     given_ = None if cls in (Header, Properties) else object()
     taken = [
@@ -232,7 +234,7 @@ def test_what_was_given_is_what_is_held(cls: Any) -> None:
     assert [getattr(made, name) for name in taken] == [given_] * len(taken)
 
 
-def test_numbers_of_nothing_and_of_too_much() -> None:
+def test_integer_constructors_with_wrong_argument_counts() -> None:
     assert UInt() == 0
     with pytest.raises(TypeError):
         UInt(1, 2, 3)  # type: ignore[call-arg]
@@ -298,7 +300,7 @@ def test_a_patched_init_is_called(
     assert type(made) is cls
 
 
-def test_subclasses_are_made_by_their_own_init() -> None:
+def test_subclasses_use_their_own_init() -> None:
     class Louder(Header):
         def __init__(self, *args: Any, **keywords: Any) -> None:
             super().__init__(*args, **keywords)
@@ -322,7 +324,7 @@ def test_subclasses_are_made_by_their_own_init() -> None:
     assert type(Named.decode(Message("x").encode())) is Named
 
 
-def test_a_subclass_sets_attributes_its_own_way() -> None:
+def test_subclass_setattr_is_called() -> None:
     class Watched(Message):
         seen: tuple[str, ...] = ()
 
@@ -335,7 +337,7 @@ def test_a_subclass_sets_attributes_its_own_way() -> None:
 
 
 @given(message=messages())
-def test_what_was_made_in_c_is_copied_and_pickled(message: Message) -> None:
+def test_objects_created_in_c_can_be_copied_and_pickled(message: Message) -> None:
     header = Header(durable=True, ttl=5)
     for made in (message, header, Timestamp(5), Int(7), UByte(3), ULong(2), Symbol("s")):
         assert copy.copy(made) == made
@@ -343,7 +345,7 @@ def test_what_was_made_in_c_is_copied_and_pickled(message: Message) -> None:
         assert pickle.loads(pickle.dumps(made)) == made
 
 
-def test_an_attribute_that_was_deleted_is_missed() -> None:
+def test_deleted_attribute_raises_when_encoding() -> None:
     header = Header(durable=True)
     del header.ttl
 
@@ -354,7 +356,7 @@ def test_an_attribute_that_was_deleted_is_missed() -> None:
 # Slots are read and set where they lie, while a class is as attrs made it.
 
 
-def test_a_patched_setattr_sees_what_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patched_setattr_is_called_when_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
     encoded = Message("x", header=Header(ttl=5)).encode()
     seen: list[tuple[str, Any]] = []
 
@@ -388,7 +390,7 @@ def test_a_patched_attribute_is_read_when_encoding(monkeypatch: pytest.MonkeyPat
 # Entries of maps, which C passes over where they are.
 
 
-def test_a_map_with_a_way_of_its_own_is_passed_over_in_it() -> None:
+def test_mapping_subclass_is_encoded_by_its_own_iterator() -> None:
     class Upper(ApplicationProperties):
         def __iter__(self) -> Any:
             return iter(self.keys())

@@ -82,7 +82,7 @@ def test_format_codes_are_those_of_part_1() -> None:
 
 
 @pytest.mark.parametrize("cls, bounds", INTEGERS.items())
-def test_an_integer_holds_its_range_and_no_more(cls: Any, bounds: tuple[int, int]) -> None:
+def test_integer_range_is_enforced(cls: Any, bounds: tuple[int, int]) -> None:
     least, most = bounds
 
     assert (least, most) == (cls.min, cls.max) == (cls(least), cls(most))
@@ -136,7 +136,7 @@ def test_a_timestamp_is_the_datetime_cut_to_milliseconds(
 
 
 @given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
-def test_every_millisecond_that_datetime_can_hold(milliseconds: int) -> None:
+def test_every_millisecond_in_the_range_of_datetime(milliseconds: int) -> None:
     moment = Timestamp(milliseconds).to_datetime()
 
     assert milliseconds == round((moment - EPOCH) / datetime.timedelta(milliseconds=1))
@@ -144,13 +144,13 @@ def test_every_millisecond_that_datetime_can_hold(milliseconds: int) -> None:
 
 
 @pytest.mark.parametrize("far", [253_402_300_800_000, -62_135_596_800_001, 2**63 - 1, -(2**63)])
-def test_a_far_timestamp_has_no_datetime(far: int) -> None:
+def test_timestamp_outside_the_range_of_datetime(far: int) -> None:
     with pytest.raises(ValueError, match="outside the years 1 to 9999"):
         Timestamp(far).to_datetime()
     assert plain(Timestamp(far)) == far
 
 
-def test_a_naive_datetime_names_no_moment() -> None:
+def test_naive_datetime_is_refused() -> None:
     with pytest.raises(ValueError, match=r"datetime\.UTC"):
         Timestamp.from_datetime(datetime.datetime(2024, 1, 1))  # noqa: DTZ001  (the point)
 
@@ -179,7 +179,7 @@ def test_a_float_is_the_nearest_of_32_bits(number: float) -> None:
     assert struct.unpack(">f", struct.pack(">f", number))[0] == Float(number)
 
 
-def test_floats_that_need_a_word() -> None:
+def test_float_overflow_infinity_and_nan() -> None:
     with pytest.raises(OverflowError):
         Float(1e39)
     assert Float("inf") == math.inf
@@ -239,7 +239,7 @@ def test_every_number_of_a_decimal_format_is_exact(cls: Any, data: st.DataObject
 
 
 @given(st.sampled_from(DECIMALS), st.data())
-def test_decimals_keep_bits_that_are_not_canonical(cls: Any, data: st.DataObject) -> None:
+def test_decimals_keep_non_canonical_bits(cls: Any, data: st.DataObject) -> None:
     value = data.draw(values_of(cls.__name__.lower()))
 
     number = value.to_decimal()
@@ -263,7 +263,7 @@ def test_a_coefficient_beyond_the_digits_is_zero(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", DECIMALS)
-def test_a_decimal_refuses_what_does_not_fit_exactly(cls: Any) -> None:
+def test_decimal_refuses_inexact_numbers(cls: Any) -> None:
     digits, least, most = FORMATS[cls]
     one_too_many = decimal.Decimal("1" + "0" * (digits - 1) + "1")
 
@@ -283,7 +283,7 @@ def test_a_decimal_refuses_what_does_not_fit_exactly(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", DECIMALS)
-def test_a_decimal_is_made_of_bits(cls: Any) -> None:
+def test_decimal_constructor_requires_valid_bits(cls: Any) -> None:
     with pytest.raises(TypeError, match="from_decimal"):
         cls(decimal.Decimal(1))
     for bits in (-1, 1 << 8 * cls.width):
@@ -343,7 +343,7 @@ def test_an_array_names_its_type() -> None:
             Array(wrong)
 
 
-def test_a_map_tells_keys_apart_that_python_does_not() -> None:
+def test_amqp_map_distinguishes_keys_that_are_equal_in_python() -> None:
     keys: list[Any] = [1, UInt(1), True, 1.0, Float(1.0), "a", Symbol("a"), Char("a"), [1], 0.0]
     mapping = AmqpMap((key, str(number)) for number, key in enumerate(keys))
 
@@ -362,7 +362,7 @@ def test_a_map_tells_keys_apart_that_python_does_not() -> None:
 
 
 @given(maps(values_of("uint") | values_of("long") | values_of("double"), values_of("null")))
-def test_a_dict_where_a_dict_can_hold_it(mapping: Any) -> None:
+def test_maps_decode_to_dict_if_possible(mapping: Any) -> None:
     decoded = decode_value(encode_value(mapping))
 
     assert type(mapping) is type(decoded)
@@ -383,7 +383,7 @@ def test_a_copy_is_identical(value: Any) -> None:
 
 
 @given(values(max_leaves=5), values(max_leaves=5))
-def test_identical_is_what_the_wire_says(a: Any, b: Any) -> None:
+def test_identical_agrees_with_the_encoding(a: Any, b: Any) -> None:
     if encode_value(a) == encode_value(b):
         assert identical(a, b)
     if identical(a, b):
@@ -448,7 +448,7 @@ def test_types_are_all_of_part_1() -> None:
     assert {*(row.type for row in FORMAT_CODES.values()), "described"} == set(TYPES)
 
 
-def test_pairs_of_a_map_are_as_they_stand() -> None:
+def test_amqp_map_keeps_pairs_in_wire_order() -> None:
     """Also where two keys are the same, as lenient reading keeps them."""
     pairs = [("a", 1), ("b", 2), ("a", 3), (float("nan"), 4), ([1], 5)]
 

@@ -28,7 +28,7 @@ NESTED: dict[str, Callable[[Any], Any]] = {
 
 
 @given(values())
-def test_a_repr_is_the_expression_that_makes_the_value(value: Any) -> None:
+def test_repr_evaluates_to_the_value(value: Any) -> None:
     public = {name: getattr(amqp10msg, name) for name in dir(amqp10msg) if name[0].isupper()}
     names = {**NAMES, **public, "nan": float("nan"), "inf": float("inf")}
     again = eval(repr(value), names)
@@ -47,7 +47,7 @@ def test_a_value_nested_deep_has_a_repr(name: str) -> None:
     assert 1 == repr(value).count("innermost")
 
 
-def test_a_value_that_holds_itself_or_one_value_twice() -> None:
+def test_repr_of_recursive_and_repeated_values() -> None:
     endless: list[Any] = [1]
     endless.append(AmqpMap([("k", endless)]))
     assert "[1, AmqpMap([('k', ...)])]" in repr(Described(0, endless))

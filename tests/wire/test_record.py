@@ -64,7 +64,7 @@ def fitting(cls: Any, name: str, number: int) -> Any:
 
 @by_class
 @given(data=st.data())
-def test_arguments_by_place_and_by_name(cls: Any, data: st.DataObject) -> None:
+def test_positional_and_keyword_arguments(cls: Any, data: st.DataObject) -> None:
     names = [field.name for field in attrs.fields(cls)]
     by_place = data.draw(st.integers(0, len(names)))
     by_name = data.draw(st.lists(st.sampled_from(names), unique=True))
@@ -89,7 +89,7 @@ def test_arguments_by_place_and_by_name(cls: Any, data: st.DataObject) -> None:
 
 
 @by_class
-def test_arguments_that_are_none(cls: Any) -> None:
+def test_invalid_arguments_are_refused(cls: Any) -> None:
     first = attrs.fields(cls)[0].name
     one = fitting(cls, first, 1)
     made = cls(one)
@@ -110,7 +110,7 @@ def test_arguments_that_are_none(cls: Any) -> None:
 @pytest.mark.parametrize(
     "cls", [*CLASSES, Message, BasicMessage], ids=lambda cls: str(cls.__name__)
 )
-def test_the_signature_is_that_of_the_declaration(cls: Any) -> None:
+def test_signature_matches_the_declaration(cls: Any) -> None:
     class Own(cls):  # type: ignore[misc]
         __slots__ = ()
 
@@ -134,7 +134,7 @@ def test_the_signature_is_that_of_the_declaration(cls: Any) -> None:
     assert type(Own(1)) is Own
 
 
-def test_what_is_to_be_converted_or_refused_is() -> None:
+def test_arguments_are_converted_or_refused() -> None:
     entries = {"a": 1}
     made = Message(b"x", application_properties=entries, footer=entries)
 
@@ -167,7 +167,7 @@ def test_a_patched_init_is_called(cls: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @by_class
-def test_a_subclass_that_sets_more(cls: Any) -> None:
+def test_subclass_with_additional_attributes(cls: Any) -> None:
     first = attrs.fields(cls)[0].name
 
     class Own(cls):  # type: ignore[misc]
@@ -199,7 +199,7 @@ FIELDS: dict[str, tuple[Any, ...]] = {
 @given(
     values=st.fixed_dictionaries({}, optional={k: st.sampled_from(v) for k, v in FIELDS.items()})
 )
-def test_usual_fields_beside_others(values: dict[str, Any]) -> None:
+def test_usual_and_unusual_fields_together(values: dict[str, Any]) -> None:
     names = [field.name for field in attrs.fields(Properties)]
     expected = []
     for name in names:
@@ -233,7 +233,7 @@ def test_usual_fields_beside_others(values: dict[str, Any]) -> None:
         ),
     )
 )
-def test_usual_entries_beside_others(values: dict[str, Any]) -> None:
+def test_usual_and_unusual_entries_together(values: dict[str, Any]) -> None:
     made = encode_value(ApplicationProperties(values))
 
     assert encode_value(Described(ULong(0x74), values)) == made
@@ -242,7 +242,7 @@ def test_usual_entries_beside_others(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "fields", [{"group_sequence": 2**32}, {"group_sequence": -1}, {"creation_time": 2**63}]
 )
-def test_what_is_out_of_range_among_usual_fields(fields: dict[str, Any]) -> None:
+def test_out_of_range_field_next_to_usual_fields(fields: dict[str, Any]) -> None:
     (name,) = fields
 
     with pytest.raises(EncodeError) as caught:

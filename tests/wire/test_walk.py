@@ -25,7 +25,7 @@ from amqp10msg import (
 from amqp10msg.testing import messages, mutated, values
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel.path import path_of
-from amqp10msg.wire.kernel.walk import CONSTRUCTOR, LEVELS, TOO_DEEP, VALUE, Value, end_of, walk
+from amqp10msg.wire.kernel.walk import CONSTRUCTOR, MAX_LEVELS, TOO_DEEP, VALUE, Value, end_of, walk
 from amqp10msg.wire.primitives import FORMAT_CODES
 
 OCTETS = st.binary(max_size=80) | messages().map(Message.encode).flatmap(mutated)
@@ -64,7 +64,7 @@ def octets_of(data: bytes, value: Value) -> bytes:
 
 
 @given(values())
-def test_the_values_are_those_that_the_reader_finds(value: Any) -> None:
+def test_walk_finds_the_values_that_the_reader_finds(value: Any) -> None:
     data = encode_value(value)
     found = list(walk(data))
 
@@ -86,7 +86,7 @@ def test_the_values_are_those_that_the_reader_finds(value: Any) -> None:
 
 
 @given(OCTETS)
-def test_whatever_the_octets_are_each_belongs_to_one_value(data: bytes) -> None:
+def test_walk_covers_any_bytes_without_overlap(data: bytes) -> None:
     found = list(walk(data))
     at = 0
     for one in found:
@@ -103,7 +103,7 @@ def test_whatever_the_octets_are_each_belongs_to_one_value(data: bytes) -> None:
 
 
 @given(OCTETS, st.integers(0, 80))
-def test_the_end_is_where_the_reader_passes_on(data: bytes, pos: int) -> None:
+def test_end_of_agrees_with_skip(data: bytes, pos: int) -> None:
     try:
         expected = skip_value(data, pos)
     except DecodeError:
@@ -112,19 +112,19 @@ def test_the_end_is_where_the_reader_passes_on(data: bytes, pos: int) -> None:
 
 
 @given(values(), values())
-def test_what_is_closed_is_passed_over(first: Any, second: Any) -> None:
+def test_walk_skips_closed_values(first: Any, second: Any) -> None:
     data = encode_value([first, second])
     found = []
     for one in walk(data):
         found.append(one)
-        one.is_open = one.parent is None or not one.holds
+        one.is_open = one.parent is None or not one.is_compound
     children = [one for one in found if one.parent is found[0]]
     assert [data[one.offset : one.end] for one in children] == list(
         map(encode_value, (first, second))
     )
 
 
-def test_a_parent_that_is_closed_is_left() -> None:
+def test_walk_leaves_a_closed_parent() -> None:
     data = encode_value([[1, [2], 3], 4])
     found = []
     for one in walk(data):
@@ -192,7 +192,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
 
 @pytest.mark.parametrize("data", [ZEROS, NESTED], ids=["zeros", "nested"])
 @pytest.mark.parametrize("read", [Message.decode, decode_value])
-def test_a_path_costs_no_more_than_reading_up_to_it(
+def test_path_costs_at_most_as_much_as_reading(
     data: bytes, read: Callable[[bytes], object], steps: Steps
 ) -> None:
     with pytest.raises(DecodeError) as caught:
@@ -206,13 +206,13 @@ def test_a_path_costs_no_more_than_reading_up_to_it(
 def test_a_path_to_the_end_is_bounded(read: Callable[[bytes], object], steps: Steps) -> None:
     with pytest.raises(DecodeError):
         read(ZEROS)
-    assert 0 < steps.steps <= 1_000 + LEVELS + 10
+    assert 0 < steps.steps <= 1_000 + MAX_LEVELS + 10
     with pytest.raises(DecodeError):
         read(b"\x00\x40" * 50_000)
     assert steps.steps <= 20_000
 
 
-def test_validation_gives_up_on_an_end_that_is_not_there(steps: Steps) -> None:
+def test_validation_of_endless_nesting_is_bounded(steps: Steps) -> None:
     for data in (ZEROS, NESTED):
         steps.steps = 0
         found = validate(data)
@@ -221,12 +221,12 @@ def test_validation_gives_up_on_an_end_that_is_not_there(steps: Steps) -> None:
         assert 0 < steps.steps <= 4_000
 
 
-def test_the_walk_goes_no_deeper_than_its_levels() -> None:
+def test_walk_depth_is_limited() -> None:
     deepest = list(walk(ZEROS))[-1]
-    assert (TOO_DEEP, LEVELS + 1, len(ZEROS)) == (deepest.fault, deepest.level, deepest.end)
+    assert (TOO_DEEP, MAX_LEVELS + 1, len(ZEROS)) == (deepest.fault, deepest.level, deepest.end)
 
 
-def test_a_place_behind_very_many_values_is_named_by_its_parent() -> None:
+def test_path_after_very_many_values_is_the_parents() -> None:
     data = encode_value([0] * 20_000) + b"\x99"
     assert "[5]" == path_of(data, 9 + 2 * 5, {})
     assert "[…]" == path_of(data, 9 + 2 * 15_000, {})

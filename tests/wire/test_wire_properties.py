@@ -101,7 +101,7 @@ def _free_arrays(value: Any) -> bool:
 
 
 @given(drawn=st.lists(values(max_leaves=4).flatmap(spelled), max_size=4))
-def test_values_one_behind_the_other(wire: ModuleType, drawn: list[tuple[Any, bytes]]) -> None:
+def test_consecutive_values(wire: ModuleType, drawn: list[tuple[Any, bytes]]) -> None:
     octets = b"".join(part for _, part in drawn)
 
     decoded = list(wire.decode_values(octets))
@@ -224,7 +224,7 @@ def test_array_counts_are_compared_with_the_bytes(
         assert ("count-exceeds-size", 9) == (caught.value.rule, caught.value.offset)
 
 
-def test_the_next_value_may_be_as_deep_as_the_one_before(wire: ModuleType) -> None:
+def test_depth_is_restored_after_each_value(wire: ModuleType) -> None:
     """Whatever holds values gives its level back, once for each descriptor of an array."""
     one = UInt(1)
     deep: list[Any] = [
@@ -242,7 +242,7 @@ def test_the_next_value_may_be_as_deep_as_the_one_before(wire: ModuleType) -> No
 
 
 @pytest.mark.parametrize("code", sorted({*range(256)} - {*FORMAT_CODES, 0}), ids=hex)
-def test_no_other_octet_is_a_constructor(wire: ModuleType, code: int) -> None:
+def test_unknown_format_codes_are_refused(wire: ModuleType, code: int) -> None:
     junk = bytes([code]) + bytes(20)
     for read, octets, offset in (
         (wire.decode_value, junk, 0),

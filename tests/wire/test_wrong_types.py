@@ -168,14 +168,14 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] =
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_wrong_type_is_refused_with_what_is_wanted(name: str) -> None:
+def test_wrong_type_error_names_the_expected_type(name: str) -> None:
     call, error, said = REFUSED[name]
     with pytest.raises(error) as refused:
         call()
     assert [] == [part for part in said if part not in str(refused.value)], str(refused.value)
 
 
-def test_what_is_meant_is_taken() -> None:
+def test_equivalent_arguments_are_accepted() -> None:
     class Index:
         def __index__(self) -> int:
             return 5

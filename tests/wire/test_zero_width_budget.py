@@ -67,7 +67,7 @@ BOMB = annotated(0x45, 65_536)
         lambda octets: notation.to_typed(Message.decode(octets)),
     ],
 )
-def test_a_small_message_is_refused_before_its_elements_are_made(
+def test_bomb_is_refused_before_elements_are_created(
     read: Callable[[bytes], object],
 ) -> None:
     with pytest.raises(DecodeError, match="zero-width limit: an array has 65536 elements"):
@@ -80,7 +80,7 @@ def test_validation_names_the_limit() -> None:
 
 @given(CODES, st.integers(0, 100_000))
 @example(0x40, 33)
-def test_a_tree_shows_the_first_elements_and_counts_the_others(code: int, count: int) -> None:
+def test_tree_shows_the_first_elements_and_counts_the_rest(code: int, count: int) -> None:
     tree = notation.parse_tree(annotated(code, count))
 
     shown = [node for _, node in tree.walk()]

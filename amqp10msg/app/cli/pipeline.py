@@ -252,7 +252,7 @@ def _run(
 ) -> int:
     """Run a job, write its report, print the summary, and return the exit status."""
     from amqp10msg.atomic_files import write_whole
-    from amqp10msg.files.stores import Place, files_of, is_url
+    from amqp10msg.files.stores import StoreLocation, files_of, is_url
 
     try:
         from amqp10msg import jobs  # needs an extra
@@ -280,7 +280,7 @@ def _run(
         page = report or Path(output, "_report.html")
         write_whole(page, report_page(run, stats, page), private=True)
     else:
-        report_place = Place.of(output) / "_report.html"
+        report_place = StoreLocation.of(output) / "_report.html"
         page = report_place.url
         report_place.write(report_page(run, stats, None).encode())
     if as_json:
@@ -293,13 +293,13 @@ def _run(
 
 def _output_exists(output: Path | str) -> bool:
     """Return whether `output` exists: a local folder, or a result of a job in an object store."""
-    from amqp10msg.files.stores import Place, UnknownStoreError
+    from amqp10msg.files.stores import StoreLocation, UnknownStoreError
     from amqp10msg.jobs.manifest import STATS
 
     if isinstance(output, Path):
         return output.exists()
     try:
-        return (Place.of(output) / STATS).state() is not None
+        return (StoreLocation.of(output) / STATS).state() is not None
     except (ValueError, UnknownStoreError) as error:
         raise click.UsageError(str(error)) from None
 

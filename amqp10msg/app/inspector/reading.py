@@ -146,9 +146,9 @@ class InputReader:
         data = item.data
         records = None
         if self.form == "auto" and not SECTION.match(data) and data[:4] != CONTENT_HEADER:
-            from amqp10msg.files.capture import loose  # noqa: PLC0415  (rarely needed)
+            from amqp10msg.files.capture import read_packet_or_frames  # noqa: PLC0415  (rarely needed)
 
-            records = loose(data, max_size=self.max_size)
+            records = read_packet_or_frames(data, max_size=self.max_size)
         for number, record in enumerate(records or (), 1):
             name = item.source if records and len(records) == 1 else f"{item.source}:{number}"
             unwrapped = self._item_of_record(name, number, record)

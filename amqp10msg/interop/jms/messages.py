@@ -27,7 +27,7 @@ from amqp10msg.sections import (
 from amqp10msg.sections.parts import check_fields
 from amqp10msg.wire.errors import ContentError, EncodeError, expect
 from amqp10msg.wire.primitives import AmqpMap, Byte, Char, Symbol
-from amqp10msg.wire.reprs import shown
+from amqp10msg.wire.reprs import with_bounded_repr
 
 #: The types of JMS messages. The index is the type's number in ``x-opt-jms-msg-type``.
 MessageType: TypeAlias = Literal["message", "object", "map", "bytes", "stream", "text"]
@@ -60,7 +60,7 @@ class Destination:
     kind: DestinationKind = "queue"
 
 
-@shown
+@with_bounded_repr
 @attrs.define(kw_only=True, repr=False)
 class JmsMessage:
     """A message with the fields of JMS.

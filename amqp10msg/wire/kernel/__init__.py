@@ -29,7 +29,7 @@ from amqp10msg.wire.kernel.messages import (
     write_message,
 )
 from amqp10msg.wire.kernel.path import key_text, path_of
-from amqp10msg.wire.kernel.picks import Picks, Wanted
+from amqp10msg.wire.kernel.picks import Picks, SectionPlan
 from amqp10msg.wire.kernel.templates import Pattern, Step
 from amqp10msg.wire.kernel.twin import COMPILED, Mapping, Record, Slots, make_fast
 from amqp10msg.wire.kernel.value_reader import (
@@ -70,10 +70,10 @@ __all__ = [
     "Reader",
     "Record",
     "Scanned",
+    "SectionPlan",
     "Slots",
     "Spec",
     "Step",
-    "Wanted",
     "Writer",
     "check_section",
     "decode_message",

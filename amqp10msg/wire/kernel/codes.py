@@ -106,7 +106,7 @@ TYPE_IDS: dict[str, int] = {
 }
 TYPE_NAMES = {number: name for name, number in TYPE_IDS.items()}
 #: The expected type of a field, as named in errors.
-WANTED = {
+FIELD_TYPES = {
     **TYPE_NAMES,
     KIND_MESSAGE_ID: "ulong, uuid, binary or string",
     KIND_ADDRESS: "string",
@@ -115,7 +115,7 @@ WANTED = {
 KIND_COUNT = KIND_EXACT + 1
 
 
-def _least(code: int) -> int:
+def _min_size(code: int) -> int:
     row = FORMAT_CODES.get(code)
     if row is None:
         return 0
@@ -133,7 +133,7 @@ KIND_OF = bytes(
     TYPE_IDS[FORMAT_CODES[code].type] if code in FORMAT_CODES else 0 for code in range(256)
 )
 #: The minimum size in bytes of an array element, by its constructor.
-LEAST = bytes(_least(code) for code in range(256))
+MIN_SIZES = bytes(_min_size(code) for code in range(256))
 # Entries of `STEPS` for values with a size field of one byte, and of four.
 SHORT_SIZE = 32
 LONG_SIZE = 33
@@ -143,12 +143,12 @@ def _step(code: int) -> int:
     if code not in FORMAT_CODES:
         return 0
     if code < 0xA0:
-        return 1 + LEAST[code]
+        return 1 + MIN_SIZES[code]
     return LONG_SIZE if code & 0x10 else SHORT_SIZE
 
 
-#: The size in bytes of a fixed-width value with its format code, or one of the two above; 0 for
-#: bytes that are not format codes.
+#: The size in bytes of a fixed-width value with its format code, or `SHORT_SIZE` or `LONG_SIZE`; 0
+#: for bytes that are not format codes.
 STEPS = bytes(_step(code) for code in range(256))
 #: The kinds of fields that accept a string.
 IS_STRING = _by_kind({KIND_STRING: 1, KIND_MESSAGE_ID: 1, KIND_ADDRESS: 1})
@@ -170,8 +170,9 @@ WIDE_CODES = _by_kind(
         KIND_TIMESTAMP: 0x83,
     }
 )
-WIDTHS = bytes(LEAST[code] if code else 0 for code in WIDE_CODES)
-#: The constructors of their one-byte forms; below, of their zero forms, and the signed kinds.
+WIDTHS = bytes(MIN_SIZES[code] if code else 0 for code in WIDE_CODES)
+#: The constructors of the one-byte forms of integers, and of the forms for zero, which have no
+#: data; and whether a kind is signed.
 SMALL_CODES = _by_kind({KIND_UINT: 0x52, KIND_ULONG: 0x53, KIND_INT: 0x54, KIND_LONG: 0x55})
 ZERO_CODES = _by_kind({KIND_UINT: 0x43, KIND_ULONG: 0x44})
 SIGNED = _by_kind(dict.fromkeys((KIND_BYTE, KIND_SHORT, KIND_INT, KIND_LONG, KIND_TIMESTAMP), 1))
@@ -210,7 +211,8 @@ KINDS: dict[type, int] = {
     decimal.Decimal: KIND_EXACT,
 }
 
-#: All values of the one-byte forms, by code less 0x50: wrapping a value costs more than parsing it.
+#: All values with one byte of data, by format code minus 0x50 and byte. A lookup costs less than
+#: creating the object.
 OF_OCTET: list[list[Any]] = [
     [UByte(i) for i in range(256)],
     [Byte(i - 256 if i > 127 else i) for i in range(256)],
@@ -270,8 +272,8 @@ USUAL = [_usual(kind) for kind in range(KIND_COUNT)]
     STEP_BODY,  # a body of any kind, or no body
 ) = range(13)
 
-# The number of a section is its code less the code of the header. Sections are ordered by number,
-# except for the three kinds of body, of which a message has one.
+# The number of a section is its code minus the code of the header. Sections are ordered by number,
+# but a message has only one of the three kinds of body.
 FIRST_CODE = 0x70
 (
     HEADER,
@@ -324,20 +326,20 @@ PLACE_WIRE = 8
 PLACE_LENIENT = 9
 
 
-def order_rule(section: int, last: int, seen: int) -> str:
+def order_rule(section: int, last: int, earlier_sections: int) -> str:
     """Return the rule on the order of sections that a section violates, or an empty text.
 
     Args:
         section: its number.
         last: the number of the earlier section with the highest position, for several kinds of body
             the first; -1 for the first section.
-        seen: the earlier sections, as bits.
+        earlier_sections: the earlier sections, as bits.
     """
     if FOLLOWERS[last + 1][FIRST_CODE + section]:
         return ""
     if PLACES[section] == PLACES[last] == PLACE_BODY and section != last:
         return "mixed-body-sections"
-    if section == last or (seen >> section & 1 and PLACES[section] != PLACE_BODY):
+    if section == last or (earlier_sections >> section & 1 and PLACES[section] != PLACE_BODY):
         return "duplicate-section"
     return "section-out-of-order"
 
@@ -345,8 +347,9 @@ def order_rule(section: int, last: int, seen: int) -> str:
 # Filled by the declarations, which import the kernel.
 #: Specs by class.
 SPECS: dict[type, Any] = {}
-#: The specs of the nine sections in the order of their codes; below, those of bodies only.
+#: The specs of the nine sections in the order of their codes.
 SECTIONS: list[Any] = []
+#: The specs of the three body sections.
 BODIES: list[Any] = []
 #: The codes of sections by descriptor: its number, or its symbol as bytes.
 CODES: dict[Any, int] = {}

@@ -1,7 +1,7 @@
 """Generates functions that set the attributes of a bare instance, without converters and checks.
 
 They are for the decoder, whose values are valid by construction. Like the methods of attrs, they
-are generated as source code: one unpacking assignment takes two thirds of the time of an __init__
+are generated as source code: an unpacking assignment needs two thirds of the time of an __init__
 with as many arguments.
 """
 

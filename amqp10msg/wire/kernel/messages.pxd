@@ -26,7 +26,7 @@ cdef class Reader(ValueReader):
     cdef object mapping(self, Spec spec)
     cpdef object section(self, Spec spec)
     cdef int section_code(self) except -2
-    cdef int odd_section(self, int last, int places, Py_ssize_t start) except -2
+    cdef int odd_section(self, int last, int positions, Py_ssize_t start) except -2
     cdef object other_section(self, int index)
     cdef int part(self) except -2
     cpdef list scan(self)
@@ -47,7 +47,7 @@ cdef bytes splice(bytes data, limits, list replaced, bint ordered)
 
 cpdef check_section(Spec spec, section)
 
-@cython.locals(kind=type, reader=Reader, made=Scanned)
+@cython.locals(kind=type, reader=Reader, scanned=Scanned)
 cpdef scan(data, limits=*)
 
 cpdef write_message(message)
@@ -56,13 +56,13 @@ cpdef write_message(message)
 cdef tuple attributes_of(message)
 
 @cython.locals(writer=Writer)
-cdef bytes write_sections(tuple found)
+cdef bytes write_sections(tuple attributes)
 
 cpdef encode_message(message)
 
-@cython.locals(before=Reader, reader=Reader, writer=Writer, spec=Spec)
-cdef bytes merge(bytes wire, bytes anew)
+@cython.locals(old_reader=Reader, new_reader=Reader, writer=Writer, spec=Spec)
+cdef bytes merge(bytes original, bytes encoded)
 
 @cython.locals(writer=Writer)
-cdef bint says_anew(Reader before, Py_ssize_t begin, Spec spec, Reader reader,
-                    Py_ssize_t start) except -1
+cdef bint sections_differ(Reader old_reader, Py_ssize_t old_start, Spec spec,
+                    Reader new_reader, Py_ssize_t new_start) except -1

@@ -16,6 +16,7 @@ from amqp10msg.wire.errors import (
 from amqp10msg.wire.kernel.codes import (
     AMQP_VALUE,
     CODES,
+    FIELD_TYPES,
     FIRST_CODE,
     FOLLOWERS,
     FOOTER,
@@ -51,7 +52,6 @@ from amqp10msg.wire.kernel.codes import (
     SHAPE_PROPERTIES,
     SHAPE_VALUE,
     TYPE_NAMES,
-    WANTED,
     order_rule,
 )
 from amqp10msg.wire.kernel.value_reader import READ_FAULTS, ValueReader, is_local, octets_of
@@ -68,9 +68,9 @@ class Reader(ValueReader):
     """A cursor over sections. Methods with a format code as argument expect the cursor after it."""
 
     def field(self, kind: int, code: int, spec: Any, index: int) -> Any:
-        """Read a field declared to be of this kind, as a plain Python value."""
-        have = KIND_OF[code]
-        if have == kind:
+        """Read a field whose declaration has the kind `kind`, as a plain Python value."""
+        wire_kind = KIND_OF[code]
+        if wire_kind == kind:
             if KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
                 return self.number(code)
             if kind == KIND_SYMBOL:
@@ -79,29 +79,30 @@ class Reader(ValueReader):
             return self.read(code)
         if (
             kind == KIND_ANY
-            or (kind == KIND_MESSAGE_ID and IS_MESSAGE_ID[have])
-            or (kind == KIND_ADDRESS and have == KIND_STRING)
+            or (kind == KIND_MESSAGE_ID and IS_MESSAGE_ID[wire_kind])
+            or (kind == KIND_ADDRESS and wire_kind == KIND_STRING)
         ):
             return self.read(code)
-        if kind == KIND_FIELDS and have == KIND_MAP:
+        if kind == KIND_FIELDS and wire_kind == KIND_MAP:
             start = self.pos - 1
-            made = self.read(code)
-            if self.lenient or (type(made) is dict and {*map(type, made)} <= {Symbol}):
-                return made
+            fields = self.read(code)
+            if self.lenient or (type(fields) is dict and {*map(type, fields)} <= {Symbol}):
+                return fields
             raise DecodeError(
                 f"the keys of {spec.names[index]} must be symbols",
                 start,
                 rule="field-key-type",
                 condition=INVALID_FIELD,
             )
-        if have == KIND_ARRAY and spec.multiple and spec.multiple[index]:
+        if wire_kind == KIND_ARRAY and spec.multiple and spec.multiple[index]:
             return self.read(code)
-        if code != 0 and have == 0:
+        if code != 0 and wire_kind == 0:
             raise self.unknown(code, self.pos - 1)
         if self.lenient:
             return self.read(code)
         raise DecodeError(
-            f"{spec.names[index]} must be {WANTED[kind]}, not {TYPE_NAMES[have or KIND_DESCRIBED]}",
+            f"{spec.names[index]} must be {FIELD_TYPES[kind]}, "
+            f"not {TYPE_NAMES[wire_kind or KIND_DESCRIBED]}",
             self.pos - 1,
             rule="field-type",
             condition=INVALID_FIELD,
@@ -117,10 +118,10 @@ class Reader(ValueReader):
         values = spec.blank[:]
         outer = self.open_list(spec)
         if outer >= 0:
-            known = len(values)
+            field_count = len(values)
             for i in range(self.count):
-                code = self.buf[self.take(1)]
-                if i >= known:
+                code = self.buf[self.advance(1)]
+                if i >= field_count:
                     self.read(code)
                 elif code != 0x40:
                     values[i] = self.field(spec.kinds[i], code, spec, i)
@@ -138,7 +139,7 @@ class Reader(ValueReader):
 
     def open_list(self, spec: Any) -> int:
         """Enter the list of a composite, as `descend` does; return -1 for an empty list."""
-        start = self.take(1)
+        start = self.advance(1)
         code = self.buf[start]
         if code == 0x45:
             return -1
@@ -154,12 +155,12 @@ class Reader(ValueReader):
             )
         return self.into(start, stop)
 
-    def wrong_value(self, spec: Any, code: int, wanted: str, pos: int) -> DecodeError:
-        have = KIND_OF[code]
-        if code != 0 and have == 0:
+    def wrong_value(self, spec: Any, code: int, expected: str, pos: int) -> DecodeError:
+        wire_kind = KIND_OF[code]
+        if code != 0 and wire_kind == 0:
             return self.unknown(code, pos)
         return DecodeError(
-            f"{spec.name} must be {wanted}, not {TYPE_NAMES[have or KIND_DESCRIBED]}",
+            f"{spec.name} must be {expected}, not {TYPE_NAMES[wire_kind or KIND_DESCRIBED]}",
             pos,
             rule="section-value-type",
             condition=INVALID_FIELD,
@@ -167,7 +168,7 @@ class Reader(ValueReader):
 
     def open_map(self, spec: Any) -> int:
         """Enter the map of an annotations or application-properties section, as `descend` does."""
-        start = self.take(1)
+        start = self.advance(1)
         code = self.buf[start]
         if code != 0xC1 and code != 0xD1:
             raise self.wrong_value(spec, code, "a map", start)
@@ -184,28 +185,28 @@ class Reader(ValueReader):
         annotations = spec.shape == SHAPE_ANNOTATIONS
         guessable = 0
         cls = spec.cls
-        made = cls.__new__(cls)
+        entries = cls.__new__(cls)
         for _ in range(count >> 1):
-            at = self.take(1)
-            code = self.buf[at]
-            have = KIND_OF[code]
+            key_pos = self.advance(1)
+            code = self.buf[key_pos]
+            key_kind = KIND_OF[code]
             if annotations:
-                if have != KIND_SYMBOL:
-                    if have != KIND_ULONG:
-                        raise self.wrong_key(spec, code, "a symbol or a ulong", at)
+                if key_kind != KIND_SYMBOL:
+                    if key_kind != KIND_ULONG:
+                        raise self.wrong_key(spec, code, "a symbol or a ulong", key_pos)
                     guessable += 1
                     if guessable > MAX_GUESSABLE:
                         raise DecodeError(
                             f"more than {MAX_GUESSABLE} keys are ulongs, which a peer could "
                             "choose to make the map slow: use symbols",
-                            at,
+                            key_pos,
                             rule="keys-limit",
                             condition=RESOURCE_LIMIT_EXCEEDED,
                         )
-            elif have != KIND_STRING:
-                raise self.wrong_key(spec, code, "a string", at)
+            elif key_kind != KIND_STRING:
+                raise self.wrong_key(spec, code, "a string", key_pos)
             key = self.read(code)
-            pos = self.take(1)
+            pos = self.advance(1)
             code = self.buf[pos]
             value = self.read(code)
             if (
@@ -214,24 +215,24 @@ class Reader(ValueReader):
                 and not_simple(value)
             ):
                 raise self.compound_property(key, pos)
-            made[key] = value
+            entries[key] = value
         self.ascend(outer)
-        if len(made) != count >> 1:
+        if len(entries) != count >> 1:
             raise self.duplicate(count)
-        return made
+        return entries
 
     def duplicate(self, count: int) -> DecodeError:
         """Return the error for the duplicate key of the map of scalar keys at `first`."""
         self.pos = self.first
-        seen = set()
+        earlier_keys = set()
         for _ in range(count >> 1):
-            at = self.pos
+            key_pos = self.pos
             key = self.value()
             self.skip()
-            if key in seen:
+            if key in earlier_keys:
                 break
-            seen.add(key)
-        return DecodeError(f"duplicate map key {key!r}", at, rule="map-duplicate-key")
+            earlier_keys.add(key)
+        return DecodeError(f"duplicate map key {key!r}", key_pos, rule="map-duplicate-key")
 
     def compound_property(self, key: Any, pos: int) -> DecodeError:
         return DecodeError(
@@ -241,12 +242,13 @@ class Reader(ValueReader):
             condition=INVALID_FIELD,
         )
 
-    def wrong_key(self, spec: Any, code: int, wanted: str, pos: int) -> DecodeError:
-        have = KIND_OF[code]
-        if code != 0 and have == 0:
+    def wrong_key(self, spec: Any, code: int, expected: str, pos: int) -> DecodeError:
+        wire_kind = KIND_OF[code]
+        if code != 0 and wire_kind == 0:
             return self.unknown(code, pos)
         return DecodeError(
-            f"a key of {spec.name} must be {wanted}, not {TYPE_NAMES[have or KIND_DESCRIBED]}",
+            f"a key of {spec.name} must be {expected}, "
+            f"not {TYPE_NAMES[wire_kind or KIND_DESCRIBED]}",
             pos,
             rule=f"{spec.name}-key-type",
             condition=INVALID_FIELD,
@@ -261,7 +263,7 @@ class Reader(ValueReader):
             return self.mapping(spec)
         if shape == SHAPE_VALUE:
             return spec.layout.build([self.value()])
-        start = self.take(1)
+        start = self.advance(1)
         code = self.buf[start]
         if shape == SHAPE_BINARY:
             if code != 0xA0 and code != 0xB0:
@@ -287,21 +289,21 @@ class Reader(ValueReader):
         pos += 1
         code = buf[pos] if pos < self.end else 0
         kind = KIND_OF[code]
-        found = None
+        known_code = None
         self.pos = pos + 1
         if kind == KIND_ULONG:
-            found = CODES.get(self.number(code))
+            known_code = CODES.get(self.number(code))
         elif kind == KIND_SYMBOL:
             pos = self.span(code)
-            found = CODES.get(buf[pos : self.pos])
-        return -1 if found is None else found
+            known_code = CODES.get(buf[pos : self.pos])
+        return -1 if known_code is None else known_code
 
-    def odd_section(self, last: int, places: int, start: int) -> int:
+    def odd_section(self, last: int, positions: int, start: int) -> int:
         """Skip a section's descriptor in an unusual encoding; return the section's number.
 
         Args:
             last: the number of the previous section; -1 at the beginning of the message.
-            places: the positions of the sections read so far, as bits.
+            positions: the positions of the sections read so far, as bits.
             start: the offset of the section.
 
         Raises:
@@ -311,7 +313,7 @@ class Reader(ValueReader):
         if index < 0:
             raise self.no_section(start)
         if not FOLLOWERS[last + 1][FIRST_CODE + index]:
-            raise self.misplaced(index, last, places, start)
+            raise self.misplaced(index, last, positions, start)
         return index
 
     def other_section(self, index: int) -> Any:
@@ -340,10 +342,12 @@ class Reader(ValueReader):
             condition=NOT_IMPLEMENTED,
         )
 
-    def misplaced(self, index: int, last: int, places: int, start: int) -> DecodeError:
+    def misplaced(self, index: int, last: int, positions: int, start: int) -> DecodeError:
         name = SECTIONS[index].name
-        seen = sum([1 << i for i, place in enumerate(PLACES) if places >> place & 1])
-        rule = order_rule(index, last, seen)
+        earlier_sections = sum(
+            [1 << i for i, position in enumerate(PLACES) if positions >> position & 1]
+        )
+        rule = order_rule(index, last, earlier_sections)
         if rule == "duplicate-section":
             reason = f"duplicate {name} section"
         elif rule == "mixed-body-sections":
@@ -500,17 +504,17 @@ def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
         data: the encoded message, which was scanned with the same limits.
         limits: limits on the cost of reading.
         replaced: for each of the nine sections False to keep it, None to remove it, or a new one.
-        ordered: whether the sections are known to be in order.
+        ordered: whether `scan` found the sections in order.
     """
     writer = Writer.__new__(Writer)
     reader = Reader.__new__(Reader)
     reader.begin(data, 0, limits)
     last = -1
-    keep = 0  # offset of the first byte that was not copied yet
-    new = 0  # number of the next section to write
-    final = FOOTER  # number of the last section to replace
-    while final >= 0 and replaced[final] is False:
-        final -= 1
+    copied_end = 0  # offset of the first byte that was not copied yet
+    next_index = 0  # number of the next section to write
+    last_replaced = FOOTER  # number of the last section to replace
+    while last_replaced >= 0 and replaced[last_replaced] is False:
+        last_replaced -= 1
     while True:
         start = reader.pos
         code = FOOTER
@@ -525,25 +529,25 @@ def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
                     data=data,
                 )
             last = code
-        while new <= code:
-            section = replaced[new]
+        while next_index <= code:
+            section = replaced[next_index]
             if section is not False and section is not None:
-                if keep < start:
-                    writer.copy(data, keep, start)
-                    keep = start
-                spec = SECTIONS[new]
+                if copied_end < start:
+                    writer.copy(data, copied_end, start)
+                    copied_end = start
+                spec = SECTIONS[next_index]
                 if type(section) is not spec.cls:
                     check_section(spec, section)
                 writer.section(spec, section)
-            new += 1
-        if start >= reader.end or (ordered and code > final):
+            next_index += 1
+        if start >= reader.end or (ordered and code > last_replaced):
             break
         if replaced[code] is not False:
-            if keep < start:
-                writer.copy(data, keep, start)
-            keep = reader.pos
-    if keep < reader.end:
-        writer.copy(data, keep, reader.end)
+            if copied_end < start:
+                writer.copy(data, copied_end, start)
+            copied_end = reader.pos
+    if copied_end < reader.end:
+        writer.copy(data, copied_end, reader.end)
     return writer.finish()
 
 
@@ -589,11 +593,11 @@ def scan(data: Any, *, limits: Any = None) -> Any:
     except READ_FAULTS as error:
         raise reader.fault(error, NAMES) from None
     kind: Any = SCAN[0]
-    made = kind.__new__(kind)
-    made.data = data
-    made.limits = limits
-    made.ordered = ordered
-    return made
+    scanned = kind.__new__(kind)
+    scanned.data = data
+    scanned.limits = limits
+    scanned.ordered = ordered
+    return scanned
 
 
 def write_message(message: Any) -> Any:
@@ -609,17 +613,17 @@ def attributes_of(message: Any) -> Any:
     return layout.values(message)
 
 
-def write_sections(found: Any) -> Any:
+def write_sections(attributes: Any) -> Any:
     """Encode the sections in a list of attributes, or return None as `write_message` does."""
     writer = Writer.__new__(Writer)
-    writer.lenient = found[PLACE_LENIENT]
-    body = found[PLACE_BODY]
+    writer.lenient = attributes[PLACE_LENIENT]
+    body = attributes[PLACE_BODY]
     try:
         for index in range(PLACE_BODY):
-            if not writer.whole(SECTIONS[index], found[index]):
+            if not writer.whole(SECTIONS[index], attributes[index]):
                 return None
         if (body is None or writer.body(body)) and writer.whole(
-            SECTIONS[FOOTER], found[PLACE_FOOTER]
+            SECTIONS[FOOTER], attributes[PLACE_FOOTER]
         ):
             return writer.finish()
     except (EncodeError, RecursionError, UnicodeEncodeError):
@@ -633,78 +637,87 @@ def encode_message(message: Any) -> bytes:
     Raises:
         EncodeError: a value cannot be encoded as its declared type; the error has the path.
     """
-    found = attributes_of(message)
-    octets: Any = write_sections(found)
-    wire = found[PLACE_WIRE]
-    if wire is None:
+    attributes = attributes_of(message)
+    octets: Any = write_sections(attributes)
+    original = attributes[PLACE_WIRE]
+    if original is None:
         return message._encode_new() if octets is None else octets
     # Most senders choose the same encodings as this library. Otherwise compare section by section
     # to keep the original bytes, or to find the path of an error.
     # If the bytes are equal, return the original object, so that only one copy stays in memory.
-    if octets == wire:
-        return wire
-    if octets is not None and not found[PLACE_LENIENT] and len(wire) <= _SMALL:
-        merged = merge(wire, octets)
+    if octets == original:
+        return original
+    if octets is not None and not attributes[PLACE_LENIENT] and len(original) <= _SMALL:
+        merged = merge(original, octets)
         if merged is not None:
-            return wire if merged == wire else merged
-    return message._encode_changes(wire)
+            return original if merged == original else merged
+    return message._encode_changes(original)
 
 
-def merge(wire: Any, anew: Any) -> Any:
+def merge(original: Any, encoded: Any) -> Any:
     """Return the newly encoded message, with the original bytes of its unchanged sections.
 
     Only sections whose bytes differ are decoded again. Return None if a section occurs twice.
     """
-    before = Reader.__new__(Reader)
-    before.begin(wire, 0, UNLIMITED)
-    reader = Reader.__new__(Reader)
-    reader.begin(anew, 0, UNLIMITED)
+    old_reader = Reader.__new__(Reader)
+    old_reader.begin(original, 0, UNLIMITED)
+    new_reader = Reader.__new__(Reader)
+    new_reader.begin(encoded, 0, UNLIMITED)
     writer = Writer.__new__(Writer)
-    begin = 0
-    held = last = -1
-    while reader.pos < reader.end:
-        start = reader.pos
-        code = reader.part()
+    old_start = 0
+    old_code = last = -1
+    while new_reader.pos < new_reader.end:
+        new_start = new_reader.pos
+        code = new_reader.part()
         if code <= last:
             return None
         last = code
-        while held < code and before.pos < before.end:
-            begin = before.pos
-            found = before.part()
-            if found <= held:
+        while old_code < code and old_reader.pos < old_reader.end:
+            old_start = old_reader.pos
+            next_code = old_reader.part()
+            if next_code <= old_code:
                 return None
-            held = found
+            old_code = next_code
         spec = SECTIONS[code - FIRST_CODE]
-        if held == code and not says_anew(before, begin, spec, reader, start):
-            writer.copy(wire, begin, before.pos)
+        if old_code == code and not sections_differ(
+            old_reader, old_start, spec, new_reader, new_start
+        ):
+            writer.copy(original, old_start, old_reader.pos)
         else:
-            writer.copy(anew, start, reader.pos)
-    while before.pos < before.end:
-        found = before.part()
-        if found <= held:
+            writer.copy(encoded, new_start, new_reader.pos)
+    while old_reader.pos < old_reader.end:
+        next_code = old_reader.part()
+        if next_code <= old_code:
             return None
-        held = found
+        old_code = next_code
     return writer.finish()
 
 
-def says_anew(before: Any, begin: int, spec: Any, reader: Any, start: int) -> bool:
-    """Return whether two sections, which were just skipped, differ in content.
+def sections_differ(
+    old_reader: Any, old_start: int, spec: Any, new_reader: Any, new_start: int
+) -> bool:
+    """Return whether the sections that both readers just skipped differ in content.
 
     Args:
-        before: the reader of the original message, after the section.
-        begin: the offset of the section there.
+        old_reader: the reader of the original message, after the section.
+        old_start: the offset of the section there.
         spec: the declaration of the section.
-        reader: the reader of the newly encoded message, after the section.
-        start: the offset of the section there.
+        new_reader: the reader of the newly encoded message, after the section.
+        new_start: the offset of the section there.
     """
-    end = before.pos
-    size = reader.pos - start
-    if size == end - begin and before.holds(begin, end, reader.buf, start):
+    end = old_reader.pos
+    size = new_reader.pos - new_start
+    if size == end - old_start and old_reader.range_equals(
+        old_start, end, new_reader.buf, new_start
+    ):
         return False
-    last = before.end
-    before.pos = before.first
-    before.end = end
+    last = old_reader.end
+    old_reader.pos = old_reader.first
+    old_reader.end = end
     writer = Writer.__new__(Writer)
-    writer.section(spec, before.section(spec))
-    before.end = last
-    return bool(writer.size != size or not reader.holds(start, reader.pos, writer.finish(), 0))
+    writer.section(spec, old_reader.section(spec))
+    old_reader.end = last
+    return bool(
+        writer.size != size
+        or not new_reader.range_equals(new_start, new_reader.pos, writer.finish(), 0)
+    )

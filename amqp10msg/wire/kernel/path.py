@@ -8,7 +8,7 @@ from typing import Any
 from amqp10msg.wire.kernel.walk import DESCRIPTOR, MISSING, Value, end_of, text_at, type_at, walk
 
 _MAX_LEVELS = 32
-# Maximum number of values to walk; beyond it the path is that of an enclosing value.
+# Maximum number of values to walk; beyond it, return the path of an enclosing value.
 _MAX_STEPS = 10_000
 
 Names = Mapping[Any, tuple[str, tuple[str, ...]]]
@@ -17,8 +17,8 @@ Names = Mapping[Any, tuple[str, tuple[str, ...]]]
 def path_of(data: bytes, offset: int, names: Names) -> str:
     """Return the path of the value at an offset, as far as the bytes before it are valid.
 
-    The walk skips lists and maps that end before the offset, so it costs no more than reading the
-    bytes before the offset did.
+    The walk skips lists and maps that end before the offset, so it costs at most as much as reading
+    the bytes before the offset did.
 
     Args:
         data: the whole input.
@@ -31,39 +31,39 @@ def path_of(data: bytes, offset: int, names: Names) -> str:
         if not 0 <= end <= offset or end == len(data):
             break
         start = end
-    inmost: Value | None = None
-    more = ""
+    innermost: Value | None = None
+    suffix = ""
     for step, value in enumerate(walk(data, start)):
         parent = value.parent
         if value.offset > offset:
             break
         if parent is None:
-            inmost = None
+            innermost = None
             # The offset of an outermost value means the value itself, not its first part.
             if value.offset == offset:
                 break
         if step > _MAX_STEPS:
-            inmost, more = parent, "[…]" if parent else ""
+            innermost, suffix = parent, "[…]" if parent else ""
             break
         if value.fault == MISSING and parent is not None and parent.code and parent.is_map:
             continue  # it has no key: the previous entry of the map is the better path
-        inmost = value
-        if value.holds:
+        innermost = value
+        if value.is_compound:
             limit = len(data) if parent is None else parent.end
-            before = value.end <= offset and value.end < limit
-            value.is_open = not before and not value.is_array and offset >= value.content
-    return _path(data, inmost, names) + more if inmost is not None else ""
+            is_before_offset = value.end <= offset and value.end < limit
+            value.is_open = not is_before_offset and not value.is_array and offset >= value.content
+    return _path(data, innermost, names) + suffix if innermost is not None else ""
 
 
-def _path(data: bytes, inmost: Value, names: Names) -> str:
+def _path(data: bytes, innermost: Value, names: Names) -> str:
     """Format the path from the outermost value to this one."""
-    way = [inmost]
-    while way[-1].parent is not None:
-        way.append(way[-1].parent)
+    ancestry = [innermost]
+    while ancestry[-1].parent is not None:
+        ancestry.append(ancestry[-1].parent)
     path = ""
     level = 0
     fields: tuple[str, ...] | None = None
-    for value in reversed(way):
+    for value in reversed(ancestry):
         parent = value.parent
         if parent is None:
             continue
@@ -96,10 +96,10 @@ def _path(data: bytes, inmost: Value, names: Names) -> str:
 
 def _descriptor(data: bytes, pos: int, end: int) -> int | str | None:
     """Read the number or symbol of a descriptor; None if it is neither."""
-    have = type_at(data, pos)
-    if have == "ulong":
+    type_name = type_at(data, pos)
+    if type_name == "ulong":
         return int.from_bytes(data[pos + 1 : end], "big")
-    return text_at(data, pos, end) if have == "symbol" else None
+    return text_at(data, pos, end) if type_name == "symbol" else None
 
 
 def key_text(data: bytes, pos: int, end: int) -> str:

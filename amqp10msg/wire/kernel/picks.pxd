@@ -13,7 +13,7 @@ cdef int KIND_ULONG, SHAPE_ANNOTATIONS, SHAPE_COMPOSITE, SHAPE_PROPERTIES
 
 
 @cython.final
-cdef class Wanted:
+cdef class SectionPlan:
     cdef Spec spec
     cdef Py_ssize_t whole
     cdef list fields
@@ -22,25 +22,25 @@ cdef class Wanted:
 
 
 cdef class Picks:
-    cdef list wanted
+    cdef list plans
     cdef readonly tuple defaults
     cdef Py_ssize_t body
     cdef readonly object limits
     cdef QuickPicks quick
     @cython.locals(reader=Reader)
     cdef tuple picked(self, data)
-    @cython.locals(wanted=Wanted)
+    @cython.locals(plan=SectionPlan)
     cdef tuple read(self, Reader reader)
-    @cython.locals(i=Py_ssize_t, place=Py_ssize_t)
-    cdef read_fields(self, Reader reader, list found, Wanted wanted)
-    @cython.locals(place=Py_ssize_t)
-    cdef read_entries(self, Reader reader, list found, Wanted wanted)
+    @cython.locals(i=Py_ssize_t, value_index=Py_ssize_t, skip_count=Py_ssize_t)
+    cdef read_fields(self, Reader reader, list values, SectionPlan plan)
+    @cython.locals(value_index=Py_ssize_t)
+    cdef read_entries(self, Reader reader, list values, SectionPlan plan)
     @cython.locals(spec=Spec)
-    cdef read_body(self, Reader reader, list found, int index, int last, Py_ssize_t start)
+    cdef read_body(self, Reader reader, list values, int index, int last, Py_ssize_t start)
 
 
-@cython.locals(wanted=Wanted, spec=Spec)
-cdef quick_section(wanted)
+@cython.locals(plan=SectionPlan, spec=Spec)
+cdef quick_section(plan)
 
 cdef pass_over(Reader reader, Py_ssize_t count)
 

@@ -1,26 +1,26 @@
-# The quick way of picks: the usual message is read where it lies; see `picks` for the rules.
+# The fast path of `Picks`: reads usual messages directly from the bytes. See `picks.py`.
 
 
 cdef class Keys:
-    """Keys that are looked for in the bytes of a map, by their content."""
+    """A set of encoded keys, to find keys in the bytes of a map."""
 
-    def __cinit__(self, dict places):
+    def __cinit__(self, dict indexes):
         cdef Py_ssize_t i
-        self.keys = tuple(places)
+        self.keys = tuple(indexes)
         for key in self.keys:
             if type(key) is not bytes:
                 raise TypeError("keys are bytes")
-        self.places = <Py_ssize_t *>PyMem_Malloc(max(len(places), 1) * sizeof(Py_ssize_t))
-        if self.places == NULL:
+        self.indexes = <Py_ssize_t *>PyMem_Malloc(max(len(indexes), 1) * sizeof(Py_ssize_t))
+        if self.indexes == NULL:
             raise MemoryError
-        for i, place in enumerate(places.values()):
-            self.places[i] = place
+        for i, index in enumerate(indexes.values()):
+            self.indexes[i] = index
 
     def __dealloc__(self):
-        PyMem_Free(self.places)
+        PyMem_Free(self.indexes)
 
-    cdef Py_ssize_t place(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -2:
-        """Return the place of the key that stands there, -1 where it is none of them."""
+    cdef Py_ssize_t index_of(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -2:
+        """Return the index of the key at buf[start:stop]; -1 if it is not in the set."""
         cdef Py_ssize_t i
         cdef PyObject *key
         cdef PyObject *keys = <PyObject *>self.keys
@@ -34,11 +34,11 @@ cdef class Keys:
                     PyBytes_AS_STRING(<bytes>key), PyBytes_AS_STRING(buf) + start, stop - start
                 ) == 0
             ):
-                return self.places[i]
+                return self.indexes[i]
         return -1
 
 
-# What the quick way does with a section.
+# The action of the fast path for a section. GIVE_UP: let `Picks` read the whole message.
 cdef enum:
     PASS_OVER
     GIVE_UP
@@ -47,18 +47,18 @@ cdef enum:
     READ_ANNOTATIONS
     READ_DATA
 
-# More values in compounds than this are left to the reader, who counts them.
+# Messages with more values in lists and maps than this are left to `Picks`, which enforces limits.
 cdef enum:
     MOST_VALUES = 10_000
 
-# What stands for a value that is not one of the usual.
+# A sentinel for a value in an unusual encoding.
 cdef object _ODD = object()
 
 
 cdef inline const unsigned char *after(
     const unsigned char *at, const unsigned char *stop
 ) noexcept:
-    """Return where a value ends that is not described, NULL where it is odd."""
+    """Return the end of the value at `at`; NULL if it is described, invalid or truncated."""
     cdef Py_ssize_t size
     if at >= stop:
         return NULL
@@ -84,7 +84,7 @@ cdef inline object text_at(const unsigned char *at, const unsigned char *end, in
 
 
 cdef inline object field_at(const unsigned char *at, const unsigned char *end):
-    """Return the value of a field of a usual encoding: what `quick_fields` takes."""
+    """Return the value of a field; the encoding must be in the field's `usual` codes."""
     cdef int code = at[0]
     if code == 0xA1 or code == 0xA3 or code == 0xA0:
         return text_at(at, end, code)
@@ -102,7 +102,7 @@ cdef inline object field_at(const unsigned char *at, const unsigned char *end):
 
 
 cdef inline object entry_at(const unsigned char *at, const unsigned char *end):
-    """Return the value of an entry, where it is one that `quick_mapping` takes."""
+    """Return the value of a map entry; `_ODD` if its encoding is unusual."""
     cdef int code = at[0]
     if code == 0xA3:
         return TEXTS.symbol(at + 2, end - at - 2)
@@ -133,17 +133,17 @@ cdef inline object entry_at(const unsigned char *at, const unsigned char *end):
 
 @cython.final
 cdef class QuickPicks:
-    """Reads what is wanted of messages as nearly all are encoded, or leaves them to the reader."""
+    """Picks values from messages in the usual encodings; leaves all other messages to `Picks`."""
 
     def __init__(self, list sections, tuple defaults, Py_ssize_t body):
-        """Take what is wanted.
+        """Set the requested values.
 
         Args:
-            sections: for each kind None or its shape (composite, properties, annotations, or -1
-                for what is not read here), the places of its fields (of those that are not wanted
-                -1), their usual codes, their defaults, and the keys.
-            defaults: what stands for absent values.
-            body: the place of the body, or -1.
+            sections: for each section None or (shape, indexes, usual codes, defaults, keys): the
+                shape is composite, properties, annotations, or -1 to give up; the indexes of its
+                fields in the result are -1 for fields that are not requested.
+            defaults: the results for absent values.
+            body: the index of the body in the result; -1 if it is not requested.
         """
         cdef Py_ssize_t i, j
         if len(sections) != 9:
@@ -184,7 +184,7 @@ cdef class QuickPicks:
 
 
 cdef inline int put_at(tuple found, Py_ssize_t place, value) except -1:
-    """Set what is not set yet of a tuple that nobody has seen."""
+    """Set an unset item of a new tuple; raise IndexError if it is set already."""
     if not 0 <= place < PyTuple_GET_SIZE(found) or PyTuple_GET_ITEM(found, place) != NULL:
         raise IndexError("no such place")
     Py_INCREF(value)
@@ -280,7 +280,7 @@ cdef tuple read_picks(QuickPicks quick, bytes data):
                 if close - p < 2 or p[0] != key_code or p[1] > close - p - 2:
                     return None
                 size = p[1]
-                place = (<Keys>known).place(data, p + 2 - base, p + 2 + size - base)
+                place = (<Keys>known).index_of(data, p + 2 - base, p + 2 + size - base)
                 p += 2 + size
                 end = after(p, close)
                 if end == NULL:

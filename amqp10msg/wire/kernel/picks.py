@@ -31,8 +31,8 @@ from amqp10msg.wire.limits import DEFAULT_LIMITS
 _ABSENT = object()
 
 
-class Wanted:
-    """The requested values of a section."""
+class SectionPlan:
+    """The values to read from one section."""
 
     def __init__(
         self, spec: Any, whole: int, fields: Any, keys: dict[bytes, int], numbers: dict[int, int]
@@ -57,22 +57,20 @@ class Wanted:
 class Picks:
     """Reads the requested values of messages: a call returns them in order."""
 
-    def __init__(
-        self, wanted: list[Any], defaults: tuple[Any, ...], body: int, limits: Any
-    ) -> None:
+    def __init__(self, plans: list[Any], defaults: tuple[Any, ...], body: int, limits: Any) -> None:
         """Set the requested values.
 
         Args:
-            wanted: a `Wanted` or None for each section, by its number.
+            plans: a `SectionPlan` or None for each section, by its number.
             defaults: the results for absent values.
             body: the index of the body in the result; -1 if it is not requested.
             limits: limits on the cost of reading a message.
         """
-        self.wanted = wanted
+        self.plans = plans
         self.defaults = defaults
         self.body = body
         self.limits = limits
-        self.quick = QuickPicks([quick_section(one) for one in wanted], defaults, body)
+        self.quick = QuickPicks([quick_section(plan) for plan in plans], defaults, body)
 
     def __call__(self, data: Any) -> Any:
         """Return the requested values, in the order of the paths.
@@ -90,9 +88,9 @@ class Picks:
         # The limits are not assigned to a local before they are needed: threads that share a picker
         # contend when they count references to the same object.
         if type(data) is bytes and self.limits is DEFAULT_LIMITS:
-            found = self.quick.pick(data)
-            if found is not None:
-                return found
+            values = self.quick.pick(data)
+            if values is not None:
+                return values
         else:
             data = octets_of(data, self.limits)
         limits = self.limits
@@ -105,10 +103,10 @@ class Picks:
 
     def read(self, reader: Any) -> Any:
         """Read a message from its beginning."""
-        found = [_ABSENT] * len(self.defaults)
+        values = [_ABSENT] * len(self.defaults)
         buf = reader.buf
         end = reader.end
-        seen = 0
+        seen_sections = 0
         last = -1  # the kind of the body, if the body is requested
         while reader.pos < end:
             start = reader.pos
@@ -127,90 +125,90 @@ class Picks:
                     reader.skip()
                     continue
             if self.body >= 0 and DATA <= index < FOOTER:
-                self.read_body(reader, found, index, last, start)
+                self.read_body(reader, values, index, last, start)
                 last = index
                 continue
-            wanted = self.wanted[index]
-            if wanted is None:
+            plan = self.plans[index]
+            if plan is None:
                 pass_over(reader, 1)
                 continue
-            if seen >> index & 1:
+            if seen_sections >> index & 1:
                 raise DecodeError(
-                    f"duplicate {wanted.spec.name} section", start, rule="duplicate-section"
+                    f"duplicate {plan.spec.name} section", start, rule="duplicate-section"
                 )
-            seen |= 1 << index
-            if wanted.whole >= 0:
-                found[wanted.whole] = reader.section(wanted.spec)
-            elif wanted.spec.shape == SHAPE_COMPOSITE:
-                self.read_fields(reader, found, wanted)
+            seen_sections |= 1 << index
+            if plan.whole >= 0:
+                values[plan.whole] = reader.section(plan.spec)
+            elif plan.spec.shape == SHAPE_COMPOSITE:
+                self.read_fields(reader, values, plan)
             else:
-                self.read_entries(reader, found, wanted)
+                self.read_entries(reader, values, plan)
         if last == DATA or last == AMQP_SEQUENCE:
-            found[self.body] = joined(found[self.body], last)
-        for i in range(len(found)):
-            if found[i] is _ABSENT:
-                found[i] = self.defaults[i]
-        return tuple(found)
+            values[self.body] = joined(values[self.body], last)
+        for i in range(len(values)):
+            if values[i] is _ABSENT:
+                values[i] = self.defaults[i]
+        return tuple(values)
 
-    def read_fields(self, reader: Any, found: list[Any], wanted: Any) -> None:
-        """Read the requested fields of a composite, and skip the fields after the last of them."""
-        spec = wanted.spec
-        fields = wanted.fields
-        wide = len(fields)
-        for i in range(wide):
+    def read_fields(self, reader: Any, values: list[Any], plan: Any) -> None:
+        """Read the requested fields of a composite, and skip all fields after the last of them."""
+        spec = plan.spec
+        fields = plan.fields
+        planned_count = len(fields)
+        for i in range(planned_count):
             if fields[i] >= 0 and spec.defaults[i] is not None:
-                found[fields[i]] = spec.defaults[i]
+                values[fields[i]] = spec.defaults[i]
         outer = reader.open_list(spec)
         if outer < 0:
             return
         count = reader.count
         i = 0
         while i < count:
-            if i == wide:
+            if i == planned_count:
                 # The remaining fields are not checked, just as skipped sections are not.
                 reader.pos = reader.end
                 break
-            place = fields[i]
-            if place < 0:
-                place = -place if i - place < count else count - i
-                pass_over(reader, place)
-                i += place
+            value_index = fields[i]
+            if value_index < 0:
+                skip_count = -value_index if i - value_index < count else count - i
+                pass_over(reader, skip_count)
+                i += skip_count
                 continue
-            code = reader.buf[reader.take(1)]
+            code = reader.buf[reader.advance(1)]
             if code != 0x40:
-                found[place] = reader.field(spec.kinds[i], code, spec, i)
+                values[value_index] = reader.field(spec.kinds[i], code, spec, i)
             i += 1
         reader.ascend(outer)
 
-    def read_entries(self, reader: Any, found: list[Any], wanted: Any) -> None:
-        """Read the requested entries of a map, and skip the others."""
-        spec = wanted.spec
+    def read_entries(self, reader: Any, values: list[Any], plan: Any) -> None:
+        """Read the requested entries of a map, and skip all other entries."""
+        spec = plan.spec
         outer = reader.open_map(spec)
         count = reader.count
         annotations = spec.shape == SHAPE_ANNOTATIONS
-        wanted_kind = KIND_SYMBOL if annotations else KIND_STRING
+        key_kind = KIND_SYMBOL if annotations else KIND_STRING
         buf = reader.buf
-        keys = wanted.keys
+        keys = plan.keys
         for _ in range(count >> 1):
-            at = reader.take(1)
-            code = buf[at]
+            key_pos = reader.advance(1)
+            code = buf[key_pos]
             kind = KIND_OF[code]
-            if kind == wanted_kind:
+            if kind == key_kind:
                 begin = reader.span(code)
-                place = keys.place(buf, begin, reader.pos)
+                value_index = keys.index_of(buf, begin, reader.pos)
             elif annotations and kind == KIND_ULONG:
-                place = wanted.numbers.get(reader.number(code), -1)
+                value_index = plan.numbers.get(reader.number(code), -1)
             else:
                 raise reader.wrong_key(
-                    spec, code, "a symbol or a ulong" if annotations else "a string", at
+                    spec, code, "a symbol or a ulong" if annotations else "a string", key_pos
                 )
-            if place < 0:
+            if value_index < 0:
                 pass_over(reader, 1)
                 continue
-            if found[place] is not _ABSENT:
-                reader.pos = at
+            if values[value_index] is not _ABSENT:
+                reader.pos = key_pos
                 key = reader.value()
-                raise DecodeError(f"duplicate map key {key!r}", at, rule="map-duplicate-key")
+                raise DecodeError(f"duplicate map key {key!r}", key_pos, rule="map-duplicate-key")
             pos = reader.pos
             value = reader.value()
             code = buf[pos]
@@ -220,14 +218,14 @@ class Picks:
                 and not_simple(value)
             ):
                 end = reader.pos
-                reader.pos = at
+                reader.pos = key_pos
                 key = reader.value()
                 reader.pos = end
                 raise reader.compound_property(key, pos)
-            found[place] = value
+            values[value_index] = value
         reader.ascend(outer)
 
-    def read_body(self, reader: Any, found: list[Any], index: int, last: int, start: int) -> None:
+    def read_body(self, reader: Any, values: list[Any], index: int, last: int, start: int) -> None:
         """Read one section of the body."""
         spec = SECTIONS[index]
         if last >= 0 and (last != index or index > AMQP_SEQUENCE):
@@ -240,24 +238,24 @@ class Picks:
             )
         value = getattr(reader.section(spec), spec.attribute)
         if index > AMQP_SEQUENCE:
-            found[self.body] = value
+            values[self.body] = value
         elif last < 0:
-            found[self.body] = [value]
+            values[self.body] = [value]
         else:
-            found[self.body].append(value)
+            values[self.body].append(value)
 
 
-def quick_section(wanted: Any) -> Any:
+def quick_section(plan: Any) -> Any:
     """Return the description of a section for the fast path."""
-    if wanted is None:
+    if plan is None:
         return None
-    spec = wanted.spec
+    spec = plan.spec
     # The fast path handles neither ulong keys, which are rare, nor whole sections.
     shape = -1
-    if wanted.whole < 0 and not wanted.numbers:
+    if plan.whole < 0 and not plan.numbers:
         shape = (SHAPE_COMPOSITE, SHAPE_PROPERTIES, SHAPE_ANNOTATIONS).index(spec.shape)
-    places = [max(place, -1) for place in wanted.fields]
-    return shape, places, spec.usual, spec.defaults, wanted.keys
+    indexes = [max(index, -1) for index in plan.fields]
+    return shape, indexes, spec.usual, spec.defaults, plan.keys
 
 
 def pass_over(reader: Any, count: int) -> None:
@@ -268,7 +266,7 @@ def pass_over(reader: Any, count: int) -> None:
 
 
 def joined(parts: Any, index: int) -> Any:
-    """Return the content of several body sections as that of a single section."""
+    """Join the contents of several body sections into the content of one section."""
     if len(parts) == 1:
         return parts[0]
     if index == DATA:

@@ -1,14 +1,14 @@
-# What is read most: sections in the encodings of nearly every message, straight into their classes.
+# Fast paths for reading: sections in the usual encodings, directly into their classes.
 #
-# What is not read here, the reader does; `twin.py` says the same.
+# Sections in unusual encodings are left to `Reader`. The counterpart in Python is `twin.py`.
 
 
-# Sections. What is declared of them is never given up, so that reading takes no reference to it:
-# threads that count references to one object wait for each other.
+# Sections. Declarations are never freed, so reading needs no references to them: threads that count
+# references to the same object contend.
 
 cdef enum:
     KINDS_OF_SECTION = 9
-    # The places in a message; the kinds of body share one.
+    # The positions in a message; the three kinds of body share a position.
     PARTS = 7
     BODY = 5
 
@@ -22,9 +22,9 @@ cdef struct Shape:
 cdef Shape SHAPES[KINDS_OF_SECTION]
 cdef PyObject *MESSAGE_LAYOUT = NULL
 cdef list _DECLARED = []
-# By section.
+# Index: section.
 cdef int PLACE_OF[KINDS_OF_SECTION]
-# By the section before, the beginning first, and by section: whether it may follow.
+# Index: previous section plus 1 (0 at the beginning), section. Whether the section may follow.
 cdef bint FOLLOWS[KINDS_OF_SECTION + 1][KINDS_OF_SECTION]
 for _i in range(KINDS_OF_SECTION):
     PLACE_OF[<int>_i] = PLACES[_i]
@@ -34,15 +34,15 @@ for _i in range(KINDS_OF_SECTION):
 
 
 def declare_section(int index, int shape, type cls, Slots layout, bytes usual, tuple defaults):
-    """Have cursors read a kind of section the quick way.
+    """Declare a section for the fast path of cursors.
 
     Args:
-        index: the section's code less that of the header.
-        shape: how it is built.
-        cls: its class.
-        layout: of the fields of a composite, or of the one value of a body section.
-        usual: of a composite, by field and format code, whether the quick way takes it.
-        defaults: of its fields.
+        index: the section's code minus the code of the header.
+        shape: a `SHAPE_` constant of `codes`.
+        cls: the section's class.
+        layout: the fields of a composite, or the single attribute of a body section.
+        usual: for a composite, by field and format code, whether the fast path reads the value.
+        defaults: the defaults of the fields.
     """
     if not 0 <= index < KINDS_OF_SECTION:
         raise IndexError("there is no such section")
@@ -61,7 +61,7 @@ def declare_section(int index, int shape, type cls, Slots layout, bytes usual, t
 
 
 def declare_message(Slots layout):
-    """Have cursors make messages: the places of sections, then format, bytes and leniency."""
+    """Declare the class of messages: its sections, then message-format, bytes and leniency."""
     global MESSAGE_LAYOUT
     if layout.count != PARTS + 3:
         raise ValueError("a message has ten attributes")
@@ -72,9 +72,9 @@ def declare_message(Slots layout):
 cdef extern from *:
     """
     #ifdef Py_GIL_DISABLED
-        /* Before 3.14, every look-up of a class method counts references to the method and to its
-           function, which threads then wait for; of methods in C the interpreter counts none. */
-        static PyObject *amqp_decoder; /* kept */
+        /* Before 3.14, every lookup of a class method counts references to the method and to its
+           function, for which threads contend. For methods in C the interpreter counts none. */
+        static PyObject *amqp_decoder; /* never freed */
         static PyObject *amqp_decode(
             PyObject *cls, PyObject *const *args, Py_ssize_t count, PyObject *names
         ) {
@@ -110,7 +110,7 @@ cdef extern from *:
 
 
 def declare_decode(cls):
-    """Have `cls.decode` looked up without counting references, where threads run without a GIL."""
+    """Replace `cls.decode` by a C method in builds without a GIL, to avoid contention."""
     function = cls.__dict__["decode"].__func__
     signature = "decode($type, data, *, limits=None, strict=True, message_format=0)"
     doc = f"{signature}\n--\n\n{function.__doc__}"
@@ -122,7 +122,7 @@ def declare_decode(cls):
 
 
 cdef inline int hold(PyObject *layout, made, Py_ssize_t i, value) except -1:
-    """Set an attribute of what `bare` made."""
+    """Set an attribute of a new instance that `bare` returned."""
     if not 0 <= i < (<Slots>layout).count:
         raise IndexError("no such attribute")
     amqp_hold(made, (<Slots>layout).offsets[i], <PyObject *>value)
@@ -130,7 +130,7 @@ cdef inline int hold(PyObject *layout, made, Py_ssize_t i, value) except -1:
 
 
 cdef object message_of(PyObject *cls, PyObject **found, message_format, buf):
-    """Make a message of sections, whose references it takes over."""
+    """Create a message from its sections, and take over their references."""
     cdef PyObject *layout = MESSAGE_LAYOUT
     cdef Py_ssize_t i
     if layout == NULL:
@@ -158,10 +158,10 @@ cdef object message_of(PyObject *cls, PyObject **found, message_format, buf):
 
 @cython.freelist(8)
 cdef class Cursor:
-    """A position in bytes. What takes positions checks them: IndexError."""
+    """A position in bytes. Reading outside the bytes raises IndexError."""
 
     def __cinit__(self, *_, **__):
-        self.buf = b""  # what reads it does not look whether it is None
+        self.buf = b""  # the methods do not check for None
 
     cdef long long i64(self, Py_ssize_t pos) except? -1:
         cdef unsigned long long number
@@ -186,7 +186,7 @@ cdef class Cursor:
             raise IndexError("bytes outside the input")
         return PyBytes_FromStringAndSize(PyBytes_AS_STRING(self.buf) + start, stop - start)
 
-    cdef bint holds(
+    cdef bint range_equals(
         self, Py_ssize_t start, Py_ssize_t stop, bytes other, Py_ssize_t at
     ) except -1:
         if not (0 <= start <= stop <= PyBytes_GET_SIZE(self.buf) and at >= 0):
@@ -198,7 +198,7 @@ cdef class Cursor:
         ) == 0
 
     cdef bint passed(self, Py_ssize_t count) except -1:
-        """Pass over some values, none of them described; False, and nothing, where one is odd."""
+        """Skip `count` values; return False without moving if one is described or invalid."""
         cdef const unsigned char *base = <const unsigned char *>PyBytes_AS_STRING(self.buf)
         cdef const unsigned char *at
         if not 0 <= self.pos <= self.end <= PyBytes_GET_SIZE(self.buf):
@@ -213,7 +213,7 @@ cdef class Cursor:
         return True
 
     cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop):
-        """Return the symbol of these bytes; UnicodeDecodeError where they are not ASCII."""
+        """Decode a symbol; raise UnicodeDecodeError if the bytes are not ASCII."""
         if not 0 <= start <= stop <= PyBytes_GET_SIZE(self.buf):
             raise IndexError("bytes outside the input")
         return TEXTS.symbol(
@@ -221,11 +221,11 @@ cdef class Cursor:
         )
 
     cdef object octet_value(self, int code, int octet):
-        """Return the value of a format code from 0x50 to 0x54 and the byte after it."""
+        """Return the value of a format code from 0x50 to 0x54 with its byte of data."""
         return octet_value(code, octet)
 
     cpdef object read_message(self, cls, message_format):
-        """Read the sections of a message into an instance of this class."""
+        """Read the sections of a message; return an instance of the class."""
         cdef PyObject *found[PARTS]
         cdef Py_ssize_t start
         cdef int index, place, i, last = -1, places = 0, bodies = 0
@@ -260,23 +260,24 @@ cdef class Cursor:
             for i in range(PARTS):
                 Py_XDECREF(found[i])
 
-    cdef int odd_section(self, int last, int places, Py_ssize_t start) except -2:
+    cdef int odd_section(self, int last, int positions, Py_ssize_t start) except -2:
         raise NotImplementedError
 
     cdef object other_section(self, int index):
         raise NotImplementedError
 
     cdef object wrapped(self, int index, value):
-        """Return the body section that holds a value."""
+        """Return a body section with a value."""
         if not 0 <= index < KINDS_OF_SECTION or SHAPES[index].shape <= SHAPE_PROPERTIES:
             raise IndexError("there is no such section")
         return body_of(SHAPES[index].layout, value)
 
 
 cdef int usual_section(Cursor cursor, int last) except -2:
-    """Pass over a section's usual descriptor; return its number, -1 where it is odd.
+    """Skip a section's descriptor in the usual encoding; return the section's number.
 
-    Odd is also what may not follow the last one, -1 for the beginning.
+    Return -1 without moving for any other descriptor, and for a section that may not follow `last`
+    (-1 at the beginning of the message).
     """
     cdef const unsigned char *at
     cdef int index
@@ -299,13 +300,13 @@ cdef int usual_section(Cursor cursor, int last) except -2:
     return index
 
 
-# Sections in, the quick way: these take the encodings that nearly every message is made of.
-# They return what `Reader` returns; where anything is out of the ordinary they return None and
-# leave the cursor where it was, so that `Reader` reads instead and says what is wrong.
+# The fast path for the content of sections, in the encodings that nearly every message uses. The
+# functions return the same as `Reader`; in any unusual or invalid case they return None without
+# moving the cursor, so that `Reader` reads the section and raises the error.
 
 
 cdef object quick_section(Cursor cursor, int index):
-    """Read what follows a section's descriptor into its class, or return None."""
+    """Read the value after a section's descriptor into its class, or return None."""
     cdef Shape *known
     if not 0 <= index < KINDS_OF_SECTION:
         return None
@@ -387,7 +388,7 @@ cdef object quick_mapping(Cursor cursor, PyObject *cls, int key_code):
             at = end
     except UnicodeDecodeError:
         return None
-    # A key that stands twice leaves the dict smaller.
+    # With a duplicate key, the dict has fewer entries.
     if at != stop or PyDict_Size(made) != found.count >> 1:
         return None
     leave_compound(cursor, &found)
@@ -420,7 +421,7 @@ cdef object quick_data(Cursor cursor, PyObject *layout):
 
 
 cdef inline object body_of(PyObject *layout, value):
-    """Return the body section that holds a value."""
+    """Return a body section with a value."""
     if (<Slots>layout).count != 1 or not (<Slots>layout).direct():
         return (<Slots>layout).build([value])
     made = (<Slots>layout).bare()

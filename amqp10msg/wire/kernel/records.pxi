@@ -1,10 +1,9 @@
-# Classes of attributes whose calls are parsed in C.
+# attrs classes whose arguments are parsed in C.
 #
-# A class that attrs made has an `__init__` in Python, which takes most of the time of making an
-# instance. A class that derives from `Record` has no `__init__` of its own in this build, and so,
-# as any class of Python, that of its base, which is compiled. What is out of the ordinary (a
-# missing or an unknown argument, a value that is to be converted or refused, a patched class) is
-# left to the `__init__` that the class was made with.
+# attrs generates an `__init__` in Python, which needs most of the time of creating an instance. In
+# this build, `make_fast` removes it from subclasses of `Record`, so they inherit the compiled
+# `__init__` of their base. In unusual cases (a missing or unknown argument, a value that needs
+# conversion or is invalid, a patched class) it calls the original `__init__`.
 
 
 cdef extern from *:
@@ -15,8 +14,7 @@ cdef extern from *:
         return amqp_initialize(made, args, keywords);
     }
     static PyType_Slot amqp_record_slots[] = {
-        {Py_tp_doc, "What a class derives from whose calls are parsed in C, where the kernel is "
-                    "compiled."},
+        {Py_tp_doc, "The base class for `make_fast`."},
         {Py_tp_init, (void *)amqp_record_init},
         {0, NULL},
     };
@@ -24,7 +22,8 @@ cdef extern from *:
         "amqp10msg.wire.kernel.twin.Record", sizeof(PyObject), 0,
         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE, amqp_record_slots,
     };
-    /* A class whose `__init__` this is: Cython would copy the keywords of each call. */
+    /* Create the class with `initialize` as its `__init__`: a Cython method would copy the keyword
+       arguments of each call. */
     static PyObject *amqp_record(amqp_initializer initialize) {
         amqp_initialize = initialize;
         return PyType_FromSpec(&amqp_record_spec);
@@ -40,21 +39,21 @@ cdef extern from "Python.h":
 
 @cython.final
 cdef class Parameters:
-    """What the `__init__` of a class takes: each parameter sets the attribute of its name."""
+    """The parameters of a class's `__init__`; each sets the attribute of the same name."""
 
-    cdef object init  # the class's own
+    cdef object init  # the original __init__ of the class
     cdef Slots layout
     cdef dict places
-    cdef tuple plain  # by parameter, the types of what is taken as it is; None for all types
+    cdef tuple plain  # for each parameter, the types to store unchanged; None for all types
     cdef tuple defaults
     cdef Py_ssize_t positional
-    cdef unsigned int needed  # bits of the parameters without a plain default
+    cdef unsigned int needed  # bits: parameters without a default that can be stored unchanged
 
     def __init__(self, cls, dict plain):
         init = cls.__init__
         code = init.__code__
         count = code.co_argcount + code.co_kwonlyargcount
-        # Keywords of any name are for its errors.
+        # An __init__ with **keywords uses them for its errors.
         if code.co_flags & 0x04 or count - 1 > MOST_SLOTS:
             raise TypeError(f"{cls.__name__}.__init__ takes too many arguments")
         names = code.co_varnames[1:count]
@@ -74,7 +73,7 @@ cdef class Parameters:
                 self.needed |= 1u << place
 
     cdef bint take(self, made, tuple args, PyObject *keywords) except -1:
-        """Set all attributes; False, and nothing set, where the class's own `__init__` has to."""
+        """Set all attributes; return False, with none set, if the original `__init__` is needed."""
         cdef PyObject *held[MOST_SLOTS]
         cdef PyObject *key
         cdef PyObject *value
@@ -104,9 +103,10 @@ cdef class Parameters:
         return True
 
     cdef inline Py_ssize_t place_of(self, PyObject *name, Py_ssize_t first) except -2:
-        """Return the place of a parameter, -1 where none is called so.
+        """Return the index of a parameter; -1 if there is no parameter with this name.
 
-        Names in a call are the same objects as those of the parameters, and mostly in their order.
+        Names in a call are usually the same objects as the names of the parameters, and in their
+        order, so the search starts at `first` and compares identities.
         """
         cdef PyObject *known
         cdef Py_ssize_t i
@@ -117,7 +117,7 @@ cdef class Parameters:
         return -1 if known == NULL else <object>known
 
     cdef inline bint is_plain(self, Py_ssize_t place, PyObject *value) except -1:
-        """Whether the value of a parameter is taken as it is."""
+        """Return whether the value of a parameter can be stored unchanged."""
         cdef PyObject *types = PyTuple_GET_ITEM(self.plain, place)
         cdef PyObject *kind = amqp_type(value)
         cdef Py_ssize_t i
@@ -144,11 +144,11 @@ Record = amqp_record(initialize)
 
 
 class Signature:
-    """The signature of a class whose calls are parsed in C: that of its own `__init__`."""
+    """A descriptor that returns the signature of a class's original `__init__`."""
 
     def __get__(self, instance, owner):
         if owner is None or owner.__init__ is not Record.__init__:
-            return None  # whoever asks looks at this other __init__ then
+            return None  # inspect.signature then uses the patched __init__
         import inspect
 
         whole = inspect.signature(own_init(owner))
@@ -156,13 +156,13 @@ class Signature:
 
 
 def make_fast(cls, **plain):
-    """Have the calls of a class parsed in C.
+    """Parse the arguments of calls of a class in C.
 
     Args:
-        cls: a class with slots that derives from `Record`. Each parameter of its ``__init__`` has
-            the name of the attribute that it sets.
-        plain: for parameters that are not always taken as they are, the types of which they are;
-            where one is of another, the class's own ``__init__`` is called.
+        cls: a subclass of `Record` with slots. Each parameter of its ``__init__`` has the name of
+            the attribute that it sets.
+        plain: for parameters that ``__init__`` converts or checks, the types that it would store
+            unchanged. For an argument of another type the class's own ``__init__`` is called.
     """
     PARAMETERS[cls] = Parameters(cls, plain)
     del cls.__init__

@@ -22,9 +22,9 @@ cdef class Step:
 cdef class Pattern:
     cdef readonly list steps
     cdef Py_ssize_t width
-    cdef object plainly
+    cdef object encode_fallback
     @cython.locals(writer=Writer)
-    cdef bytes filled(self, tuple values)
+    cdef bytes encode_values(self, tuple values)
     @cython.locals(step=Step, spec=Spec, count=Py_ssize_t, kind=int)
     cdef write(self, Writer writer, tuple values)
 

@@ -85,30 +85,30 @@ class Pattern:
     """Writes messages in steps; the variable values are the arguments of `encode`."""
 
     def __init__(
-        self, steps: list[Any], width: int, plainly: Callable[[tuple[Any, ...]], bytes]
+        self, steps: list[Any], width: int, encode_fallback: Callable[[tuple[Any, ...]], bytes]
     ) -> None:
         """Set the steps.
 
         Args:
             steps: the steps in the order of the bytes.
             width: the number of variable values.
-            plainly: builds and encodes the message for values that the steps do not handle, and
-                raises the errors for invalid values.
+            encode_fallback: builds and encodes the message for values that the steps do not handle,
+                and raises the errors for invalid values.
         """
         self.steps = steps
         self.width = width
-        self.plainly = plainly
+        self.encode_fallback = encode_fallback
 
     def encode(self, *values: Any) -> bytes:
         """Encode the message with these values, in the order of the paths.
 
         Raises:
-            EncodeError: a value cannot be encoded; the path is that of `Message.encode`.
+            EncodeError: a value cannot be encoded; the path is the same as in `Message.encode`.
             TypeError: there are more or fewer values than paths.
         """
-        return self.filled(values)
+        return self.encode_values(values)
 
-    def filled(self, values: Any) -> Any:
+    def encode_values(self, values: Any) -> Any:
         """Encode the message with these values."""
         if len(values) != self.width:
             raise TypeError(f"the template takes {self.width} values, not {len(values)}")
@@ -116,7 +116,7 @@ class Pattern:
         try:
             self.write(writer, values)
         except (EncodeError, RecursionError, UnicodeEncodeError):
-            return self.plainly(values)
+            return self.encode_fallback(values)
         return writer.finish()
 
     def write(self, writer: Any, values: Any) -> None:
@@ -184,13 +184,13 @@ class Pattern:
 
 
 def write_typed(writer: Any, kind: int, value: Any) -> None:
-    """Write a value as an AMQP type; the usual Python types take a fast path."""
-    have = type(value)
-    if have is str and IS_STRING[kind]:
+    """Write a value as an AMQP type, with a fast path for the usual Python types."""
+    value_type = type(value)
+    if value_type is str and IS_STRING[kind]:
         writer.string(value)
-    elif have is int and WIDTHS[kind]:
+    elif value_type is int and WIDTHS[kind]:
         writer.integer(kind, value)
-    elif have is bytes and kind == KIND_BINARY:
+    elif value_type is bytes and kind == KIND_BINARY:
         writer.text(value, 0xA0)
     else:
         writer.typed(kind, value)

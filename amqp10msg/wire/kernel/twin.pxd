@@ -1,4 +1,4 @@
-# What the compiled kernel shares in C: loads from bytes, output, the attributes of objects.
+# The C interface of the kernel: reading and writing of bytes, and attribute access.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -21,9 +21,9 @@ cdef class Slots
 @cython.final
 cdef class Keys:
     cdef tuple keys
-    cdef Py_ssize_t *places
+    cdef Py_ssize_t *indexes
 
-    cdef Py_ssize_t place(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -2
+    cdef Py_ssize_t index_of(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -2
 
 
 @cython.final
@@ -31,7 +31,7 @@ cdef class QuickPicks:
     cdef list sections
     cdef tuple defaults
     cdef Py_ssize_t body
-    # Of `sections`, without references of their own.
+    # Borrowed from `sections`, which keeps the objects alive. Index: section.
     cdef const unsigned char *usual[9]
     cdef PyObject *own[9]
     cdef PyObject *keys[9]
@@ -47,7 +47,8 @@ cdef class Cursor:
     cdef readonly bytes buf
     cdef public Py_ssize_t pos
     cdef public Py_ssize_t end
-    # What Reader keeps; a class that adds attributes would not use the list of free objects.
+    # State of `Reader`. It is declared here because a subclass with attributes of its own could
+    # not use the list of free objects.
     cdef long long count
     cdef Py_ssize_t first
     cdef public int depth
@@ -59,14 +60,14 @@ cdef class Cursor:
     cdef long long i64(self, Py_ssize_t pos) except? -1
     cdef double f64(self, Py_ssize_t pos) except? -1
     cdef bytes octets(self, Py_ssize_t start, Py_ssize_t stop)
-    cdef bint holds(
+    cdef bint range_equals(
         self, Py_ssize_t start, Py_ssize_t stop, bytes other, Py_ssize_t at
     ) except -1
     cdef bint passed(self, Py_ssize_t count) except -1
     cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop)
     cdef object octet_value(self, int code, int octet)
     cpdef object read_message(self, cls, message_format)
-    cdef int odd_section(self, int last, int places, Py_ssize_t start) except -2
+    cdef int odd_section(self, int last, int positions, Py_ssize_t start) except -2
     cdef object other_section(self, int index)
     cdef object wrapped(self, int index, value)
 
@@ -82,7 +83,8 @@ cdef class Output:
     cdef char *memory
     cdef PyObject *large
     cdef char small[1000]
-    # What Writer keeps, as above; and how many fields of a list were written.
+    # State of `Writer`, declared here for the same reason; `count`: fields of a list written so
+    # far.
     cdef public int depth
     cdef public bint lenient
     cdef Py_ssize_t count
@@ -118,7 +120,7 @@ cdef class Slots:
     cdef object set_all
     cdef object get_all
     cdef Py_ssize_t count
-    # Of the state of the class that was checked, and where its slots are, in bytes.
+    # The version of the class that was checked, and the offsets of its slots in bytes.
     cdef unsigned int version
     cdef bint ordinary
     cdef Py_ssize_t[MOST_SLOTS] offsets

@@ -55,12 +55,12 @@ def declare_decode(_: Any) -> None:
 class Keys:
     """A set of encoded keys, to find keys in the bytes of a map."""
 
-    def __init__(self, places: dict[bytes, int]) -> None:
-        self.places = places
+    def __init__(self, indexes: dict[bytes, int]) -> None:
+        self.indexes = indexes
 
-    def place(self, buf: bytes, start: int, stop: int) -> int:
+    def index_of(self, buf: bytes, start: int, stop: int) -> int:
         """Return the index of the key at ``buf[start:stop]``; -1 if it is not in the set."""
-        return self.places.get(buf[start:stop], -1)
+        return self.indexes.get(buf[start:stop], -1)
 
 
 class QuickPicks:
@@ -106,12 +106,12 @@ class Cursor:
         """Return a copy of a range of bytes."""
         return self.buf[start:stop]
 
-    def holds(self, start: int, stop: int, other: bytes, at: int) -> bool:
-        """Return whether a range of bytes equals the bytes of `other` from `at` on."""
-        return self.buf[start:stop] == other[at : at + stop - start]
+    def range_equals(self, start: int, stop: int, data: bytes, offset: int) -> bool:
+        """Return whether a range of bytes equals the bytes of `data` from `offset` on."""
+        return self.buf[start:stop] == data[offset : offset + stop - start]
 
     def passed(self, _: int) -> bool:
-        """Return False without moving: the caller skips the values one by one."""
+        """Return False without moving: the caller must skip each value itself."""
         return False
 
     def symbol(self, start: int, stop: int) -> Any:
@@ -126,8 +126,8 @@ class Cursor:
         """Read the sections of a message; return an instance of the class."""
         buf = self.buf
         # The attributes in order: by position, then message-format, bytes and leniency.
-        found: list[Any]
-        found = [None, None, None, None, None, None, None, message_format, buf, False]
+        attributes: list[Any]
+        attributes = [None, None, None, None, None, None, None, message_format, buf, False]
         last = -1
         followers = FOLLOWERS[0]
         several = False
@@ -143,24 +143,26 @@ class Cursor:
                 index = buf[start + 2] - FIRST_CODE
                 self.pos = start + 3
             else:
-                places = sum(1 << i for i in range(PLACE_FOOTER + 1) if found[i] is not None)
-                index = self.odd_section(last, places, start)
+                positions = sum(
+                    1 << i for i in range(PLACE_FOOTER + 1) if attributes[i] is not None
+                )
+                index = self.odd_section(last, positions, start)
             last = index
             spec = SECTIONS[index]
             followers = spec.followers
             section = self.other_section(index)
-            if not spec.is_body or found[PLACE_BODY] is None:
-                found[spec.place] = section
+            if not spec.is_body or attributes[PLACE_BODY] is None:
+                attributes[spec.position] = section
             elif several:
-                found[PLACE_BODY].append(section)
+                attributes[PLACE_BODY].append(section)
             else:
-                found[PLACE_BODY] = [found[PLACE_BODY], section]
+                attributes[PLACE_BODY] = [attributes[PLACE_BODY], section]
                 several = True
-        made = cls.__new__(cls)
-        MESSAGE[0].fill(made, found)
-        return made
+        message = cls.__new__(cls)
+        MESSAGE[0].fill(message, attributes)
+        return message
 
-    def odd_section(self, last: int, places: int, start: int) -> int:
+    def odd_section(self, last: int, positions: int, start: int) -> int:
         raise NotImplementedError
 
     def other_section(self, index: int) -> Any:
@@ -200,17 +202,17 @@ class Output:
 
     def __new__(cls, *_: Any) -> Self:
         """Create an empty output; the kernel creates writers without calling ``__init__``."""
-        made = super().__new__(cls)
-        made.parts = []
-        made.size = 0
-        return made
+        output = super().__new__(cls)
+        output.parts = []
+        output.size = 0
+        return output
 
     def finish(self) -> bytes:
         """Return the bytes, and clear the output."""
-        made = b"".join(self.parts)
+        octets = b"".join(self.parts)
         self.parts = []
         self.size = 0
-        return made
+        return octets
 
     def add(self, octets: bytes) -> None:
         """Append bytes."""
@@ -315,7 +317,7 @@ class Output:
     def usual_fields(
         self, _layout: Any, _value: Any, _kinds: bytes, _defaults: tuple[Any, ...], start: int
     ) -> int:
-        """Return `start` without writing: the caller writes the fields one by one."""
+        """Return `start` without writing: the caller must write each field itself."""
         return start
 
 
@@ -333,23 +335,23 @@ class Slots:
         self.fill = filler(self.names)
         self.get_all = attrgetter(*self.names) if len(self.names) > 1 else None
 
-    def values(self, made: Any) -> tuple[Any, ...]:
+    def values(self, instance: Any) -> tuple[Any, ...]:
         """Return the attributes in order; raise AttributeError if one was deleted."""
         if self.get_all is None:
-            return tuple(getattr(made, name) for name in self.names)
-        found: tuple[Any, ...] = self.get_all(made)
-        return found
+            return tuple(getattr(instance, name) for name in self.names)
+        attributes: tuple[Any, ...] = self.get_all(instance)
+        return attributes
 
-    def first(self, made: Any) -> Any:
+    def first(self, instance: Any) -> Any:
         """Return the first attribute."""
-        return getattr(made, self.names[0])
+        return getattr(instance, self.names[0])
 
     def build(self, values: list[Any]) -> Any:
         """Create an instance with these attributes, without converters."""
         cls = self.cls
-        made = cls.__new__(cls)
-        self.fill(made, values)
-        return made
+        instance = cls.__new__(cls)
+        self.fill(instance, values)
+        return instance
 
 
 class Slot:
@@ -359,13 +361,13 @@ class Slot:
         self.cls = cls
         self.name = name
 
-    def get(self, made: Any) -> Any:
+    def get(self, instance: Any) -> Any:
         """Return the slot's value in an instance; None if it is empty or missing."""
-        return getattr(made, self.name, None)
+        return getattr(instance, self.name, None)
 
-    def put(self, made: Any, value: Any) -> None:
+    def put(self, instance: Any, value: Any) -> None:
         """Set the slot's value in an instance."""
-        setattr(made, self.name, value)
+        setattr(instance, self.name, value)
 
 
 class FieldOutput(Output):

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Bytes in and out and the attributes of objects, in C: `twin.py` says the same in Python.
+"""Byte input, byte output and attribute access in C: the counterpart of `twin.py`.
 
-The compiled kernel takes this module, the pure one the other; they have the same names, and the
-same tests run on both. Every pointer of the kernel is here and in `twin.pxd`: what takes a
-position, a length or an object checks it itself, so that no mistake of a caller reaches outside the
-memory of an object.
+The compiled kernel loads this module, the pure build loads `twin.py`; both define the same names,
+and the same tests run on both. All pointers of the kernel are here and in `twin.pxd`: every
+function that receives a position, a length or an object checks it, so that a mistake of a caller
+cannot reach outside the memory of an object.
 """
 
 cimport cython
@@ -19,7 +19,7 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 
 from operator import attrgetter
 
-# What is imported into these is a C integer, or known to be a class or a dict.
+# The imports below become C integers, or variables with the type class or dict.
 cdef int KIND_BINARY, KIND_BOOLEAN, KIND_LONG, KIND_SYMBOL, SHORT_SIZE
 cdef int SHAPE_ANNOTATIONS, SHAPE_BINARY, SHAPE_COMPOSITE, SHAPE_PROPERTIES
 cdef type Int, Symbol, Timestamp, UInt
@@ -68,12 +68,12 @@ cdef extern from *:
     static CYTHON_INLINE unsigned PY_LONG_LONG amqp_load64(const char *at) {
         return (unsigned PY_LONG_LONG)amqp_load32(at) << 32 | amqp_load32(at + 4);
     }
-    /* A slot of an instance, by what Slots found out about its class. */
+    /* The address of a slot in an instance; `Slots` has checked the offset for the class. */
     static CYTHON_INLINE PyObject **amqp_slot(PyObject *made, Py_ssize_t offset) {
         return (PyObject **)((char *)made + offset);
     }
-    /* What threads do at once to one object must leave it whole. With the GIL nothing is needed;
-       without it, slots are set and read as CPython's own members are: under the object's lock. */
+    /* Threads may use the same object concurrently. With the GIL this needs no lock. Without it,
+       slots are read and set under the object's lock, like CPython's own members. */
     #ifdef Py_GIL_DISABLED
         #define AMQP_BEGIN(object) Py_BEGIN_CRITICAL_SECTION(object);
         #define AMQP_END Py_END_CRITICAL_SECTION();
@@ -92,7 +92,7 @@ cdef extern from *:
         AMQP_END
         Py_XDECREF(before);
     }
-    /* What a slot holds, as a reference of one's own; NULL where it is empty. */
+    /* Return a new reference to the object in a slot; NULL if the slot is empty. */
     static CYTHON_INLINE PyObject *amqp_held(PyObject *made, Py_ssize_t offset) {
         PyObject *held;
         AMQP_BEGIN(made)
@@ -101,14 +101,14 @@ cdef extern from *:
         AMQP_END
         return held;
     }
-    /* An empty slot of an object that no other thread knows yet. */
+    /* Set a slot of a new object, which no other thread can access yet. */
     static CYTHON_INLINE void amqp_hold(PyObject *made, Py_ssize_t offset, PyObject *value) {
         PyObject **slot = amqp_slot(made, offset), *before = *slot;
         Py_INCREF(value);
         *slot = value;
         Py_XDECREF(before);
     }
-    /* The length of a text of ASCII, a str or of a subclass, -1 for anything else. */
+    /* Return the length of an ASCII str or instance of a subclass; -1 for any other object. */
     static CYTHON_INLINE Py_ssize_t text_size(PyObject *text) {
         if (!PyUnicode_Check(text)) return -1;
     #if PY_VERSION_HEX < 0x030C0000
@@ -122,7 +122,7 @@ cdef extern from *:
     static CYTHON_INLINE Py_ssize_t ascii_size(PyObject *text) {
         return PyUnicode_CheckExact(text) ? text_size(text) : -1;
     }
-    /* Where a slot of a class is in its instances, or -1 if this is no such slot. */
+    /* Return the offset of a class's slot in its instances; -1 for any other attribute. */
     static Py_ssize_t amqp_offset(PyObject *member, PyObject *cls) {
         PyMemberDef *slot;
         if (!Py_IS_TYPE(member, &PyMemberDescr_Type)) return -1;
@@ -134,19 +134,19 @@ cdef extern from *:
             > ((PyTypeObject *)cls)->tp_basicsize) return -1;
         return slot->offset;
     }
-    /* Whether instances are made, read and set as those of any class with slots. */
+    /* Return whether a class creates instances and accesses attributes in the default way. */
     static int amqp_ordinary(PyObject *cls) {
         PyTypeObject *type = (PyTypeObject *)cls;
         return type->tp_new == PyBaseObject_Type.tp_new
             && type->tp_getattro == PyObject_GenericGetAttr
             && type->tp_setattro == PyObject_GenericSetAttr;
     }
-    /* What a thread says of a class, and others read: the number comes last. */
+    /* Publish the version of a class to other threads, after the data that belongs to it. */
     #ifdef Py_GIL_DISABLED
         #define amqp_say(to, number) _Py_atomic_store_uint32_release((uint32_t *)(to), number)
         #define amqp_said(to) _Py_atomic_load_uint32_acquire((uint32_t *)(to))
-        /* Each thread has a share of the texts, so that no two count references to the same ones
-           (mostly: there are as many shares as this). */
+        /* Each thread has its own share of the cached texts, so that threads do not contend for
+           the same reference counts. With more threads than shares, some threads share one. */
         #define AMQP_SHARES 16
         #if defined(_MSC_VER)
             #define AMQP_OF_THREAD __declspec(thread)
@@ -156,7 +156,7 @@ cdef extern from *:
             #define AMQP_OF_THREAD _Thread_local
         #endif
         static Py_ssize_t amqp_threads;
-        static AMQP_OF_THREAD Py_ssize_t amqp_own_share; /* and 1: 0 where it has none yet */
+        static AMQP_OF_THREAD Py_ssize_t amqp_own_share; /* the share plus 1; 0: not assigned */
         static CYTHON_INLINE Py_ssize_t amqp_share(void) {
             if (amqp_own_share == 0) {
                 amqp_own_share = 1
@@ -176,19 +176,19 @@ cdef extern from *:
             return item;
         }
     #endif
-    static PyObject *amqp_no_arguments; /* set when this is imported, and kept */
+    static PyObject *amqp_no_arguments; /* an empty tuple, set at import and never freed */
     static void amqp_keep(PyObject *empty) {
         Py_INCREF(empty);
         amqp_no_arguments = empty;
     }
-    /* A number that any change of the class or its bases changes; 0 if it is not known. */
+    /* Return a number that changes with any change of the class or its bases; 0 if unknown. */
     static CYTHON_INLINE unsigned int amqp_version(PyObject *cls) {
         return ((PyTypeObject *)cls)->tp_version_tag;
     }
     static CYTHON_INLINE PyObject *amqp_bare(PyObject *cls) {
         return ((PyTypeObject *)cls)->tp_alloc((PyTypeObject *)cls, 0);
     }
-    /* What `cls.__new__(cls)` gives, without a reference to the class. */
+    /* Like `cls.__new__(cls)`, without counting a reference to the class. */
     static CYTHON_INLINE PyObject *amqp_new(PyObject *cls) {
         return ((PyTypeObject *)cls)->tp_new((PyTypeObject *)cls, amqp_no_arguments, NULL);
     }
@@ -233,7 +233,7 @@ cdef extern from "Python.h":
     object PyUnicode_DecodeASCII(const char *octets, Py_ssize_t n, const char *errors)
 
 
-#: Whether the kernel that runs is the compiled one.
+#: Whether the compiled kernel is loaded.
 COMPILED = True
 amqp_keep(())
 
@@ -253,10 +253,10 @@ cdef inline Py_ssize_t slot_of(const unsigned char *at, Py_ssize_t n) noexcept:
 
 @cython.final
 cdef class Texts:
-    """Short symbols and keys that were read before, by their bytes: making them costs more.
+    """A cache of short symbols and keys by their bytes: a lookup costs less than a new object.
 
-    As many of each as there are slots: what comes later takes the place of what came before. So a
-    peer that invents texts makes this useless for itself and no larger than 2 * 1,024 entries of
+    Each cache has a fixed number of slots, and a new text replaces the text in its slot. So a peer
+    that invents texts only makes the cache useless for itself: it has at most 2 * 1,024 entries of
     some 240 bytes, 0.5 MB; without the GIL, 8 MB.
     """
 
@@ -268,7 +268,7 @@ cdef class Texts:
         self.keys = [(b"", None)] * (SLOTS * AMQP_SHARES)
 
     cdef object symbol(self, const unsigned char *at, Py_ssize_t n):
-        """Return the symbol of the bytes there; UnicodeDecodeError where they are not ASCII."""
+        """Return the symbol at `at`; raise UnicodeDecodeError if it is not ASCII."""
         made = self.find(<PyObject *>self.symbols, at, n)
         if made is None:
             made = Symbol.__new__(Symbol, PyUnicode_DecodeASCII(<const char *>at, n, NULL))
@@ -276,7 +276,7 @@ cdef class Texts:
         return made
 
     cdef object key(self, const unsigned char *at, Py_ssize_t n):
-        """Return the text of the bytes there; UnicodeDecodeError where they are not UTF-8."""
+        """Return the text at `at`; raise UnicodeDecodeError if it is not UTF-8."""
         made = self.find(<PyObject *>self.keys, at, n)
         if made is None:
             made = PyUnicode_DecodeUTF8(<const char *>at, n, NULL)
@@ -284,7 +284,7 @@ cdef class Texts:
         return made
 
     cdef object find(self, PyObject *slots, const unsigned char *at, Py_ssize_t n):
-        """Return the text of the bytes there, or None."""
+        """Return the cached text of the bytes at `at`, or None."""
         cdef PyObject *known
         if 0 < n <= LONGEST:
             entry = amqp_item(slots, slot_of(at, n))
@@ -297,9 +297,10 @@ cdef class Texts:
         return None
 
     cdef int put(self, PyObject *slots, const unsigned char *at, Py_ssize_t n, text) except -1:
-        """Remember the text of the bytes there, if it is a short one."""
+        """Cache the text of the bytes at `at` if it is short."""
         if 0 < n <= LONGEST:
-            # One object, so that no thread sees bytes with another's text.
+            # Bytes and text are one object, so that no thread sees the bytes of one text with
+            # another text.
             entry = (<bytes>(<const char *>at)[:n], text)
             Py_INCREF(entry)  # the list takes over a reference
             PyList_SetItem(slots, slot_of(at, n), <PyObject *>entry)
@@ -307,7 +308,7 @@ cdef class Texts:
 
 
 cdef Texts TEXTS = Texts()
-# By share, by code less 0x50 and by byte; those of other threads are made when they are wanted.
+# Index: share, format code minus 0x50, byte. Values of other shares are created on first use.
 cdef list OCTET_VALUES = [value for values in OF_OCTET for value in values]
 OCTET_VALUES += [None] * (len(OCTET_VALUES) * (AMQP_SHARES - 1))
 
@@ -326,13 +327,13 @@ cdef object octet_value(int code, int octet):
     return value
 
 
-# By format code, as `STEPS`.
+# `STEPS` as a C array. Index: format code.
 cdef unsigned char STEP_OF[256]
 for _code in range(256):
     STEP_OF[<int>_code] = STEPS[_code]
 
 
-# What a list or map holds: where its values begin and end, and how many there are.
+# The content of a list or map: the start and the end of its values, and their number.
 cdef struct Compound:
     const unsigned char *at
     const unsigned char *stop
@@ -359,7 +360,7 @@ cdef inline double double64(const unsigned char *at) noexcept:
 
 
 cdef bint enter_compound(Cursor cursor, int short_code, Compound *found) noexcept:
-    """Find what a list or map holds; False where that is out of the ordinary."""
+    """Read the head of a list or map; return False for an unusual or invalid head."""
     cdef const unsigned char *base = <const unsigned char *>PyBytes_AS_STRING(cursor.buf)
     cdef const unsigned char *at
     cdef Py_ssize_t left, size
@@ -383,11 +384,11 @@ cdef bint enter_compound(Cursor cursor, int short_code, Compound *found) noexcep
         found.stop = at + 5 + size
     else:
         return False
-    # Every value takes a byte at least, so this bounds the count before anything is read.
+    # Every value has at least one byte, so this bounds the count before any value is read.
     return found.count <= found.stop - found.at and found.count <= cursor.items
 
 cdef int leave_compound(Cursor cursor, Compound *found) except -1:
-    """Pass over a compound that was read."""
+    """Move the cursor behind a compound that was read, and charge its items."""
     cursor.pos = found.stop - <const unsigned char *>PyBytes_AS_STRING(cursor.buf)
     cursor.items -= found.count
     return 0
@@ -397,11 +398,11 @@ include "picks.pxi"
 include "reads.pxi"
 
 
-@cython.auto_pickle(False)  # a dict knows how it is copied
+@cython.auto_pickle(False)  # dict has its own pickle support
 cdef class Mapping(dict):
-    """A dict to derive from; its subclasses look keys up as fast as a dict does.
+    """The base class of mappings; its subclasses look up keys as fast as a dict does.
 
-    A class in Python that derives from dict itself looks for the method `__getitem__` each time.
+    A Python class that derives from dict directly looks up the method `__getitem__` each time.
     """
 
     def __getitem__(self, key):
@@ -411,19 +412,19 @@ cdef class Mapping(dict):
 # Attributes.
 
 cdef inline object own(PyObject *held):
-    """Return the object that a reference of one's own is to."""
+    """Return the object of a reference that the caller owns, and release the reference."""
     made = <object>held
     Py_XDECREF(held)
     return made
 
 
 cdef class Slots:
-    """The attributes of a class, read and set in one go.
+    """Reads and sets several attributes of a class at once.
 
-    Plainly, that costs 17 % of the time of decoding and 29 % of encoding. So the slots of an
-    ordinary class are read and set where they lie in an instance. That holds for a state of the
-    class: once it is changed, as by a patch, everything is checked again, and what is not ordinary
-    is read and set plainly. So are instances of subclasses, which may have ways of their own.
+    With getattr and setattr, this would cost 17 % of the time of decoding and 29 % of encoding. So
+    the slots of an ordinary class are accessed directly in the memory of an instance. The check of
+    the class is repeated when its version changes, for example after a monkeypatch. Classes that
+    are not ordinary, and instances of subclasses, use getattr and setattr.
     """
 
     def __init__(self, cls, names):
@@ -436,7 +437,7 @@ cdef class Slots:
         self.ordinary = False
 
     cdef bint check(self) except -1:
-        """Return whether the class is ordinary as it is now, and learn where its slots are."""
+        """Return whether the class is ordinary now, and store the offsets of its slots."""
         cdef Py_ssize_t found[MOST_SLOTS]
         cdef Py_ssize_t i
         cdef unsigned int version
@@ -445,11 +446,12 @@ cdef class Slots:
         for i in range(self.count):
             if not ordinary:
                 break
-            # The look-up gives the state of the class its number.
+            # The lookup assigns a version number to the current state of the class.
             found[i] = amqp_offset(getattr(cls, self.names[i], None), cls)
             ordinary = found[i] >= 0
         version = amqp_version(<PyObject *>self.cls)
-        # Another thread may find out the same: it reads what holds for the number that it sees.
+        # Another thread may store the same concurrently. Readers use the offsets only if the
+        # version that they read is still the version of the class.
         with cython.critical_section(self):
             if ordinary:
                 memcpy(self.offsets, found, self.count * sizeof(Py_ssize_t))
@@ -458,14 +460,14 @@ cdef class Slots:
         return ordinary and version != 0
 
     cdef bint direct(self) except -1:
-        """Return whether slots may be read and set where they lie."""
+        """Return whether slots may be accessed directly."""
         cdef unsigned int version = amqp_said(&self.version)
         if version != 0 and version == amqp_version(<PyObject *>self.cls):
             return self.ordinary
         return self.check()
 
     cdef tuple values(self, made):
-        """Return the attributes in order; AttributeError where one was deleted."""
+        """Return the attributes in order; raise AttributeError if one was deleted."""
         cdef Py_ssize_t i
         cdef PyObject *held
         cdef tuple found
@@ -475,7 +477,7 @@ cdef class Slots:
                 held = amqp_held(made, self.offsets[i])
                 if held == NULL:
                     break
-                PyTuple_SET_ITEM(found, i, <object>held)  # which takes the reference over
+                PyTuple_SET_ITEM(found, i, <object>held)  # the tuple takes over the reference
             else:
                 return found
         if self.get_all is None:
@@ -504,20 +506,20 @@ cdef class Slots:
         return 0
 
     cdef object bare(self):
-        """Make an instance without attributes; only where `direct` is true."""
+        """Create an instance without attributes; valid only if `direct` returned True."""
         return amqp_bare(<PyObject *>self.cls)
 
     cdef object build(self, list values):
-        """Make an instance with these attributes, without its converters."""
+        """Create an instance with these attributes, without converters."""
         made = self.bare() if self.direct() else amqp_new(<PyObject *>self.cls)
         self.fill(made, values)
         return made
 
 
 cdef class Slot:
-    """A slot of a class that derives from `Record`, which may be empty.
+    """A slot, which may be empty, of a subclass of `Record`.
 
-    Plainly, to find it empty takes an error, four times as long.
+    With getattr, an empty slot would raise an AttributeError, which is four times slower.
     """
 
     def __init__(self, cls, name):
@@ -527,14 +529,14 @@ cdef class Slot:
             raise TypeError(f"{name} is not a slot of {cls.__name__}")
 
     cdef object get(self, made):
-        """Return the slot's value in an instance, None where it is empty or there is none."""
+        """Return the slot's value in an instance; None if it is empty or missing."""
         cdef PyObject *held = NULL
         if isinstance(made, self.cls):
             held = amqp_held(made, self.offset)
         return None if held == NULL else own(held)
 
     cdef int put(self, made, value) except -1:
-        """Set what an instance holds there."""
+        """Set the slot's value in an instance."""
         if not isinstance(made, self.cls):
             raise TypeError(f"not a {self.cls.__name__}")
         amqp_set(made, self.offset, <PyObject *>value)
@@ -545,10 +547,10 @@ include "writes.pxi"
 
 
 cdef class FieldOutput(Output):
-    """Output of AMQP 0-9-1: texts and tables stand after their lengths."""
+    """Output of AMQP 0-9-1: a length precedes texts and tables."""
 
     cdef bint text(self, int width, text) except -1:
-        """Append a length of 1 or 4 bytes and a str of ASCII; False, and nothing, for all else."""
+        """Append a length of 1 or 4 bytes and an ASCII str; return False for any other value."""
         cdef Py_ssize_t size = ascii_size(text)
         cdef char *at
         if not 0 <= size <= (255 if width == 1 else 0x7FFF_FFFF):
@@ -566,13 +568,13 @@ cdef class FieldOutput(Output):
         return True
 
     cdef Py_ssize_t begin_table(self) except -1:
-        """Leave room for a length of four bytes; return the mark to end the table with."""
+        """Reserve a length of four bytes; return the mark for `end_table`."""
         make_room(self, 4)
         self.size += 4
         return self.size
 
     cdef bint end_table(self, Py_ssize_t start) except -1:
-        """Write the length of what was appended since; False if it is too large."""
+        """Write the length of the bytes since the mark; return False if it is too large."""
         cdef Py_ssize_t size = self.size - start
         if start < 4 or size < 0:
             raise IndexError("no table was begun there")
@@ -584,7 +586,7 @@ cdef class FieldOutput(Output):
 
 cdef extern from *:
     """
-    /* Whether a dict is passed over by its own way: what dict() asks before it copies one. */
+    /* Whether a mapping iterates like a dict: the test that dict() makes before a fast copy. */
     static int amqp_own_way(PyObject *mapping) {
         return PyDict_Check(mapping) && Py_TYPE(mapping)->tp_iter == PyDict_Type.tp_iter;
     }
@@ -593,12 +595,12 @@ cdef extern from *:
 
 
 cdef class Entries:
-    """What a mapping holds."""
+    """Access to the entries of a mapping."""
 
     @staticmethod
     cdef dict of(mapping):
-        """Return a dict of the same entries in their order, which must not be changed."""
-        # Of a subclass that has no way of its own to be passed over, C can look at the entries.
+        """Return the entries as a dict in the same order; callers must not change it."""
+        # A subclass that does not override iteration can be read directly in C.
         return <dict>mapping if amqp_own_way(mapping) else dict(mapping)
 
 

@@ -6,7 +6,7 @@ from amqp10msg.wire.kernel.twin cimport Cursor
 # could look like the error value.
 
 cdef object DEFAULT_LIMITS
-cdef bytes KIND_OF, LEAST
+cdef bytes KIND_OF, MIN_SIZES
 # Typed so that X.__new__(X, n) is a C call.
 cdef type _Timestamp, _Int, _UInt, _ULong, _UShort, _Short
 cdef long long _WORD, _INT_MAX, _ITEMS, _ZERO_WIDTH, _ZERO_WIDTH_PER_BYTE, _FREE_ZERO_WIDTH
@@ -20,7 +20,7 @@ cdef class ValueReader(Cursor):
     @cython.locals(allowed="long long")
     cdef begin(self, data, Py_ssize_t pos, limits)
     cdef int enter(self, Py_ssize_t pos) except -1
-    cdef Py_ssize_t take(self, Py_ssize_t n) except? -1
+    cdef Py_ssize_t advance(self, Py_ssize_t n) except? -1
     cdef Py_ssize_t span(self, int code) except? -1
     @cython.locals(pending=Py_ssize_t)
     cpdef skip(self)
@@ -32,14 +32,14 @@ cdef class ValueReader(Cursor):
     cdef object described(self)
     cdef int descriptor(self) except -2
     cdef Py_ssize_t open(self, int code) except? -1
-    cdef Py_ssize_t extent(self, int width, int more) except? -1
+    cdef Py_ssize_t extent(self, int width, int extra_bytes) except? -1
     cdef Py_ssize_t into(self, Py_ssize_t start, Py_ssize_t stop) except? -1
     cdef Py_ssize_t descend(self, int code) except? -1
     cdef int ascend(self, Py_ssize_t outer) except -1
     cdef int close(self, Py_ssize_t stop, Py_ssize_t outer) except -1
     cdef object read_list(self, int code)
     cdef object read_map(self, int code)
-    cdef object read_pairs(self, dict made, key, value, long long left, Py_ssize_t at,
+    cdef object read_pairs(self, dict entries, key, value, long long pairs_left, Py_ssize_t key_pos,
                            Py_ssize_t stop, Py_ssize_t outer)
     cdef object read_array(self, int code)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
-from amqp10msg.wire.kernel.codes import KIND_OF, LEAST, MAX_GUESSABLE
+from amqp10msg.wire.kernel.codes import KIND_OF, MAX_GUESSABLE, MIN_SIZES
 from amqp10msg.wire.kernel.path import path_of
 from amqp10msg.wire.kernel.twin import Cursor
 from amqp10msg.wire.kernel.writer import encode_key
@@ -118,22 +118,22 @@ _UUID = uuid.UUID
 _UNKNOWN_SAFETY = uuid.SafeUUID.unknown
 _F32 = struct.Struct(">f")
 
-# A C integer in the compiled build, where a literal of this size would be a Python int.
+# Declared as C integers in the compiled build; a literal this large would be a Python int there.
 _WORD = 2**32
 _INT_MAX = 2**31 - 1
 
-# A peer can choose UUIDs with equal hashes, and each comparison takes 0.2 us, so `colliding` runs
-# from this number of keys on.
+# A peer can choose UUIDs with equal hashes, and each comparison costs 0.2 us. In a map with more
+# keys than this that are not text, `has_hash_collisions` runs at each UUID.
 _MAX_UUIDS = 32
 
 
-def colliding(made: Any) -> bool:
+def has_hash_collisions(mapping: Any) -> bool:
     """Return whether two keys of a dict have equal hashes, which random UUIDs never have.
 
     Checks only if the number of keys is a power of two, so the cost per key is constant.
     """
-    size = len(made)
-    return size & (size - 1) == 0 and len({hash(key) for key in made}) < size - _MAX_UUIDS // 2
+    size = len(mapping)
+    return size & (size - 1) == 0 and len({hash(key) for key in mapping}) < size - _MAX_UUIDS // 2
 
 
 class ValueReader(Cursor):
@@ -155,7 +155,7 @@ class ValueReader(Cursor):
         self.count = 0
         self.first = 0
         if limits is None or limits is DEFAULT_LIMITS:
-            # Nearly every message takes this branch; it saves three attribute lookups.
+            # Used for nearly every message; saves three attribute lookups.
             self.depth = _DEPTH
             self.items = _ITEMS
             self.zero_width = _ZERO_WIDTH
@@ -191,17 +191,17 @@ class ValueReader(Cursor):
             rule="unknown-constructor",
         )
 
-    def exceeded(self, what: str, pos: int) -> DecodeError:
+    def exceeded(self, reason: str, pos: int) -> DecodeError:
         return DecodeError(
-            f"{what}: pass wider Limits if the sender is trusted",
+            f"{reason}: pass wider Limits if the sender is trusted",
             pos,
-            rule=what.split(":", maxsplit=1)[0].replace(" ", "-"),
+            rule=reason.split(":", maxsplit=1)[0].replace(" ", "-"),
             condition=RESOURCE_LIMIT_EXCEEDED,
         )
 
-    def too_small(self, pos: int, size: int, least: int) -> DecodeError:
+    def too_small(self, pos: int, size: int, min_size: int) -> DecodeError:
         return DecodeError(
-            f"a size of {size} is less than the {least} bytes that it must cover",
+            f"a size of {size} is less than the {min_size} bytes that it must cover",
             pos,
             rule="compound-size-too-small",
         )
@@ -251,7 +251,7 @@ class ValueReader(Cursor):
 
     # Skipping.
 
-    def take(self, n: int) -> int:
+    def advance(self, n: int) -> int:
         """Skip n bytes and return their offset."""
         pos = self.pos
         if n > self.end - pos:
@@ -262,7 +262,7 @@ class ValueReader(Cursor):
     def span(self, code: int) -> int:
         """Skip a variable-width value and return the offset of its content."""
         if code & 0x10:
-            return self.take(self.u32(self.take(4)))
+            return self.advance(self.u32(self.advance(4)))
         pos = self.pos
         if pos >= self.end:
             raise self.truncated(pos, 1)
@@ -277,7 +277,7 @@ class ValueReader(Cursor):
         pending = 1
         while pending:
             pending -= 1
-            pos = self.take(1)
+            pos = self.advance(1)
             code = self.buf[pos]
             if code == 0:
                 # A descriptor and a value. Every iteration consumes a byte, so the loop ends.
@@ -286,7 +286,7 @@ class ValueReader(Cursor):
             if KIND_OF[code] == 0:
                 raise self.unknown(code, pos)
             if code < 0xA0:
-                self.take(LEAST[code])
+                self.advance(MIN_SIZES[code])
             else:
                 self.span(code)
 
@@ -359,13 +359,13 @@ class ValueReader(Cursor):
     def fixed(self, code: int) -> Any:
         """Read a fixed-width value of two bytes or more."""
         if code == 0x81:
-            return self.i64(self.take(8))
+            return self.i64(self.advance(8))
         if code == 0x83:
-            return _Timestamp.__new__(_Timestamp, self.i64(self.take(8)))
+            return _Timestamp.__new__(_Timestamp, self.i64(self.advance(8)))
         if code == 0x82:
-            return self.f64(self.take(8))
+            return self.f64(self.advance(8))
         if code == 0x71:
-            word = self.u32(self.take(4))
+            word = self.u32(self.advance(4))
             return _Int.__new__(_Int, word - _WORD if word > _INT_MAX else word)
         if code == 0x70:
             return _UInt.__new__(_UInt, self.number(code))
@@ -376,21 +376,21 @@ class ValueReader(Cursor):
         if code == 0x61:
             return _Short.__new__(_Short, self.number(code))
         if code == 0x98:
-            pos = self.take(16)
-            made = _new_object(_UUID)
-            # Set the two documented attributes without the checks of UUID(), which take five times
-            # as long; any 16 bytes are a valid UUID.
-            _set(made, "int", int.from_bytes(self.buf[pos : pos + 16], "big"))
-            _set(made, "is_safe", _UNKNOWN_SAFETY)
-            return made
+            pos = self.advance(16)
+            new_uuid = _new_object(_UUID)
+            # Set the two documented attributes directly: the checks of UUID() would make this five
+            # times slower, and any 16 bytes are a valid UUID.
+            _set(new_uuid, "int", int.from_bytes(self.buf[pos : pos + 16], "big"))
+            _set(new_uuid, "is_safe", _UNKNOWN_SAFETY)
+            return new_uuid
         if code == 0x72:
-            pos = self.take(4)
+            pos = self.advance(4)
             single = Float(_F32.unpack_from(self.buf, pos)[0])
             if single != single:
                 return Float.from_bits(self.u32(pos))
             return single
         if code == 0x73:
-            pos = self.take(4)
+            pos = self.advance(4)
             n = self.u32(pos)
             if n > 0x10FFFF or 0xD800 <= n <= 0xDFFF:
                 raise DecodeError(
@@ -402,7 +402,7 @@ class ValueReader(Cursor):
         if KIND_OF[code] == 0:
             raise self.unknown(code, self.pos - 1)
         width = 4 if code == 0x74 else 8 if code == 0x84 else 16
-        pos = self.take(width)
+        pos = self.advance(width)
         bits = int.from_bytes(self.buf[pos : pos + width], "big")
         if code == 0x74:
             return Decimal32(bits)
@@ -413,18 +413,18 @@ class ValueReader(Cursor):
         if code == 0x43 or code == 0x44:
             return 0
         if code < 0x60:
-            small = self.buf[self.take(1)]
+            small = self.buf[self.advance(1)]
             if code == 0x51 or code == 0x54 or code == 0x55:
                 return small - 256 if small > 127 else small
             return small
         if code < 0x70:
-            pos = self.take(2)
+            pos = self.advance(2)
             small = self.buf[pos] * 256 + self.buf[pos + 1]
             return small - 65536 if code == 0x61 and small > 32767 else small
         if code < 0x80:
-            word = self.u32(self.take(4))
+            word = self.u32(self.advance(4))
             return word - _WORD if code == 0x71 and word > _INT_MAX else word
-        pos = self.take(8)
+        pos = self.advance(8)
         if code == 0x80:
             high = self.u32(pos)
             low = self.u32(pos + 4)
@@ -434,9 +434,9 @@ class ValueReader(Cursor):
     def described(self) -> Any:
         self.enter(self.pos - 1)
         descriptor = self.value()
-        made = Described(descriptor, self.value())
+        described_value = Described(descriptor, self.value())
         self.depth += 1
-        return made
+        return described_value
 
     def descriptor(self) -> int:
         """Skip a descriptor that is a one-byte number, as usual, and return it; else return -1."""
@@ -471,17 +471,17 @@ class ValueReader(Cursor):
             raise self.exceeded("items limit: the input holds too many values", pos)
         return stop
 
-    def extent(self, width: int, more: int) -> int:
-        """Read a size and a count of this width; set `count` and return the end of the compound.
+    def extent(self, width: int, extra_bytes: int) -> int:
+        """Read a size and a count of `width` bytes each; set `count` and return the compound's end.
 
-        The size must cover the count and `more` bytes.
+        The size must cover the count and `extra_bytes` more bytes.
         """
         pos = self.pos
         if width > self.end - pos:
             raise self.truncated(pos, width)
         size = self.buf[pos] if width == 1 else self.u32(pos)
         if size < width:
-            raise self.too_small(pos, size, width + more)
+            raise self.too_small(pos, size, width + extra_bytes)
         pos += width
         if size > self.end - pos:
             raise self.truncated(pos, size)
@@ -541,22 +541,22 @@ class ValueReader(Cursor):
         self.enter(start)
         outer = self.end
         self.end = stop
-        made: dict[Any, Any] = {}
-        left = count >> 1
+        entries: dict[Any, Any] = {}
+        pairs_left = count >> 1
         size = 0
         guessable = 0
-        while left:
-            at = self.pos
-            if at >= stop:
-                raise self.truncated(at, 1)
-            self.pos = at + 1
-            key = self.read(self.buf[at])
+        while pairs_left:
+            key_pos = self.pos
+            if key_pos >= stop:
+                raise self.truncated(key_pos, 1)
+            self.pos = key_pos + 1
+            key = self.read(self.buf[key_pos])
             pos = self.pos
             if pos >= stop:
                 raise self.truncated(pos, 1)
             self.pos = pos + 1
             value = self.read(self.buf[pos])
-            left -= 1
+            pairs_left -= 1
             kind = type(key)
             if kind is not str and kind is not Symbol:
                 if not key.__hash__ or key != key:
@@ -564,39 +564,48 @@ class ValueReader(Cursor):
                 guessable += 1
                 if guessable > MAX_GUESSABLE:
                     break
-                if kind is _UUID and guessable > _MAX_UUIDS and colliding(made):
+                if kind is _UUID and guessable > _MAX_UUIDS and has_hash_collisions(entries):
                     break
-            made.setdefault(key, value)
+            entries.setdefault(key, value)
             size += 1
-            if len(made) != size:
+            if len(entries) != size:
                 break
         else:
             self.close(stop, outer)
-            return made
-        return self.read_pairs(made, key, value, left, at, stop, outer)
+            return entries
+        return self.read_pairs(entries, key, value, pairs_left, key_pos, stop, outer)
 
     def read_pairs(
-        self, made: Any, key: Any, value: Any, left: int, at: int, stop: int, outer: int
+        self,
+        entries: Any,
+        key: Any,
+        value: Any,
+        pairs_left: int,
+        key_pos: int,
+        stop: int,
+        outer: int,
     ) -> Any:
         """Continue a map whose keys a dict cannot hold, from the first such pair on."""
-        pairs = list(made.items())
+        pairs = list(entries.items())
         # A single key needs no comparison, and lenient reading allows duplicate keys.
-        compared = not self.lenient and (left or pairs)
-        seen = {encode_key(known) for known, _ in pairs} if compared else set()
+        compared = not self.lenient and (pairs_left or pairs)
+        key_encodings = {encode_key(earlier_key) for earlier_key, _ in pairs} if compared else set()
         while True:
             if compared:
                 octets = encode_key(key)
-                if octets in seen:
-                    shown = f"{key!r:.80}" if key.__hash__ else f"a {type(key).__name__}"
-                    raise DecodeError(f"duplicate map key {shown}", at, rule="map-duplicate-key")
-                seen.add(octets)
+                if octets in key_encodings:
+                    key_text = f"{key!r:.80}" if key.__hash__ else f"a {type(key).__name__}"
+                    raise DecodeError(
+                        f"duplicate map key {key_text}", key_pos, rule="map-duplicate-key"
+                    )
+                key_encodings.add(octets)
             pairs.append((key, value))
-            if not left:
+            if not pairs_left:
                 break
-            at = self.pos
+            key_pos = self.pos
             key = self.value()
             value = self.value()
-            left -= 1
+            pairs_left -= 1
         self.close(stop, outer)
         return AmqpMap(pairs)
 
@@ -607,19 +616,19 @@ class ValueReader(Cursor):
         if self.pos == stop:
             return self.no_constructor(start, count, code)
         outer = self.into(start, stop)
-        pos = self.take(1)
+        pos = self.advance(1)
         code = self.buf[pos]
         descriptors = []
         while code == 0:
             self.enter(pos)
             descriptors.append(self.value())
-            pos = self.take(1)
+            pos = self.advance(1)
             code = self.buf[pos]
         if KIND_OF[code] == 0:
             raise self.unknown(code, pos)
-        left = stop - self.pos
-        least = LEAST[code]
-        if least == 0:
+        available = stop - self.pos
+        min_size = MIN_SIZES[code]
+        if min_size == 0:
             self.zero_width -= count
             if self.zero_width < 0:
                 raise self.exceeded(
@@ -627,9 +636,9 @@ class ValueReader(Cursor):
                     "than zero_width and zero_width_per_byte allow for an input of this size",
                     start,
                 )
-        elif count > left // least:
+        elif count > available // min_size:
             raise DecodeError(
-                f"a count of {count} elements does not fit in the {left} bytes after it",
+                f"a count of {count} elements does not fit in the {available} bytes after it",
                 pos,
                 rule="count-exceeds-size",
             )

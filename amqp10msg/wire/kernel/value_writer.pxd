@@ -3,7 +3,7 @@ cimport cython
 from amqp10msg.wire.kernel.twin cimport Output
 
 cdef dict KINDS
-cdef bytes LEAST, SMALL_CODES, WIDE_CODES, IS_MESSAGE_ID
+cdef bytes MIN_SIZES, SMALL_CODES, WIDE_CODES, IS_MESSAGE_ID
 cdef int KIND_NULL, KIND_BOOLEAN, KIND_UBYTE, KIND_USHORT, KIND_UINT, KIND_ULONG, KIND_BYTE
 cdef int KIND_SHORT, KIND_INT, KIND_LONG, KIND_FLOAT, KIND_DOUBLE, KIND_DECIMAL32, KIND_DECIMAL64
 cdef int KIND_DECIMAL128, KIND_CHAR, KIND_TIMESTAMP, KIND_UUID, KIND_BINARY, KIND_STRING
@@ -29,10 +29,10 @@ cdef class ValueWriter(Output):
     cdef plain(self, int kind, value)
     cdef write_list(self, values)
     cdef pairs(self, pairs, Py_ssize_t count, keys)
-    cdef other(self, value)
+    cdef composite_or_subclass(self, value)
     @cython.locals(kind=int, code=int)
     cdef write_array(self, array)
     cdef bint element(self, int code, bytes octets) except -1
-    @cython.locals(have=int)
+    @cython.locals(value_kind=int)
     cpdef typed(self, int kind, value)
     cdef fields(self, value)

@@ -10,6 +10,7 @@ from typing import Any
 
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.kernel.codes import (
+    FIELD_TYPES,
     IS_MESSAGE_ID,
     KIND_ADDRESS,
     KIND_ANY,
@@ -44,11 +45,10 @@ from amqp10msg.wire.kernel.codes import (
     KIND_USHORT,
     KIND_UUID,
     KINDS,
-    LEAST,
+    MIN_SIZES,
     SMALL_CODES,
     TYPE_IDS,
     TYPE_NAMES,
-    WANTED,
     WIDE_CODES,
 )
 from amqp10msg.wire.kernel.twin import Output
@@ -181,7 +181,7 @@ class ValueWriter(Output):
         elif kind:
             self.plain(kind, value)
         else:
-            self.other(value)
+            self.composite_or_subclass(value)
 
     def string(self, text: Any) -> None:
         """Write a str as a string."""
@@ -210,7 +210,7 @@ class ValueWriter(Output):
         self.add(octets)
 
     def integer(self, kind: int, value: Any) -> None:
-        """Write an integer or timestamp of this kind; raise EncodeError if it is out of range."""
+        """Write an integer or timestamp; raise EncodeError if it is out of range for `kind`."""
         try:
             number = value  # a 64-bit C integer in the compiled build
         except OverflowError:
@@ -227,10 +227,14 @@ class ValueWriter(Output):
         raise self.out_of_range(kind, value)
 
     def out_of_range(self, kind: int, value: Any) -> EncodeError:
-        name, least, most = _INTEGER_RANGES[kind]
+        name, minimum, maximum = _INTEGER_RANGES[kind]
         number = int(value)
-        shown = number if -(10**30) < number < 10**30 else f"one of {number.bit_length()} bits"
-        return EncodeError(f"{name} holds {least} to {most}, not {shown}{hint(kind, value)}")
+        number_text = (
+            number if -(10**30) < number < 10**30 else f"one of {number.bit_length()} bits"
+        )
+        return EncodeError(
+            f"{name} holds {minimum} to {maximum}, not {number_text}{hint(kind, value)}"
+        )
 
     def plain(self, kind: int, value: Any) -> None:
         """Write the rarer types."""
@@ -262,9 +266,9 @@ class ValueWriter(Output):
         self.close(mark, 0xC0, count)
 
     def pairs(self, pairs: Any, count: int, keys: Any) -> None:
-        """Write a map; `keys` is a container of keys that are known to be unique, or None.
+        """Write a map; `keys` is a dict whose keys are the map's, or None if keys may be duplicate.
 
-        Keys of a dict that are str or Symbol are unique in AMQP, too.
+        Keys of a dict that are all str or Symbol are unique in AMQP, too.
         """
         mark = self.open()
         if keys is not None:
@@ -283,19 +287,19 @@ class ValueWriter(Output):
                 self.value(key)
                 self.value(value)
         else:
-            seen = set()
+            key_encodings = set()
             for key, value in pairs:
-                apart = self.inner()
-                apart.value(key)
-                octets = apart.finish()
-                if octets in seen:
+                key_writer = self.inner()
+                key_writer.value(key)
+                octets = key_writer.finish()
+                if octets in key_encodings:
                     raise EncodeError(f"duplicate map key {key!r:.80}")
-                seen.add(octets)
+                key_encodings.add(octets)
                 self.add(octets)
                 self.put(KINDS.get(type(value), 0), value)
         self.close(mark, 0xC1, 2 * count)
 
-    def other(self, value: Any) -> None:
+    def composite_or_subclass(self, value: Any) -> None:
         """Write an instance of a subclass of a type that has an encoding."""
         if isinstance(value, enum.Enum):
             self.enter()
@@ -326,13 +330,13 @@ class ValueWriter(Output):
         count = len(array.values)
         elements = []
         for value in array.values:
-            apart = self.inner()
-            apart.enter()
+            element_writer = self.inner()
+            element_writer.enter()
             if kind == KIND_ARRAY and type(value) is Array:
-                apart.write_array(value)
+                element_writer.write_array(value)
             else:
-                apart.typed(kind, value)
-            elements.append(apart.finish())
+                element_writer.typed(kind, value)
+            elements.append(element_writer.finish())
         code = shared_code(kind, elements) if array.code is None else array.code
         body = self.inner()
         for i in range(count):
@@ -352,16 +356,16 @@ class ValueWriter(Output):
 
     def element(self, code: int, octets: Any) -> bool:
         """Write an element from its encoding; return False if it does not fit the constructor."""
-        have = octets[0]
-        if have == code:
+        element_code = octets[0]
+        if element_code == code:
             self.add(octets[1:])
         elif code == 0x56:
-            self.add(b"\x01" if have == 0x41 else b"\x00")
-        elif have == 0x45:
+            self.add(b"\x01" if element_code == 0x41 else b"\x00")
+        elif element_code == 0x45:
             # With a shared constructor, an empty list needs an explicit count.
             self.add(b"\x01\x00" if code == 0xC0 else b"\x00\x00\x00\x04\x00\x00\x00\x00")
         elif code >= 0xA0:
-            if have + 0x10 != code:
+            if element_code + 0x10 != code:
                 return False
             size = octets[1]
             if code < 0xC0:
@@ -370,73 +374,76 @@ class ValueWriter(Output):
             else:
                 self.add(_pack_u32(size + 3) + _pack_u32(octets[2]))
                 self.add(octets[3:])
-        elif have == 0x43 or have == 0x44:
-            width = LEAST[code]
+        elif element_code == 0x43 or element_code == 0x44:
+            width = MIN_SIZES[code]
             if width == 0:
                 return False
             self.add(bytes(width))
         else:
             # Widen a one-byte form to the full width of the type, with its sign if it has one.
-            width = LEAST[code]
-            if LEAST[have] != 1 or width < 4:
+            width = MIN_SIZES[code]
+            if MIN_SIZES[element_code] != 1 or width < 4:
                 return False
-            signed = have == 0x54 or have == 0x55
+            signed = element_code == 0x54 or element_code == 0x55
             number = int.from_bytes(octets[1:], "big", signed=signed)
             self.add(number.to_bytes(width, "big", signed=signed))
         return True
 
     def typed(self, kind: int, value: Any) -> None:
         """Write a value as this AMQP type; raise EncodeError if its Python type is of another."""
-        have = KINDS.get(type(value), 0)
-        if have == kind:
+        value_kind = KINDS.get(type(value), 0)
+        if value_kind == kind:
             self.put(kind, value)
-        elif have == KIND_LONG and (KIND_UBYTE <= kind <= KIND_INT or kind == KIND_TIMESTAMP):
+        elif value_kind == KIND_LONG and (KIND_UBYTE <= kind <= KIND_INT or kind == KIND_TIMESTAMP):
             self.integer(kind, value)
-        elif kind == KIND_SYMBOL and have == KIND_STRING:
+        elif kind == KIND_SYMBOL and value_kind == KIND_STRING:
             self.symbol(value)
-        elif kind == KIND_TIMESTAMP and have == KIND_DATETIME:
+        elif kind == KIND_TIMESTAMP and value_kind == KIND_DATETIME:
             self.integer(KIND_TIMESTAMP, timestamp_of(value))
         elif (
-            (KIND_FLOAT <= kind <= KIND_DOUBLE and (have == KIND_LONG or have == KIND_DOUBLE))
-            or (kind == KIND_CHAR and have == KIND_STRING)
-            or (KIND_DECIMAL32 <= kind <= KIND_DECIMAL128 and have == KIND_EXACT)
+            (
+                KIND_FLOAT <= kind <= KIND_DOUBLE
+                and (value_kind == KIND_LONG or value_kind == KIND_DOUBLE)
+            )
+            or (kind == KIND_CHAR and value_kind == KIND_STRING)
+            or (KIND_DECIMAL32 <= kind <= KIND_DECIMAL128 and value_kind == KIND_EXACT)
         ):
             try:
                 if kind == KIND_CHAR:
-                    made: Any = Char(value)
+                    converted: Any = Char(value)
                 elif kind == KIND_DOUBLE:
-                    made = float(value)
+                    converted = float(value)
                 elif kind == KIND_FLOAT:
-                    made = Float(value)
+                    converted = Float(value)
                 else:
-                    made = (Decimal32, Decimal64, Decimal128)[kind - KIND_DECIMAL32].from_decimal(
-                        value
-                    )
+                    converted = (Decimal32, Decimal64, Decimal128)[
+                        kind - KIND_DECIMAL32
+                    ].from_decimal(value)
             except (ValueError, OverflowError) as error:
                 raise EncodeError(
                     f"must be {TYPE_NAMES[kind]}, not {value!r:.80}: {error}"
                 ) from None
-            self.put(kind, made)
-        elif kind == KIND_MAP and have == KIND_PAIRS:
+            self.put(kind, converted)
+        elif kind == KIND_MAP and value_kind == KIND_PAIRS:
             self.put(KIND_PAIRS, value)
         elif kind == KIND_ANY or self.lenient:
-            self.put(have, value)
-        elif kind == KIND_MESSAGE_ID and have == KIND_LONG:
+            self.put(value_kind, value)
+        elif kind == KIND_MESSAGE_ID and value_kind == KIND_LONG:
             # An int as a message-id is a ulong.
             self.integer(KIND_ULONG, value)
-        elif kind == KIND_MESSAGE_ID and IS_MESSAGE_ID[have]:
-            self.put(have, value)
-        elif kind == KIND_ADDRESS and have == KIND_STRING:
+        elif kind == KIND_MESSAGE_ID and IS_MESSAGE_ID[value_kind]:
+            self.put(value_kind, value)
+        elif kind == KIND_ADDRESS and value_kind == KIND_STRING:
             self.put(KIND_STRING, value)
         elif kind == KIND_FIELDS and isinstance(value, dict):
             self.fields(value)
-        elif have == 0 and value is not None:
+        elif value_kind == 0 and value is not None:
             self.subclassed(kind, value)
         else:
-            raise EncodeError(f"must be {WANTED[kind]}, not {value!r:.80}{hint(kind, value)}")
+            raise EncodeError(f"must be {FIELD_TYPES[kind]}, not {value!r:.80}{hint(kind, value)}")
 
     def subclassed(self, kind: int, value: Any) -> None:
-        """Write a value of an unknown class by the known class that it derives from."""
+        """Write an instance of a subclass by the base class that has an AMQP type."""
         if isinstance(value, enum.Enum):
             self.enter()
             self.typed(kind, value.value)
@@ -456,7 +463,7 @@ class ValueWriter(Output):
         elif isinstance(value, datetime.datetime):
             self.typed(kind, timestamp_of(value))
         else:
-            raise EncodeError(f"must be {WANTED[kind]}, not {value!r:.80}{hint(kind, value)}")
+            raise EncodeError(f"must be {FIELD_TYPES[kind]}, not {value!r:.80}{hint(kind, value)}")
 
     def fields(self, value: Any) -> None:
         """Write a map whose keys are symbols or plain str, as symbols."""
@@ -473,8 +480,8 @@ class ValueWriter(Output):
 def shared_code(kind: int, elements: Any) -> int:
     """Return the constructor with the smallest width of at least 1 that fits all encoded elements.
 
-    Zero-width constructors are avoided: brokers refuse such arrays, whose count costs the sender
-    nothing.
+    Zero-width constructors are avoided: brokers refuse such arrays, because a huge count would cost
+    the sender only a few bytes.
     """
     if kind == KIND_NULL:
         return 0x40
@@ -490,7 +497,7 @@ def shared_code(kind: int, elements: Any) -> int:
 
 
 def base_of(value: Any) -> type:
-    """Return the known class that a value's class derives from."""
+    """Return the base class of a value's class that has an AMQP type."""
     base, *_ = [base for base in type(value).__mro__ if base in KINDS]
     return base
 
@@ -506,10 +513,10 @@ def hint(kind: int, value: Any) -> str:
     return ""
 
 
-def timestamp_of(moment: Any) -> Timestamp:
+def timestamp_of(value: Any) -> Timestamp:
     """Return the timestamp of a datetime."""
     try:
-        return Timestamp.from_datetime(moment)
+        return Timestamp.from_datetime(value)
     except ValueError as error:
         raise EncodeError(str(error)) from None
 

@@ -14,9 +14,9 @@ import attrs
 from amqp10msg.wire.primitives import FORMAT_CODES
 
 #: Maximum depth of nesting; deeper values are not entered.
-LEVELS = 256
+MAX_LEVELS = 256
 # Maximum number of nested descriptors that `end_of` skips.
-_DESCRIPTORS = 1000
+_MAX_DESCRIPTORS = 1000
 
 # The roles of a value in the enclosing value.
 VALUE = "value"
@@ -34,18 +34,18 @@ TOO_SMALL = "size too small"  # for the count
 
 # By format code: the width of fixed-width contents, of the size, and of size and count together. -1
 # if the table does not apply to the code.
-_FIXED = [-1] * 256
-_SIZE = [0] * 256
-_HEAD = [0] * 256
+_CONTENT_WIDTHS = [-1] * 256
+_SIZE_WIDTHS = [0] * 256
+_HEAD_WIDTHS = [0] * 256
 _TYPES = ["described", *[""] * 255]
 for _row in FORMAT_CODES.values():
-    _FIXED[_row.code] = 0
+    _CONTENT_WIDTHS[_row.code] = 0
     _TYPES[_row.code] = _row.type
     if _row.category == "fixed":
-        _FIXED[_row.code] = _row.width
+        _CONTENT_WIDTHS[_row.code] = _row.width
     else:
-        _SIZE[_row.code] = _row.width
-        _HEAD[_row.code] = _row.width * (1 if _row.category == "variable" else 2)
+        _SIZE_WIDTHS[_row.code] = _row.width
+        _HEAD_WIDTHS[_row.code] = _row.width * (1 if _row.category == "variable" else 2)
 
 # The lowest format codes of lists and maps, and of arrays (Part 1, 1.2).
 _FIRST_COMPOUND, _FIRST_ARRAY = 0xC0, 0xE0
@@ -70,7 +70,7 @@ class Value:
         stop: the offset of its end according to its size.
         count: the count of a list, map or array.
         role: `VALUE`, `DESCRIPTOR`, or `CONSTRUCTOR` in an array.
-        fault: its fault; empty if it has none.
+        fault: its fault; empty for a valid value.
         parent: the enclosing value; None for an outermost value.
         level: the number of enclosing values.
         index: its index among the values of a list, map or array.
@@ -92,15 +92,15 @@ class Value:
     index: int = 0
     key: Value | None = None
     is_open: bool = True
-    # State of the walk: the number of remaining values in it, their level, the previous value in a
-    # map, and the code of an array's elements.
-    left: int = 0
-    below: int = 1
-    last: Value | None = None
-    element: int = _UNREAD
+    # State of the walk: the number of unread values in this one, their level, the previous value of
+    # a map (the key, if a value is next), and the format code of an array's elements.
+    remaining: int = 0
+    child_level: int = 1
+    previous_value: Value | None = None
+    element_code: int = _UNREAD
 
     @property
-    def holds(self) -> bool:
+    def is_compound(self) -> bool:
         """Whether the value is a list, map or array."""
         return self.code >= _FIRST_COMPOUND and not self.fault
 
@@ -124,22 +124,26 @@ def head(data: bytes, pos: int, limit: int, code: int = _UNREAD) -> Value:
         limit: the end of the enclosing value.
         code: the shared format code, if the value is an element of an array.
     """
-    at = pos
+    size_pos = pos
     if code == _UNREAD:
         if pos >= limit:
             return Value(pos, -1, limit, limit, limit, MISSING)
         code = data[pos]
-        at += 1
+        size_pos += 1
         if code == 0:
-            return Value(pos, 0, at, limit, limit)
-    fixed = _FIXED[code]
+            return Value(pos, 0, size_pos, limit, limit)
+    fixed = _CONTENT_WIDTHS[code]
     if fixed < 0:
         return Value(pos, code, limit, limit, limit, UNKNOWN)
-    width = _SIZE[code]
-    content = at + _HEAD[code]
+    width = _SIZE_WIDTHS[code]
+    content = size_pos + _HEAD_WIDTHS[code]
     if content > limit:
         return Value(pos, code, limit, limit, content, CUT_OFF)
-    stop = at + width + (int.from_bytes(data[at : at + width], "big") if width else fixed)
+    stop = (
+        size_pos
+        + width
+        + (int.from_bytes(data[size_pos : size_pos + width], "big") if width else fixed)
+    )
     if code < _FIRST_COMPOUND:
         if stop > limit:
             return Value(pos, code, limit, limit, stop, CUT_OFF)
@@ -147,7 +151,7 @@ def head(data: bytes, pos: int, limit: int, code: int = _UNREAD) -> Value:
     end = min(stop, limit)
     if stop < content:
         return Value(pos, code, end, end, stop, TOO_SMALL)
-    count = int.from_bytes(data[at + width : content], "big")
+    count = int.from_bytes(data[size_pos + width : content], "big")
     return Value(pos, code, content, end, stop, count=count)
 
 
@@ -157,7 +161,7 @@ def end_of(data: bytes, pos: int, limit: int) -> int:
     That is the case for a truncated or invalid value, and for more than 1,000 nested descriptors.
     """
     pending = 1
-    left = _DESCRIPTORS
+    descriptors_left = _MAX_DESCRIPTORS
     while pending:
         if pos >= limit:
             return -1
@@ -165,14 +169,14 @@ def end_of(data: bytes, pos: int, limit: int) -> int:
         pos += 1
         if code == 0:
             pending += 1
-            left -= 1
-            if not left:
+            descriptors_left -= 1
+            if not descriptors_left:
                 return -1
             continue
-        size = _FIXED[code]
+        size = _CONTENT_WIDTHS[code]
         if size < 0:
             return -1
-        width = _SIZE[code]
+        width = _SIZE_WIDTHS[code]
         if width:
             size = width + int.from_bytes(data[pos : pos + width], "big")
             if pos + width > limit:
@@ -185,88 +189,92 @@ def end_of(data: bytes, pos: int, limit: int) -> int:
 
 
 def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
-    """Yield all values from `pos` on, outermost first, as far as their extents are known.
+    """Yield all values from `pos` on whose extents can be determined, outermost first.
 
     After a fault the walk continues behind the enclosing value.
     """
     parent: Value | None = None
-    lost = False  # whether the end of the last value is unknown
+    is_end_unknown = False  # whether the end of the last value is unknown
     while True:
-        while parent is not None and (lost or not parent.left or not parent.is_open):
+        while parent is not None and (is_end_unknown or not parent.remaining or not parent.is_open):
             if parent.code == 0:
                 parent.end = pos
             else:
-                if pos < parent.end and parent.is_open and not lost:
-                    over = Value(pos, data[pos], parent.end, parent.end, parent.end, LEFT_OVER)
-                    over.parent, over.level, over.index = parent, parent.below, parent.count
-                    yield over
-                lost = parent.stop > parent.end
+                if pos < parent.end and parent.is_open and not is_end_unknown:
+                    surplus = Value(pos, data[pos], parent.end, parent.end, parent.end, LEFT_OVER)
+                    surplus.parent, surplus.level, surplus.index = (
+                        parent,
+                        parent.child_level,
+                        parent.count,
+                    )
+                    yield surplus
+                is_end_unknown = parent.stop > parent.end
                 pos = parent.end
             parent = parent.parent
         if parent is None:
-            if lost or pos >= len(data):
+            if is_end_unknown or pos >= len(data):
                 return
             value = head(data, pos, len(data))
         elif parent.code < _FIRST_ARRAY:
             value = head(data, pos, parent.end)
-            value.parent, value.level = parent, parent.below
+            value.parent, value.level = parent, parent.child_level
             if parent.code == 0:
-                value.role = DESCRIPTOR if parent.left == 2 else VALUE
+                value.role = DESCRIPTOR if parent.remaining == 2 else VALUE
             else:
-                value.index = parent.count - parent.left
+                value.index = parent.count - parent.remaining
                 if parent.is_map:
                     if value.index % 2:
-                        value.key = parent.last
-                    parent.last = value
-            parent.left -= 1
+                        value.key = parent.previous_value
+                    parent.previous_value = value
+            parent.remaining -= 1
         else:
-            value = _in_array(data, pos, parent)
-        if parent is not None and value.level > LEVELS and value.fault != MISSING:
+            value = _read_array_part(data, pos, parent)
+        if parent is not None and value.level > MAX_LEVELS and value.fault != MISSING:
             value.fault, value.content, value.end = TOO_DEEP, parent.end, parent.end
         yield value
         if parent is not None and not parent.is_open:
             continue
         if value.fault and value.fault != TOO_SMALL:
-            lost = True
+            is_end_unknown = True
         elif value.role is not CONSTRUCTOR and (value.code == 0 or value.code >= _FIRST_COMPOUND):
             if value.is_open:
-                value.left = 2 if value.code == 0 else value.count
-                value.below += value.level
+                value.remaining = 2 if value.code == 0 else value.count
+                value.child_level += value.level
                 pos = value.content
                 parent = value
                 if value.code >= _FIRST_ARRAY:
-                    value.left = 1
+                    value.remaining = 1
                 continue
-            lost = value.stop > value.end
+            is_end_unknown = value.stop > value.end
         pos = value.end
 
 
-def _in_array(data: bytes, pos: int, array: Value) -> Value:
+def _read_array_part(data: bytes, pos: int, array: Value) -> Value:
     """Read the next part of an array: the constructor of its elements, then the elements."""
-    if array.element >= 0:
-        value = head(data, pos, array.end, array.element)
-        value.index = array.count - array.left
-        array.left -= 1
-    elif array.element == _DESCRIBED:
+    if array.element_code >= 0:
+        value = head(data, pos, array.end, array.element_code)
+        value.index = array.count - array.remaining
+        array.remaining -= 1
+    elif array.element_code == _DESCRIBED:
         value = head(data, pos, array.end)
         value.role = DESCRIPTOR
-        array.element = _UNREAD
+        array.element_code = _UNREAD
     else:
         value = Value(pos, -1, array.end, array.end, array.end, MISSING)
         if pos < array.end:
             value.code = data[pos]
-            if value.code and _FIXED[value.code] < 0:
+            if value.code and _CONTENT_WIDTHS[value.code] < 0:
                 value.fault = UNKNOWN
             else:
                 value.content = value.end = value.stop = pos + 1
                 value.fault = ""
         value.role = CONSTRUCTOR
-        array.element = value.code or _DESCRIBED
+        array.element_code = value.code or _DESCRIBED
         if value.code > 0:
-            array.left = array.count
-    value.parent, value.level = array, array.below
+            array.remaining = array.count
+    value.parent, value.level = array, array.child_level
     if value.role is DESCRIPTOR:
-        array.below += 1
+        array.child_level += 1
     return value
 
 
@@ -277,4 +285,4 @@ def type_at(data: bytes, pos: int) -> str:
 
 def text_at(data: bytes, pos: int, end: int) -> str:
     """Return the string or symbol at data[pos:end]; invalid bytes become U+FFFD."""
-    return data[pos + 1 + _SIZE[data[pos]] : end].decode("utf-8", "replace")
+    return data[pos + 1 + _SIZE_WIDTHS[data[pos]] : end].decode("utf-8", "replace")

@@ -14,7 +14,7 @@ cdef int SHAPE_SEQUENCE, _NULL, _LIST0
 cdef class Spec:
     cdef readonly str name, symbol, attribute
     cdef readonly object code
-    cdef readonly int shape, place
+    cdef readonly int shape, position
     cdef readonly type cls
     cdef readonly Slots layout
     cdef readonly tuple names, defaults, mandatory
@@ -26,7 +26,7 @@ cdef class Spec:
 cdef class Writer(ValueWriter):
     @cython.locals(writer=Writer)
     cdef ValueWriter inner(self)
-    cdef other(self, value)
+    cdef composite_or_subclass(self, value)
     cdef bint whole(self, Spec spec, section) except -1
     @cython.locals(spec=Spec, usual=Spec)
     cdef bint body(self, body) except -1

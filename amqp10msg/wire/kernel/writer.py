@@ -89,8 +89,8 @@ class Spec:
         # For sections: the number, and the sections that may follow.
         index = code - FIRST_CODE
         is_section = 0 <= index < SECTION_COUNT
-        self.place = PLACES[index] if is_section else 0
-        self.is_body = self.place == PLACE_BODY
+        self.position = PLACES[index] if is_section else 0
+        self.is_body = self.position == PLACE_BODY
         self.followers = FOLLOWERS[index + 1] if is_section else b""
         self.usual = b"".join([USUAL[kind] for kind in kinds])
         # Whether every field is written by its kind alone, and omitted if it equals its default.
@@ -177,11 +177,11 @@ class Writer(ValueWriter):
         writer.depth = self.depth
         return writer
 
-    def other(self, value: Any) -> None:
+    def composite_or_subclass(self, value: Any) -> None:
         """Write a composite, or an instance of a subclass of a type that has an encoding."""
         spec = SPECS.get(type(value))
         if spec is None:
-            ValueWriter.other(self, value)
+            ValueWriter.composite_or_subclass(self, value)
             return
         # A section as a value is a level of nesting, since it may contain itself; a section of a
         # message is not.
@@ -244,16 +244,16 @@ class Writer(ValueWriter):
     def composite(self, spec: Any, value: Any) -> None:
         items: Any = None
         mark = self.open()
-        known = len(spec.names)
+        field_count = len(spec.names)
         count = 0  # fields written so far
         i = 0
         try:
-            while i < known:
+            while i < field_count:
                 if spec.is_plain and not self.lenient:
                     self.count = count
                     i = self.usual_fields(spec.layout, value, spec.kinds, spec.defaults, i)
                     count = self.count
-                    if i == known:
+                    if i == field_count:
                         break
                 if items is None:
                     items = spec.layout.values(value)

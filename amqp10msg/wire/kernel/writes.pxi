@@ -1,10 +1,10 @@
-# What is written most, without a question to Python: usual values, and usual fields of sections.
+# Fast paths for writing: usual values, and usual fields of sections, without Python calls.
 #
-# What is not done here, the writer does; `twin.py` says the same.
+# Unusual values are left to `Writer`. The counterpart in Python is `twin.py`.
 
 
 cdef struct Whole:
-    # How the integers of a kind are written; the width is 0 where it has none.
+    # The encodings of an integer kind; the width is 0 for other kinds.
     int width
     int wide
     int small  # the constructor of one byte, or 0
@@ -15,7 +15,7 @@ cdef struct Whole:
 cdef enum:
     KINDS_KNOWN = 64
 
-# By kind: how its integers are written, and the constructor of a short str for it, or 0.
+# Index: kind. The encodings of its integers; and the constructor of a short str, or 0.
 cdef Whole WHOLE_OF[KINDS_KNOWN]
 cdef int TEXT_OF[KINDS_KNOWN]
 memset(WHOLE_OF, 0, sizeof(WHOLE_OF))
@@ -32,9 +32,9 @@ cdef PyObject *OCTETS_TYPE = <PyObject *>bytes
 
 
 cdef inline bint put_whole(Output out, int kind, long long number) noexcept:
-    """Write an integer in the smallest form of its kind; False where it is out of range.
+    """Write an integer in the smallest form of its kind; return False if it is out of range.
 
-    There is room for it.
+    The caller must have made room for 9 bytes.
     """
     cdef Whole *form = &WHOLE_OF[kind]
     cdef char *at = out.memory + out.size
@@ -50,7 +50,7 @@ cdef inline bint put_whole(Output out, int kind, long long number) noexcept:
             at[1] = <char>(number & 255)
             out.size += 2
         return True
-    first = number >> 8 * (form.width - 1)  # a byte, and whatever has no room
+    first = number >> 8 * (form.width - 1)  # the first byte, if the number fits
     if not (-128 <= first <= 127 if form.signed else 0 <= first <= 255):
         return False
     at[0] = <char>form.wide
@@ -62,7 +62,7 @@ cdef inline bint put_whole(Output out, int kind, long long number) noexcept:
 
 
 cdef inline void put_octets(Output out, int code, const char *octets, Py_ssize_t n) noexcept:
-    """Write a value with a length of one byte, for which there is room."""
+    """Write a value with a length of one byte; the caller must have made room for it."""
     cdef char *at = out.memory + out.size
     at[0] = <char>code
     at[1] = <char>n
@@ -91,17 +91,17 @@ cdef inline void store32(char *at, unsigned int number) noexcept:
     at[3] = <char>(number & 255)
 
 
-# A compound is begun with room for the header of its long form. The content of a short one is
-# moved down, which costs at most 254 bytes; the other way round, a large content would move once
-# for every compound around it.
+# A compound starts with room for the header of its long form. If it turns out to be short, its
+# content is moved down, which costs at most 254 bytes. With room for the short header only, large
+# content would have to move once for every enclosing compound.
 cdef enum:
     LONG_HEADER = 9
     SHORT_HEADER = 3
-    SMALL = 1000  # the room inside of the object
+    SMALL = 1000  # bytes of memory inside of the object
 
 
 cdef inline void empty(Output out) noexcept:
-    """Make output empty that does not own its memory."""
+    """Reset output to empty. The caller must have released its large buffer."""
     out.large = NULL
     out.memory = out.small
     out.room = SMALL
@@ -110,7 +110,7 @@ cdef inline void empty(Output out) noexcept:
 
 @cython.freelist(8)
 cdef class Output:
-    """A run of bytes that grows."""
+    """A growing sequence of bytes."""
 
     def __cinit__(self, *_):
         empty(self)
@@ -124,13 +124,13 @@ cdef class Output:
         cdef Py_ssize_t room, size
         if n > PY_SSIZE_T_MAX // 4 - self.size:
             raise MemoryError
-        # Twice as much while it is little; what is added to large output is large itself.
+        # Double small output. Appends to large output are usually large themselves.
         room = self.size + n + (self.size + n if self.size + n < 1 << 20 else (self.size + n) >> 3)
         if before == NULL:
             self.large = amqp_room(NULL, room)
             memcpy(PyBytes_AS_STRING(<bytes>self.large), self.small, self.size)
         else:
-            # Where there is no memory, this frees what there was: the output is empty then.
+            # If memory is exhausted, this frees the old buffer, so the output must be empty.
             size = self.size
             empty(self)
             _PyBytes_Resize(&before, room)
@@ -141,7 +141,7 @@ cdef class Output:
         return 0
 
     cpdef bytes finish(self):
-        """Return the bytes; the output is empty then."""
+        """Return the bytes, and clear the output."""
         cdef PyObject *made = self.large
         cdef Py_ssize_t size = self.size
         empty(self)
@@ -161,7 +161,7 @@ cdef class Output:
         return 0
 
     cdef int copy(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -1:
-        """Append a part of other bytes."""
+        """Append a range of `buf`."""
         if not 0 <= start <= stop <= PyBytes_GET_SIZE(buf):
             raise IndexError("bytes outside the input")
         make_room(self, stop - start)
@@ -197,7 +197,7 @@ cdef class Output:
         return True
 
     cdef int number(self, int code, int width, long long number) except -1:
-        """Append a constructor and a number of this many bytes, in two's complement."""
+        """Append a constructor and a number of `width` bytes, in two's complement."""
         cdef int i
         cdef unsigned long long left = <unsigned long long>number
         if not 0 <= width <= 8:
@@ -223,15 +223,15 @@ cdef class Output:
         return 0
 
     cdef Py_ssize_t begin_compound(self) except -1:
-        """Leave room for the header of a compound; return the mark to end it with."""
+        """Reserve the header of a compound; return the mark for `end_compound`."""
         make_room(self, LONG_HEADER)
         self.size += LONG_HEADER
         return self.size
 
     cdef bint end_compound(self, Py_ssize_t mark, int code, Py_ssize_t count) except -1:
-        """Write the header of a compound; the code is that of its short form.
+        """Write the header of a compound; `code` is the constructor of its short form.
 
-        False if the compound is too large for AMQP.
+        Return False if the compound is too large for AMQP.
         """
         cdef Py_ssize_t size = self.size - mark
         cdef char *head
@@ -254,17 +254,17 @@ cdef class Output:
         return True
 
     cdef int drop_compound(self, Py_ssize_t mark) except -1:
-        """Take back a compound and what it holds."""
+        """Remove an open compound and its content."""
         if not LONG_HEADER <= mark <= self.size:
             raise IndexError("no compound was begun there")
         self.size = mark - LONG_HEADER
         return 0
 
     cdef bint integer_of(self, int kind, long long number) except -1:
-        """Append an integer in the smallest form of its kind; False where it does not fit.
+        """Append an integer in the smallest form of its kind; return False if it is out of range.
 
         Raises:
-            ValueError: there are no integers of this kind.
+            ValueError: the kind is not an integer type.
         """
         if not 0 <= kind < KINDS_KNOWN or WHOLE_OF[kind].width == 0:
             raise ValueError("no kind of integer")
@@ -272,7 +272,7 @@ cdef class Output:
         return put_whole(self, kind, number)
 
     cdef bint usual(self, value) except -1:
-        """Append a value of a usual type and size; False, and nothing, where it is another."""
+        """Append a value of a usual type and size; return False without writing for any other."""
         cdef PyObject *type_ = amqp_type(<PyObject *>value)
         cdef PyObject *known
         cdef Py_ssize_t n
@@ -321,10 +321,10 @@ cdef class Output:
     cdef Py_ssize_t usual_fields(
         self, Slots layout, made, bytes kinds, tuple defaults, Py_ssize_t i
     ) except -1:
-        """Append fields of a list from the i-th on; return the place of the first unusual one.
+        """Append fields of a list from index `i` on; return the index of the first unusual field.
 
-        `self.count` is the number of fields that were written, and those of null before the last of
-        them: what is None or its default is left out, unless another one follows.
+        `self.count` is the number of fields written so far, including nulls in between. A field
+        that is None or equal to its default is written, as null, only if a later field is written.
         """
         cdef Py_ssize_t n, gap, count = layout.count
         cdef PyObject *item
@@ -346,7 +346,7 @@ cdef class Output:
             default = PyTuple_GET_ITEM(defaults, i)
             if item == NULL:
                 break
-            kept = own(item)  # whatever another thread sets meanwhile
+            kept = own(item)  # keeps the item alive if another thread replaces it
             if item == <PyObject *>None or item == default:
                 i += 1
                 continue

@@ -1,7 +1,7 @@
 """The AMQP types of Part 1 as Python types.
 
 None, bool, bytes, str, uuid.UUID, list, dict, int (long) and float (double) need no wrapper. The
-classes in this package represent the other AMQP types. They subclass the Python type that they
+classes in this package represent all other AMQP types. They subclass the Python type that they
 behave like, so ``UInt(5) == 5``.
 
 The lower-case names annotate the fields of composites. The annotation determines the AMQP type

@@ -1,8 +1,8 @@
 # cython: language_level=3, annotation_typing=False, auto_pickle=False
-"""The base of integers, which refuses what the AMQP type cannot hold.
+"""The constructor of the integer classes, which checks the range.
 
-It has a module of its own, which is compiled where there is a compiler, as calling it took half of
-the time of making a number.
+It has its own module so that it can be compiled: in Python, the call was half of the time of
+creating a number.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from amqp10msg.wire.errors import wrong_type
 
 
 class Bounded:
-    """An integer from `min` to `max`, both of which its class says."""
+    """A base class that limits integers to the range from its subclass's `min` to `max`."""
 
     __slots__ = ()
 
-    # In __init__ and not in __new__, which the decoder calls with what is in range already.
+    # In __init__, not __new__: the decoder calls only __new__, with values that are in range.
     def __init__(self, value: Any = 0, /) -> None:
         number: Any = self
         cls: Any = type(self)
         if type(value) is not int and not hasattr(value, "__index__"):
-            # int() takes it, and cuts off or parses.
+            # int() would accept it, and truncate or parse it.
             name = cls.__name__
             raise wrong_type(
                 name, "an int", value, f"if it is a number, {name}(int({value!r:.40}))"

@@ -1,6 +1,7 @@
-"""What holds other values: described values, arrays, and maps that a dict cannot hold.
+"""Values that contain values: described values, arrays, and maps that a dict cannot represent.
 
-And `identical`, by which such maps find their keys, and `plain`, all of them as natural values.
+Also `identical`, which compares values with their AMQP types, and `plain`, which converts values to
+plain Python types.
 """
 
 from __future__ import annotations
@@ -206,7 +207,7 @@ def _text_of(value: Any) -> str:
 
 
 def _texts_within(value: Any) -> list[tuple[Any, bool]] | None:
-    """Return the parts of a value's repr, or None for a value that contains no others.
+    """Return the parts of a value's repr, or None for a value that does not contain values.
 
     A part is a text to write, as (text, False), or a nested value, as (value, True).
     """

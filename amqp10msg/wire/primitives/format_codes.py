@@ -14,7 +14,7 @@ class FormatCode:
         type: the AMQP type.
         encoding: the encoding's name in the specification; empty if the type has only one.
         category: ``fixed``, ``variable``, ``compound`` or ``array``.
-        width: the width of a fixed-width value in bytes; for the other categories, the width of the
+        width: the width of a fixed-width value in bytes; for all other categories, the width of the
             size field, and of the count field.
     """
 

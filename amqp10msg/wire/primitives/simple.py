@@ -20,7 +20,7 @@ class _Integer(int, Bounded):
     max: ClassVar[int]
 
     if TYPE_CHECKING:
-        # Type checkers would use the constructor of int instead of that of Bounded.
+        # Type checkers would use the constructor of int instead of Bounded's.
         def __init__(self, value: Any = 0, /) -> None: ...
 
     def __repr__(self) -> str:
@@ -366,9 +366,9 @@ class Symbol(str):
         return f"Symbol({str.__repr__(self)})"
 
 
-#: The classes of integer types by name; a timestamp is one of milliseconds. A long is an int.
+#: The classes of the integer types and of timestamp, by AMQP name. A long is a plain int.
 INTEGERS: dict[str, Any] = {
     cls.__name__.lower(): cls for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int, Timestamp)
 }
-#: Those of decimals.
+#: The classes of the decimal types, by AMQP name.
 DECIMALS: dict[str, Any] = {cls.__name__.lower(): cls for cls in (Decimal32, Decimal64, Decimal128)}
