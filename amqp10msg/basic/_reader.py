@@ -23,7 +23,7 @@ _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
 _DECIMAL = struct.Struct(">Bi")
 
-#: The letters of integers of fixed width that all dialects share.
+#: The formats of the letters that are integers of fixed width; in ``spec``, l is unsigned.
 FIXED: dict[str, struct.Struct] = {
     "b": struct.Struct(">b"),
     "B": _U8,
@@ -414,7 +414,7 @@ class BasicReader(Cursor):
                 return data[start : self.pos]
             return data[start : self.pos].decode("utf-8", "surrogateescape")
         if code in (_TABLE, _ARRAY):
-            # The child reads inside its parent.
+            # Limit the inner table or array to the bytes of the outer one.
             outer = self.end
             self.end = stop
             nested: Any = self.table(depth) if code == _TABLE else self.array(depth)

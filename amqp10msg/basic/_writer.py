@@ -1,8 +1,8 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
 """Writing the encodings of 0-9-1 (4.2.5 and 4.2.6): `write_table` and `write_rows`.
 
-This file runs as it is, and compiled by Cython with the C types of `_writer.pxd`; both must behave
-alike down to the text of an error.
+This file runs as plain Python, and also compiled by Cython with the C types of `_writer.pxd`. Both
+builds must behave alike, including the text of errors.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def write_longstr(out: Any, octets: Any) -> None:
 
 
 def _begin(out: Any, path: str, depth: int) -> int:
+    """Reserve the length field of a table or an array; return the mark for `end_table`."""
     if depth >= DEFAULT_LIMITS.depth:
         raise EncodeError("values are nested too deeply, or contain themselves", path)
     start: int = out.begin_table()
@@ -73,12 +74,13 @@ def _begin(out: Any, path: str, depth: int) -> int:
 
 
 def _end(out: Any, start: int, path: str) -> None:
+    """Write the length of the table or array that begins at the mark `start`."""
     if not out.end_table(start):
         raise EncodeError("a table or an array has 2^32 - 1 bytes at most", path)
 
 
 def _parts_of(entry: Any, count: int, path: str) -> Any:
-    """Return an entry of a table or an array; EncodeError if it has other parts."""
+    """Return `entry` if it is a tuple of `count` parts with a letter; otherwise EncodeError."""
     if not isinstance(entry, (tuple, list)) or len(entry) != count:
         parts = "name, letter and value" if count == 3 else "letter and value"
         raise EncodeError(f"an entry is a tuple of {parts}, not {entry!r:.60}", path)
@@ -104,7 +106,8 @@ def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int =
     for entry in table.entries:
         name, letter, value = _parts_of(entry, 3, path)
         if not out.text(1, name):
-            write_shortstr(out, name, f"{path}[{name!r:.60}]")  # raises the error, or accepts bytes
+            # `out.text` accepts only short ASCII strings: write the name, or raise the error.
+            write_shortstr(out, name, f"{path}[{name!r:.60}]")
         if letter == "S" and type(value) is str:
             out.octet(0x53)
             if not out.text(4, value):
@@ -132,7 +135,7 @@ def write_value(
     out: Any, letter: str, value: Any, dialect: Any, path: str, name: Any, depth: int
 ) -> None:
     """Append letter and value of a field; EncodeError if the value does not fit."""
-    # A fast path for the usual types, without the tables.
+    # Fast path for the usual types, without the lookups in `LETTERS` and `FIXED`.
     if letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
         out.number(0x49, 4, value)
         return
@@ -165,7 +168,8 @@ def write_value(
         elif form is not None:
             out.add(form.pack(value))
         elif letter == "t":
-            if not isinstance(value, int) or value not in (0, 1):  # bool and OddTrue are ints
+            # Accepts bool, 0, 1 and OddTrue: an int equal to 1 with a byte of 2 to 255.
+            if not isinstance(value, int) or value not in (0, 1):
                 raise EncodeError(f"a boolean field is True or False, not {value!r:.60}", here)
             out.octet(value.octet if isinstance(value, OddTrue) else bool(value))
         elif letter == "V":
@@ -200,7 +204,8 @@ def write_number(out: Any, value: Any, width: int, path: str) -> None:
     """Append a byte or a timestamp; EncodeError if it does not fit."""
     if type(value) is int and 0 <= value < _2_63:
         if width == 8:
-            out.number(value >> 56, 7, value)  # its first byte in the place of a constructor
+            # `number` writes a constructor and a number: pass the first byte as the constructor.
+            out.number(value >> 56, 7, value)
             return
         if value < 256:
             out.octet(value)
@@ -223,7 +228,10 @@ def is_unchanged(layout: PropertyRows, source: Any, dialect: Any) -> bool:
 
 
 def write_rows(out: Any, layout: PropertyRows, source: Any, dialect: Any) -> None:
-    """Append the flags and the property list of an object, with the fields of the rows."""
+    """Append the property flags and the property list of `source`, an object of the layout's class.
+
+    Properties that were not changed since decoding are copied from their original bytes.
+    """
     flags = 0
     values = layout.attributes.values(source)
     original = layout.unchanged(source, values, dialect)

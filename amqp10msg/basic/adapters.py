@@ -33,7 +33,7 @@ def _expect_properties(properties: object, function: str) -> None:
 
 
 def _expect_attributes(properties: object, function: str, expected: str) -> None:
-    """Raise TypeError for an object without the attribute `headers`, except None."""
+    """Raise TypeError unless `properties` is None or has the attribute `headers`."""
     if properties is not None and not hasattr(properties, "headers"):
         is_method = hasattr(properties, "routing_key")  # pika passes a consumer the method first
         hint = "pass properties, body, method in this order" if is_method else ""
@@ -78,14 +78,14 @@ def _pamqp_letter(value: Any) -> str:
     return _common_letter(value, "f")
 
 
-def _common_letter(value: Any, real: str) -> str:
+def _common_letter(value: Any, float_letter: str) -> str:
     if value is None:
         return "V"
     for cls, letter in (
         (str, "S"),
         (bytes, "x"),
         (bytearray, "x"),
-        (float, real),
+        (float, float_letter),
         (decimal.Decimal, "D"),
         (datetime.datetime, "T"),
         (dict, "F"),
@@ -96,22 +96,22 @@ def _common_letter(value: Any, real: str) -> str:
     raise TypeError(f"0-9-1 has no field type for {type(value).__name__}")
 
 
-def _table(values: Any, letter_of: Any) -> FieldTable:
+def _to_field_table(values: Any, letter_of: Any) -> FieldTable:
     return FieldTable.of(
         [
             (name, letter, value)
             for name, item in values.items()
-            for letter, value in (_field(item, letter_of),)
+            for letter, value in (_to_field(item, letter_of),)
         ]
     )
 
 
-def _field(value: Any, letter_of: Any) -> tuple[str, Any]:
+def _to_field(value: Any, letter_of: Any) -> tuple[str, Any]:
     letter = letter_of(value)
     if letter == "F":
-        return letter, _table(value, letter_of)
+        return letter, _to_field_table(value, letter_of)
     if letter == "A":
-        return letter, FieldArray.of([_field(item, letter_of) for item in value])
+        return letter, FieldArray.of([_to_field(item, letter_of) for item in value])
     if letter == "T":
         return letter, int(_aware(value).timestamp())
     if letter == "D":
@@ -156,15 +156,15 @@ def _plain_table(table: Any, classes: _Classes) -> dict[str, Any] | None:
 def _plain_field(letter: str, value: Any, classes: _Classes) -> Any:
     """Convert a field to the type that the library uses for its letter."""
     if letter == "T":
-        return _moment(seconds_of(value))
-    # The libraries do not support tuples, memoryviews, and tables in plain lists.
+        return _datetime_or_seconds(seconds_of(value))
+    # The libraries support neither tuples and memoryviews, nor a FieldTable in a plain list.
     value = as_decoded(letter, value) if letter in "AFx" else value
     if letter in classes and isinstance(value, (int, bytes)):
         return classes[letter](value)
     return _plain(value, classes)
 
 
-def _moment(seconds: Any) -> Any:
+def _datetime_or_seconds(seconds: Any) -> Any:
     if not isinstance(seconds, int):
         return seconds
     try:
@@ -173,7 +173,7 @@ def _moment(seconds: Any) -> Any:
         return seconds
 
 
-def _lost(properties: BasicProperties, letter_of: Any) -> list[str]:
+def _list_losses(properties: BasicProperties, letter_of: Any) -> list[str]:
     """Return the losses of converting properties to a library's classes and back."""
     name = "pika" if letter_of is _pika_letter else "pamqp"
     _expect_properties(properties, f"lost_in_{name}")
@@ -219,7 +219,7 @@ def _add_losses_of_value(
     elif isinstance(value, OddTrue):
         losses.append(f"{path}: the byte {value.octet} becomes 1")
     elif letter == "T":
-        if not isinstance(_moment(value), datetime.datetime):
+        if not isinstance(_datetime_or_seconds(value), datetime.datetime):
             losses.append(f"{path}: the time is outside the years 1 to 9999")
     else:
         plain = _plain(value, {})
@@ -250,7 +250,7 @@ def from_pika(properties: Any) -> BasicProperties:
     for row in PROPERTIES:
         value = getattr(properties, row.name, None)
         if row.name == "headers" and value is not None:
-            value = _table(value, _pika_letter)
+            value = _to_field_table(value, _pika_letter)
         if value is not None:
             setattr(converted, row.name, value)
     return converted
@@ -280,10 +280,10 @@ def to_pika(properties: BasicProperties) -> Any:
 
 def lost_in_pika(properties: BasicProperties) -> list[str]:
     """Return the values that ``pika.BasicProperties`` cannot represent or write, as sentences."""
-    return _lost(properties, _pika_letter)
+    return _list_losses(properties, _pika_letter)
 
 
-# pamqp, and aio-pika with it.
+# pamqp, which aio-pika uses.
 
 
 def from_pamqp(properties: Any) -> BasicProperties:
@@ -302,7 +302,7 @@ def from_pamqp(properties: Any) -> BasicProperties:
         if value is None or (row.name == "cluster_id" and value == ""):
             continue
         if row.name == "headers":
-            value = _table(value, _pamqp_letter)
+            value = _to_field_table(value, _pamqp_letter)
         elif row.name == "timestamp":
             value = int(_aware(value).timestamp())
         setattr(converted, row.name, value)
@@ -329,7 +329,7 @@ def to_pamqp(properties: BasicProperties) -> Any:
         if row.name == "headers":
             value = _plain_table(value, {"x": bytearray})
         elif row.name == "timestamp":
-            value = _moment(seconds_of(value))
+            value = _datetime_or_seconds(seconds_of(value))
             if isinstance(value, int):
                 raise ValueError(f"{value} s is outside the years 1 to 9999, the range of datetime")
         arguments["message_type" if row.name == "type" else row.name] = value
@@ -338,7 +338,7 @@ def to_pamqp(properties: BasicProperties) -> Any:
 
 def lost_in_pamqp(properties: BasicProperties) -> list[str]:
     """Return the values that pamqp's properties cannot represent or write, as sentences."""
-    losses = _lost(properties, _pamqp_letter)
+    losses = _list_losses(properties, _pamqp_letter)
     if properties.cluster_id is not None:
         losses.append("cluster-id: pamqp does not support it")
     losses += [
@@ -348,6 +348,8 @@ def lost_in_pamqp(properties: BasicProperties) -> list[str]:
     ]
     if properties.delivery_mode not in {None, 1, 2}:
         losses.append(f"delivery-mode: pamqp refuses {properties.delivery_mode}")
-    if isinstance(properties.timestamp, int) and isinstance(_moment(properties.timestamp), int):
+    if isinstance(properties.timestamp, int) and isinstance(
+        _datetime_or_seconds(properties.timestamp), int
+    ):
         losses.append("timestamp: the time is outside the years 1 to 9999")
     return losses

@@ -331,7 +331,7 @@ def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> 
 
     Args:
         content: properties of class file, stream or tunnel, or a `Transfer`.
-        body: the payload. A `Transfer` has its own.
+        body: the payload; ignored for a `Transfer`, which contains its own body.
 
     Returns:
         The message. A property that class basic lacks is a header ``amqp-0-9.NAME`` with the name

@@ -50,20 +50,20 @@ def check_properties(properties: BasicProperties) -> list[Finding]:
         TypeError: `properties` is not a BasicProperties.
     """
     expect(properties, BasicProperties, "the properties of check_properties", "BasicProperties")
-    return list(_violations(properties))
+    return list(_findings_in_properties(properties))
 
 
-def _violations(properties: BasicProperties) -> Iterator[Finding]:
+def _findings_in_properties(properties: BasicProperties) -> Iterator[Finding]:
     for row in PROPERTIES:
         value = getattr(properties, row.name)
         if value is None:
             continue
         name = row.wire_name
         if row.domain == "shortstr":
-            yield from _shortstr(value, name)
+            yield from _findings_in_shortstr(value, name)
         elif row.domain == "table":
             table = as_table(value)
-            yield from _table(table, name)
+            yield from _findings_in_table(table, name)
         if name == "delivery-mode" and value not in {1, 2}:
             yield Finding("delivery-mode-value", "error", name, f"{value} is neither 1 nor 2")
         elif name == "priority" and not 0 <= value <= 9:
@@ -72,7 +72,7 @@ def _violations(properties: BasicProperties) -> Iterator[Finding]:
             yield Finding("reserved-not-empty", "error", name, "the last property must be empty")
 
 
-def _shortstr(text: Any, path: str) -> Iterator[Finding]:
+def _findings_in_shortstr(text: Any, path: str) -> Iterator[Finding]:
     octets = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
     if len(octets) > 255:
         yield Finding(
@@ -89,13 +89,13 @@ def _shortstr(text: Any, path: str) -> Iterator[Finding]:
         yield Finding("shortstr-utf8", "error", path, "a short string is UTF-8")
 
 
-def _table(table: FieldTable, path: str) -> Iterator[Finding]:
+def _findings_in_table(table: FieldTable, path: str) -> Iterator[Finding]:
     counts = Counter(name for name, _, _ in table.entries)
     for name, count in counts.items():
         here = f"{path}[{name!r}]"
         if count > 1:
             yield Finding("field-name-twice", "error", here, f"the name occurs {count} times")
-        yield from _shortstr(name, here)
+        yield from _findings_in_shortstr(name, here)
         if not _NAME.fullmatch(name):
             yield Finding(
                 "field-name-form",
@@ -104,16 +104,16 @@ def _table(table: FieldTable, path: str) -> Iterator[Finding]:
                 "a name has at most 128 letters, digits, $, # and _, and begins with no digit or _",
             )
     for name, letter, value in table.entries:
-        yield from _value(letter, value, f"{path}[{name!r}]")
+        yield from _findings_in_value(letter, value, f"{path}[{name!r}]")
 
 
-def _value(letter: str, value: Any, path: str) -> Iterator[Finding]:
+def _findings_in_value(letter: str, value: Any, path: str) -> Iterator[Finding]:
     if letter == "F":
-        yield from _table(as_table(value), path)
+        yield from _findings_in_table(as_table(value), path)
     elif letter == "A":
         array = as_array(value)
         for index, (inner, item) in enumerate(array.entries):
-            yield from _value(inner, item, f"{path}[{index}]")
+            yield from _findings_in_value(inner, item, f"{path}[{index}]")
     elif letter == "t" and not isinstance(value, bool):
         yield Finding(
             "boolean-octet", "warning", path, f"the byte of a boolean is 0 or 1, not {value}"

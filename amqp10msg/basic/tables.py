@@ -67,7 +67,7 @@ class ScaledDecimal:
         )
 
     def to_decimal(self) -> decimal.Decimal:
-        """Return the number with all digits after the point."""
+        """Return the number as a Decimal with `scale` digits after the point."""
         digits = tuple(map(int, str(abs(self.unscaled))))
         return decimal.Decimal((int(self.unscaled < 0), digits, -self.scale))
 
@@ -163,7 +163,7 @@ class FieldArray(Sequence[Any]):
                 return False
         if not isinstance(other, FieldArray):
             return NotImplemented
-        return _are_same(self, other)
+        return _are_equal_compounds(self, other)
 
     __hash__ = None  # type: ignore[assignment]  # mutable, like list
 
@@ -226,7 +226,8 @@ class FieldTable(Mapping[str, Any]):
     def __len__(self) -> int:
         return len({name for name, _, _ in self.entries})
 
-    # The views of Mapping look up each name: quadratic time for a hostile table with many fields.
+    # The inherited `items` and `values` look up each name, which takes quadratic time for a hostile
+    # table with many fields.
 
     def items(self) -> ItemsView[str, Any]:
         """Return a view of each name with the value of its first field."""
@@ -250,7 +251,7 @@ class FieldTable(Mapping[str, Any]):
                 return False
         if not isinstance(other, FieldTable):
             return NotImplemented
-        return _are_same(self, other)
+        return _are_equal_compounds(self, other)
 
     __hash__ = None  # type: ignore[assignment]  # its values may be mutable
 
@@ -282,7 +283,7 @@ def as_array(value: Any) -> FieldArray:
     return value if isinstance(value, FieldArray) else FieldArray(value)
 
 
-def _same(a: Any, b: Any) -> bool:
+def _have_same_bits(a: Any, b: Any) -> bool:
     """Return whether two values with the same letter have the same bits."""
     if isinstance(a, float) and isinstance(b, float):
         return identical(a, b)
@@ -294,11 +295,11 @@ def _same(a: Any, b: Any) -> bool:
 # The functions below are not recursive: tables may be nested deeper than Python's recursion limit.
 
 
-def _are_same(first: Any, second: Any) -> bool:
+def _are_equal_compounds(first: Any, second: Any) -> bool:
     """Return whether two tables or arrays have the same letters and bits."""
     try:
         return _have_same_entries(first, second)
-    except (EncodeError, ValueError):  # a value that cannot be encoded
+    except (EncodeError, ValueError):  # a value in a table cannot be encoded
         return False
 
 
@@ -308,7 +309,7 @@ def _have_same_entries(first: Any, second: Any) -> bool:
     while pairs:
         a, b = pairs.pop()
         if not any(isinstance(a, cls) and isinstance(b, cls) for cls in (FieldTable, FieldArray)):
-            if not _same(a, b):
+            if not _have_same_bits(a, b):
                 return False
             continue
         if (id(a), id(b)) in compared:

@@ -71,14 +71,14 @@ def cell_value(cell: Mapping[str, Any]) -> Any:
         if name == "float" or name in DECIMALS:
             raw = bytes(_required_member(cell, "b"))
             if len(raw) != WIDTHS[name]:
-                raise ValueError(f"b must have {WIDTHS[name]} bytes, got {len(raw)}")
+                raise ValueError(f"the member b must have {WIDTHS[name]} bytes, got {len(raw)}")
             return of_bits(name, raw)
         if name == "null":
             return None
         if name in _COMPOUND_TYPES:
             value = from_typed(json.loads(_required_member(cell, "s")))
             if TYPES.get(type(value)) != name:
-                raise ValueError(f"s must be typed JSON of a {name}")
+                raise ValueError(f"the member s must be typed JSON of a {name}")
             return value
     except (ValueError, OverflowError, TypeError) as error:
         raise EncodeError(f"invalid {name}: {error}") from None
@@ -120,7 +120,7 @@ def entries(section: Mapping[Any, Any]) -> list[tuple[str, dict[str, Any]]]:
 def section_content(
     pairs: Iterable[tuple[str, Mapping[str, Any]]], *, text_keys: bool
 ) -> dict[Any, Any]:
-    """Return the content of a map section from its entries.
+    """Return the dict of a map section from the cells of its entries.
 
     Args:
         pairs: the key as a string, and the struct of the value, of each entry.
@@ -186,6 +186,7 @@ def json_text(typed: Any) -> str:
 
 
 def _json_pieces(typed: Any) -> Iterable[str]:
+    """Yield the JSON text of nested lists in pieces, without recursion."""
     stack: list[Any] = [iter((typed,))]
     first = [True]
     while stack:

@@ -20,13 +20,14 @@ from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
 _Result = TypeVar("_Result")
 
-# Returns the kernel's plan for a projection; None if the kernel is not compiled.
+# Converts a `Plan` to the kernel's plan; None if the kernel is not compiled.
 _column_plan: Any = None
 if COMPILED and find_spec("amqp10msg.columns._kernel.scan") is not None:
     from amqp10msg.columns import _kernel_plan
 
     _column_plan = _kernel_plan.column_plan
-_NO_LIMIT = 2**62  # for the kernel's 64-bit limits
+# Stands for no limit, and replaces larger limits: the kernel's limits are 64-bit integers.
+_NO_LIMIT = 2**62
 
 
 def decode(
@@ -168,7 +169,8 @@ def _run_kernel(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordB
     """Decode an array of binary or large_binary with the kernel.
 
     Returns:
-        The columns, and the indexes of the odd rows, which are null in the columns.
+        The columns, and the indexes of the odd rows: the kernel left these rows null, because they
+        have errors or are not supported by the kernel.
 
     Raises:
         OverflowError: a column would exceed Arrow's 32-bit offsets, or the text of values would
@@ -211,7 +213,7 @@ scan_kernel: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]
 def _fill_odd_rows(
     batch: pa.RecordBatch, array: pa.Array, odd: list[int], plan: Plan, limits: Limits
 ) -> pa.RecordBatch:
-    """Decode the odd rows, which the kernel left null: errors, and unsupported messages."""
+    """Decode in Python the rows `odd`, which the kernel left null: errors, unsupported messages."""
     errors: dict[int, dict[str, Any]] = {}
     other_rows: dict[int, dict[str, Any]] = {}
     rows = (row(array[index].as_py(), plan, limits, None) for index in odd)

@@ -104,6 +104,7 @@ def _agrees_with_body(part: pa.RecordBatch, name: str) -> bool:
 
 
 def _reject_first(is_bad: pa.Array, first_row: int, name: str, problem: str) -> None:
+    """Raise EncodeError for the first row in which `is_bad` is true, with its number."""
     index = pc.index(is_bad, True).as_py()
     if index >= 0:
         raise EncodeError(problem, f"row {first_row + index}: {name}")

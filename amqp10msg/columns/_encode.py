@@ -139,7 +139,7 @@ def encode(
 
 def _encode_part(part: pa.RecordBatch, first_row: int, template: Template | None) -> list[pa.Array]:
     """Encode the rows of a batch, whose first row has the number `first_row` in errors."""
-    numbers = range(first_row, first_row + part.num_rows)
+    row_numbers = range(first_row, first_row + part.num_rows)
     result = None
     if part.num_rows and kernel is not None and template_kernel is not None:
         try:
@@ -147,12 +147,12 @@ def _encode_part(part: pa.RecordBatch, first_row: int, template: Template | None
         except OverflowError:
             raise EncodeError(_TOO_LARGE) from None
     if result is None:
-        return _encode_by_row(part, numbers, template)
+        return _encode_by_row(part, row_numbers, template)
     messages, odd = result
     if not odd:
         return [messages]
     if len(odd) == part.num_rows:
-        return _encode_by_row(part, numbers, template)
+        return _encode_by_row(part, row_numbers, template)
     odd_rows = part.take(pa.array(odd, pa.int64()))
     odd_messages = pa.concat_arrays(
         _encode_by_row(odd_rows, [first_row + index for index in odd], template)
@@ -164,9 +164,9 @@ def _encode_part(part: pa.RecordBatch, first_row: int, template: Template | None
 
 
 def _encode_by_row(
-    part: pa.RecordBatch, numbers: Sequence[int], template: Template | None
+    part: pa.RecordBatch, row_numbers: Sequence[int], template: Template | None
 ) -> list[pa.Array]:
-    """Encode rows in Python; `numbers` are the row numbers for errors."""
+    """Encode rows in Python; `row_numbers` are for errors."""
     chunks = []
     for start in range(0, part.num_rows, _ROWS_PER_CHUNK):
         rows = part.slice(start, _ROWS_PER_CHUNK)
@@ -174,7 +174,7 @@ def _encode_by_row(
             columns = [_python_values(column) for column in rows.columns]
         else:
             columns = [
-                _template_values(column, path, numbers[start:])
+                _template_values(column, path, row_numbers[start:])
                 for path, column in zip(template.paths, rows.columns, strict=True)
             ]
         messages: list[bytes | None] = []
@@ -186,7 +186,9 @@ def _encode_by_row(
                 else:
                     messages.append(template.encode(*cells))
             except EncodeError as error:
-                path = f"row {numbers[start + index]}" + (f": {error.path}" if error.path else "")
+                path = f"row {row_numbers[start + index]}" + (
+                    f": {error.path}" if error.path else ""
+                )
                 raise EncodeError(error.reason, path) from None
         array = pa.array(messages, WIRE.type)
         if isinstance(array, pa.ChunkedArray):
@@ -203,8 +205,8 @@ def _python_values(column: pa.Array) -> list[Any]:
     return values
 
 
-def _template_values(column: pa.Array, path: str, numbers: Sequence[int]) -> list[Any]:
-    """Return the cells of a template's column, with AMQP timestamps; `numbers` are row numbers.
+def _template_values(column: pa.Array, path: str, row_numbers: Sequence[int]) -> list[Any]:
+    """Return the cells of a template's column, with AMQP timestamps; `row_numbers` are for errors.
 
     Raises:
         EncodeError: a timestamp has no time zone, or is out of range.
@@ -221,7 +223,7 @@ def _template_values(column: pa.Array, path: str, numbers: Sequence[int]) -> lis
             # The unit is s or ms: `_in_milliseconds` has converted us and ns.
             values[index] = Timestamp(value * (1000 if column.type.unit == "s" else 1))
         except ValueError as error:
-            raise EncodeError(str(error), f"row {numbers[index]}: {path}") from None
+            raise EncodeError(str(error), f"row {row_numbers[index]}: {path}") from None
     return values
 
 
@@ -236,7 +238,7 @@ def _has_message_columns(schema: pa.Schema) -> bool:
 
 
 def _message_parts(batch: Any, template: Template | None, is_strict: bool) -> list[pa.RecordBatch]:
-    """Return the message columns, or the template's columns, as batches.
+    """Return the message columns, or the template's columns, as a list of record batches.
 
     If `is_strict`, other columns are an error.
     """
@@ -254,7 +256,7 @@ def _message_parts(batch: Any, template: Template | None, is_strict: bool) -> li
 
 
 def _template_parts(batch: Any, template: Template, is_strict: bool) -> list[pa.RecordBatch]:
-    """Return the columns of a template, in the order of its paths, as batches."""
+    """Return the template's columns, in the order of its paths, as a list of record batches."""
     table = pa.table(batch) if isinstance(batch, Mapping) else _as_table(batch)
     for name in table.schema.names if is_strict else ():
         if name not in template.paths and not _ROW_LABELS.fullmatch(name):
@@ -287,9 +289,8 @@ def _in_milliseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
     numbers = column.cast(pa.int64())
     units_per_ms = 1000 if column.type.unit == "us" else 1_000_000
     truncated = pc.divide(numbers, units_per_ms)
-    is_above = pc.greater(
-        pc.multiply(truncated, units_per_ms), numbers
-    )  # because the division rounds towards 0
+    # The division rounds towards 0: subtract 1 from the results that were rounded up.
+    is_above = pc.greater(pc.multiply(truncated, units_per_ms), numbers)
     return pc.subtract(truncated, is_above.cast(pa.int64())).cast(
         pa.timestamp("ms", column.type.tz)
     )
@@ -306,7 +307,10 @@ def _as_table(batch: Any) -> pa.Table:
 
 
 def _message_table(batch: Any, is_strict: bool) -> tuple[pa.Table, dict[str, Pick]]:
-    """Return the message columns, and the entries of its entry columns."""
+    """Return the message columns of a batch, and the `Pick` of each entry column by its name.
+
+    If `is_strict`, other columns are an error.
+    """
     batch = _as_table(batch)
     columns: dict[str, pa.ChunkedArray] = {}
     entries: dict[str, Pick] = {}
@@ -344,11 +348,10 @@ def _cast_column(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """
     target = _COLUMN_TYPES[name]
     if target == VARIANT or name == "error":
-        return column  # only compared, or ignored
+        return column  # ``body_value`` is only compared with the message; ``error`` is ignored
     try:
-        if pa.types.is_dictionary(
-            column.type
-        ):  # Arrow cannot cast dictionaries of views, as from Polars
+        if pa.types.is_dictionary(column.type):
+            # Arrow cannot cast dictionaries of views, such as those of Polars, to plain columns.
             column = column.cast(pa.dictionary(column.type.index_type, target))
         if pa.types.is_timestamp(target) and pa.types.is_integer(column.type):
             # Arrow would interpret the numbers as microseconds.

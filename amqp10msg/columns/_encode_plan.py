@@ -32,8 +32,8 @@ _CELL_TYPES = {
 _FIELD_MODES = field_modes(write)
 # Members of the struct of a value, in the order of the kernel.
 _MEMBERS = ("key_type", "type", "s", "l", "d", "b", "u")
-# The initial size of the output buffer, from whose rows the final size is estimated, and the size
-# limit of an Arrow binary array; in bytes.
+# In bytes: the initial size of the output buffer, which is enlarged to the total size as estimated
+# from the rows written so far; and the size limit of an Arrow binary array.
 _INITIAL_BYTES = 1 << 16
 _MAX_BYTES = 2**31 - 1
 
@@ -51,22 +51,22 @@ def encode_columns(batch: pa.RecordBatch) -> tuple[pa.Array, list[int]]:
     return _write_messages(_make_writer(batch), batch.num_rows)
 
 
-def _write_messages(writer: write.Rows, count: int) -> tuple[pa.Array, list[int]]:
-    """Write `count` rows, growing the output buffer as needed."""
-    offsets_buffer = pa.allocate_buffer(4 * (count + 1))
+def _write_messages(writer: write.Rows, row_count: int) -> tuple[pa.Array, list[int]]:
+    """Write `row_count` rows, growing the output buffer as needed."""
+    offsets_buffer = pa.allocate_buffer(4 * (row_count + 1))
     memoryview(offsets_buffer).cast("B")[:4] = bytes(4)
-    odd = pa.allocate_buffer(count)
+    odd = pa.allocate_buffer(row_count)
     data = pa.allocate_buffer(_INITIAL_BYTES)
     rows_written = size = 0
     while True:
         rows_written, size = writer.write(
             rows_written, size, data.address, data.size, offsets_buffer.address + 4, odd.address
         )
-        if rows_written == count:
+        if rows_written == row_count:
             break
-        data = _grow_buffer(data, size, rows_written, count)
+        data = _grow_buffer(data, size, rows_written, row_count)
     messages = pa.Array.from_buffers(
-        pa.binary(), count, [None, offsets_buffer, data.slice(0, size)]
+        pa.binary(), row_count, [None, offsets_buffer, data.slice(0, size)]
     )
     return messages, list(_odd_indexes(odd.to_pybytes()))
 
@@ -176,7 +176,12 @@ def _step_column(step: Step, array: pa.Array) -> tuple[int, int, pa.Array] | Non
 
 
 def _column_kind(type_: pa.DataType, target_kind: int) -> int:
-    """Return the type number for the Python values of a column; 0 if it is not supported."""
+    """Return the AMQP type (a `codes.KIND_` number) for a column's values; 0 if not supported.
+
+    Args:
+        type_: the Arrow type of the column.
+        target_kind: `codes.KIND_MESSAGE_ID`, or 0 if the template accepts any type.
+    """
     if pa.types.is_string(type_) or pa.types.is_large_string(type_):
         return codes.KIND_STRING
     if pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
@@ -200,11 +205,11 @@ def _cast_cells(
         return None  # a value does not fit in the type
 
 
-def _grow_buffer(data: pa.Buffer, size: int, rows_written: int, count: int) -> pa.Buffer:
+def _grow_buffer(data: pa.Buffer, size: int, rows_written: int, row_count: int) -> pa.Buffer:
     """Copy the output to a larger buffer, sized for rows like those written so far."""
     if data.size == _MAX_BYTES:
         raise OverflowError("the messages would exceed 2 GiB")
-    estimate = int(1.05 * size / rows_written * count) + _INITIAL_BYTES if rows_written else 0
+    estimate = int(1.05 * size / rows_written * row_count) + _INITIAL_BYTES if rows_written else 0
     new_size = min(max(estimate, 3 * data.size // 2), _MAX_BYTES)
     new_buffer = pa.allocate_buffer(new_size)
     memoryview(new_buffer).cast("B")[:size] = memoryview(data).cast("B")[:size]
@@ -305,7 +310,7 @@ def _map_buffers(array: Any) -> tuple[write.Column, list[write.Column], int]:
         return None, [None] * (2 + len(_MEMBERS)), 0
     keys, items = array.keys, array.items
     valid = items.buffers()[0] if items.null_count else None
-    # Of the structs, only the validity is needed.
+    # The kernel needs only the validity of the structs.
     structs = (
         (write.BOOL, items.offset, *address_and_size(valid), *address_and_size(valid), 0, 0)
         if valid

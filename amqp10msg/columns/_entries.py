@@ -69,10 +69,10 @@ def value_structs(array: pa.Array, *, amqp_nulls: bool = False) -> pa.StructArra
 
 
 def entry_pick(field: pa.Field) -> Pick | None:
-    """Return the entry that a column contains, or None.
+    """Return the entry of a map section that a column contains, or None if it contains no entry.
 
-    The metadata of a plain column, such as ``tenant``, has the entry that `decode` read it from. It
-    is ignored if the column was renamed.
+    `decode` stores the entry in the metadata of a column with plain values, such as ``tenant``. The
+    metadata is ignored if the column was renamed.
 
     Raises:
         ValueError: the name begins with a map section, but is not the name of an entry column.
@@ -103,7 +103,8 @@ def merge_entries(
         return batch
     arrays = {name: batch.column(name) for name in batch.schema.names if name not in entries}
     for section in MAPS:
-        # Structs are exact, so they go first: plain columns only fill gaps, and must agree.
+        # Structs come first, because they have the exact AMQP types. A plain column then adds
+        # missing entries, and must have the same value as an existing entry.
         section_columns = sorted(
             ((name, pick) for name, pick in entries.items() if pick.section == section),
             key=lambda item: batch.schema.field(item[0]).type != VALUE,
@@ -134,7 +135,8 @@ def _add_entry(
     if array.type == VALUE:
         existing_values = existing
     else:
-        # Compare with the plain value that `decode` would return for the existing value.
+        # The existing values are structs, and the new ones are plain: compare the new ones with the
+        # plain values that `decode` would return for the existing structs.
         sql_type = pick.type or next((n for n, t in SQL_TYPES.items() if t == array.type), None)
         plain = Pick(pick.section, pick.key, sql_type, name)
         existing_values = existing if sql_type is None else plain.plain(existing)

@@ -1,4 +1,4 @@
-"""Convert the plan of a projection for the kernel."""
+"""Convert a `Plan`, which describes a selection of columns, to the kernel's plan."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CELL_KINDS = {
     pa.timestamp("us", tz="UTC"): scan.INT64,
     pa.string(): scan.TEXT,
     pa.binary(): scan.TEXT,
-    # Collected as the bytes of int64 values, and converted to an array at the end.
+    # Lengths are collected as the bytes of int64 values, and converted to an array at the end.
     LENGTHS: scan.TEXT,
 }
 _FIELD_MODES = field_modes(scan)

@@ -67,7 +67,7 @@ def _is_one_of(types: pa.Array, names: tuple[str, ...]) -> pa.Array:
     return pc.is_in(types, _cached_array(names))
 
 
-# Created on first use, because the first conversion makes Arrow import pandas.
+# Arrow constants, created on first use: creating the first one makes Arrow import pandas.
 
 
 @cache

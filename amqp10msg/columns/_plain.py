@@ -108,8 +108,8 @@ def _decode_cells(encoded: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
             cells |= {f"{name}.{key}": section_entries.get(key) for key in plan.picks[name]}
     if any(part[0] == _PROPERTIES_CODE for part in parts):
         cells["has_properties"] = True
-    codes = [part[0] for part in parts if part[0] in BODY_CODES]
-    _add_body(cells, message.body, codes, plan.schema.names)
+    body_codes = [part[0] for part in parts if part[0] in BODY_CODES]
+    _add_body(cells, message.body, body_codes, plan.schema.names)
     cells["section_offsets"] = [
         {"code": code, "offset": start, "content": content, "end": end}
         for code, start, content, end in parts
@@ -132,12 +132,13 @@ def _add_properties(cells: dict[str, Any], properties: Any) -> None:
             cells[name] = value
 
 
-def _add_body(cells: dict[str, Any], body: Any, codes: list[int], columns: list[str]) -> None:
-    if not codes:
+def _add_body(cells: dict[str, Any], body: Any, body_codes: list[int], columns: list[str]) -> None:
+    """Add the cells of the body; those that need a conversion only if `columns` has their name."""
+    if not body_codes:
         return
-    kind = KIND_OF[codes[0]]
+    kind = KIND_OF[body_codes[0]]
     cells["body_kind"] = kind.name
-    cells["body_sections"] = len(codes)
+    cells["body_sections"] = len(body_codes)
     sections = [] if body is None else body if isinstance(body, list) else [body]
     if not sections:
         return

@@ -111,8 +111,10 @@ def _rows_of(maps: Any, entries: Iterable[int]) -> set[int]:
 def _is_usual_key(
     tests: list[Callable[[str, tuple[str, ...]], bool]], reserved_keys: tuple[str, ...], key: str
 ) -> bool:
+    """Return True if no test suspects the key of a section whose `known_keys` are defined."""
     return all(test(key, reserved_keys) for test in tests)
 
 
 def _rows_with_types(maps: Any, types: pa.Array) -> set[int]:
+    """Return the indexes of rows whose map has a value of one of the AMQP `types`."""
     return _rows_of(maps, _true_indexes(pc.is_in(pc.struct_field(maps.items, "type"), types)))

@@ -85,8 +85,8 @@ VARIANT: pa.StructType = pa.struct(
 )
 #: The type of map section columns: a map of structs, which is exact, or a VARIANT.
 MapsAs = Literal["map", "variant"]
-# Not nullable, so that Spark does not test each number for null.
-#: The type of `body_lengths`: the lengths of the data sections of a body.
+# The items are not nullable, so that Spark does not test each number for null.
+#: The type of ``body_lengths``, the lengths of the data sections of a body in bytes.
 LENGTHS = pa.list_(pa.field("item", pa.int64(), nullable=False))
 _PART = {"code": pa.int16(), "offset": pa.int64(), "content": pa.int64(), "end": pa.int64()}
 _SECTION_OFFSETS = pa.list_(
@@ -164,7 +164,7 @@ def _columns_of_field(field: Field) -> list[pa.Field]:
 
 
 def _build_schema() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
-    """Return the schema, and the indexes of the section kinds that each column needs."""
+    """Return the schema, and for each column the indexes in `KINDS` of the sections it needs."""
     columns = [_column("message_format", pa.int64())]
     needs: dict[str, frozenset[int]] = {"message_format": frozenset()}
     present = _column("has_properties", pa.bool_())
@@ -203,7 +203,8 @@ _FIELDS: dict[str, pa.Field] = {field.name: field for field in (*SCHEMA, *DERIVE
 _FIELDS_BY_SECTION = {
     section: tuple(f.name for f in rows(cls)) for section, cls in COMPOSITES.items()
 }
-# Columns of the named sets. With maps="map", no column is VARIANT, which some readers lack.
+# The columns of the sets ``all`` and ``lean``, by set and `maps`. With maps="map", ``lean`` leaves
+# out VARIANT columns, because some readers do not support that type.
 _COLUMN_SETS = {
     ("all", "map"): _ALL,
     ("all", "variant"): _ALL,
@@ -223,9 +224,10 @@ class Plan:
         needs: the indexes, 0 to 8, of the section kinds whose content is read; other sections are
             skipped.
         picks: the selected keys of each map section.
-        result: the returned columns, in the requested order: read, or derived from these.
-        entries: the returned columns with an entry as plain values, or under another name than
-            `Pick.struct_name`.
+        result: the returned columns, in the requested order: columns of `schema`, or columns
+            derived from these.
+        entries: by name, the entry of each returned column that has plain values, or another name
+            than `Pick.struct_name`.
     """
 
     schema: pa.Schema
@@ -285,7 +287,7 @@ def unknown_column(name: str, valid_names: Iterable[str]) -> str:
 
 
 def _columns_of_path(path: Path) -> tuple[str, ...]:
-    """Return the columns of a path."""
+    """Return the names of the columns for a path of a `Picker`."""
     if path.kind is None:
         return ("body", "body_json")
     section = path.kind.attribute
@@ -296,7 +298,8 @@ def _columns_of_path(path: Path) -> tuple[str, ...]:
         )
         if looks_like_ulong:
             raise ValueError(
-                f"{path.text!r}: a key of digits, also after #, cannot be a column: use {section}"
+                f"{path.text!r}: a key that is a number, such as 5 or #5, cannot be a column: use "
+                f"the column {section}"
             )
         return (entry_name(section, path.key),)
     if section in MAPS:

@@ -189,6 +189,7 @@ def _encode_object(pairs: Iterable[tuple[str, Any]], keys: dict[str, int]) -> by
 def _encode_members(
     pairs: Iterable[tuple[str, Any]], texts: list[str], keys: dict[str, int]
 ) -> Iterator[bytes]:
+    """Yield the encoded values of an object; append its keys to `texts`, add new ones to `keys`."""
     for text, item in pairs:
         keys.setdefault(text, len(keys))
         texts.append(text)

@@ -93,6 +93,7 @@ def from_described(value: Described, *, limits: Limits | None = None, strict: bo
 
 
 def _registered(descriptor: Any) -> Composite:
+    """Return the composite with a decoded descriptor, or raise DecodeError."""
     entry = composite_with(descriptor)
     if entry is None:
         raise DecodeError(
@@ -128,10 +129,10 @@ def _refine_leniently(composite: Any, entry: Composite) -> Any:
 
 
 def _with_offset(error: DecodeError, octets: bytes, offset: int) -> DecodeError:
-    """Return the error of the field at `offset`, with its offset in `octets`."""
+    """Return the error of the field at `offset`, with an offset that refers to `octets`."""
     if octets[offset] == 0:
-        # The error of a nested composite has an offset in a new encoding of its value. Decode the
-        # original bytes for the right one.
+        # `error` comes from a new encoding of the nested composite, and so does its offset. Decode
+        # the original bytes to get the right offset.
         try:
             decode_composite(octets[offset : kernel.skip_value(octets, offset)])
         except DecodeError as inner:
@@ -155,26 +156,26 @@ def offset_of_field(octets: bytes, start: int, index: int) -> int:
 def _refine(field: Field, raw: Any, entry: Composite, *, strict: bool = True) -> Any:
     """Check a decoded value, and convert it to an enum member, a tuple or a nested composite."""
     if field.multiple:
-        # The class may have converted the value to a tuple already.
+        # `raw` is a tuple if the class has converted it (`_convert_multiple_fields`).
         values = list(raw) if isinstance(raw, (Array, tuple)) else [raw]
         if isinstance(raw, Array) and raw.values and field.type not in {raw.type, "*"}:
-            raise _wrong(field, entry, f"an array of {field.type}, not of {raw.type}")
+            raise _field_error(field, entry, f"an array of {field.type}, not of {raw.type}")
         return tuple(str(v) if isinstance(v, Symbol) else v for v in values)
     if field.enum is not None:
         try:
             return field.enum(raw)
         except ValueError:
             choices = ", ".join(str(choice.value) for choice in field.enum)
-            raise _wrong(field, entry, f"one of {choices}, not {raw!r}") from None
+            raise _field_error(field, entry, f"one of {choices}, not {raw!r}") from None
     if field.size is not None and len(raw) > field.size:
-        raise _wrong(field, entry, f"at most {field.size} bytes, not {len(raw)}")
+        raise _field_error(field, entry, f"at most {field.size} bytes, not {len(raw)}")
     if field.is_open:
         if not isinstance(raw, Described):
-            raise _wrong(field, entry, f"a described {field.requires}, not {raw!r}")
+            raise _field_error(field, entry, f"a described {field.requires}, not {raw!r}")
         if composite_with(raw.descriptor) is not None:
             nested = from_described(raw, strict=strict)
             if field.requires not in composite_of(type(nested)).provides:
-                raise _wrong(
+                raise _field_error(
                     field, entry, f"{_archetype_of(field)}, which {raw.descriptor!r} is not"
                 )
             return nested
@@ -185,7 +186,8 @@ def _archetype_of(field: Field) -> str:
     return f"{'an' if field.requires[0] in 'aeiou' else 'a'} {field.requires}"
 
 
-def _wrong(field: Field, entry: Composite, expected: str) -> DecodeError:
+def _field_error(field: Field, entry: Composite, expected: str) -> DecodeError:
+    """Return the error for a field; `what` follows the words "must be"."""
     return DecodeError(
         f"{field.wire_name} of {entry.name} must be {expected}",
         0,

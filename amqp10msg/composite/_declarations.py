@@ -128,7 +128,7 @@ _MODULES: dict[str, dict[int, str]] = {
         0x2E: "delete-on-no-links-or-messages",
     },
 }
-#: The form of a symbolic descriptor: an optional domain, the composite's name and its source type.
+#: A symbolic descriptor consists of an optional domain, the composite's name and its source type.
 _SYMBOL = re.compile(r"(?:[!-~]+:)?[!-9;-~]+:[!-9;-~]+")
 _DECLARED_IN: dict[int | str, str] = {
     key: f"amqp10msg.delivery.{module}"
@@ -188,7 +188,7 @@ def composite(
             cls,
             "",
             tuple(field.wire_name for field in fields),
-            bytes(_kind_of(field) for field in fields),
+            bytes(_type_id_of(field) for field in fields),
             tuple(field.default for field in fields),
             tuple(i for i, field in enumerate(fields) if field.mandatory),
             bytes(field.multiple for field in fields) if any(f.multiple for f in fields) else b"",
@@ -229,16 +229,16 @@ def _convert_multiple_fields(cls: Any, fields: tuple[Field, ...]) -> None:
     own_init, own_setattr = cls.__init__, cls.__setattr__
 
     @functools.wraps(own_init)
-    def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
+    def init_with_tuples(self: Any, *args: Any, **kwargs: Any) -> None:
         own_init(self, *args, **kwargs)
         for name, field in multiple.items():
             object.__setattr__(self, name, as_tuple(field, getattr(self, name)))
 
     @functools.wraps(own_setattr)
-    def assign(self: Any, name: str, value: Any) -> None:
+    def set_as_tuple(self: Any, name: str, value: Any) -> None:
         own_setattr(self, name, as_tuple(multiple[name], value) if name in multiple else value)
 
-    cls.__init__, cls.__setattr__ = initialize, assign
+    cls.__init__, cls.__setattr__ = init_with_tuples, set_as_tuple
 
 
 def as_tuple(field: Field, value: Any) -> Any:
@@ -276,7 +276,8 @@ def _repr_html(self: Any) -> str:
     return html_table(title, ("field", "value"), cells)
 
 
-def _kind_of(field: Field) -> int:
+def _type_id_of(field: Field) -> int:
+    """Return the kernel's number of a field's type or archetype."""
     if field.type == "map":
         # In the specification, the keys of every map in a composite are symbols.
         return kernel.TYPE_IDS["fields"]
@@ -291,7 +292,7 @@ def _fields_of(cls: type) -> Iterator[Field]:
     except NameError as error:
         raise TypeError(f"an annotation of {cls.__name__} cannot be evaluated: {error}") from error
     for attribute in attrs.fields(cls):
-        wire = _wire_of(hints[attribute.name])
+        wire = _find_wire(hints[attribute.name])
         if wire is None:
             raise TypeError(
                 f"{cls.__name__}.{attribute.name} does not say its AMQP type: annotate it with "
@@ -312,12 +313,13 @@ def _fields_of(cls: type) -> Iterator[Field]:
         )
 
 
-def _wire_of(hint: Any) -> Wire | None:
+def _find_wire(hint: Any) -> Wire | None:
+    """Return the first `Wire` in an annotation, or None."""
     for extra in getattr(hint, "__metadata__", ()):
         if isinstance(extra, Wire):
             return extra
     for part in typing.get_args(hint):
-        if part is not NoneType and (wire_type := _wire_of(part)) is not None:
+        if part is not NoneType and (wire_type := _find_wire(part)) is not None:
             return wire_type
     return None
 
@@ -346,7 +348,7 @@ def named_composite(name: str) -> Composite | None:
 
 
 def composite_of(cls: type) -> Composite:
-    """Return the registered composite with the class `cls`.
+    """Return the registered composite whose class is `cls`.
 
     Raises:
         TypeError: `cls` is not a registered composite.

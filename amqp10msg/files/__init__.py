@@ -51,7 +51,7 @@ __all__ = [
     "read_stream",
 ]
 
-if not TYPE_CHECKING:  # so that type checkers find names that are not there
+if not TYPE_CHECKING:  # with `__getattr__`, type checkers would accept any name
     __getattr__ = later(
         __name__,
         {

@@ -1,4 +1,4 @@
-"""Compute the decompressed sizes of row groups in a Parquet file from its page headers: `Pages`.
+"""Compute the decompressed sizes of row groups in a Parquet file from its page headers.
 
 The footer contains the decompressed sizes of the row groups, but pyarrow does not enforce them: it
 allocates the size in each page header. So `Pages` adds up the sizes in the page headers before
@@ -17,7 +17,8 @@ _MAGIC = b"PAR1"
 _ROW_GROUPS, _COLUMNS, _METADATA = 4, 1, 3
 _TOTAL_COMPRESSED_SIZE, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
 _UNCOMPRESSED_SIZE, _COMPRESSED_SIZE = 2, 3
-# (field id of the data page header in PageHeader, field id of the encoding in it) of versions 1, 2.
+# For data page headers of version 1 and version 2: the field id in PageHeader, and the field id of
+# the encoding in the data page header.
 _ENCODINGS = ((5, 2), (8, 4))
 _DELTA_BYTE_ARRAY = 7
 # Bytes to read first for a header: usually a few, but statistics may contain two long values.
@@ -112,8 +113,9 @@ class PageSizes:
 
     Attributes:
         octets: the sum for all pages, in bytes.
-        longest: the size of the largest page with delta-encoded byte arrays, or 0. Their values
-            share prefixes, so that each value may be as long as the page.
+        longest: the size of the largest page with delta-encoded byte arrays, in bytes; 0 if there
+            is no such page. Byte arrays in such a page share prefixes, so that each of them may be
+            as long as the page.
     """
 
     octets: int
@@ -201,21 +203,21 @@ def _page_headers(stream: IO[bytes], column: dict[int, Any]) -> Iterator[dict[in
 
 
 def _span(column: dict[int, Any]) -> tuple[int, int]:
-    """Return (start, end) of a column; a number is negative if its metadata is invalid."""
+    """Return (start, end) of a column; invalid metadata does not give 0 <= start <= end."""
     begin, dictionary = _int_field(column, _DATA_PAGE), _int_field(column, _DICTIONARY_PAGE)
     if 0 < dictionary < begin:
         begin = dictionary
     return begin, begin + _int_field(column, _TOTAL_COMPRESSED_SIZE)
 
 
-def _read_header(stream: IO[bytes], offset: int, size: int) -> tuple[dict[int, Any], int]:
-    """Parse the page header at an offset. Returns (fields, size). `size`: bytes to read first."""
+def _read_header(stream: IO[bytes], offset: int, read_size: int) -> tuple[dict[int, Any], int]:
+    """Parse a page header. Returns (fields, header size). `read_size`: bytes to read first."""
     while True:
-        data = _read(stream, offset, size)
+        data = _read(stream, offset, read_size)
         reader = _ThriftReader(data)
         try:
             return reader.struct(), reader.pos
         except _TruncatedError:
-            if len(data) < size or size >= _MAX_HEADER_SIZE:
+            if len(data) < read_size or read_size >= _MAX_HEADER_SIZE:
                 raise ValueError("a page header is damaged") from None
-        size = max(size * 16, _HEADER_READ_SIZE)
+        read_size = max(read_size * 16, _HEADER_READ_SIZE)

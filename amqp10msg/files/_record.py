@@ -1,4 +1,4 @@
-"""`Record`: one message of a file. `Range`: a part of a file. `UnusableFileError`."""
+"""`Record`, a message of a file; `Range`, a part of a file; and `UnusableFileError`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ FRAME_END = 0xCE
 AMQP_1_0, AMQP_0_9_1 = "1.0", "0-9-1"
 Protocol = Literal["1.0", "0-9-1"]
 
-# An empty frame, or a frame with a performative: a list described by a number or a symbol.
+# The beginning of an AMQP 1.0 frame: an empty frame, or a frame with a performative, that is, a
+# list described by a number or a symbol.
 _FRAME_START_1_0 = re.compile(
     rb"\x00\x00\x00\x08\x02\x00.."
     rb"|[\x00-\x04]...\x02[\x00\x01]..\x00"
@@ -106,7 +107,7 @@ def _is_valid_frame(octets: bytearray, protocol: str, offset: int, size: int) ->
     try:
         return not body or bool(skip_value(body) <= len(body))
     except DecodeError:
-        return checked < size  # truncated by the limit, not invalid
+        return checked < size  # the cut at _MAX_CHECKED_BYTES is not an error
 
 
 def _may_follow(head: bytes, protocol: str) -> bool:

@@ -72,9 +72,8 @@ def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record
             )
             return
         seconds, fraction, size, original = header.unpack(head)
-        if size > _MAX_PACKET or not (
-            size or original
-        ):  # both 0: the file was filled with zeros after a crash
+        # Both sizes are 0 if the file was filled with zeros after a crash.
+        if size > _MAX_PACKET or not (size or original):
             fault = f"a packet of {size} bytes: the capture is damaged"
             yield Record(offset, head, fault, ends=True)
             return

@@ -102,11 +102,11 @@ class Frames:
         # {protocol: offset in the buffer at which the search continues}: search no byte twice.
         self._searched: dict[str, int] = {}
         self._is_reported = False  # whether a record already reports this gap
-        self._missing: list[str] = []  # gaps to report once the protocol is recognised
+        self._pending_gaps: list[str] = []  # gaps to report once the protocol is recognised
         self._had_gap = False
         self._parts: dict[tuple[int, Any], _Partial] = {}
         # {(channel, handle): delivery-id} of deliveries cut by a gap, which may continue.
-        self._cut: dict[tuple[int, Any], Any] = {}
+        self._cut_deliveries: dict[tuple[int, Any], Any] = {}
         self._addresses: dict[tuple[int, Any], str | None] = {}
 
     def feed(self, octets: bytes, packet: Packet) -> Iterator[Record]:
@@ -128,12 +128,12 @@ class Frames:
             self._skip(len(self._buffer))
             yield from self._report_skipped(packet)
         self._start_search()
-        self._buffer.clear()  # the beginning of an incomplete frame
+        self._buffer.clear()  # discard the incomplete frame, whose rest is missing
         if self._protocol == _UNKNOWN:
-            self._missing.append(reason)
+            self._pending_gaps.append(reason)
         elif not self._parts:
             yield self._fault(reason, packet, skips=True)
-        self._cut |= {key: partial.delivery_id for key, partial in self._parts.items()}
+        self._cut_deliveries |= {key: partial.delivery_id for key, partial in self._parts.items()}
         yield from self._give_up_all(reason, packet, skips=True)
 
     def finish(self, reason: str, packet: Packet) -> Iterator[Record]:
@@ -150,7 +150,10 @@ class Frames:
         yield from self._give_up_all(reason, packet)
 
     def _start_search(self, *, is_reported: bool = False) -> None:
-        """Start a search for the next frame at the beginning of the buffer."""
+        """Start a search for the next frame at the beginning of the buffer.
+
+        `is_reported`: a record already reports the bytes that the search will skip.
+        """
         self._searching = self._had_gap = True
         self._skipped = 0
         self._searched.clear()
@@ -190,9 +193,9 @@ class Frames:
         """Yield records for the unreported gaps and skipped bytes."""
         if self._protocol not in {AMQP_1_0, AMQP_0_9_1}:
             return
-        for reason in self._missing:
+        for reason in self._pending_gaps:
             yield self._fault(reason, packet, skips=True)
-        self._missing.clear()
+        self._pending_gaps.clear()
         if self._skipped:
             fault = f"{self._skipped:,} bytes were skipped: no frame is recognised in them"
             self._skipped = 0
@@ -284,7 +287,7 @@ class Frames:
         return True
 
     def _resynchronise(self, *, is_reported: bool = False) -> bool:
-        """Search for the next frame after the first byte of the buffer."""
+        """Skip the first byte of the buffer, start a search like `_start_search`; return True."""
         self._start_search(is_reported=is_reported)
         self._skip(1)
         return True
@@ -354,8 +357,10 @@ class Frames:
             partial = None
         if partial is None:
             # After a gap, this may continue a delivery that was cut.
-            is_more = self._had_gap and (tag is None or self._cut.get(key) == delivery_id)
-            self._cut.pop(key, None)
+            is_more = self._had_gap and (
+                tag is None or self._cut_deliveries.get(key) == delivery_id
+            )
+            self._cut_deliveries.pop(key, None)
             partial = _Partial(
                 delivery_id=delivery_id,
                 delivery_tag=tag if isinstance(tag, bytes) else None,

@@ -228,7 +228,8 @@ RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
     "base64": octets_of_base64,
     "data_base64": octets_of_base64,
 }
-# In a case of the corpus, `data` is hex; in the plain notation, it is a section.
+# Keys of a record with the key ``kind``, which is a case of the corpus (`amqp10msg.interop`). There
+# `data` is hex; in other records, it may be a section of a message in the plain notation.
 _CASE_KEYS = {"data": octets_of_hex, **RECORD_KEYS}
 
 
@@ -274,15 +275,17 @@ def read_prefixed(
     limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[Record]:
     """Read messages that follow their sizes: four bytes in network byte order."""
-    return _read_sized(stream, start, stop, max_size, limits, head_of=_prefix)
+    return _read_sized(stream, start, stop, max_size, limits, head_of=_prefix_head)
 
 
-def _prefix(stream: Any) -> tuple[bytes, int | None]:
+def _prefix_head(stream: Any) -> tuple[bytes, int | None]:
+    """Read the size before a message of the form prefixed; see `_HeadOf`."""
     prefix = stream.read(4)
     return prefix, int.from_bytes(prefix, "big") if len(prefix) == 4 else None
 
 
 def _cbor_head(stream: Any) -> tuple[bytes, int | None]:
+    """Read the head of a CBOR byte string; see `_HeadOf`."""
     first = stream.read(1)
     if not first:
         return b"", None
@@ -322,7 +325,7 @@ def _read_sized(
             fault = f"not a byte string: the item begins with {head.hex()}; the rest is not read"
             head += stream.read(1023)
         elif size > max_size:
-            # The bytes are not read: the size is probably wrong.
+            # The size field is probably damaged: do not read that many bytes.
             fault = too_large(max_size)
         elif not size and not empty:
             fault = too_many_empty(limits)
@@ -411,21 +414,22 @@ def _record_of_line(offset: int, line: bytes) -> Record:
     try:
         document = parse_json(line)
     except RefusedError as error:
-        return _no_record(offset, line, error)
+        return _invalid_record(offset, line, error)
     except ValueError as error:
         if not line.endswith(b"\n"):  # the last line of the file
             fault = f"the last line is truncated: {error}"
             return Record(offset, line, fault, ends=True)
         if b"\0" in line:
-            return attrs.evolve(_no_record(offset, line, error), skips=True)
-        return _no_record(offset, line, error)
+            return attrs.evolve(_invalid_record(offset, line, error), skips=True)
+        return _invalid_record(offset, line, error)
     try:
         return _record_of_document(offset, document)
     except ValueError as error:
-        return _no_record(offset, line, error)
+        return _invalid_record(offset, line, error)
 
 
-def _no_record(offset: int, line: bytes, error: ValueError) -> Record:
+def _invalid_record(offset: int, line: bytes, error: ValueError) -> Record:
+    """Return the record with a fault for a line that contains no message."""
     return Record(offset, line.rstrip(b"\r\n"), f"not a record: {error}")
 
 
@@ -480,7 +484,7 @@ READERS: dict[str, Callable[[IO[bytes], int, int | None, int, Limits], Iterator[
 #: Functions that return the starts of ranges, by form. The arguments are the path, the file's size
 #: and the size of a range.
 STARTS: dict[str, Callable[[Path, int, int], list[int]]] = {
-    "prefixed": partial(_starts, head_of=_prefix),
+    "prefixed": partial(_starts, head_of=_prefix_head),
     "jsonl": _jsonl_starts,
     "cborseq": partial(_starts, head_of=_cbor_head),
 }

@@ -74,7 +74,8 @@ def message_of(event: Mapping[str, Any]) -> Message:
             annotations[Symbol(name)] = value
         else:
             fields[name.replace("-", "_")] = converted
-    # The service delivers these fields as annotations. They replace the same keys of the maps.
+    # Event Hubs delivers these fields as message annotations. They replace entries of
+    # SystemProperties with the same keys.
     number, enqueued = event.get("SequenceNumber"), time_of(event.get("EnqueuedTimeUtc"))
     delivered = {
         "x-opt-sequence-number": number,
@@ -148,7 +149,8 @@ def read_avro(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Reco
     odd = [name for name, kind in avro.names.items() if not is_simple(kind)]
     if odd:
         raise ValueError(
-            f"this Avro is not of Event Hubs Capture: {odd[0]} is neither a value nor a map of them"
+            f"this Avro is not of Event Hubs Capture: {odd[0]} is neither a value nor a map of "
+            "values"
         )
     if len(avro.names) > _MAX_FIELDS:  # null fields have no bytes, so they would be unlimited
         raise ValueError(f"this Avro is not of Event Hubs Capture: it has {len(avro.names)} fields")

@@ -15,7 +15,8 @@ Span = tuple[int, int]
 # a latency of tens of milliseconds and a rate of tens of megabytes per second.
 _PIECE = 8 << 20
 _MAX_REQUESTS = 4
-# Minimum size of an unexpected request in bytes: pyarrow reads this much of a footer.
+# Minimum size in bytes of a request that `expect` did not announce: pyarrow reads this much of a
+# footer.
 _MIN_REQUEST = 64 << 10
 # Maximum gap between two spans that are fetched with a single request, in bytes.
 _MAX_GAP = 64 << 10
@@ -56,7 +57,8 @@ class Fetched(io.RawIOBase):
         self._starts: list[int] = []
         # The cached and requested pieces of the plan, in order of their last use.
         self._cache: OrderedDict[Span, Future[memoryview]] = OrderedDict()
-        # The last unexpected pieces, such as the footer of Parquet, with their offsets.
+        # The last two pieces that `expect` did not announce, such as the footer of a Parquet file,
+        # with their offsets.
         self._unplanned: deque[tuple[int, memoryview]] = deque(maxlen=2)
         self._threads = ThreadPoolExecutor(_MAX_REQUESTS)
 
@@ -116,17 +118,18 @@ class Fetched(io.RawIOBase):
     def read_buffer(self, size: int | None = -1) -> bytes | memoryview:
         """Read like `read`, without a copy if possible. pyarrow calls this method."""
         remaining = max(self.size - self._position, 0)
-        views = [*self._views(remaining if size is None or size < 0 else min(size, remaining))]
+        views = [*self._read_views(remaining if size is None or size < 0 else min(size, remaining))]
         return views[0] if len(views) == 1 else b"".join(views)
 
     def readinto(self, buffer: Any) -> int:
         """Read bytes of the current piece into a buffer, and return their number."""
         room = memoryview(buffer).cast("B")
-        view = next(self._views(min(len(room), max(self.size - self._position, 0))), b"")
+        view = next(self._read_views(min(len(room), max(self.size - self._position, 0))), b"")
         room[: len(view)] = view
         return len(view)
 
-    def _views(self, size: int) -> Iterator[memoryview]:
+    def _read_views(self, size: int) -> Iterator[memoryview]:
+        """Yield the next `size` bytes of the file, piece by piece, and advance."""
         while size:
             start, data = self._piece(size)
             view = data[self._position - start :][:size]
@@ -148,6 +151,7 @@ class Fetched(io.RawIOBase):
         return self._unplanned[-1]
 
     def _expected_piece(self, index: int) -> memoryview:
+        """Return a piece of the plan by its index; request it and the next pieces if necessary."""
         for piece in self._plan[index : index + _MAX_REQUESTS]:
             if piece not in self._cache:
                 self._cache[piece] = self._threads.submit(self._fetch_view, *piece)
@@ -178,7 +182,7 @@ class Fetched(io.RawIOBase):
 
 
 def _join_spans(spans: Iterable[Span], size: int) -> Iterator[Span]:
-    """Yield the sorted spans; spans with small gaps between them are joined."""
+    """Yield the sorted spans, clipped to the file; merge spans with small gaps between them."""
     begin = end = -1
     for start, stop in sorted(spans):
         if start > end + _MAX_GAP or end < 0:

@@ -63,7 +63,7 @@ _LIST = re.compile(r"\s*(?:\[\s*\d*\s*\]\s*[A-Za-z]|[\[{(]\s*(?:\(|-?[0-9]|b?'))
 
 
 def begins_list(text: str) -> bool:
-    """Whether text begins as a list of numbers in brackets, as far as it goes."""
+    """Whether a text, which may be truncated, begins like a list of numbers in brackets."""
     return _LIST.match(text) is not None
 
 
@@ -116,6 +116,7 @@ def octets_of_pasted(text: str, *, depth: int = 0) -> bytes | None:
 
 
 def _octets_of_node_buffer(digits: str) -> bytes:
+    """Read the content of a Buffer that Node.js printed: pairs of hex digits."""
     if "more byte" in digits or "..." in digits:
         raise ValueError(
             "Node shortened this Buffer when it printed it: print buffer.toString('hex') instead"
@@ -130,7 +131,7 @@ def _octets_of_bare_numbers(text: str) -> bytes | None:
         return None
     prefixed = sum(item[:2] in ("0x", "0X") for item in items)
     if prefixed == len(items):
-        # Longer words are hex that `octets_of_hex` joins.
+        # If an item is longer than a byte, such as 0x005377, this is hex and not a list of numbers.
         return _octets_of_numbers(text, "the list") if max(map(len, items)) <= 4 else None
     if prefixed or not all(re.fullmatch(r"-?(?:0|[1-9][0-9]{0,2})", item) for item in items):
         return None

@@ -252,7 +252,7 @@ def _converted_errors(location: StoreLocation) -> Iterator[None]:
     except StoreError:
         raise
     except OSError as error:
-        # Local errors have an errno.
+        # An error of the operating system has an errno, and an error of the store does not.
         if error.errno is not None:
             raise
         raise StoreError(f"{location.url}: {' '.join(str(error).split())}") from None
@@ -264,7 +264,12 @@ def _pyarrow_fs() -> Any:
 
 @cache
 def _store(root: str, query: str) -> tuple[Any, str]:
-    """Return the file system of a bucket, and its path there."""
+    """Return the file system of a bucket, and the path of the bucket in that file system.
+
+    Args:
+        root: the URL of the bucket.
+        query: the query string of the URL with its question mark, or empty.
+    """
     fs = _pyarrow_fs()
     import pyarrow as pa  # noqa: PLC0415  (an extra)
 
@@ -345,14 +350,22 @@ def check_unchanged(path: str, identity: str, size: int = 0, changed: int = 0) -
     except FileNotFoundError:
         return  # an open file can be read to its end after it was deleted
     if identity != state.identity:
-        raise ReplacedError(f"{path}: another file replaced it since the job started: run it again")
+        raise ReplacedError(
+            f"{path}: another file replaced it since the job started: run the job again"
+        )
     if changed and (size, changed) != (state.size, state.changed):
-        raise ReplacedError(f"{path}: it was written to since the job started: run it again")
+        raise ReplacedError(f"{path}: it was written to since the job started: run the job again")
     _check_size(path, size, state)
 
 
 def check_not_truncated(path: str, state: State) -> None:
-    """Raise ReplacedError if a file that was opened once was truncated. A new file is accepted.
+    """Raise ReplacedError if a file was truncated while it was read through one open stream.
+
+    If the file was deleted, or another file has replaced it, the stream still had all its bytes.
+
+    Args:
+        path: the file.
+        state: the state before reading.
 
     Raises:
         ReplacedError: the file is shorter than before.
@@ -367,12 +380,12 @@ def _check_size(path: str, size: int, state: State) -> None:
     if state.size < size:
         raise ReplacedError(
             f"{path}: it had {size:,} bytes when the job started, and now has {state.size:,}: run "
-            "it again"
+            "the job again"
         )
 
 
 def map_files(function: Callable[[str], _T], paths: Sequence[str]) -> Iterator[_T]:
-    """Yield the result of a function for each path, in order. For stores, calls are concurrent.
+    """Yield `function(path)` for each path, in order. Calls are concurrent if a path is a URL.
 
     A request has a latency of tens of milliseconds, and a folder may have thousands of files.
     """
@@ -454,7 +467,7 @@ def folder_of(source: str) -> str:
 
 
 def _literal_prefix(path: PurePosixPath | Path) -> str:
-    """Return the leading parts of a path that have no pattern."""
+    """Return the parts of a path before its first part with a pattern."""
     parts = path.parts
     count = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
     return str(type(path)(*parts[:count])) if count < len(parts) else str(path)
@@ -476,13 +489,13 @@ def _stored_files(location: StoreLocation) -> list[str]:
         ]
     # As in a shell, a pattern matches a name between slashes.
     patterns = PurePosixPath(location.key).parts
-    fixed = attrs.evolve(
+    base = attrs.evolve(
         location, key=_literal_prefix(PurePosixPath(location.key)).removesuffix(".")
     )
     urls = []
-    for file, _ in fixed.files():
+    for file, _ in base.files():
         parts = PurePosixPath(file.key).parts
         matches = len(parts) >= len(patterns) and all(map(fnmatch.fnmatchcase, parts, patterns))
-        if matches and not _is_hidden(PurePosixPath(*parts[len(fixed.key.split("/")) :])):
+        if matches and not _is_hidden(PurePosixPath(*parts[len(base.key.split("/")) :])):
             urls.append(file.url)
     return urls

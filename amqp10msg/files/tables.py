@@ -100,9 +100,8 @@ def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[R
                             if record is not None:
                                 yield record
                 except (pa.ArrowException, OSError) as error:
-                    if (
-                        getattr(error, "errno", None) is not None
-                    ):  # an error of the operating system
+                    # An error with an errno is from the operating system: the file is not damaged.
+                    if getattr(error, "errno", None) is not None:
                         raise
                     fault = f"row group {group} cannot be read: {str(error).strip()}"
                 if fault:
@@ -161,7 +160,7 @@ class Bounded:
         """
         # Count rows, too: null or repeated values need no bytes in the file.
         if self._rows > self._allowance(_MIN_ROWS):
-            return self._exceeds_limit(f"the file has {self._rows:,} rows", "the size")
+            return self._describe_excess(f"the file has {self._rows:,} rows", "the size")
         if group is None:
             return ""
         # Do not read the metadata of columns: if it is damaged, pyarrow 26 crashes the process.
@@ -174,13 +173,19 @@ class Bounded:
                 return f"damaged, or not Parquet: row group {group} cannot be read: {error}"
             size = self._sizes[group].octets
         if size > max_bytes:
-            return self._exceeds_limit(
+            return self._describe_excess(
                 f"row group {group} has {size:,} bytes decompressed", "the size"
             )
         return ""
 
     def _page_sizes(self, group: int, max_bytes: int) -> PageSizes:
-        """Add up the decompressed page sizes of a row group, from page headers, not the footer."""
+        """Return the decompressed page sizes of a row group, from the page headers, not the footer.
+
+        Stops after the page that exceeds `max_bytes`.
+
+        Raises:
+            ValueError: the footer or a page header cannot be parsed.
+        """
         if not self.file.metadata.row_group(group).num_rows:
             return PageSizes(0, 0)  # pyarrow reads no page of an empty row group
         with ExitStack() as stack:
@@ -190,7 +195,8 @@ class Bounded:
             if self._pages is None:
                 self._pages = Pages(stream, self._column_indexes())
             if isinstance(stream, Fetched):
-                # Fetch the columns once for the page headers, the longest values and the rows.
+                # Cache the columns of this row group, which are read three times: for the page
+                # headers, the longest values and the rows. Fetch those of the next row group ahead.
                 groups = range(group, min(group + 2, self.stop or 0))
                 stream.expect(*map(self._pages.spans, groups))
             return self._pages.measure(stream, group, max_bytes)
@@ -207,14 +213,15 @@ class Bounded:
             if any(path == name or path.startswith(f"{name}.") for name in self.names)
         ]
 
-    def _exceeds_limit(self, problem: str, quantity: str) -> str:
+    def _describe_excess(self, problem: str, quantity: str) -> str:
+        """Return an error text for a `problem`, such as "the file has 5,000,000 rows"."""
         return (
             f"{problem}, more than {self.limits.expansion} times {quantity} of the file, "
             f"{self.octets:,}: {RAISE_EXPANSION}"
         )
 
     def batches(self, group: int, max_rows: int, octets: int) -> Iterator[pa.RecordBatch]:
-        """Read a row group that is not `refused`, without views and dictionaries of bytes.
+        """Read a row group that is not `refused`, as batches that `plain_batch` has converted.
 
         A batch has up to `max_rows` rows and about `octets` bytes, and at least one row.
 
@@ -230,7 +237,7 @@ class Bounded:
             if self.room < 0:
                 allowed = self._allowance(_MIN_FILE_BYTES)
                 problem = f"the rows have more than {allowed:,} bytes decompressed"
-                raise ExpansionError(self._exceeds_limit(problem, "the size"))
+                raise ExpansionError(self._describe_excess(problem, "the size"))
             yield converted
 
     def _rows_per_batch(self, group: int, max_rows: int, octets: int) -> int:
@@ -280,7 +287,7 @@ class ExpansionError(ValueError):
 
 
 def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Convert the views and the dictionaries of bytes in a batch to plain columns."""
+    """Convert columns of binary_view, string_view and dictionaries of bytes to plain columns."""
     import pyarrow as pa  # noqa: PLC0415  (an extra)
 
     for index, field in enumerate(batch.schema):

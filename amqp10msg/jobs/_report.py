@@ -31,7 +31,8 @@ from amqp10msg.validation import validate
 # The largest number of bars of a chart, and of labels on its axis.
 _MAX_BARS = 120
 _TICKS = 6
-# Limits of the byte-by-byte examples: messages per rule, messages in total, fields and bytes each.
+# Limits of the examples, which are shown byte by byte. Messages per rule, messages in total; fields
+# and bytes per message.
 EXAMPLES = 2
 _MAX_EXAMPLES = 30
 _MAX_FIELDS, _MAX_BYTES = 1_000, 2_048
@@ -39,7 +40,7 @@ _MAX_FIELDS, _MAX_BYTES = 1_000, 2_048
 
 @attrs.frozen
 class Run:
-    """The job in the title of a report.
+    """The description of a job in its report.
 
     Attributes:
         title: the heading.
@@ -180,10 +181,10 @@ def _hours_part(stats: Stats) -> Part:
         return Part("Messages over time", note)
     unit = "an hour" if step == 1 else f"in {step:,} hours"
     note = f"Messages {unit}, by UTC."
-    return Part("Messages over time", note, _columns(bars, note))
+    return Part("Messages over time", note, _column_charts(bars, note))
 
 
-def _columns(bars: list[Bar], note: str) -> tuple[Any, ...]:
+def _column_charts(bars: list[Bar], note: str) -> tuple[Any, ...]:
     return columns(bars, note, WIDE), columns(bars, note, SLIM)
 
 
@@ -204,7 +205,7 @@ def _sizes_part(stats: Stats) -> Part:
     if len(bars) == 1:
         return Part("Sizes of messages", f"Each message has {bars[0].text}.")
     note = "Messages by size in bytes, from each power of two up."
-    return Part("Sizes of messages", note, _columns(bars, note))
+    return Part("Sizes of messages", note, _column_charts(bars, note))
 
 
 def _format_power(exponent: int) -> str:

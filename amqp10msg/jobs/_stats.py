@@ -15,7 +15,8 @@ from amqp10msg.validation.rules import RuleCount
 
 #: The map sections whose keys and types are counted.
 MAPS = ("application_properties", "message_annotations", "delivery_annotations", "footer")
-# Bounds on memory: distinct keys of a map section that are counted separately, and hours.
+# Limits on memory: the number of keys of a map section, or of losses, that are counted separately;
+# and the number of hours. Further keys are counted as `_OTHER_KEYS`, further hours not at all.
 _MAX_KEYS = 10_000
 _MAX_HOURS = 100_000
 _OTHER_KEYS = "(others)"
@@ -152,7 +153,7 @@ class Stats:
                     self._add_type(section, key, name, count)
         self.losses += other.losses
         for loss, (recoverable, reason) in other.reasons.items():
-            self._keep_reason(loss, recoverable, reason)
+            self._keep_worst_reason(loss, recoverable, reason)
 
     def add_losses(self, array: Any) -> None:
         """Count the losses of translations, from an array of lists of losses."""
@@ -173,12 +174,12 @@ class Stats:
         for path, action, recoverable, reason, count in rows:
             key = (path, action)
             if key not in self.losses and len(self.losses) >= _MAX_KEYS:
-                key = (_OTHER_KEYS, action)  # counted together, so that the total stays right
+                key = (_OTHER_KEYS, action)  # so that the total stays right
             self.losses[key] += count
-            self._keep_reason(key, recoverable, reason)
+            self._keep_worst_reason(key, recoverable, reason)
 
-    def _keep_reason(self, key: tuple[str, str], recoverable: bool, reason: str) -> None:
-        """Keep the reason of a loss if it is more severe than the kept one for path and action."""
+    def _keep_worst_reason(self, key: tuple[str, str], recoverable: bool, reason: str) -> None:
+        """Store the reason for (path, action), unless the stored reason is at least as severe."""
         current = self.reasons.get(key)
         if current is None or _severity(recoverable, reason) > _severity(*current):
             self.reasons[key] = recoverable, reason
@@ -186,7 +187,8 @@ class Stats:
     def lost(self) -> Iterator[tuple[str, str, int, str]]:
         """Yield (path, action, count, reason) of translation losses, the most frequent first.
 
-        The action is marked if the loss is permanent, or concerns only an annotation of the broker.
+        The action ends with "a mark of the broker" if only an annotation of the broker is lost, or
+        else with "for good" if the loss is permanent.
         """
         for (path, action), count in self.losses.most_common():
             recoverable, reason = self.reasons.get((path, action), (True, ""))

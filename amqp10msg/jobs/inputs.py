@@ -147,7 +147,8 @@ def split_files(
     for state, ranges in zip(states.values(), stores.map_files(divide, [*states]), strict=True):
         for item in ranges:
             # A single range of a local file, or of a small object, is read through one open handle
-            # and needs no identity. Otherwise each open may see a replaced file.
+            # and needs no identity. Other ranges do, because the file could be replaced before it
+            # is opened again.
             can_stay_open = not stores.is_url(item.path) or state.size <= stores.MAX_SINGLE_REQUEST
             size = min(item.stop, state.size) - item.start
             if len(ranges) > 1 or not can_stay_open:
@@ -212,7 +213,7 @@ def find_input(
 
 
 def _with_identity(row_groups: files.Range, state: State) -> files.Range:
-    """Add the identity of the file, so that a replaced file is detected when it is read."""
+    """Add the identity of the file to a range, so that reading it detects a replaced file."""
     changed = 0 if stores.is_url(row_groups.path) else state.changed
     return attrs.evolve(row_groups, identity=state.identity, size=state.size, changed=changed)
 
@@ -290,7 +291,7 @@ class Filters:
         try:
             return self.selector.matches(decode_whole(record.wire))
         except DecodeError:
-            return True  # the job quarantines it
+            return True  # keep the record, because the job will quarantine it
 
 
 def _parse_time(options: Mapping[str, str], name: str) -> int | None:

@@ -34,7 +34,7 @@ from amqp10msg.wire.reprs import encodable
 
 #: The kinds of jobs.
 KINDS = ("decode", "validate", "translate", "profile")
-#: Error code of a row that the input format could not deliver as a message.
+#: Error code of an input record that the reader could not turn into a message.
 UNREADABLE = "unreadable-input"
 #: Error code of a damaged file, from which an unknown number of messages is missing.
 DAMAGED = "damaged-file"
@@ -188,7 +188,10 @@ class Job:
         if self.kind == "decode":
             decoded = arrow.schema_of(self._decoded_columns()).names
             if {*decoded} <= {*ERRORS}:
-                raise ValueError("good rows have no error columns: select other columns, too")
+                raise ValueError(
+                    "good rows have no error columns, so they would have no columns at all: select "
+                    "other columns, too"
+                )
             self._reject_clash(names, decoded, "of the decoded message")
         elif self.kind == "validate":
             self._reject_clash(names, VALIDATED.names, "of the output")
@@ -224,7 +227,9 @@ class Job:
         passed = self._passed_through(names, to_quarantine=True)
         clashes = common_names(passed, produced)
         if clashes:
-            raise ValueError(f"{', '.join(clashes)}: a column of the input and {origin}: rename it")
+            raise ValueError(
+                f"{', '.join(clashes)}: a column of the input and {origin}: rename it in the input"
+            )
 
     def _decoded_columns(self) -> list[str]:
         """Return the columns to decode, with `ERRORS`, which separate good and bad rows."""
@@ -442,10 +447,10 @@ def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:
     return True
 
 
-def _column_or_nulls(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
+def _column_or_nulls(batch: pa.RecordBatch, name: str, arrow_type: pa.DataType) -> pa.Array:
     if name not in batch.schema.names:
-        return pa.nulls(batch.num_rows, kind)
-    return cast_array(batch.column(name), kind)
+        return pa.nulls(batch.num_rows, arrow_type)
+    return cast_array(batch.column(name), arrow_type)
 
 
 @lru_cache(32)

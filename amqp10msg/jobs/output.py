@@ -138,7 +138,8 @@ class Output:
     def __init__(self, path: str | Path, compression: str = "snappy") -> None:
         self.path = Path(path)
         if self.path.is_symlink() and self.path.exists():
-            # The link's own folder may be on another file system, with too little space.
+            # Unfinished output belongs next to the target: the link's own folder may be on another
+            # file system, with too little space.
             self.path = self.path.resolve()
         if self.path.name in {"", ".."}:
             raise ValueError(
@@ -172,18 +173,18 @@ class Output:
 
         Files of abandoned tasks, which may still be writing, are left out.
         """
-        whole = self.unfinished / uuid.uuid4().hex
+        gathered = self.unfinished / uuid.uuid4().hex
         for folder in (GOOD, BAD):
-            (whole / folder).mkdir(parents=True)
+            (gathered / folder).mkdir(parents=True)
         stats = Stats()
         for result in parts:
             stats.add(result.stats)
             for file in result.files:
-                (self._parts / file).rename(whole / file)
-        write_whole(whole / STATS, json.dumps(stats.as_json(), indent=1))
-        for changed in (whole / GOOD, whole / BAD, whole):
+                (self._parts / file).rename(gathered / file)
+        write_whole(gathered / STATS, json.dumps(stats.as_json(), indent=1))
+        for changed in (gathered / GOOD, gathered / BAD, gathered):
             sync_folder(changed)
-        return whole
+        return gathered
 
     def replace(self, source: Path, name: str = "") -> None:
         """Publish the folder `source` atomically, as the output folder or as `name` in it."""
@@ -200,11 +201,11 @@ class Output:
         """
         if not self._is_committed:
             self._recover()
-            whole = self.gather_parts(parts)
+            gathered = self.gather_parts(parts)
             if overwrite:
-                self.replace(whole)
+                self.replace(gathered)
             else:
-                self._append(whole, [file for result in parts for file in result.files])
+                self._append(gathered, [file for result in parts for file in result.files])
         self.delete_unfinished()
 
     def abort(self) -> None:
@@ -225,10 +226,10 @@ class Output:
                 journal = load_object(stream.read())
         name, files = journal.get("whole"), journal.get("files")
         if isinstance(name, str) and is_string_list(files):
-            whole = self.unfinished / name
-            if not (whole / STATS).exists():
+            gathered = self.unfinished / name
+            if not (gathered / STATS).exists():
                 return True
-            self._undo_moves(whole, files)
+            self._undo_moves(gathered, files)
         self._move_journal.unlink()
         return False
 
@@ -292,9 +293,9 @@ class Output:
     ) -> tuple[list[Any], dict[int, PartResult]]:
         """Return the parts of a job and the results of finished parts, by number.
 
-        If an interrupted job has the same `key`, its own division into parts is returned: its
-        results refer to those parts. If it had even committed its files, there are no parts left to
-        run.
+        If an interrupted job has the same `key`, the parts of that job are returned, because the
+        finished results refer to them. If the interrupted job had committed all its files, and
+        `overwrite` is False, there are no parts left to run.
 
         Args:
             key: identifies the job and the state of its input.
@@ -339,36 +340,39 @@ class Output:
         """Delete the unfinished output."""
         shutil.rmtree(self.unfinished, ignore_errors=True)
 
-    def _append(self, whole: Path, files: list[str]) -> None:
-        """Move files into the output folder, and replace its counts; or publish a new folder."""
+    def _append(self, gathered: Path, files: list[str]) -> None:
+        """Move `files` from `gathered` into the output folder, and replace its counts.
+
+        If there is no output folder, publish `gathered` as a whole.
+        """
         with self._move_journal.open("w", encoding="utf-8") as stream:
             self._lock(stream)
-            json.dump({"whole": whole.name, "files": files}, stream)
+            json.dump({"whole": gathered.name, "files": files}, stream)
             stream.flush()
             os.fsync(stream.fileno())
             sync_folder(self.unfinished)
             if not self.path.exists():
-                self.replace(whole)
+                self.replace(gathered)
                 return
             try:
                 for file in files:
                     target = self.path / file
                     target.parent.mkdir(parents=True, exist_ok=True)
-                    (whole / file).rename(target)
+                    (gathered / file).rename(target)
                 for folder in output_of(self.path):
                     if folder.exists():
                         sync_folder(folder)
-                (whole / STATS).replace(self.path / STATS)
+                (gathered / STATS).replace(self.path / STATS)
             except BaseException:  # Ctrl-C, too
-                self._undo_moves(whole, files)
+                self._undo_moves(gathered, files)
                 raise
         sync_folder(self.path)
 
-    def _undo_moves(self, whole: Path, files: Iterable[str]) -> None:
-        """Move files back to the parts, from the output folder and from `whole`."""
+    def _undo_moves(self, gathered: Path, files: Iterable[str]) -> None:
+        """Move files back to the folder of parts, from the output folder and from `gathered`."""
         for file in files:
             (self._parts / file).parent.mkdir(parents=True, exist_ok=True)
-            for folder in (self.path, whole):
+            for folder in (self.path, gathered):
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                     (folder / file).rename(self._parts / file)
 

@@ -26,21 +26,21 @@ from amqp10msg.wire.reprs import readable
 
 #: The name of the format, in addition to those in `amqp10msg.files.FORMS`.
 PARQUET = "parquet"
-# Parts of faults: the whole file is missing, or these rows.
+# The end of a fault: no row of the file was read, or these rows were not read.
 _ALL_UNREAD = "nothing of it is read"
 _ROWS_UNREAD = "its rows from {:,} to {:,} are not read"
-#: Matches such a fault.
+#: Regular expression that matches a fault with one of these ends.
 UNREAD = rf"{_ALL_UNREAD}|its rows from [\d,]+ to [\d,]+ are not read"
 #: Internal columns with the file and the row number, for input without the columns ``source`` and
 #: ``offset``. The job reads them and leaves them out of its output.
 SOURCE, OFFSET = "amqp10msg.source", "amqp10msg.offset"
-#: Internal column with the fault, of a row that replaces unreadable rows.
+#: Internal column. A row that replaces unreadable rows has the fault in this column.
 FAULT = "amqp10msg.fault"
 # A batch is complete when it reaches either limit.
 _BATCH_ROWS = 8_192
 _BATCH_BYTES = 16 << 20
-# The numbers from 0, built from a buffer: converting a list makes Arrow import pandas, which is
-# slow.
+# The numbers from 0 to `_BATCH_ROWS` - 1, built from a buffer: converting a list would make
+# Arrow import pandas, which is slow.
 _ROW_NUMBERS = pa.Array.from_buffers(
     pa.int64(), _BATCH_ROWS, [None, pa.py_buffer(numbers("q", range(_BATCH_ROWS)))]
 )
@@ -59,7 +59,7 @@ class ParquetTable:
 
     Attributes:
         schema: the columns, including columns from folder names such as ``date=2026-01-31``.
-        folder: the folder below which folder names are columns.
+        folder: the input folder. Folder names ``name=value`` below it become columns.
     """
 
     schema: pa.Schema
@@ -88,13 +88,14 @@ class _UnreadError(Exception):
 
 @contextmanager
 def _as_unread_error() -> Iterator[None]:
+    """Convert the errors of a damaged file to `_UnreadError`; other errors are raised unchanged."""
     try:
         yield
     except ExpansionError as error:
         raise _UnreadError(str(error)) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # An errno means an error of the system. Lack of memory and store errors have other causes,
-        # too.
+        # An errno means an error of the system. Lack of memory and errors of an object store do not
+        # mean that the file is damaged, either.
         is_other_cause = isinstance(error, (MemoryError, stores.StoreError))
         if is_other_cause or getattr(error, "errno", None) is not None:
             raise
@@ -219,12 +220,12 @@ def _parse_date(value: str) -> datetime.date | None:
         return None
 
 
-def _partition_value(text: str | None, kind: pa.DataType) -> Any:
+def _partition_value(text: str | None, arrow_type: pa.DataType) -> Any:
     if text is None or text == _NULL:
         return None
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(arrow_type):
         return int(text)
-    return _parse_date(text) if pa.types.is_date(kind) else text
+    return _parse_date(text) if pa.types.is_date(arrow_type) else text
 
 
 # Reading.
@@ -252,7 +253,7 @@ def batches(part: Range, table: ParquetTable, limits: Limits) -> Iterator[pa.Rec
                 # table.
                 raise _UnreadError("the file was damaged when the job began")
     except _UnreadError as error:
-        yield file_rows.fault(f"{error}; {_ALL_UNREAD}", 0)
+        yield file_rows.fault_row(f"{error}; {_ALL_UNREAD}", 0)
 
 
 def _read_row_group(
@@ -269,20 +270,20 @@ def _read_row_group(
                 row += batch.num_rows
     except _UnreadError as error:
         consequence = _ROWS_UNREAD.format(row, start + count - 1)
-        yield file_rows.fault(f"row group {group}: {error}; {consequence}", row)
+        yield file_rows.fault_row(f"row group {group}: {error}; {consequence}", row)
 
 
 class _FileRows:
     """Adds the table's columns and the location to the rows of one file."""
 
-    def __init__(self, path: str, rows: ParquetTable) -> None:
+    def __init__(self, path: str, table: ParquetTable) -> None:
         self._path = readable(path)
-        self._schema = rows.schema
-        self._partition = _partition_values(self._path, readable(rows.folder))
-        self._has_location = any(name.lower() in _LOCATION_COLUMNS for name in rows.schema.names)
+        self._schema = table.schema
+        self._partition = _partition_values(self._path, readable(table.folder))
+        self._has_location = any(name.lower() in _LOCATION_COLUMNS for name in table.schema.names)
 
     def rows(self, batch: pa.RecordBatch, start: int) -> pa.RecordBatch:
-        """Return a batch with all columns of the table; its first row has the number `start`."""
+        """Return `batch` with all columns of the table; `start` is the number of its first row."""
         count = batch.num_rows
         names = [*self._schema.names]
         arrays = [self._column(batch, field) for field in self._schema]
@@ -303,7 +304,7 @@ class _FileRows:
         column = batch.column(index)
         return column if column.type == field.type else column.cast(field.type)
 
-    def fault(self, text: str, row: int) -> pa.RecordBatch:
+    def fault_row(self, text: str, row: int) -> pa.RecordBatch:
         """Return one row with a fault, which replaces the unreadable rows from `row` on."""
         empty = pa.RecordBatch.from_arrays([pa.nulls(1)], [""])
         arrays = {field.name: self._column(empty, field) for field in self._schema}

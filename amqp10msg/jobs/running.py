@@ -157,7 +157,7 @@ def run(
     count = min(cores, len(job_input.parts))
     if workers is None:
         count = min(count, 1 + job_input.octets // _bytes_per_process(job))
-    run_parts = _run_in_process if count <= 1 else _run_in_pool
+    run_parts = _run_in_this_process if count <= 1 else _run_in_pool
     work = Work(output, job, settings, job_input.table)
     report = progress or (lambda _done, _total: None)
 
@@ -253,7 +253,7 @@ def _discard(output: Output | StoreOutput) -> None:
 
 
 def _bytes_per_process(job: Job) -> int:
-    """Return the bytes of input per process for which starting it pays off."""
+    """Return how many bytes of input a process must have to be worth its start."""
     if not COMPILED or (job.kind == "translate" and job.profile not in {None, "lossless"}):
         return _MESSAGE_BYTES_PER_PROCESS
     if job.kind in {"decode", "profile"} and job.profile is None:
@@ -296,7 +296,7 @@ class Work:
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
-def _run_in_process(
+def _run_in_this_process(
     work: Work,
     parts: Sequence[Part],
     _count: int,
@@ -321,7 +321,7 @@ def _run_in_pool(
     # Spawn, because forked children would lack the threads of Arrow.
     context = get_context("spawn")
     worker_end, parent_end = context.Pipe(duplex=False)
-    with ProcessPoolExecutor(count, context, _start_worker, (worker_end,)) as pool:
+    with ProcessPoolExecutor(count, context, _initialize_worker, (worker_end,)) as pool:
         try:
             with _block_interrupts():
                 remaining = [(n, part) for n, part in enumerate(parts) if n not in results]
@@ -339,16 +339,16 @@ def _run_in_pool(
     worker_end.close()
 
 
-def _start_worker(lifeline: Connection) -> None:
-    """Make this worker exit when the parent process ends, even if it is killed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for Windows, without signal masks
+def _initialize_worker(lifeline: Connection) -> None:
+    """Prepare a worker: ignore Ctrl-C, and exit when the parent process ends, even if killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for Windows, which has no signal masks
 
-    def watch() -> None:
+    def wait_for_parent() -> None:
         with suppress(EOFError, OSError):
             lifeline.recv_bytes()  # blocks until the parent closes the pipe
         os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=wait_for_parent, daemon=True).start()
 
 
 @contextmanager
@@ -464,8 +464,8 @@ def _empty_batch(job_input: Input) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
-def _merged_schema(rows: _Rows) -> pa.Schema:
-    good, bad = (part.schema for part in rows)
+def _merged_schema(good_and_bad: _Rows) -> pa.Schema:
+    good, bad = (batch.schema for batch in good_and_bad)
     return pa.schema([*good, *(field for field in bad if field.name not in good.names)])
 
 

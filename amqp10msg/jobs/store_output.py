@@ -74,7 +74,7 @@ class StoreOutput:
         self._manifest.write(content)
         self._last_manifest = content
         if overwrite:
-            listed = self._keys(committed)
+            listed = self._object_keys(committed)
             for item, _ in self.path.files():
                 if item.key not in listed and item != self._manifest:
                     item.delete()
@@ -128,7 +128,7 @@ class StoreOutput:
         run_id = run_id if isinstance(run_id, str) and run_id else None
         if plan.get("key") == key and run_id is not None and isinstance(planned, list):
             self._run_id = run_id
-            listed = self._keys(manifest_files(self._last_manifest, self._manifest))
+            listed = self._object_keys(manifest_files(self._last_manifest, self._manifest))
             self._is_committed = not overwrite and any(self._run_id in key for key in listed)
             return ([], {}) if self._is_committed else (planned, self._load_results())
         self._remove_unlisted(run_id)
@@ -157,12 +157,12 @@ class StoreOutput:
 
     def _remove_unlisted(self, run_id: str | None) -> None:
         """Delete the job state, and the files of run `run_id` that the manifest does not list."""
-        listed = self._keys(manifest_files(self._manifest.read(), self._manifest))
+        listed = self._object_keys(manifest_files(self._manifest.read(), self._manifest))
         for item, _ in self.path.files():
             name = item.key[len(self.path.key) :].strip("/")
             is_own = run_id is not None and run_id in name and item.key not in listed
             if is_own or name.startswith(f"{UNFINISHED}/"):
                 item.delete()
 
-    def _keys(self, files: dict[str, list[str]]) -> set[str]:
+    def _object_keys(self, files: dict[str, list[str]]) -> set[str]:
         return {(self.path / folder / name).key for folder in files for name in files[folder]}

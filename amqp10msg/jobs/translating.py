@@ -93,9 +93,9 @@ class Translator:
         return self._run_by_row(columns) if translated is None else translated
 
     def _run_by_kernel(self, columns: dict[str, Any]) -> dict[str, pa.Array] | None:
-        """Translate with the compiled kernel, and row by row the odd rows that it leaves.
+        """Translate with the compiled kernel; then translate the rows that it leaves, one by one.
 
-        None if there is no kernel, or every row is odd.
+        Return None if there is no kernel, it leaves every row, or it cannot read the columns.
         """
         translate = self._kernel()  # a new one for each batch: kernels are not thread-safe
         if translate is None:
@@ -106,20 +106,20 @@ class Translator:
                 name: single_array(columns[name], input_schema.field(name).type) for name in columns
             }
             rows = len(next(iter(arrays.values())))
-            odd_rows, buffers = translate.run(
+            rows_left, buffers = translate.run(
                 rows, *(kernel_buffers(arrays.get(n)) for n in input_schema.names)
             )
         except (OverflowError, pa.ArrowException):
             return None  # too large or of the wrong type: the row-by-row path raises the error
-        if len(odd_rows) == rows:
+        if len(rows_left) == rows:
             return None
         translated = arrays_from_kernel(self.schema, rows, buffers)
-        if not odd_rows:
+        if not rows_left:
             return translated
-        odd_columns = {
-            name: array.take(pa.array(odd_rows, pa.int64())) for name, array in arrays.items()
+        columns_left = {
+            name: array.take(pa.array(rows_left, pa.int64())) for name, array in arrays.items()
         }
-        return replace_rows(translated, odd_rows, self._run_by_row(odd_columns))
+        return replace_rows(translated, rows_left, self._run_by_row(columns_left))
 
     def _run_by_row(self, columns: dict[str, Any]) -> dict[str, pa.Array]:
         values = [array.to_pylist() for array in columns.values()]
@@ -157,9 +157,8 @@ def _to_basic(options: dict[str, Any], wire: bytes) -> dict[str, Any]:
         translation: Any = encoded_to_basic(wire, **options)
         message = translation.message
     except DecodeError:
-        translation = to_basic(
-            decode_whole(wire), **options
-        )  # brokers accept some invalid messages
+        # Decode leniently: brokers accept some invalid messages.
+        translation = to_basic(decode_whole(wire), **options)
         message = EncodedBasic.of(translation.message)
     return {
         "content_header": message.content_header,
@@ -208,7 +207,7 @@ def _loss_rows(translation: Translation[Any]) -> list[dict[str, Any]]:
     ]
 
 
-# Arrow buffers for the kernel of `translate.batches`, and from it.
+# Conversion of Arrow arrays to the buffers of the kernel in `translate.batches`, and back.
 
 # (validity, or None if no cell is null; offsets; data)
 _StringBuffers = tuple[bytes | None, bytes, bytes]

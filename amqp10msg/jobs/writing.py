@@ -20,8 +20,8 @@ WRITING = ("compression",)
 _COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 # A row group is complete when it reaches either limit.
 _GROUP_ROWS, _GROUP_BYTES = 65_536, 64 << 20
-# Rows that the Parquet writer encodes per call: fewer if rows are large, because the writer can
-# end a page only between calls.
+# The Parquet writer can end a page only between its encoding steps. A step encodes rows of about
+# `_PAGE_BYTES` in total, within these limits on their number.
 _MIN_PAGE_ROWS, _MAX_PAGE_ROWS, _PAGE_BYTES = 1_024, 8_192, 4 << 20
 # Columns of mostly unique strings: the writer would build a dictionary and then discard it.
 _UNIQUE_TEXT_COLUMNS = frozenset(
@@ -179,7 +179,7 @@ class ParquetFile:
                 self._writer.is_open = False
                 self._writer = None
             self._pending.clear()
-            with contextlib.suppress(OSError):  # the first error is raised
+            with contextlib.suppress(OSError):  # raise the first error instead
                 self._stack.__exit__(type(error), error, error.__traceback__)
             raise
 

@@ -1,8 +1,9 @@
 """The class `Message`: an annotated message (Part 3, 3.2).
 
 A decoded message keeps its original bytes, and `encode` reuses the bytes of every section that has
-not changed. To find out, it encodes the section and its decoded original, and compares the results.
-That also detects a change inside a mapping, or of a wire type alone.
+not changed. A section is unchanged if its new encoding equals the original bytes, or equals a new
+encoding of the section that the original bytes decode to. This comparison also detects a changed
+entry of a mapping, and a value of which only the AMQP type has changed.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class Shortcut(Generic[_T]):
 
         def __set__(self, message: Message, value: Any) -> NoReturn:
             """Raise an AttributeError with the assignment to write instead."""
-            call = _call_of(_SECTION_OF_FIELD[self.name][1], {self.name: value})
+            call = _constructor_call(_SECTION_OF_FIELD[self.name][1], {self.name: value})
             raise AttributeError(
                 f"message.{self.name} is read-only: set message.{self.section}.{self.name}, or if "
                 f"the message has no {self.section}, message.{self.section} = {call}"
@@ -230,12 +231,12 @@ class Message(kernel.Record):
         **unknown: Never,
     ) -> None:
         if unknown:
-            raise _unknown_arguments(self.__match_args__, unknown)
+            raise _unknown_arguments_error(self.__match_args__, unknown)
         # A copy of a leniently decoded message may have sections of other types.
         if not (_lenient or header is None or isinstance(header, Header)):
-            raise _wrong_section("header", Header, header)
+            raise _wrong_section_error("header", Header, header)
         if not (_lenient or properties is None or isinstance(properties, Properties)):
-            raise _wrong_section("properties", Properties, properties)
+            raise _wrong_section_error("properties", Properties, properties)
         self.header = header
         self.delivery_annotations = (
             delivery_annotations
@@ -371,6 +372,10 @@ class Message(kernel.Record):
         return pairs
 
     def _canonical(self) -> bytes:
+        """Encode the message anew, so that equal messages have equal bytes.
+
+        A `Malformed` section of a leniently decoded message keeps its bytes.
+        """
         if not self._lenient or self._wire is None:
             octets: bytes | None = kernel.write_message(self)
             return octets or self._encode_new()
@@ -428,7 +433,7 @@ class Message(kernel.Record):
         """
         for name, value in changes.items():
             if name not in self.__match_args__:
-                raise _unknown_arguments(self.__match_args__, {name: value})
+                raise _unknown_arguments_error(self.__match_args__, {name: value})
         copy = self.__class__.__new__(self.__class__)
         changed = Message(**changes)
         for field in attrs.fields(Message):
@@ -450,7 +455,7 @@ class Message(kernel.Record):
         Raises:
             ContentError: the body has several sections.
         """
-        body = to_body(self.body)  # the attribute may have been set to any value
+        body = to_body(self.body)  # `body` may have been assigned a plain value
         if isinstance(body, list):
             hint = ", body_bytes() joins them" if type(body[0]) is Data else ""
             raise ContentError(f"the body has {len(body)} sections: message.body lists them{hint}")
@@ -728,17 +733,17 @@ class Message(kernel.Record):
         return self.evolve(header=header, delivery_annotations=None)
 
 
-def _call_of(cls: type, values: dict[str, Any]) -> str:
+def _constructor_call(cls: type, values: dict[str, Any]) -> str:
     """Return the source text of a constructor call, for an error."""
     return f"{cls.__name__}({', '.join(f'{name}={value!r:.40}' for name, value in values.items())})"
 
 
-def _unknown_arguments(valid: Iterable[str], unknown: dict[str, Any]) -> TypeError:
+def _unknown_arguments_error(valid: Iterable[str], unknown: dict[str, Any]) -> TypeError:
     """Return the error for an unknown argument of `Message`, with a suggestion."""
     name, value = next(iter(unknown.items()))
     if name in _SECTION_OF_FIELD:
         section, cls = _SECTION_OF_FIELD[name]
-        hint = f"write {section}={_call_of(cls, {name: value})}"
+        hint = f"write {section}={_constructor_call(cls, {name: value})}"
     else:
         from difflib import get_close_matches  # noqa: PLC0415  (only errors need it)
 
@@ -747,12 +752,12 @@ def _unknown_arguments(valid: Iterable[str], unknown: dict[str, Any]) -> TypeErr
     return TypeError(f"a Message takes no {name}: {hint}")
 
 
-def _wrong_section(name: str, cls: type, value: Any) -> TypeError:
+def _wrong_section_error(name: str, cls: type, value: Any) -> TypeError:
     """Return the error for a header or properties of a wrong type, with a suggestion."""
     hint = ""
     if isinstance(value, dict) and value:
         if all(_SECTION_OF_FIELD.get(key, ("",))[0] == name for key in value):
-            hint = f": write {name}={_call_of(cls, value)}"
+            hint = f": write {name}={_constructor_call(cls, value)}"
         else:
             hint = f": write application_properties={value!r:.60}"
     return TypeError(f"{name} takes {cls.__name__}, not {type(value).__name__}{hint}")
@@ -776,7 +781,7 @@ def _section_rows(name: str, section: Any) -> list[tuple[str, str, str]]:
 def _body_rows(section: Any) -> list[tuple[str, str, str]]:
     """Return the row of a body section in a table for notebooks."""
     spec = BODY_SPECS.get(type(section))
-    if spec is None:  # the attribute may have been set to any value
+    if spec is None:  # `Message.body` may have been assigned a plain value
         return [("body", "", short_repr(section))]
     return [(spec.name, "", short_repr(getattr(section, spec.attribute)))]
 

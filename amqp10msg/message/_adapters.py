@@ -68,7 +68,7 @@ def parse_json(document: str) -> Any:
 
     try:
         return json.loads(document, parse_constant=refuse_constant)
-    except ValueError as error:  # includes integers with too many digits for Python
+    except ValueError as error:  # also raised for an integer with too many digits for Python
         raise ContentError(f"the body is not valid JSON: {error}") from None
     except RecursionError:
         raise ContentError("the JSON of the body is nested too deeply") from None
@@ -76,34 +76,38 @@ def parse_json(document: str) -> Any:
 
 def convert_json(document: str, target_type: Any, strict: bool | None) -> Any:
     """Parse JSON as the type `target_type`, with pydantic or msgspec."""
-    if _is_of_pydantic(target_type):
+    if _is_pydantic_type(target_type):
         return _type_adapter(target_type).validate_json(document, strict=strict)
-    return _module("msgspec").json.decode(document, type=target_type, strict=strict is not False)
+    return _import_module("msgspec").json.decode(
+        document, type=target_type, strict=strict is not False
+    )
 
 
 def convert_value(value: Any, target_type: Any, strict: bool | None) -> Any:
     """Convert an AMQP value to the type `target_type`, with pydantic or msgspec."""
-    if _is_of_pydantic(target_type):
+    if _is_pydantic_type(target_type):
         return _type_adapter(target_type).validate_python(plain(value), strict=strict)
-    return _module("msgspec").convert(plain(value), type=target_type, strict=strict is not False)
+    return _import_module("msgspec").convert(
+        plain(value), type=target_type, strict=strict is not False
+    )
 
 
-def _is_of_pydantic(target_type: Any) -> bool:
+def _is_pydantic_type(target_type: Any) -> bool:
     """Return whether a type is a pydantic model or adapter, or contains one."""
     return (
         hasattr(target_type, "__pydantic_validator__")
         or hasattr(target_type, "validate_json")
-        or any(map(_is_of_pydantic, get_args(target_type)))
+        or any(map(_is_pydantic_type, get_args(target_type)))
     )
 
 
 def _type_adapter(target_type: Any) -> Any:
     if hasattr(target_type, "validate_json"):
         return target_type
-    return _module("pydantic").TypeAdapter(target_type)
+    return _import_module("pydantic").TypeAdapter(target_type)
 
 
-def _module(name: str) -> Any:
+def _import_module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:

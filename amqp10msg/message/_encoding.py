@@ -41,7 +41,8 @@ def to_body(body: Any) -> Body | None:
     for item in body:
         if type(item) not in BODY_SPECS:
             hint = "write AmqpValue([...]) for a list as a value"
-            raise wrong_type("a body that is a list of sections", "sections only", item, hint)
+            expected = "Data, AmqpSequence or AmqpValue"
+            raise wrong_type("a list of body sections", expected, item, hint)
     return body  # encoding checks that all sections are of one kind
 
 
@@ -100,8 +101,8 @@ def _with_path(spec: Any, section: Any, error: EncodeError) -> EncodeError:
     return EncodeError(error.reason, f"{spec.name}{error.path or _path_within(content)}")
 
 
-# Maximum levels of a path within a value. The search encodes each level again, and a value that
-# contains itself has no last level.
+# Maximum levels of nesting that `_path_within` searches. It encodes the items again at each level,
+# and a value that contains itself is nested without end.
 _MAX_PATH_LEVELS = 16
 
 
@@ -144,7 +145,7 @@ def encode_changes(sections: dict[int, Any], body: list[Any], wire: bytes, lenie
     parts = parts_of(wire, lenient)
     old_body = body_parts(lenient, wire, parts)
     if body and not old_body:
-        # A new body replaces body sections that could not be decoded.
+        # No body section of `wire` can be decoded: a body that the user has set replaces them.
         old_body = [part for part in parts if part[0] in BODY_CODES]
     body_starts = {part[1] for part in old_body}
     is_body_kept = len(old_body) == len(body) and all(
@@ -197,7 +198,7 @@ def encode_changes(sections: dict[int, Any], body: list[Any], wire: bytes, lenie
 
 
 def body_parts(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
-    """Return the parts of `wire` that the attribute `body` holds."""
+    """Return the parts of `wire` that the attribute `body` was decoded from."""
     body = [part for part in parts if part[0] in BODY_CODES]
     if not lenient:
         return body

@@ -76,7 +76,7 @@ def unwrap(
             damaged section.
     """
     expect_message(envelope, "unwrap")
-    converted = Message(envelope.body).body  # the attribute may have been set to any value
+    converted = Message(envelope.body).body  # `body` may have been assigned a plain value
     body = converted if isinstance(converted, list) else [converted]
     for number, part in enumerate(body):
         if not isinstance(part, Data):
@@ -91,4 +91,4 @@ def unwrap(
     if strict:
         for _, section in envelope.sections():
             if isinstance(section, Malformed):
-                raise section.error  # the damaged section may be a message
+                raise section.error  # the damaged section may have contained a message

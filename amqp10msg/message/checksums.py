@@ -49,7 +49,7 @@ def with_checksum(message: Message, *algorithms: str) -> Message:
         TypeError: `message` is not a `Message`.
         EncodeError: the message cannot be encoded.
     """
-    _check(message)
+    _check_arguments(message)
     for name in algorithms:
         if name not in _CHECKSUMS:
             raise ValueError(f"unknown checksum {name!r}: use {' or '.join(_CHECKSUMS)}")
@@ -72,7 +72,7 @@ def sign(message: Message, key: bytes) -> Message:
         TypeError: `key` is not bytes, or `message` is not a `Message`.
         EncodeError: the message cannot be encoded.
     """
-    _check(message, key)
+    _check_arguments(message, key)
     return _with_entries(message, {HMAC_KEY: hmac.digest(key, message.bare, "sha256")})
 
 
@@ -127,7 +127,7 @@ def faults(message: Message, key: bytes | EllipsisType = ...) -> tuple[str, ...]
         TypeError: `key` is not bytes, or `message` is not a `Message`.
         EncodeError: the message cannot be encoded.
     """
-    _check(message, key)
+    _check_arguments(message, key)
     bare = message.bare
     reasons: list[str] = []
     signatures = _entries(message, HMAC_KEY)
@@ -171,7 +171,7 @@ def _with_entries(message: Message, entries: Mapping[str, Any]) -> Message:
     return copy
 
 
-def _check(message: Message, key: bytes | EllipsisType = ...) -> None:
+def _check_arguments(message: Message, key: bytes | EllipsisType = ...) -> None:
     expect_message(message, "a checksum")
     if isinstance(key, EllipsisType):
         return

@@ -107,6 +107,7 @@ def check_paths(paths: list[Path]) -> None:
 
 
 def _rebuild(fields: tuple[tuple[str, Any], ...], limits: Limits) -> Picker:
+    """Create a picker: unpickling cannot pass the keyword argument `limits` to the class."""
     return Picker(*fields, limits=limits)
 
 

@@ -31,8 +31,8 @@ __all__ = ["Template"]
 Step = kernel.Step
 _ANY = 0  # instead of the kernel's number of a type: the value determines its type
 _COMPOUND = (codes.KIND_LIST, codes.KIND_MAP, codes.KIND_ARRAY)
-# Bytes before the entries of a map, by its constructor.
-_MAP_HEADS = {0xC1: 3, 0xD1: 9}
+# Number of bytes before the entries of a map (constructor, size and count), by constructor.
+_MAP_HEAD_SIZES = {0xC1: 3, 0xD1: 9}
 
 
 class Template(kernel.Pattern):
@@ -68,7 +68,7 @@ class Template(kernel.Pattern):
         check_paths(self._paths)
         self._prototype = _copied(message)
         self._types = [
-            self._type(path, declared)
+            self._resolve_type(path, declared)
             for path, (_, declared) in zip(self._paths, pairs, strict=True)
         ]
         self.paths = tuple(path.text for path in self._paths)
@@ -80,7 +80,7 @@ class Template(kernel.Pattern):
             else codes.FIELD_TYPES.get(kind, "")
             for cls, kind in self._types
         )
-        super().__init__(self._all_steps(), len(fields), self._encoded)
+        super().__init__(self._all_steps(), len(fields), self._encode_filled)
 
     def __repr__(self) -> str:
         return f"Template({', '.join(map(repr, self.paths))})"
@@ -103,7 +103,7 @@ class Template(kernel.Pattern):
         return message
 
     def _filled(self, values: tuple[Any, ...]) -> Message:
-        """Return a copy of the prototype with these values; its `encode` checks their types."""
+        """Return a copy of the prototype with these values. Encoding it checks their types."""
         if len(values) != len(self.paths):
             raise TypeError(f"the template takes {len(self.paths)} values, not {len(values)}")
         message = _copied(self._prototype)
@@ -111,18 +111,22 @@ class Template(kernel.Pattern):
             _set_value(message, path, cls, value if kind == _ANY else _typed(path, kind, value))
         return message
 
-    def _encoded(self, values: tuple[Any, ...]) -> bytes:
+    def _encode_filled(self, values: tuple[Any, ...]) -> bytes:
+        """Encode values that the kernel refuses: raise the error with its path, or accept them."""
         return self._filled(values).encode()
 
-    # The types of the values.
+    # Finding the type of each varying value.
 
-    def _type(self, path: Path, declared: Any) -> tuple[type | None, int]:
+    def _resolve_type(self, path: Path, declared: Any) -> tuple[type | None, int]:
         """Return the class of the body section or None, and the number of the value's type."""
         if path.kind is None:
-            return self._type_of_body(declared)
+            return self._resolve_body_type(declared)
         if path.is_whole:
             if not (declared is None or declared is path.kind.cls):
-                raise ValueError(f"{path.text} is {path.kind.cls.__name__}, not {declared!r:.80}")
+                raise ValueError(
+                    f"{path.text} is a section of class {path.kind.cls.__name__}, not "
+                    f"{declared!r:.80}: omit the type"
+                )
             return None, _ANY
         kind = _ANY if declared is None else _number_of_class(path, declared)
         if path.index >= 0:
@@ -148,7 +152,7 @@ class Template(kernel.Pattern):
                 return None, _ANY  # each described value needs a check of its content
         return None, kind
 
-    def _type_of_body(self, declared: Any) -> tuple[type | None, int]:
+    def _resolve_body_type(self, declared: Any) -> tuple[type | None, int]:
         if declared is Data or declared is AmqpSequence:
             return declared, _ANY
         if declared is bytes:
@@ -161,18 +165,18 @@ class Template(kernel.Pattern):
         cls = type(sections[0])
         return cls, _number_of_value(sections[0].value) if cls is AmqpValue else _ANY
 
-    # The steps of encoding, which the kernel executes.
+    # Building the steps, which the kernel executes to encode a message.
 
     def _all_steps(self) -> list[Step]:
         steps: list[Step] = []
         for kind in KINDS:
             if kind is BODY_KINDS[0]:
-                steps += self._body()
+                steps += self._body_steps()
             elif kind.attribute != "body":
-                steps += self._section(kind)
-        return _joined(steps)
+                steps += self._section_steps(kind)
+        return _merge_copy_steps(steps)
 
-    def _section(self, kind: SectionKind) -> list[Step]:
+    def _section_steps(self, kind: SectionKind) -> list[Step]:
         spec = SPEC_OF[kind.code]
         section: Any = getattr(self._prototype, kind.attribute)
         varying = [i for i, path in enumerate(self._paths) if path.kind is kind]
@@ -181,10 +185,13 @@ class Template(kernel.Pattern):
         if self._paths[varying[0]].is_whole:
             return [Step(codes.STEP_SECTION, source=varying[0], spec=spec)]
         if kind.source == "list":
-            return self._fields(kind, section, varying)
-        return self._entries(kind, section or {}, varying)
+            return self._list_section_steps(kind, section, varying)
+        return self._map_section_steps(kind, section or {}, varying)
 
-    def _fields(self, kind: SectionKind, section: Any, varying: list[int]) -> list[Step]:
+    def _list_section_steps(
+        self, kind: SectionKind, section: Any, varying: list[int]
+    ) -> list[Step]:
+        """Return the steps for a header or properties; `varying` has the indexes of its paths."""
         spec = SPEC_OF[kind.code]
         section = kind.cls() if section is None else section
         sources = {self._paths[i].index: i for i in varying}
@@ -204,7 +211,7 @@ class Template(kernel.Pattern):
                     )
                 )
                 continue
-            octets = _field(kind, name, getattr(section, name.replace("-", "_")))
+            octets = _encode_field(kind, name, getattr(section, name.replace("-", "_")))
             if octets:
                 first = index
                 if steps and steps[-1].way == codes.STEP_FIELDS:
@@ -219,16 +226,17 @@ class Template(kernel.Pattern):
             Step(codes.STEP_LIST),
         ]
 
-    def _entries(
+    def _map_section_steps(
         self, kind: SectionKind, section: Mapping[Any, Any], varying: list[int]
     ) -> list[Step]:
+        """Return the steps for a map section; `varying` has the indexes of its paths."""
         spec = SPEC_OF[kind.code]
         sources = {_plain_key(self._paths[i]): i for i in varying}
         entries = {**section, **{key: None for key in sources if key not in section}}
         steps = [Step(codes.STEP_COPY, spec.head), Step(codes.STEP_OPEN)]
         for key, value in entries.items():
             source = sources.get(key, -1)
-            octets = _entry(kind, key, None if source >= 0 else value)
+            octets = _encode_entry(kind, key, None if source >= 0 else value)
             if source < 0:
                 steps.append(Step(codes.STEP_COPY, octets))
                 continue
@@ -245,7 +253,7 @@ class Template(kernel.Pattern):
             steps.append(Step(way, source=source, kind=type_))
         return [*steps, Step(codes.STEP_MAP, index=2 * len(entries))]
 
-    def _body(self) -> list[Step]:
+    def _body_steps(self) -> list[Step]:
         source = next((i for i, path in enumerate(self._paths) if path.kind is None), -1)
         if source < 0:
             writer = kernel.Writer()
@@ -263,8 +271,8 @@ class Template(kernel.Pattern):
         return [Step(codes.STEP_COPY, BODY_SPECS[cls].head), Step(way, source=source, kind=kind)]
 
 
-def _joined(steps: list[Step]) -> list[Step]:
-    """Return the steps, with constant bytes merged into the step that follows them."""
+def _merge_copy_steps(steps: list[Step]) -> list[Step]:
+    """Merge the bytes of each STEP_COPY into the next step of another kind; return the result."""
     merged: list[Step] = []
     copied = b""
     for step in steps:
@@ -290,7 +298,7 @@ def _copied(message: Message) -> Message:
     return copied
 
 
-def _field(kind: SectionKind, name: str, value: Any) -> bytes:
+def _encode_field(kind: SectionKind, name: str, value: Any) -> bytes:
     """Encode a constant field; return no bytes if the field is omitted."""
     section = kind.cls()
     setattr(section, name.replace("-", "_"), value)
@@ -301,10 +309,10 @@ def _field(kind: SectionKind, name: str, value: Any) -> bytes:
     return octets[(3 if octets[0] == 0xC0 else 9) + index :]
 
 
-def _entry(kind: SectionKind, key: Any, value: Any) -> bytes:
+def _encode_entry(kind: SectionKind, key: Any, value: Any) -> bytes:
     """Encode an entry of a map section."""
     octets = encoded(kind, kind.cls({key: value}), False)[len(SPEC_OF[kind.code].head) :]
-    return octets[_MAP_HEADS[octets[0]] :]
+    return octets[_MAP_HEAD_SIZES[octets[0]] :]
 
 
 def _number_of_class(path: Path, declared: Any) -> int:
@@ -349,7 +357,7 @@ def _typed(path: Path, kind: int, value: Any) -> Any:
 
 
 def _error_path(path: Path) -> str:
-    """Return a path in the form that an EncodeError has."""
+    """Return a path in the notation of `EncodeError.path`, such as ``properties.to``."""
     if path.kind is None:
         return "amqp-value"
     if path.index >= 0:

@@ -37,7 +37,7 @@ class NotDeliveredError(TimeoutError):
 
 @attrs.frozen
 class Delivering:
-    """How messages are sent.
+    """The settings of a `Deliverer`.
 
     Attributes:
         profile: the profile of the translation, for a 0-9-1 target.
@@ -106,11 +106,11 @@ class Deliverer:
         self._link: TargetLink | None = None
         self._error: LinkError | None = None
         self._waiting: deque[tuple[SourceDelivery, Any]] = deque()
-        self._later = 0  # messages waiting for their backoff
+        self._delayed_count = 0  # messages waiting for their backoff
         self._in_flight: dict[SourceDelivery, Any] = {}
         self._refused: list[Refused] = []
         self._progress = 0  # changes when a message gets an outcome or is queued again
-        self._lost = 0  # connections lost since the last outcome
+        self._lost_count = 0  # connections lost since the last outcome
         self._awake: asyncio.Future[None] | None = None
         self.accepted = 0
         self.again = 0
@@ -119,11 +119,11 @@ class Deliverer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        async def end() -> None:
+        async def close_link() -> None:
             if self._link is not None:
                 await self._link.close(5.0)
 
-        self._runner.run(end())
+        self._runner.run(close_link())
         self._runner.close()
 
     def send(self, messages: Iterable[tuple[int, bytes]]) -> list[Refused]:
@@ -146,7 +146,7 @@ class Deliverer:
             elif prepared is not None:
                 self._waiting.append((delivery, prepared))
         count = len(messages)
-        while self._waiting or self._in_flight or self._later:
+        while self._waiting or self._in_flight or self._delayed_count:
             await self._wait_for_progress(count)
         refused, self._refused = self._refused, []
         return sorted(refused, key=lambda message: message.row)
@@ -179,7 +179,7 @@ class Deliverer:
                         await asyncio.sleep(backoff)
                         backoff = min(2 * backoff, _MAX_BACKOFF)
         except TimeoutError:
-            pending = len(self._waiting) + len(self._in_flight) + self._later
+            pending = len(self._waiting) + len(self._in_flight) + self._delayed_count
             raise NotDeliveredError(
                 f"{self._endpoint}: {pending} of {count} messages have no outcome: none was "
                 f"received for {self._settings.timeout:g} s ({reason})"
@@ -204,12 +204,12 @@ class Deliverer:
             self._link = None
         self._error = None
         in_flight, self._in_flight = self._in_flight, {}
-        self._lost += bool(in_flight)
+        self._lost_count += bool(in_flight)
         for delivery in in_flight if len(in_flight) == 1 else ():
             delivery.deaths += 1
             if delivery.deaths >= _MAX_LOST_ALONE:
                 self._refuse(delivery, Outcome("fatal", "", str(error), final=True))
-                self._lost = 0
+                self._lost_count = 0
                 return
         self.again += len(in_flight)
         self._waiting.extendleft(reversed(in_flight.items()))
@@ -217,7 +217,7 @@ class Deliverer:
     def _pump(self) -> None:
         link = self._link
         while self._waiting and link is not None and link.alive and link.room > 0:
-            if self._in_flight and self._lost >= _MAX_LOST:
+            if self._in_flight and self._lost_count >= _MAX_LOST:
                 return  # send one message at a time
             delivery, outgoing = self._waiting.popleft()
             self._in_flight[delivery] = outgoing
@@ -229,7 +229,7 @@ class Deliverer:
             if outgoing is None:
                 continue
             self._progress += 1
-            self._lost = 0
+            self._lost_count = 0
             delivery.tries += 1
             if outcome.kind == "accepted":
                 self.accepted += 1
@@ -237,14 +237,14 @@ class Deliverer:
                 self._refuse(delivery, outcome.without(self._endpoint.password))
             else:
                 self.again += 1
-                self._later += 1
+                self._delayed_count += 1
                 backoff = min(_FIRST_BACKOFF * 2.0**delivery.tries, _MAX_BACKOFF)
                 loop = asyncio.get_running_loop()
                 loop.call_later(backoff, self._send_again, delivery, outgoing)
             self._wake()
 
     def _send_again(self, delivery: SourceDelivery, outgoing: Any) -> None:
-        self._later -= 1
+        self._delayed_count -= 1
         self._waiting.append((delivery, outgoing))
         self._progress += 1
         self._wake()
@@ -265,11 +265,13 @@ class Deliverer:
 def numbered(
     batches: Iterable[Iterable[bytes | None]], prepare: Callable[[int, bytes], bytes]
 ) -> Iterator[tuple[list[tuple[int, bytes]], list[int]]]:
-    """Yield for each batch the rows with their prepared messages, and the rows without a message.
+    """Yield for each batch the pairs of row and prepared message, and the rows without a message.
+
+    Rows are numbered from 0, across all batches.
 
     Args:
         batches: the messages; None for a row without one.
-        prepare: returns the message to send, from a row and its message.
+        prepare: called with a row and its message; returns the message to send.
     """
     row = 0
     for batch in batches:

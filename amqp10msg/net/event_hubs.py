@@ -88,7 +88,7 @@ class Partitions(Streams):
         return offset_of(octets, expected, _SEQUENCE)
 
     def starts_at_offset(self, accepted: Any) -> bool:  # noqa: ARG002  (one signature for all)
-        """Return True: the first event's sequence number shows the position of the reading."""
+        """Return True: the sequence number of the first event shows where the reading began."""
         return True
 
     # Requests.

@@ -121,7 +121,7 @@ def _hash(octets: bytes) -> str:
 
 
 def file_name(number: int) -> str:
-    """Return the name of a file of a landing."""
+    """Return the name of the file with this number in a landing."""
     return f"{number:012d}.parquet"
 
 
@@ -134,7 +134,7 @@ def numbers_in(folder: Path) -> list[int]:
 
 
 def next_of(folder: Path) -> int:
-    """Return the number of the next file of a landing, which may have removed files."""
+    """Return the number of the next file of a landing: numbers of removed files are not reused."""
     stored = ""
     with contextlib.suppress(FileNotFoundError):
         stored = (folder / _LOCK).read_text(encoding="ascii")

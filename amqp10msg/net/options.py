@@ -45,7 +45,7 @@ _UNMATCHED = ("accept", "requeue", "reject")
 Change: TypeAlias = "Callable[[Any, SourceDelivery], BasicMessage | Message | None]"
 
 
-def _endpoint(value: str | Endpoint) -> Endpoint:
+def _to_endpoint(value: str | Endpoint) -> Endpoint:
     from amqp10msg.net.bridge.urls import Endpoint, parse_url  # noqa: PLC0415  (see above)
 
     if isinstance(value, Endpoint):
@@ -296,7 +296,7 @@ class RouteOptions:
     )
     quarantine_queue: Endpoint | None = attrs.field(
         default=None,
-        converter=attrs.converters.optional(_endpoint),
+        converter=attrs.converters.optional(_to_endpoint),
         validator=_check_quarantine_queue,
         metadata=option(
             str, "Queue for these messages; the file gets those that it does not accept.", "URL"
@@ -389,12 +389,12 @@ class RouteOptions:
 
     @property
     def ends(self) -> bool:
-        """Whether the route ends by itself, even without a deadline."""
+        """Whether the route ends when its source is empty, or after `max_messages`."""
         return self.asks or self.max_messages is not None
 
     @property
     def reach(self) -> float | None:
-        """Seconds for the first connection to an end; None for no limit."""
+        """Timeout of the first connection to a source or target, in seconds; None for no limit."""
         return (
             _CONNECT_TIMEOUT if self.ends and self.connect_timeout is None else self.connect_timeout
         )

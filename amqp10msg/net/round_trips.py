@@ -88,9 +88,14 @@ def round_trips(
     """
     endpoint = parse_url(url)
     if endpoint.protocol != "1.0" or endpoint.file is not None or endpoint.address is None:
-        raise ValueError("a broker is amqp://HOST:PORT/ADDRESS or amqps://…, of AMQP 1.0")
+        raise ValueError(
+            "the URL of the broker must be amqp://HOST:PORT/ADDRESS or amqps://HOST:PORT/ADDRESS, "
+            "for AMQP 1.0"
+        )
     if jobs > 1 and "{n}" not in endpoint.address:
-        raise ValueError("several jobs take {n} in the address: each has a queue of its own")
+        raise ValueError(
+            "with several jobs, the address must contain {n}: each job uses a separate queue"
+        )
     endpoint = attrs.evolve(endpoint, timeout=timeout)
     return asyncio.run(_run(endpoint, messages, jobs, timeout, on_result))
 
@@ -107,7 +112,7 @@ async def _run(
     queues = [_Queue(endpoint, timeout, numbers) for _ in range(count)]
     remaining = iter(enumerate(messages))
 
-    async def work(queue: _Queue) -> None:
+    async def send_remaining(queue: _Queue) -> None:
         async with queue:
             for index, octets in remaining:
                 on_result(index, await queue.send_through(octets))
@@ -115,7 +120,7 @@ async def _run(
     try:
         async with asyncio.TaskGroup() as group:
             for queue in queues:
-                group.create_task(work(queue))
+                group.create_task(send_remaining(queue))
     except BaseExceptionGroup as errors:
         # Not except*: before CPython 3.11.4, an exception raised in it arrives in a group.
         failed, other_errors = errors.split(QueueError)
@@ -152,7 +157,7 @@ class _Queue:
         )
 
     async def __aenter__(self) -> Self:
-        """Connect."""
+        """Connect, and check that the queue is empty."""
         try:
             stray_messages = await self._synchronize()
         except QueueError:
@@ -178,7 +183,7 @@ class _Queue:
         delivery = SourceDelivery(octets)
         try:
             await self._send(delivery)
-            outcome = await self._outcome(delivery)
+            outcome = await self._wait_for_outcome(delivery)
         except LinkError as error:
             end = "refused" if error.scope == "link" else "died"
             stray_messages = await self._synchronize()
@@ -191,10 +196,10 @@ class _Queue:
         if outcome.kind != "accepted":
             words = " ".join(filter(None, (outcome.kind, outcome.condition, outcome.description)))
             return RoundTrip("refused", words, error_by_broker=True)
-        return await self._arrival()
+        return await self._wait_for_arrival()
 
-    async def _arrival(self) -> RoundTrip:
-        """Wait for a message that the broker accepted."""
+    async def _wait_for_arrival(self) -> RoundTrip:
+        """Wait until the message that the broker accepted is received or lost."""
         try:
             if await self._wait_until(lambda: bool(self._deliveries), _MESSAGE_SECONDS):
                 return RoundTrip("received", received=self._accept_first())
@@ -242,7 +247,7 @@ class _Queue:
         marker = Message(str(uuid.uuid4()))
         delivery = SourceDelivery(marker.encode())
         await self._send(delivery)
-        outcome = await self._outcome(delivery)
+        outcome = await self._wait_for_outcome(delivery)
         if outcome.kind != "accepted":
             raise LinkError(f"{outcome.kind}: {outcome.condition} {outcome.description}")
         marker_arrived = False
@@ -252,7 +257,7 @@ class _Queue:
             _AFTER_MARKER_SECONDS if marker_arrived else self._timeout,
         ):
             octets = self._accept_first()
-            if _body(octets) == marker.body:
+            if _decode_body(octets) == marker.body:
                 marker_arrived = True
             else:
                 received.append(octets)
@@ -267,7 +272,7 @@ class _Queue:
             raise LinkError("the broker grants no credit")
         target.send([(Outgoing(delivery.octets), delivery)])
 
-    async def _outcome(self, delivery: SourceDelivery) -> Outcome:
+    async def _wait_for_outcome(self, delivery: SourceDelivery) -> Outcome:
         if not await self._wait_until(lambda: id(delivery) in self._outcomes, self._timeout):
             self._abort()
             raise LinkError(f"no outcome within {self._timeout:g} s")
@@ -324,7 +329,7 @@ class _Queue:
                     on_lost=self._on_link_lost,
                     window=_WINDOW,
                     max_message=_MAX_MESSAGE_BYTES,
-                    overflow=_too_large,
+                    overflow=_raise_too_large,
                 )
             )
 
@@ -351,11 +356,11 @@ class _Queue:
         self._changed.set()
 
 
-def _too_large() -> NoReturn:
+def _raise_too_large() -> NoReturn:
     raise OSError(f"a message of more than {_MAX_MESSAGE_BYTES:,} bytes")
 
 
-def _body(octets: bytes) -> Any:
+def _decode_body(octets: bytes) -> Any:
     try:
         return Message.decode(octets).body
     except DecodeError:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from amqp10msg.delivery.node import Capacity
     from amqp10msg.wire.limits import Limits
 
-#: The properties of the open frame of brokers, by name for `ServerOptions.like`.
+#: Properties in the open frames of well-known brokers, by the value of `ServerOptions.like`.
 BROKERS: Mapping[str, Mapping[str, str]] = {
     "rabbitmq-4": {"product": "RabbitMQ", "version": "4.1.0"},
 }
@@ -42,7 +42,7 @@ class Token:
     expiration: datetime.datetime | None
 
 
-def _is_positive(waits: object, attribute: attrs.Attribute[float], seconds: float) -> None:
+def _check_positive(waits: object, attribute: attrs.Attribute[float], seconds: float) -> None:
     if not seconds > 0:
         raise ValueError(
             f"{type(waits).__name__}.{attribute.name} must be more than 0 seconds, got {seconds!r}"
@@ -67,11 +67,11 @@ class ServerWaits:
         TypeError: a time is not a number.
     """
 
-    opening: float = attrs.field(default=10.0, validator=_is_positive)
-    closing: float = attrs.field(default=5.0, validator=_is_positive)
-    stopping: float = attrs.field(default=0.25, validator=_is_positive)
-    commit: float = attrs.field(default=0.05, validator=_is_positive)
-    expiry: float = attrs.field(default=0.1, validator=_is_positive)
+    opening: float = attrs.field(default=10.0, validator=_check_positive)
+    closing: float = attrs.field(default=5.0, validator=_check_positive)
+    stopping: float = attrs.field(default=0.25, validator=_check_positive)
+    commit: float = attrs.field(default=0.05, validator=_check_positive)
+    expiry: float = attrs.field(default=0.1, validator=_check_positive)
 
 
 @attrs.define(kw_only=True, eq=False, repr=False)

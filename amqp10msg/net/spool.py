@@ -213,7 +213,7 @@ class _Spooler:
             # Two files: the next file fills while this one is written.
             window=min(2 * self._batches.rows, 100_000),
             max_message=_UNLIMITED,
-            overflow=_no_overflow,
+            overflow=_raise_overflow,
         )
         for _ in range(source.attempts - 1):
             try:
@@ -290,7 +290,7 @@ class _Spooler:
             self._fault.exception()
 
 
-def _no_overflow() -> NoReturn:
+def _raise_overflow() -> NoReturn:
     raise OSError("the message exceeds the maximum size")
 
 

@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 _RANGE, _QUERY = 0, 1
 #: Credit in chunks: at first, while their size is unknown, and the maximum.
 _FIRST_CREDIT, _MAX_CREDIT = 1, 512
-#: Bytes of the chunks in flight for which credit is given.
+#: Target for the total size of the chunks in flight, in bytes: it limits the credit.
 _WINDOW = 4 << 20
 #: How often to query the last chunk of a stream before giving up, and seconds between two queries.
 _LAST_CHUNK_ATTEMPTS, _LAST_CHUNK_INTERVAL = 40, 0.05
@@ -95,11 +95,12 @@ def _chunk_at(connection: StreamConnection, stream: str, start: int | str) -> Ch
     connection.unsubscribe(_QUERY)
     chunk = None
     while (delivery := connection.delivered(_QUERY)) is not None:
-        chunk = _parsed(delivery.octets)
+        chunk = _parse_chunk(delivery.octets)
     return chunk
 
 
-def _parsed(octets: memoryview) -> Chunk:
+def _parse_chunk(octets: memoryview) -> Chunk:
+    """Parse a chunk; raise LinkError if it is malformed, damaged, or of an unknown type."""
     try:
         return parse_chunk(octets)
     except ChunkError as error:
@@ -193,18 +194,18 @@ class _StoredReader(RangeReader):
         super().__init__(endpoint, part, reading)
         self._nodes = _Nodes(endpoint)
         self._connection: StreamConnection | None = None
-        self._credit = _FIRST_CREDIT  # chunks in flight, at most
+        self._credit = _FIRST_CREDIT  # maximum number of chunks in flight
         self._rows = RowsOfChunks()
         self._filter_values = reading.filters.values
 
     @property
-    def _full(self) -> bool:
+    def _is_batch_ready(self) -> bool:
         return len(self._rows) >= self._reading.rows or self._rows.size >= self._reading.size
 
     def next_rows(self) -> StoredRows | tuple[int, int] | None:
         """Return the next messages, or the next removed offsets; None at the end."""
         while True:
-            while not (self._done or self._full or self._lost):
+            while not (self._done or self._is_batch_ready or self._lost):
                 self._read_chunk()
             if not len(self._rows):
                 return self._lost.pop(0) if self._lost else None
@@ -249,9 +250,9 @@ class _StoredReader(RangeReader):
 
     def _receive(self, connection: StreamConnection, delivery: Delivery) -> None:
         self._in_flight -= 1
-        chunk = _parsed(delivery.octets)
+        chunk = _parse_chunk(delivery.octets)
         self._add(connection, chunk)
-        # Limit the chunks that the broker sends in vain, beyond the range.
+        # Limit the credit: the broker would send further chunks, beyond the range, in vain.
         remaining = (self._part.stop - self._next) // max(chunk.count, 1) + 1
         self._credit = max(1, min(remaining, _WINDOW // len(delivery.octets), _MAX_CREDIT))
 
@@ -264,8 +265,8 @@ class _StoredReader(RangeReader):
         part, filters = self._part, self._reading.filters
         properties = {}
         if self._filter_values:
-            # Wait for the last message of the range. A node that is behind would look like the end
-            # of the filtered messages.
+            # Wait until the node has the last message of the range: otherwise, a node that lags
+            # behind would end the range early.
             connection.subscribe(_QUERY, part.stream, part.stop - 1, 1)
             while connection.delivery(until).subscription != _QUERY:
                 pass
@@ -290,7 +291,8 @@ class _StoredReader(RangeReader):
             self._give_credit(connection)
             return
         self._done = True
-        # Offsets before `first` count as removed: they may have been removed before they were read.
+        # Report all offsets before `first` as lost: retention may have removed them before they
+        # were read.
         start, stop = self._part.start, self._part.stop
         if first is None or first > start:
             self._lost.append((start, (stop if first is None else min(first, stop)) - start))
@@ -300,7 +302,7 @@ class _StoredReader(RangeReader):
         part = self._part
         start, stop = max(self._next, chunk.first), min(part.stop, chunk.stop)
         if start > self._next and not self._filter_values:
-            # Tracking data of the broker has offsets, too: not every gap was removed.
+            # A gap may be the broker's tracking data, which has offsets, too, and no messages.
             first = _first_stored(connection, part.stream)
             if first is None or first > self._next:
                 self._lost.append((self._next, min(start, part.stop) - self._next))

@@ -141,16 +141,17 @@ class RowsOfChunks:
     """
 
     def __init__(self) -> None:
-        self._data = bytearray()  # each message after its length
-        self._ends = [0]  # end of each message in `_data`, after the first 0
-        self._runs: list[tuple[int, int, int]] = []  # first offset, number of rows, timestamp
+        self._data = bytearray()  # the messages, each preceded by its length
+        self._ends = [0]  # 0, then the end of each message in `_data`
+        # For each chunk: the offset of the first row, the number of rows, and the timestamp.
+        self._runs: list[tuple[int, int, int]] = []
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
     @property
     def size(self) -> int:
-        """Bytes collected."""
+        """The size of the collected messages and their lengths, in bytes."""
         return len(self._data)
 
     def add(self, chunk: Chunk, start: int, stop: int) -> None:
@@ -161,30 +162,30 @@ class RowsOfChunks:
         """
         end_count, data_size = len(self._ends), len(self._data)
         try:
-            if not (chunk.count == chunk.entries and self._add(chunk.data, chunk.count)):
-                self._add_expanded(chunk)
+            if not (chunk.count == chunk.entries and self._add_messages(chunk.data, chunk.count)):
+                self._add_with_batches(chunk)
         except struct.error:
-            self._cut(end_count, data_size)
+            self._truncate(end_count, data_size)
             text = f"the chunk at offset {chunk.first}: an entry exceeds the chunk"
             raise ChunkError(text) from None
         except ChunkError as error:
-            self._cut(end_count, data_size)
+            self._truncate(end_count, data_size)
             text = f"the chunk at offset {chunk.first}: {error}"
             raise ChunkError(text, permanent=error.permanent) from None
         skipped, row_count = start - chunk.first, stop - start
         if row_count < chunk.count:
             row_ends = self._ends[end_count - 1 + skipped : end_count + skipped + row_count]
             octets = self._data[row_ends[0] : row_ends[-1]]
-            self._cut(end_count, data_size)
+            self._truncate(end_count, data_size)
             self._data += octets
             self._ends += [data_size + end - row_ends[0] for end in row_ends[1:]]
         if row_count:
             self._runs.append((start, row_count, chunk.timestamp))
 
-    def _cut(self, end_count: int, data_size: int) -> None:
+    def _truncate(self, end_count: int, data_size: int) -> None:
         del self._ends[end_count:], self._data[data_size:]
 
-    def _add(self, data: Any, count: int) -> bool:
+    def _add_messages(self, data: Any, count: int) -> bool:
         """Add entries if all are messages; otherwise return False without adding any."""
         end_count, data_size = len(self._ends), len(self._data)
         self._data += data
@@ -202,11 +203,11 @@ class RowsOfChunks:
             position = -1
         if position == len(octets):
             return True
-        self._cut(end_count, data_size)
+        self._truncate(end_count, data_size)
         return False
 
-    def _add_expanded(self, chunk: Chunk) -> None:
-        """Add entries that are messages or batches."""
+    def _add_with_batches(self, chunk: Chunk) -> None:
+        """Add the messages of a chunk, some of whose entries may be batches."""
         data, position, budget, end_count = chunk.data, 0, MAX_CHUNK, len(self._ends)
         for _ in range(chunk.entries or 0):
             (size,) = _SIZE.unpack_from(data, position)
@@ -224,8 +225,8 @@ class RowsOfChunks:
                 entry = _decompress(first >> 4 & 7, data[start:stop], plain_size)
             if stop > len(data):
                 raise ChunkError("an entry exceeds the chunk")
-            if not self._add(entry, records):
-                raise ChunkError(f"the {records} messages of a batch do not fill it")
+            if not self._add_messages(entry, records):
+                raise ChunkError(f"the {records} messages of a batch do not add up to its size")
             position = stop
         if position != len(data):
             raise ChunkError(f"the {chunk.entries} entries have {position} of {len(data)} bytes")
@@ -250,7 +251,8 @@ class RowsOfChunks:
         return StoredRows(pc.add(_int64(shifts), _row_numbers(rows)), octets, _int64(times))
 
 
-# From buffers, not from lists: for a list, Arrow imports pandas, in a third of a second.
+# Arrays are built from buffers, not from lists: for a list, Arrow imports pandas, which takes a
+# third of a second.
 
 
 def _int64(numbers: array[int]) -> pa.Array:

@@ -28,7 +28,7 @@ _SUBSCRIBE, _DELIVER, _CREDIT, _UNSUBSCRIBE = 0x07, 0x08, 0x09, 0x0C
 _METADATA, _METADATA_UPDATE, _PEER_PROPERTIES = 0x0F, 0x10, 0x11
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE, _TUNE, _OPEN = 0x12, 0x13, 0x14, 0x15
 _CLOSE, _HEARTBEAT, _PARTITIONS, _STREAM_STATS = 0x16, 0x17, 0x19, 0x1C
-#: Bit of the key of a response.
+#: This bit is set in the key of a response.
 _RESPONSE = 0x8000
 #: Response codes.
 _OK, _NO_STREAM, _NOT_AVAILABLE = 0x01, 0x02, 0x06
@@ -50,7 +50,7 @@ _DESCRIPTIONS = {
 }
 #: Response codes that a retry cannot fix.
 _PERMANENT = {_NO_STREAM, 0x07, 0x08, 0x09, 0x0B, 0x0C, 0x10}
-#: Offset types of a subscription, besides that for an offset.
+#: Codes for the start of a subscription: the first chunk, the last chunk, or an offset.
 _OFFSET_TYPES = {"first": 1, "last": 2}
 _AT_OFFSET = 4
 #: Maximum size of a frame without a chunk, in bytes, unless the broker's limit is lower.
@@ -101,7 +101,10 @@ class _Fields:
         return text
 
     def each(self) -> range:
-        """Read the length of an array, whose items have at least two bytes; return its range."""
+        """Read the length of an array, and return a range of that length.
+
+        Raises `struct.error` if the frame is too short: each item has at least two bytes.
+        """
         count = self.number(_U32)
         if 2 * count > len(self._octets) - self._position:
             raise struct.error("an array exceeds its frame")
@@ -111,20 +114,22 @@ class _Fields:
         return {self.text(): self.text() for _ in self.each()}
 
 
-def _text(text: str) -> bytes:
+def _encoded_text(text: str) -> bytes:
     octets = text.encode()
     if len(octets) >= 1 << 15:
         raise LinkError(f"{text[:60]!r}… exceeds 32,767 bytes", permanent=True)
     return _U16.pack(len(octets)) + octets
 
 
-def _texts(texts: Iterable[str]) -> bytes:
-    encoded = [_text(text) for text in texts]
+def _encoded_texts(texts: Iterable[str]) -> bytes:
+    encoded = [_encoded_text(text) for text in texts]
     return _U32.pack(len(encoded)) + b"".join(encoded)
 
 
-def _pairs(pairs: Mapping[str, str]) -> bytes:
-    return _U32.pack(len(pairs)) + b"".join(_text(k) + _text(v) for k, v in pairs.items())
+def _encoded_pairs(pairs: Mapping[str, str]) -> bytes:
+    return _U32.pack(len(pairs)) + b"".join(
+        _encoded_text(k) + _encoded_text(v) for k, v in pairs.items()
+    )
 
 
 class StreamConnection:
@@ -136,7 +141,7 @@ class StreamConnection:
         endpoint: the broker, the credentials and the virtual host.
 
     Attributes:
-        endpoint: likewise.
+        endpoint: the broker, the credentials and the virtual host.
         version: the version of the broker; empty if unknown.
     """
 
@@ -162,7 +167,7 @@ class StreamConnection:
     def _open(self) -> None:
         endpoint = self.endpoint
         client = {"product": "amqp10msg", "version": __version__}
-        server = self._request("the broker", _PEER_PROPERTIES, _pairs(client)).pairs()
+        server = self._request("the broker", _PEER_PROPERTIES, _encoded_pairs(client)).pairs()
         self.version = server.get("version", "")
         mechanism = endpoint.mechanism or "PLAIN"
         response = self._request("the broker", _SASL_HANDSHAKE, b"")
@@ -174,7 +179,7 @@ class StreamConnection:
         if mechanism == "PLAIN":
             octets = f"\0{endpoint.user or ''}\0{endpoint.password or ''}".encode()
             data = _U32.pack(len(octets)) + octets
-        self._request("the broker", _SASL_AUTHENTICATE, _text(mechanism) + data)
+        self._request("the broker", _SASL_AUTHENTICATE, _encoded_text(mechanism) + data)
         until = time.monotonic() + endpoint.timeout
         while (fields := self._step(until, _TUNE)) is None:
             pass
@@ -183,7 +188,7 @@ class StreamConnection:
         heartbeat = min(heartbeat or endpoint.heartbeat, endpoint.heartbeat)
         self._send(_TUNE, _U32.pack(self._frame_max) + _U32.pack(heartbeat))
         host = endpoint.virtual_host or "/"
-        opened = self._request(f"the virtual host {host!r}", _OPEN, _text(host))
+        opened = self._request(f"the virtual host {host!r}", _OPEN, _encoded_text(host))
         properties = {}
         with contextlib.suppress(struct.error):  # RabbitMQ omits an empty map
             properties = opened.pairs()
@@ -196,7 +201,9 @@ class StreamConnection:
 
     def replicas(self, stream: str) -> list[Endpoint]:
         """Return the remaining nodes with replicas of a stream; its leader is the last."""
-        fields = self._request(f"the stream {stream!r}", _METADATA, _texts([stream]), coded=False)
+        fields = self._request(
+            f"the stream {stream!r}", _METADATA, _encoded_texts([stream]), has_code=False
+        )
         with self._checking_frames():
             nodes = {}
             for _ in fields.each():
@@ -204,7 +211,7 @@ class StreamConnection:
                 nodes[node] = (fields.text(), fields.number(_U32))
             for _ in fields.each():
                 fields.text()
-                self._check(f"the stream {stream!r}", fields.number(_U16))
+                self._check_code(f"the stream {stream!r}", fields.number(_U16))
                 leader = fields.number(_U16)
                 replicas = [fields.number(_U16) for _ in fields.each()]
                 addresses = [nodes[node] for node in (*replicas, leader) if node in nodes]
@@ -218,13 +225,13 @@ class StreamConnection:
     def partitions(self, super_stream: str) -> list[str]:
         """Return the streams of a super stream, in order."""
         subject = f"the super stream {super_stream!r}"
-        fields = self._request(subject, _PARTITIONS, _text(super_stream))
+        fields = self._request(subject, _PARTITIONS, _encoded_text(super_stream))
         with self._checking_frames():
             return [fields.text() for _ in fields.each()]
 
     def stats(self, stream: str) -> dict[str, int]:
         """Return statistics of a stream, such as ``first_chunk_id``; RabbitMQ 3.11 or later."""
-        fields = self._request(f"the stream {stream!r}", _STREAM_STATS, _text(stream))
+        fields = self._request(f"the stream {stream!r}", _STREAM_STATS, _encoded_text(stream))
         with self._checking_frames():
             return {fields.text(): fields.number(_I64) for _ in fields.each()}
 
@@ -253,9 +260,9 @@ class StreamConnection:
             begin = _U16.pack(_AT_OFFSET) + _U64.pack(start)
         else:
             begin = _U16.pack(_OFFSET_TYPES[start])
-        body = bytes([number]) + _text(stream) + begin + _U16.pack(credit)
+        body = bytes([number]) + _encoded_text(stream) + begin + _U16.pack(credit)
         if properties:
-            body += _pairs(properties)
+            body += _encoded_pairs(properties)
         self._request(f"the stream {stream!r}", _SUBSCRIBE, body)
 
     def unsubscribe(self, number: int) -> None:
@@ -292,7 +299,7 @@ class StreamConnection:
         """Send a close request, then close the socket."""
         with contextlib.suppress(LinkError, TimeoutError, OSError):
             self._silence = min(self._silence, 1.0)
-            self._request("the broker", _CLOSE, _U16.pack(_OK) + _text("done"))
+            self._request("the broker", _CLOSE, _U16.pack(_OK) + _encoded_text("done"))
         self.abort()
 
     def abort(self) -> None:
@@ -302,14 +309,16 @@ class StreamConnection:
 
     # Frames.
 
-    def _request(self, subject: str, command: int, body: bytes, *, coded: bool = True) -> _Fields:
+    def _request(
+        self, subject: str, command: int, body: bytes, *, has_code: bool = True
+    ) -> _Fields:
         """Send a request; return the fields of the response after the response code.
 
         Args:
             subject: the subject of the request, for error messages.
             command: the key of the command.
             body: the encoded fields after the correlation id.
-            coded: whether the response begins with a response code.
+            has_code: whether the response begins with a response code.
         """
         self._correlation += 1
         self._send(command, _U32.pack(self._correlation) + body)
@@ -320,15 +329,15 @@ class StreamConnection:
                 with self._checking_frames():
                     if fields is None or fields.number(_U32) != self._correlation:
                         continue
-                    if coded:
-                        self._check(subject, fields.number(_U16))
+                    if has_code:
+                        self._check_code(subject, fields.number(_U16))
                     return fields
         except TimeoutError:
             raise LinkError(f"no response within {self.endpoint.timeout:g} s") from None
 
     @staticmethod
-    def _check(subject: str, code: int) -> None:
-        """Raise LinkError for an error code."""
+    def _check_code(subject: str, code: int) -> None:
+        """Raise LinkError if the code of a response reports an error."""
         if code == _OK:
             return
         text = f"{subject}: {_DESCRIPTIONS.get(code, 'the broker refused it')} (code {code})"
@@ -385,12 +394,13 @@ class StreamConnection:
                 code = fields.number(_U16)
                 raise LinkError(f"the stream {fields.text()!r} was deleted or moved (code {code})")
             elif key == _CLOSE:
-                self._closed(fields)
+                self._on_close(fields)
             elif key == _CREDIT | _RESPONSE:
-                self._check("a subscription", fields.number(_U16))
+                self._check_code("a subscription", fields.number(_U16))
         return None
 
-    def _closed(self, fields: _Fields) -> NoReturn:
+    def _on_close(self, fields: _Fields) -> NoReturn:
+        """Answer the broker's close request, and raise LinkError with its reason."""
         response = _U32.pack(fields.number(_U32)) + _U16.pack(_OK)
         code, reason = fields.number(_U16), fields.text()
         with contextlib.suppress(LinkError):
@@ -402,7 +412,10 @@ class StreamConnection:
     # Bytes.
 
     def _read(self, size: int, until: float) -> memoryview:
-        """Read exactly `size` bytes; memory is allocated as bytes arrive, not for a stated size."""
+        """Read exactly `size` bytes.
+
+        The buffer grows as bytes arrive: the broker may send fewer bytes than it announced.
+        """
         if size <= len(self._unread):
             octets, self._unread = self._unread[:size], self._unread[size:]
             return memoryview(bytes(octets))
@@ -435,13 +448,13 @@ class StreamConnection:
                 raise
             raise LinkError(f"no byte was received for {self._silence:g} s") from None
         except OSError as error:
-            raise LinkError(f"the connection was cut ({error}){self._hint()}") from None
+            raise LinkError(f"the connection was cut ({error}){self._cut_hint()}") from None
         if not count:
-            raise LinkError(f"the connection was cut{self._hint()}")
+            raise LinkError(f"the connection was cut{self._cut_hint()}")
         return count
 
-    def _hint(self) -> str:
-        """Return the probable reason for which a peer cuts a new connection."""
+    def _cut_hint(self) -> str:
+        """Return a hint for the error of a cut connection; empty after the peer's first frame."""
         if self._has_answered:
             return ""
         return " before the peer sent anything" + (
@@ -450,7 +463,7 @@ class StreamConnection:
 
 
 def _connected_socket(endpoint: Endpoint) -> Any:
-    """Return a socket that is connected to `endpoint`, with TLS if it has TLS."""
+    """Return a socket that is connected to `endpoint`, with TLS if the endpoint uses TLS."""
     context = tls_context(endpoint)
     stream: Any = None
     try:

@@ -42,9 +42,10 @@ from amqp10msg.wire.primitives import Described, Symbol
 _T = TypeVar("_T")
 #: Maximum number of messages in flight.
 _WINDOW = 4_000
-#: Credit for reading the end of a stream.
+#: Credit of one round of reading the end of a stream, in messages.
 _END_CREDIT = 1_000
-#: Consecutive rounds without a full credit after which a stream counts as read to its end.
+#: After this many consecutive rounds that did not use up `_END_CREDIT`, a stream counts as read to
+#: its end.
 _END_ROUNDS = 2
 #: Backoff before another connection, in seconds: the first delay and the limit.
 _FIRST_BACKOFF, _MAX_BACKOFF = 0.2, 5.0
@@ -102,7 +103,7 @@ class RangeFilters:
         return bool(self.values) or self.sql is not None
 
     @functools.cached_property
-    def _set(self) -> FilterSet:
+    def _filter_set(self) -> FilterSet:
         filters: dict[str, Filter] = {}
         if self.values:
             filters[StreamFilter.SYMBOL] = StreamFilter(self.values)
@@ -116,7 +117,7 @@ class RangeFilters:
         """Return the filter map for a source."""
         return {
             Symbol(name): item.to_described()
-            for name, item in self._set.items()
+            for name, item in self._filter_set.items()
             if item is not None
         }
 
@@ -131,7 +132,7 @@ class RangeFilters:
         except AmqpError:
             return True
         try:
-            return self._set.matches(message)
+            return self._filter_set.matches(message)
         except ValueError:
             return not self.sql
 
@@ -205,7 +206,7 @@ class Streams(SessionLink):
         self.grant(cursor, credit, drain=drain)
 
     def grant(self, cursor: Cursor, credit: int, *, drain: bool = False) -> None:
-        """Give a cursor more credit; with `drain`, for the messages available now."""
+        """Give a cursor more credit; with `drain`, only for the messages available now."""
         link = cursor.link
         link.credit += credit
         link.drain = drain
@@ -228,7 +229,7 @@ class Streams(SessionLink):
             return  # refused: a detach follows (Part 2, 2.6.3)
         cursor.attached = True
         accepted = (from_described(source).filter if isinstance(source, Described) else None) or {}
-        # Other filters that the broker does not accept are applied here: see `RangeFilters.admit`.
+        # `RangeFilters.admit` applies the other filters, even if the broker does not accept them.
         if not self.starts_at_offset(accepted):
             text = f"{cursor.stream} is not a stream: {self.product.strip()} does not start "
             text += "reading at an offset"
@@ -326,12 +327,13 @@ def offset_of(octets: bytes, expected: int | None = None, annotation: str = STRE
     Raises:
         LinkError: the message has no offset.
     """
-    key = _key(annotation)
+    key = _encoded_symbol(annotation)
     start = octets.find(key) + len(key)
     if start >= len(key) and start < len(octets):
         size = _SIZES.get(octets[start], -1)
         value = int.from_bytes(octets[start + 1 : start + 1 + size], "big") if size >= 0 else -1
-        # Only an expected value counts: the publisher may have written such bytes elsewhere.
+        # Trust only the expected value: the publisher may have written the bytes of `key` into
+        # another part of the message.
         if value == expected and value >= 0:
             return value
     annotated: Any = None
@@ -346,17 +348,18 @@ def offset_of(octets: bytes, expected: int | None = None, annotation: str = STRE
 
 
 @functools.cache
-def _key(annotation: str) -> bytes:
-    """Return the encoding of a symbol of fewer than 256 bytes."""
+def _encoded_symbol(annotation: str) -> bytes:
+    """Return an annotation's key as an encoded symbol; it has fewer than 256 bytes."""
     return b"\xa3%c%b" % (len(annotation), annotation.encode("ascii"))
 
 
 def received_time(octets: bytes, annotation: str = RECEIVED) -> int | None:
     """Return when the broker received a message, in ms since the Unix epoch; None if unknown.
 
-    RabbitMQ annotates it with ``message_interceptors.incoming.set_header_timestamp.overwrite``.
+    RabbitMQ adds the annotation if its setting
+    ``message_interceptors.incoming.set_header_timestamp.overwrite`` is configured.
     """
-    if octets.find(_key(annotation)) < 0:
+    if octets.find(_encoded_symbol(annotation)) < 0:
         return None
     with contextlib.suppress(AmqpError, AttributeError):
         annotations: Any = scan(octets).section("message_annotations")
@@ -449,7 +452,8 @@ def retry_until(
                     raise LinkError(f"{endpoint}: {reason}", permanent=True) from None
             if time.monotonic() + backoff > until:
                 raise TimeoutError(reason) from None
-        time.sleep(backoff)  # at first 0: an idle connection may have been closed
+        # The first retry is immediate: the broker may have closed an idle connection.
+        time.sleep(backoff)
         backoff = min(2 * backoff, _MAX_BACKOFF) or _FIRST_BACKOFF
 
 
@@ -577,7 +581,7 @@ class RangeReader:
         self._reading = reading
         self._next = part.start  # the first offset that was not read
         self._count = 0  # messages received
-        self._in_flight = 0  # messages or chunks, for which the broker has credit
+        self._in_flight = 0  # the broker's remaining credit, in messages or chunks
         self._done = part.start >= part.stop
         self._lost: list[tuple[int, int]] = []  # removed by retention: first offset and number
 
@@ -598,9 +602,9 @@ class _RangeReader(RangeReader):
         super().__init__(endpoint, part, reading)
         self._rows = StreamRows()
         self._size = 0
-        self._progress = 0  # changes with every message and drain of the broker
-        self._cursor_count = 0  # messages of the current cursor
-        # Offsets that were skipped, from and to before; `_check_gaps` finds out why.
+        self._progress = 0  # increases with each message, and with filters also with each drain
+        self._cursor_count = 0  # messages received by the current cursor
+        # Ranges of skipped offsets, from start to before stop; `_check_gaps` finds out why.
         self._gaps: list[tuple[int, int]] = []
         self._streams: Streams | None = None
         self._cursor: Any = None
@@ -609,7 +613,7 @@ class _RangeReader(RangeReader):
 
     async def next_rows(self) -> StreamRows | tuple[int, int] | None:
         """Return the next messages, or the next removed offsets; None at the end."""
-        while not (self._done and not self._gaps) and not self._full:
+        while not (self._done and not self._gaps) and not self._is_batch_ready:
             await self._wait_for_progress()
         if self._lost:
             return self._lost.pop(0)
@@ -619,7 +623,7 @@ class _RangeReader(RangeReader):
         return rows
 
     @property
-    def _full(self) -> bool:
+    def _is_batch_ready(self) -> bool:
         reading = self._reading
         return bool(self._lost) or (
             len(self._rows.octets) >= reading.rows or self._size >= reading.size
@@ -636,7 +640,7 @@ class _RangeReader(RangeReader):
             async with asyncio.timeout(self._reading.timeout):
                 while True:
                     try:
-                        await self._wait()
+                        await self._wait_once()
                         return
                     except LinkError as error:
                         self._drop()
@@ -651,13 +655,14 @@ class _RangeReader(RangeReader):
                 return  # messages were received, but not a full batch
             raise self._late(reason, self._count) from None
 
-    async def _wait(self) -> None:
+    async def _wait_once(self) -> None:
+        """Connect if needed; then check the gaps, or wait until `_wake` is called."""
         if self._streams is None:
             await self._open()
         streams = self._streams
         if self._gaps:
             await self._check_gaps()
-        elif streams is not None and not (self._done or self._full):
+        elif streams is not None and not (self._done or self._is_batch_ready):
             self._awake = asyncio.get_running_loop().create_future()
             await streams.until(self._awake)
 
@@ -670,8 +675,8 @@ class _RangeReader(RangeReader):
 
         streams = self._streams = await _open(self._endpoint, on_lost, self._reading.make)
         if self._reading.filters:
-            # With filters, the end of a drain ends the range: wait until the node has the last
-            # message of the range: a node that lags behind would end the range early.
+            # With filters, the end of a drain ends the range. First wait until the node has
+            # the last message of the range: a node that lags behind would end the range early.
             await self._await_last(streams)
         self._begin()
 
@@ -728,7 +733,7 @@ class _RangeReader(RangeReader):
                 self._done = self._next >= part.stop
             if self._done and filtered:
                 self._gaps.append((part.start, part.start))
-        if self._done or self._full or self._gaps:
+        if self._done or self._is_batch_ready or self._gaps:
             self._wake()
         window = self._reading.window
         if not (filtered or self._done) and 2 * self._in_flight <= window:
@@ -738,14 +743,15 @@ class _RangeReader(RangeReader):
                 streams.grant(self._cursor, credit)
 
     def _on_drained(self) -> None:
-        """When the broker has drained a filtered link: read on if messages arrived, else end."""
+        """After the drain of a filtered link, read on if messages arrived; otherwise end."""
         streams = self._streams
         if not self._reading.filters or self._done or streams is None:
             return
         self._progress += 1
         streams.detach(self._cursor)
         if self._cursor_count:
-            # On a new link: messages in flight on the old one would be mistaken for its answer.
+            # Use a new link: messages still in flight on the old link would count for the next
+            # drain.
             self._begin()
             return
         self._done = True
@@ -769,8 +775,8 @@ class _RangeReader(RangeReader):
             self._gaps = gaps + self._gaps
             raise
         if self._reading.filters:
-            # Offsets before `first` count as removed: they may have been removed before they were
-            # read.
+            # Report all offsets before `first` as lost: retention may have removed them before
+            # they were read.
             if first is None or first > part.start:
                 count = (part.stop if first is None else min(first, part.stop)) - part.start
                 self._lost.append((part.start, count))

@@ -94,7 +94,7 @@ _ROWS: tuple[tuple[str, str, type, str, str, bool], ...] = (
     ("amqp-value", "body", AmqpValue, "*", "3.2.8", True),
     ("footer", "footer", Footer, "map", "3.2.9", False),
 )
-#: All kinds in the order of their codes, which is also their order in a message.
+#: All kinds in the order of their numeric descriptors, which is also their order in a message.
 KINDS: tuple[SectionKind, ...] = tuple(
     SectionKind(
         FIRST_CODE + index,
@@ -143,7 +143,7 @@ def _spec_of(kind: SectionKind) -> kernel.Spec:
     return spec
 
 
-#: The kernel's description of each section, in the order of the codes.
+#: The kernel's description of each section, in the order of the numeric descriptors.
 SPECS: tuple[kernel.Spec, ...] = tuple(_spec_of(kind) for kind in KINDS)
 #: `SPECS` by numeric descriptor.
 SPEC_OF: dict[int, kernel.Spec] = {kind.code: spec for kind, spec in zip(KINDS, SPECS, strict=True)}

@@ -31,7 +31,7 @@ from amqp10msg.wire.primitives import (
 )
 from amqp10msg.wire.reprs import with_bounded_repr
 
-# The Python types that need no further check for each AMQP type, except of their range.
+# For each AMQP type, the Python types whose values need no further check except of the range.
 _ACCEPTED_TYPES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "ubyte": (int, UByte),
@@ -203,8 +203,8 @@ def to_milliseconds(time: int | datetime.datetime | None) -> int | None:
     return time
 
 
-def _converted(field: str, time: int | datetime.datetime | None) -> int | None:
-    """Call `to_milliseconds`; an EncodeError names the field."""
+def _field_milliseconds(field: str, time: int | datetime.datetime | None) -> int | None:
+    """Call `to_milliseconds`; replace its ValueError by an EncodeError with the field's path."""
     try:
         return to_milliseconds(time)
     except ValueError as error:
@@ -212,16 +212,16 @@ def _converted(field: str, time: int | datetime.datetime | None) -> int | None:
 
 
 def _expiry_of(time: int | datetime.datetime | None) -> int | None:
-    return _converted("absolute-expiry-time", time)
+    return _field_milliseconds("absolute-expiry-time", time)
 
 
 def _creation_of(time: int | datetime.datetime | None) -> int | None:
-    return _converted("creation-time", time)
+    return _field_milliseconds("creation-time", time)
 
 
 @composite("amqp:properties:list", 0x73, provides=("section",))
-# A converter for assignments would need a __setattr__ in Python, which makes decoding six times as
-# slow. Encoding converts a datetime that was assigned later.
+# The converters run only in the constructor: for assignments, they would need a __setattr__ in
+# Python, which makes decoding six times as slow. Encoding converts a datetime that was assigned.
 @attrs.define(on_setattr=attrs.setters.NO_OP, weakref_slot=False)
 class Properties(kernel.Record):
     """The standard properties of the bare message (Part 3, 3.2.4).

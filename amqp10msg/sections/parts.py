@@ -1,10 +1,12 @@
-"""Find, decode and map the sections of an encoded message, even of a damaged one.
+"""Find and decode the sections of an encoded message, even of a damaged one.
 
 `scan` finds the sections without decoding them. `read_message` decodes a message with
-``strict=False``: it keeps every section that it can read. `map_message` describes a message for the
-validator, for any input: the kernel reads each section once and reports errors in its encoding;
-after an error, reading continues after the section if the section's size is valid. The validator
-reads format codes at the offsets of the map, so it can also check the readable part of a damaged
+``strict=False``: it keeps every section that it can read.
+
+`map_message` returns a `MessageMap` for the validator: the offsets of the sections, and the errors
+of the encoding. It accepts any input. The kernel reads each section once; after an error, reading
+continues with the next section if the size of the damaged one is valid. The validator reads format
+codes at the offsets in the `MessageMap`, so it can also check the readable part of a damaged
 section.
 """
 
@@ -60,8 +62,8 @@ _BY_ATTRIBUTE = {kind.attribute: kind for kind in KINDS if kind.attribute != "bo
 
 # Rules whose violation leaves later values in the section readable.
 _RECOVERABLE = ("map-duplicate-key", "array-without-constructor")
-# A map of fewer bytes cannot exceed the limit of ulong keys, which protects dicts from colliding
-# keys.
+# Size in bytes. A map of at most this size cannot exceed the kernel's limit of ulong keys (rule
+# ``keys-limit``), which protects dicts from colliding keys.
 _MIN_SIZE_OF_MANY_KEYS = 4096
 
 
@@ -112,7 +114,8 @@ class Scan(kernel.Scanned):
 
     @property
     def _parts(self) -> list[PartOf]:
-        # Scanning again is fast, and a forwarder that only calls `replace` needs no list.
+        # The list is not stored: scanning again is fast, and `replace`, the only call of a
+        # forwarder, does not need the list.
         parts: list[PartOf] = kernel.Reader(self.data, 0, self.limits).scan()
         return parts
 
@@ -205,10 +208,9 @@ class Scan(kernel.Scanned):
 
 
 def parts_of(octets: bytes, lenient: bool = True) -> list[PartOf]:
-    """Return the sections of a message that was decoded before.
+    """Return the positions of the sections of a message that was decoded before.
 
-    With `lenient`, a section whose end is unknown is the last part: it extends to the end of the
-    message.
+    With `lenient`, the last section may have an unknown end: it extends to the end of the message.
     """
     parts: list[PartOf] = _reader(octets, lenient=lenient).scan()
     return parts
@@ -303,7 +305,8 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
         # A single reader for all sections applies the limits to the whole message.
         reader = _reader(octets, 0, len(octets), limits)
         for code, start, content, end in parts:
-            # Decode every section now, so that a limit is not exceeded at a later access.
+            # Decode every section now, so that an exceeded limit is reported here and not when the
+            # caller first uses the section.
             reader.pos = content if code >= 0 else start
             reader.end = end
             reader.depth = limits.depth
@@ -332,8 +335,8 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
 def _section(octets: bytes, kind: SectionKind, content: int, end: int, value: Any) -> Any:
     """Return the section object for a decoded value, or None if the value has a wrong type."""
     try:
-        # `read_section` would search for the path of an error. That is too slow here: a third of
-        # the input's bytes may each be a damaged section.
+        # `read_section` would also search for the path of an error. That is too slow here, because
+        # a hostile message may consist of many damaged sections of a few bytes.
         return _reader(octets, content, end).section(SPEC_OF[kind.code])
     except kernel.READ_FAULTS:
         pass
@@ -446,7 +449,9 @@ def merged(
 
 
 def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:
-    """Append undefined trailing fields of the original section to its new encoding.
+    """Return the new encoding of a section, with the surplus fields of the original appended.
+
+    Surplus fields follow the last field that Part 3 defines for the section.
 
     Args:
         encoded: the new encoding of the section.
@@ -469,7 +474,7 @@ def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:
     return section
 
 
-# The map of a message.
+# The positions of sections and fields, for the validator.
 
 
 class Child(NamedTuple):
@@ -531,16 +536,16 @@ class Section(Part):
         """
         count, first, stop = self._compound
         starts = [first]
-        is_torn = False
+        is_last_invalid = False
         while len(starts) <= count and starts[-1] < stop:
             end = end_of(self.data, starts[-1], stop)
-            is_torn = end < 0
-            starts.append(stop if is_torn else end)
-        return starts, is_torn
+            is_last_invalid = end < 0
+            starts.append(stop if is_last_invalid else end)
+        return starts, is_last_invalid
 
     @cached_property
     def fields(self) -> dict[str, tuple[Field, int, int]]:
-        """The fields that are not null, by wire name: declaration, offset and end."""
+        """The fields that are not null, by wire name, each with its declaration, offset and end."""
         starts, _ = self._children
         return {
             row.wire_name: (row, start, end)
@@ -558,8 +563,8 @@ class Section(Part):
         if position is None:
             return None
         row, start, end = position
-        starts, is_torn = self._children
-        if is_torn and start == starts[-2]:
+        starts, is_last_invalid = self._children
+        if is_last_invalid and start == starts[-2]:
             return None
         return Child(self.path(row), start, start, end)
 
@@ -569,9 +574,9 @@ class Section(Part):
         return zip(starts[0:-1:2], starts[1::2], strict=True)
 
     def entries(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the offsets of key, value and end of each entry of the map with a valid size."""
-        starts, is_torn = self._children
-        if is_torn:
+        """Yield the offsets of the key, value and end of each map entry whose size is valid."""
+        starts, is_last_invalid = self._children
+        if is_last_invalid:
             starts = starts[:-1]
         return zip(starts[0::2], starts[1::2], starts[2::2], strict=False)
 
@@ -617,7 +622,10 @@ class MessageMap:
         return all(FOLLOWERS[last + 1][code] for last, code in zip(previous, codes, strict=False))
 
     def of(self, *names: str) -> Iterable[Section]:
-        """Return the sections to check with these names, if their value has the required type."""
+        """Return the sections with these names whose value has the AMQP type of their kind.
+
+        If `doubtful` is not None, only its sections are returned.
+        """
         if self._by_name is None:
             self._by_name = {}
             for section in self.sections if self.doubtful is None else self.doubtful:
@@ -638,10 +646,10 @@ def map_valid_message(data: bytes, limits: Limits) -> MessageMap:
 
 
 def map_message(data: bytes, limits: Limits) -> MessageMap:
-    """Return the map of a message. Never raises: the map lists errors of the encoding."""
+    """Return the `MessageMap` of a message. Never raises: `faults` lists errors of the encoding."""
     view = MessageMap(data, limits)
-    unknown = {True: 0, False: 0}  # counts of values that are not sections, by whether described
-    faults: dict[str, int] = {}
+    unknown_counts = {True: 0, False: 0}  # values that are not sections; key: is described
+    fault_counts: dict[str, int] = {}
     full_limits = limits
     reader = kernel.Reader(data, 0, limits)
     start = 0
@@ -657,7 +665,7 @@ def map_message(data: bytes, limits: Limits) -> MessageMap:
                 is_readable = True
                 content = reader.pos
             if kind is None:
-                # Of a value that is not a section, strict decoding checks the size alone.
+                # Strict decoding checks only the size of a value that is not a section.
                 reader.pos = start
                 reader.skip()
                 reader.pos = content
@@ -671,16 +679,17 @@ def map_message(data: bytes, limits: Limits) -> MessageMap:
             end = end_of(data, start, len(data))
             view.complete = end >= 0
             end = end if view.complete else len(data)
-            # A UnicodeDecodeError has no rule yet, and is counted by its encoding.
+            # At most `LISTED` errors per rule are listed. A UnicodeDecodeError has no rule yet, so
+            # its encoding is used to count it.
             rule = getattr(error, "rule", "") or getattr(error, "encoding", "")
-            faults[rule] = faults.get(rule, 0) + 1
-            if faults[rule] <= LISTED:
+            fault_counts[rule] = fault_counts.get(rule, 0) + 1
+            if fault_counts[rule] <= LISTED:
                 fault = located(data, start, end, reader.pos, error)
-                # Each new reader starts with a new budget of zero-width elements. Halving the
-                # budget each time keeps the sum below twice the limit. An error that only the
-                # reduced budget causes is not the message's fault.
+                # The reader after an error has its own budget of zero-width elements, half of the
+                # previous budget: the sum of the budgets stays below twice the limit. An error that
+                # only a reduced budget causes is not an error of the message.
                 if limits is full_limits or fault.condition != RESOURCE_LIMIT_EXCEEDED:
-                    # The traceback's frames refer to the view: a reference cycle.
+                    # Remove the traceback: its frames refer to `view`, a reference cycle.
                     view.faults.append(fault.with_traceback(None))
                 if fault.rule in _RECOVERABLE and view.complete:
                     first = content if kind is not None else start
@@ -696,8 +705,8 @@ def map_message(data: bytes, limits: Limits) -> MessageMap:
         if kind is not None:
             view.sections.append(Section(start, content, end, kind, data))
         elif is_readable and view.complete:
-            unknown[described] += 1
-            if unknown[described] <= LISTED:
+            unknown_counts[described] += 1
+            if unknown_counts[described] <= LISTED:
                 view.unknown.append((start, described))
         start = end
     return view

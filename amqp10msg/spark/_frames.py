@@ -22,7 +22,7 @@ from amqp10msg.spark._workers import freeze_imports, missing_kernel_warning, war
 ComputeColumns = Callable[[pa.RecordBatch], Sequence[pa.Array]]
 
 
-#: Key of an Arrow field's metadata with the metadata of the Spark column, as JSON.
+#: Key in the metadata of an Arrow field; its value is the metadata of the Spark column, as JSON.
 SPARK_METADATA_KEY = b"SPARK::metadata::json"
 
 
@@ -30,7 +30,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow types of a DataFrame's columns; timestamps are in UTC."""
     if "timezone" in signature(to_arrow_schema).parameters:
         return to_arrow_schema(schema, timezone="UTC")
-    # Before PySpark 4.2, UTC is the default, and the metadata of columns is lost.
+    # Before PySpark 4.2, `to_arrow_schema` always uses UTC, and drops the metadata of columns.
     metadata = [json.dumps(field.metadata) for field in schema.fields]
     return pa.schema(
         field.with_metadata({SPARK_METADATA_KEY: text})
@@ -88,7 +88,8 @@ def columns_to_keep(
     duplicates = [name for index, name in enumerate(new) if common_names([name], new[:index])]
     if duplicates:
         raise ValueError(
-            f"{', '.join(duplicates)}: another column differs only in case, which SQL ignores"
+            f"{', '.join(duplicates)}: another column differs only in case, which SQL ignores: "
+            "leave one of them out"
         )
     return names
 

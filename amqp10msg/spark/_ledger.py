@@ -22,10 +22,10 @@ from amqp10msg.files import stores
 
 #: The maximum number of files with an entry. An entry adds 8 characters to the offset.
 MAX_ENTRIES = 50_000
-# Bytes of a hash: with 50,000 entries, 1 in 5 billion late files would be taken for one already
-# read.
+# Bytes of a file's hash. With 50,000 entries, 1 in 5 billion late files has the hash of a file that
+# was already read, and is skipped.
 _HASH_BYTES = 6
-# The number of files that an error lists.
+# The maximum number of files that an error lists.
 _MAX_NAMED = 3
 
 Offset = dict[str, Any]
@@ -74,9 +74,9 @@ def files_after(paths: Sequence[str], offset: Offset, folder: str) -> list[str]:
     older = [path for path in read_files if path < first]
     if first and _hash_files(older) != offset["older"]:
         raise ValueError(
-            f"{folder}: files with names before {first}, already read, were added, removed or "
-            f"changed. An offset lists only the newest {MAX_ENTRIES:,} files, so a file may have "
-            "been skipped: start again with another checkpoint, and keep fewer files"
+            f"{folder}: after the files with names before {first} were read, some were added, "
+            f"removed or changed. An offset lists only the newest {MAX_ENTRIES:,} files, so a file "
+            "may have been skipped: start again with another checkpoint, and keep fewer files"
         )
     return list(paths[len(read_files) :])
 
@@ -114,11 +114,11 @@ def _parse_ledger(offset: Offset) -> set[bytes]:
 def _hash_file(path: str) -> bytes:
     """Return the entry of a file: a hash of its name and size; in stores, of the name only.
 
-    The size in a store would cost a request per file.
+    Reading the size from a store would cost a request per file.
     """
     size = -1
     if not stores.is_url(path):
-        with contextlib.suppress(FileNotFoundError):  # removed: reading it raises the error
+        with contextlib.suppress(FileNotFoundError):  # removed: a later step raises the error
             size = stores.state_of(path).size
     identity = f"{path}\0{size}".encode("utf-8", "surrogateescape")
     return hashlib.blake2b(identity, digest_size=_HASH_BYTES).digest()

@@ -32,7 +32,7 @@ _WARNING = (
 def missing_kernel_warning() -> str | None:
     """Return a warning that names this host, if its amqp10msg has no compiled kernel.
 
-    None if it has, or if the pure build was requested with ``AMQP10MSG_PURE``.
+    Return None if it has one, or if the pure build was requested with ``AMQP10MSG_PURE``.
     """
     if COMPILED or os.environ.get("AMQP10MSG_PURE"):
         return None
@@ -44,7 +44,7 @@ _warned: set[str] = set()
 
 
 def warn_once(warning: str | None) -> None:
-    """Issue a result of `missing_kernel_warning`, unless this process already has."""
+    """Issue a warning of `missing_kernel_warning`, but only once per process."""
     if warning is not None and warning not in _warned:
         _warned.add(warning)
         warnings.warn(warning, RuntimeWarning, stacklevel=3)
@@ -78,7 +78,7 @@ def hide_worker_traceback() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError):
-        # Spark reads this variable when it sends the error to the driver.
+        # With this variable, Spark sends the error to the driver without a stack trace.
         if in_worker():
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise

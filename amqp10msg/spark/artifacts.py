@@ -68,19 +68,19 @@ def archives(folder: str | PathLike[str], *wheels: str | PathLike[str]) -> list[
 def add_artifacts(session: SparkSession, *wheels: str | PathLike[str]) -> None:
     """Send this library to the workers of a session; works with Spark Connect, too.
 
-    It is used by jobs that start afterwards. The kernel works only with the Python version and
+    Jobs that start afterwards use the library. The kernel works only with the Python version and
     system that it was compiled for; on other workers, the library is several times slower and
     warns.
 
     Args:
         session: the session.
-        wheels: as for `archives`.
+        wheels: wheels to pack, as in `archives`.
 
     Raises:
-        ValueError: as for `archives`.
-        OSError: as for `archives`.
+        ValueError: a wheel or the library cannot be packed, for a reason listed in `archives`.
+        OSError: a wheel cannot be read, or an archive cannot be written.
     """
-    # Workers may fetch the archives until the session ends.
+    # Delete the archives only at exit: workers may fetch them until the session ends.
     folder = tempfile.mkdtemp(prefix="amqp10msg-archives-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     session.addArtifacts(*archives(folder, *wheels), archive=True)
@@ -133,8 +133,8 @@ def _wheel_files(wheel: Path) -> dict[str, list[tuple[PurePosixPath, str]]]:
     return packages
 
 
-def _write_archive(target: Path, pieces: Iterator[tuple[PurePosixPath, bytes]]) -> Path:
+def _write_archive(target: Path, files: Iterator[tuple[PurePosixPath, bytes]]) -> Path:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, content in pieces:
+        for path, content in files:
             archive.writestr(zipfile.ZipInfo(path.as_posix(), _TIME), content, zipfile.ZIP_DEFLATED)
     return target

@@ -108,7 +108,7 @@ class _Options:
             message_id,
             run,
             bool(run_option),
-            # Tasks have another working directory.
+            # An absolute path, because tasks have another working directory.
             None if not quarantine else Path(quarantine.removeprefix("file://")).absolute(),
             Delivering(
                 profile,
@@ -144,7 +144,7 @@ class _TaskId:
         batch = "" if self.batch is None else f"-{self.batch:09d}"
         return f"{self.run}{batch}-{self.partition:05d}"
 
-    def identity(self, row: int) -> str:
+    def message_id_of(self, row: int) -> str:
         """Return the message-id of a row; it is the same in every attempt."""
         return f"{self.name}-{row}"
 
@@ -223,7 +223,7 @@ def send(options: _Options, task_id: _TaskId, batches: Iterator[pa.RecordBatch])
     def prepare(row: int, message: bytes) -> bytes:
         if id_mode == _NEVER:
             return message
-        return with_message_id(message, task_id.identity(row), replace=id_mode == _ALWAYS)
+        return with_message_id(message, task_id.message_id_of(row), replace=id_mode == _ALWAYS)
 
     columns = (
         chunk.to_pylist() for batch in batches for chunk in binary_chunks(batch[options.column])
@@ -268,7 +268,7 @@ def _write_refused(options: _Options, task_id: _TaskId, refused: list[Refused]) 
     rows = [
         {
             "wire": item.octets or None,
-            "message_id": task_id.identity(item.row),
+            "message_id": task_id.message_id_of(item.row),
             "run": task_id.run,
             "batch": task_id.batch,
             "partition": task_id.partition,
@@ -300,7 +300,7 @@ class StreamBrokerWriter(_BrokerSink, StreamWriter):  # type: ignore[misc]  # th
 class Amqp10Broker(DataSource):
     """Sends rows to a queue, stream, exchange or address of a broker.
 
-    A task sends as far as the broker grants credit, and ends when every message has an outcome.
+    A task sends while the broker grants credit, and ends when every message has an outcome.
     Messages that the broker releases, or has no space for, are sent again. Delivery is at least
     once: if Spark repeats a task or a batch, its messages are sent again with the same message-ids.
 
@@ -319,7 +319,7 @@ class Amqp10Broker(DataSource):
         quarantine: a folder for Parquet files with refused messages and their outcomes, on a file
             system that all executors share. Without it, a refused message is an error.
         profile: the profile of the translation to 0-9-1; default ``lossless``.
-        window: unsettled messages of a task, within the broker's credit; default 500.
+        window: the most unsettled messages per task, within the broker's credit; default 500.
         attempts: how often a released message is sent; default 5.
         outcomeTimeout: seconds without an outcome after which a task fails; default 60.
     """

@@ -66,7 +66,7 @@ def to_delta(
     deltalake = of_extra("deltalake", "delta", "to_delta needs deltalake")
     options = None if storage_options is None else dict(storage_options)
     requested = [(table, list(partition_by)), *([] if quarantine is None else [(quarantine, [])])]
-    # Tasks have another working directory.
+    # Absolute paths, because tasks have another working directory.
     tables = [
         (str(location) if "://" in str(location) else str(Path(location).absolute()), columns)
         for location, columns in requested
@@ -188,7 +188,7 @@ def _is_from_other_query(table: Any, app: str, batch: int, query: str | None) ->
 
 
 def _collect(df: DataFrame) -> list[Any]:
-    """Return the rows, without `DataFrame.collect`, which names the stage after this line."""
+    """Return the rows. `DataFrame.collect` would rename the stage in Spark's UI to this line."""
     session: Any = df.sparkSession
     if not isinstance(session, SparkSession):
         return df.collect()
@@ -260,7 +260,7 @@ def _check_columns(schema: pa.Schema, partition_by: Sequence[str], *, has_quaran
             )
 
 
-# Files, written by the workers.
+# Writing files in the workers.
 
 # A row describes a written file: the number of its table, and the entry for the table log.
 _FILE_ROWS = pa.schema(
@@ -273,7 +273,8 @@ _FILE_ROWS = pa.schema(
         ("stats", pa.string()),
     ]
 )
-# The number of open files of a task: with more partitions, the oldest file is closed.
+# The maximum number of open files per table in a task. With more partitions, the file that was
+# opened first is closed.
 _MAX_OPEN_FILES = 64
 # Longer strings are cut in the minimum and maximum of a column.
 _MAX_BOUND_CHARACTERS = 64
@@ -301,7 +302,7 @@ class _TableLocation:
 
 
 def _error_column(names: Sequence[str]) -> str | None:
-    """Return the name of the error column, or None."""
+    """Return the error column in `names`: ``error`` or ``error_code``; None without either."""
     return next((name for name in ("error", "error_code") if name in names), None)
 
 
@@ -310,8 +311,8 @@ class _TaskWriter:
     """Writes the rows of a task to files of the tables; picklable.
 
     Attributes:
-        targets: one table for all rows, or two: good rows and bad rows. None skips a table that
-            has the batch already.
+        targets: the table for all rows, or the tables for good and for bad rows. None stands for a
+            table that already has the batch; its rows are skipped.
     """
 
     targets: Sequence[_TableLocation | None]
@@ -350,7 +351,7 @@ class _TableWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not self._columns:
-            self._file_for(()).write(batch)
+            self._partition_file(()).write(batch)
             return
         # Group the row numbers of the batch by partition.
         row_table = pa.Table.from_batches([batch]).select(self._columns)
@@ -359,9 +360,9 @@ class _TableWriter:
         data = batch.drop_columns(self._columns)
         values = zip(*(groups[name] for name in self._columns), strict=True)
         for value, rows in zip(values, groups["_list"], strict=True):
-            self._file_for(value).write(data.take(pa.array(rows)))
+            self._partition_file(value).write(data.take(pa.array(rows)))
 
-    def _file_for(self, values: tuple[Any, ...]) -> ParquetFile:
+    def _partition_file(self, values: tuple[Any, ...]) -> ParquetFile:
         if values not in self._open_files:
             if len(self._open_files) >= _MAX_OPEN_FILES:
                 self._finish_file(next(iter(self._open_files)))
@@ -433,7 +434,8 @@ def _file_statistics(metadata: Any) -> dict[str, Any]:
             if not all(item.has_min_max for item in nonempty):
                 continue
             low, high = min(item.min for item in nonempty), max(item.max for item in nonempty)
-            # Omit nullCount without minimum and maximum: readers interpret it differently.
+            # Other types get no minimum and maximum. Readers disagree on the meaning of a nullCount
+            # without them, so it is omitted, too.
             if not isinstance(low, str | int | datetime.date):
                 continue
             if not isinstance(low, bool):

@@ -366,14 +366,14 @@ def _converter(field: pa.Field, target: pa.DataType) -> Callable[[Any], Any]:
         )
     has_string_keys = pa.types.is_map(source) and pa.types.is_string(source.key_type)
     if pa.types.is_map(target) and has_string_keys and _is_plain(source.item_type):
-        return lambda array: _map_of_structs(array).cast(target)
+        return lambda array: _convert_plain_maps(array).cast(target)
     if target == arrow.VALUE and _is_plain(source):
         return arrow.value_structs
     try:
         if pa.types.is_map(target) and not (
             has_string_keys and pa.types.is_struct(source.item_type)
         ):
-            raise pa.ArrowInvalid  # the cast of an empty map below would succeed
+            raise pa.ArrowInvalid  # the test cast below has no entries, so it would succeed
         pa.array([], source).cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         alternative = ", or a map of strings or numbers" if pa.types.is_map(target) else ""
@@ -392,8 +392,8 @@ def _is_plain(arrow_type: pa.DataType) -> bool:
     return bool(arrow_type != arrow.VALUE)
 
 
-def _map_of_structs(array: Any) -> Any:
-    """Convert a map of plain values to typed values; nulls become AMQP nulls."""
+def _convert_plain_maps(array: Any) -> Any:
+    """Convert maps of plain values to maps of `VALUE` structs; null values become AMQP nulls."""
     size = len(array)
     if not size:
         return pa.array([], pa.map_(pa.string(), arrow.VALUE))

@@ -38,7 +38,7 @@ from amqp10msg.spark._workers import (
 
 _MAX_FILES = "maxFilesPerTrigger"
 _OPTIONS = ("url", "landing", "rowsPerFile", "secondsPerFile", "idle", "keep", _MAX_FILES)
-# Bytes of small files that one task reads.
+# Small files are grouped into one task up to this total size, in bytes.
 _TASK_BYTES = 64 << 20
 _BATCH_ROWS = 8_192
 # The shortest time between polls of the landing, in seconds; Spark polls 100 times per second.
@@ -48,7 +48,7 @@ _POLL_SECONDS = 0.1
 _MIN_BACKOFF, _MAX_BACKOFF = 0.5, 10.0
 _MAX_STALL_SECONDS = 300.0
 
-#: The number of the next file.
+#: An offset of the stream. Its only key is ``next``, the number of the next file to read.
 Offset = dict[str, int]
 
 
@@ -80,7 +80,7 @@ class _Options:
             )
         return cls(
             endpoint,
-            # Tasks have another working directory.
+            # An absolute path, because tasks have another working directory.
             Path(landing).absolute(),
             Batches(
                 rows=positive_option(options, "rowsPerFile", 10_000, "messages"),
@@ -167,7 +167,10 @@ class Consumer:
             self._thread.start()
 
     def drain(self) -> None:
-        """Consume until the queue is empty; if its depth is unknown, until it is idle.
+        """Consume until the queue is empty.
+
+        If the broker does not report the depth of the queue, the queue counts as empty after `idle`
+        seconds without a message.
 
         Raises:
             LinkError: the queue has messages but does not deliver them.

@@ -165,7 +165,7 @@ def _report_progress(session: Any, progress: Progress | None) -> Iterator[None]:
     is_finished = threading.Event()
     total = 0
 
-    def watch() -> None:
+    def poll_tasks() -> None:
         while not is_finished.wait(_POLL_SECONDS):
             stage_infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             stages = [info for info in stage_infos if info is not None]
@@ -175,13 +175,13 @@ def _report_progress(session: Any, progress: Progress | None) -> Iterator[None]:
                 total = sum(info.numTasks for info in stages)
                 progress(completed, total)
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
+    poller = threading.Thread(target=poll_tasks, daemon=True)
+    poller.start()
     try:
         yield
     finally:
         is_finished.set()
-        watcher.join()
+        poller.join()
     progress(max(total, 1), max(total, 1))
 
 
@@ -197,7 +197,7 @@ def _run_remaining_parts(
         return
     context = session.sparkContext
     numbered = context.parallelize(remaining, len(remaining))
-    # `collect` would name the stage after this line.
+    # `collect` would rename the stage in Spark's UI to this line of code.
     for number, result, kernel_warning in context.runJob(numbered, partial(_run_attempt, work)):
         results[number] = result
         warn_once(kernel_warning)

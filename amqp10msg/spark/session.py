@@ -179,7 +179,7 @@ def register(
     schema = schema_for_spark(
         decode_column(pa.array([], pa.binary()), names, validate, maps=maps).schema
     )
-    # Its overloads do not accept struct types.
+    # The type hints of `arrow_udf` do not accept struct types.
     function: Any = getattr(pandas_functions, "arrow_udf", None)
     if function is None:  # before PySpark 4.1
         return

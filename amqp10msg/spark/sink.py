@@ -120,7 +120,7 @@ def job_description(session: Any, text: str) -> Iterator[None]:
     current = {
         name: context.getLocalProperty(name) for name in (_DESCRIPTION_PROPERTY, _STAGE_PROPERTY)
     }
-    # For streams, Spark sets "start at" and a line of its own code.
+    # For a stream, Spark sets "start at", followed by a line of its own code: replace that, too.
     replaced = {
         name: value for name, value in current.items() if not value or value.startswith("start at ")
     }
@@ -138,8 +138,8 @@ def absolute_path(path: str | Path) -> str:
     return str(path) if is_url(path) else str(Path(str(path).removeprefix("file://")).absolute())
 
 
-def _failures() -> tuple[type[Exception], ...]:
-    """Return the exceptions of failed jobs: PySpark's, and py4j's from writes and RDDs."""
+def _failure_types() -> tuple[type[Exception], ...]:
+    """Return the exception types of failed jobs: PySpark's, and py4j's for writes and RDDs."""
     try:
         from py4j.protocol import Py4JError  # noqa: PLC0415  (absent with only the Spark Connect client)
     except ModuleNotFoundError:
@@ -152,7 +152,7 @@ def raise_short_errors() -> Iterator[None]:
     """Replace Spark's errors by a SparkError with the root cause in one line."""
     try:
         yield
-    except _failures() as error:
+    except _failure_types() as error:
         # None if the JVM has exited.
         java_error = getattr(error, "java_exception", None)
         message = None if java_error is None else java_error.getMessage()
@@ -259,16 +259,16 @@ class StreamJobWriter(_JobSink, StreamWriter):  # type: ignore[misc]  # the base
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  (Spark's names)
         """Publish the files of a batch."""
         tasks = _finished_tasks(messages)
-        whole = self._output.gather_parts(task.part_result for task in tasks)
+        gathered = self._output.gather_parts(task.part_result for task in tasks)
         for query in {task.query for task in tasks if task.query is not None}:
             self._claim_folder(query)
         name = f"batch={batchId:09d}"
-        for name_in_whole, target in (
+        for name_in_gathered, target in (
             (STATS, f"{BATCHES}/{name}.json"),
             (BAD, f"{BAD}/{name}"),
             (GOOD, f"{GOOD}/{name}"),
         ):
-            self._output.replace(whole / name_in_whole, target)
+            self._output.replace(gathered / name_in_gathered, target)
         self._output.delete_unfinished()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  (Spark's names)

@@ -46,15 +46,16 @@ from amqp10msg.spark._workers import (
 from amqp10msg.spark.sink import CAN_SINK_STREAMS, JobWriter, StreamJobWriter, absolute_path
 
 _MAX_FILES = "maxFilesPerTrigger"
-# Bytes of small files that one task reads.
+# Small files are grouped into one task up to this total size, in bytes.
 _TASK_BYTES = 4 << 20
 
 
 class Amqp10(DataSource):
-    """Reads files of messages, in the formats of `amqp10msg.files`, and writes job output.
+    """Reads files of messages, in the formats of `amqp10msg.files`; writing runs a job on the rows.
 
     Options for reading:
-        path: a file, a folder (read recursively) or a pattern; as a path, or the URL of a store.
+        path: a file, a folder (read recursively) or a pattern; a local path or the URL of an object
+            store.
         form: one of `amqp10msg.files.FORMS`; by default, the format of each file is recognised.
         rangeBytes: the size of the range that one task reads; default 128 MiB.
         maxSize: the largest message, in bytes.
@@ -141,13 +142,13 @@ class _Options:
             return [absolute_path(path) for path in list_files(self.path)]
         except OnlySparkError:
             raise ValueError(
-                f"{self.path}: the format amqp10 reads local files that all executors share, and "
-                "s3://, gs:// and abfss://: copy the files there first"
+                f"{self.path}: the format amqp10 cannot read this file system: copy the files to a "
+                "folder that all executors share, or to s3://, gs:// or abfss://"
             ) from None
 
     def split_paths(self, paths: list[str]) -> list[InputPartition]:
         ranges = split_files(states_of(paths), self.form, self.range_bytes)
-        # Small files share a task, up to a size that still gives enough tasks.
+        # Small files share a task, but at most `_TASK_BYTES`, so that there are enough tasks.
         return [
             InputPartition(part) for part in pack_ranges(ranges, min(self.range_bytes, _TASK_BYTES))
         ]

@@ -110,7 +110,7 @@ _POLL_SECONDS = 0.1
 
 #: The offset of the next message, by stream name.
 Offsets = dict[str, int]
-#: Reads the first and the next offset of streams.
+#: Queries the first offset of each stream, and the offset after the last message.
 Probe = StreamProbe | StoredProbe
 
 
@@ -274,7 +274,7 @@ class _Options:
             if first >= stop:
                 continue
             if bounds[name].next < stop:
-                raise ValueError(_stream_too_short(name, bounds[name].next, stop))
+                raise ValueError(_stream_too_short_error(name, bounds[name].next, stop))
             if bounds[name].first > first:
                 self.report_loss(name, first, min(bounds[name].first, stop) - first)
             ranges += [
@@ -356,7 +356,7 @@ class _Options:
 
 
 def _string_scalar(text: str) -> pa.Scalar:
-    """Convert a string to an Arrow scalar without importing pandas, as `pa.scalar` does."""
+    """Convert a string to an Arrow scalar. `pa.scalar` would import pandas, which is slow."""
     encoded = text.encode()
     offsets = pa.py_buffer(array("i", [0, len(encoded)]))
     return pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(encoded)])[0]
@@ -381,7 +381,7 @@ def _resolve(position: str, bounds: Bounds) -> int:
     return bounds.first if position == _EARLIEST else bounds.next
 
 
-def _stream_too_short(name: str, end: int, requested: int) -> str:
+def _stream_too_short_error(name: str, end: int, requested: int) -> str:
     return (
         f"the stream {name} ends at offset {end}, before the requested offset {requested}: "
         "endingOffsets is too large, or the stream was deleted and declared again, so the query "
@@ -529,11 +529,13 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         return {**self.__dict__, "_probe": None}
 
     def _open_probe(self) -> Probe:
+        """Return the driver's probe for the bounds of the streams; the first call creates it."""
         if self._probe is None:
             self._probe = self._options.probe()
         return self._probe
 
-    def _bounds(self) -> dict[str, Bounds]:
+    def _query_bounds(self) -> dict[str, Bounds]:
+        """Query the bounds of the streams, at most once per `_POLL_SECONDS`."""
         time.sleep(max(0.0, min(_POLL_SECONDS, self._polled_at + _POLL_SECONDS - time.monotonic())))
         probe = self._open_probe()
         if self._names is None:
@@ -544,10 +546,10 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
 
     @hide_worker_traceback()
     def initialOffset(self) -> Offsets:  # noqa: N802  (Spark's names)
-        return self._options.start_offsets(self._bounds(), self._open_probe())
+        return self._options.start_offsets(self._query_bounds(), self._open_probe())
 
-    def _latest(self) -> Offsets:
-        return {name: bounds.next for name, bounds in self._bounds().items()}
+    def _end_offsets(self) -> Offsets:
+        return {name: bounds.next for name, bounds in self._query_bounds().items()}
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
         max_rows = self._options.max_rows
@@ -559,18 +561,18 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
 
     @hide_worker_traceback()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
-        self._end = self._latest()
+        self._end = self._end_offsets()
 
     @hide_worker_traceback()
     def latestOffset(  # noqa: N802  (Spark's names)
         self, start: Offsets | None = None, limit: Any = None
     ) -> Offsets:
-        end = self._latest() if self._end is None else self._end
+        end = self._end_offsets() if self._end is None else self._end
         if start is None:  # before PySpark 4.2
             return end
         for name, offset in start.items():
             if end.get(name, offset) < offset:
-                raise ValueError(_stream_too_short(name, end[name], offset))
+                raise ValueError(_stream_too_short_error(name, end[name], offset))
         max_rows = limit.max_rows if isinstance(limit, read_limits.ReadMaxRows) else None
         # Keep the offset of a stream that was removed from the query.
         return {**start, **(end if max_rows is None else limit_batch(start, end, max_rows))}
@@ -582,7 +584,7 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         if start == end:
             return []
-        return self._options.split_ranges(start, end, self._bounds())
+        return self._options.split_ranges(start, end, self._query_bounds())
 
     def stop(self) -> None:
         if self._probe is not None:

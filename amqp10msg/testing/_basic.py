@@ -40,54 +40,56 @@ _RANGES = {
 }
 
 
-def _octets(max_size: int) -> SearchStrategy[str]:
-    """Text, and bytes that are not UTF-8, as they are decoded."""
+def _decoded_strings(max_size: int) -> SearchStrategy[str]:
+    """Strings as decoding returns them: text, or lone surrogates for bytes that are not UTF-8."""
     return (st.text(max_size=max_size // 4) | st.binary(max_size=max_size)).map(
         lambda drawn: drawn if isinstance(drawn, str) else drawn.decode("utf-8", "surrogateescape")
     )
 
 
-def _double(bits: int) -> float:
+def _double_from_bits(bits: int) -> float:
     return struct.unpack(">d", bits.to_bytes(8, "big"))[0]  # type: ignore[no-any-return]  # what the kernel gives is Any
 
 
-def _of(letter: str, drawn: SearchStrategy[Any]) -> SearchStrategy[tuple[str, Any]]:
+def _with_letter(letter: str, drawn: SearchStrategy[Any]) -> SearchStrategy[tuple[str, Any]]:
     return drawn.map(lambda value: (letter, value))
 
 
 def _scalars() -> SearchStrategy[tuple[str, Any]]:
     integers = [
-        _of(letter, st.integers(low, high) | st.sampled_from([low, high]))
+        _with_letter(letter, st.integers(low, high) | st.sampled_from([low, high]))
         for letter, (low, high) in _RANGES.items()
     ]
     octet = st.integers(2, 255).map(OddTrue)
     return st.one_of(
         *integers,
-        _of("T", st.integers(0, 2**33)),
-        _of("t", st.booleans() | octet),
-        _of("S", _octets(40)),
-        _of("x", st.binary(max_size=40)),
-        _of("f", st.integers(0, 2**32 - 1).map(Float.from_bits)),
-        _of("d", st.floats() | st.integers(0, 2**64 - 1).map(_double)),
-        _of("D", st.builds(ScaledDecimal, st.integers(0, 255), st.integers(-(2**31), 2**31 - 1))),
+        _with_letter("T", st.integers(0, 2**33)),
+        _with_letter("t", st.booleans() | octet),
+        _with_letter("S", _decoded_strings(40)),
+        _with_letter("x", st.binary(max_size=40)),
+        _with_letter("f", st.integers(0, 2**32 - 1).map(Float.from_bits)),
+        _with_letter("d", st.floats() | st.integers(0, 2**64 - 1).map(_double_from_bits)),
+        _with_letter(
+            "D", st.builds(ScaledDecimal, st.integers(0, 255), st.integers(-(2**31), 2**31 - 1))
+        ),
         st.just(("V", None)),
     )
 
 
-def _names() -> SearchStrategy[str]:
+def _field_names() -> SearchStrategy[str]:
     usual = st.sampled_from(
         ["tenant", "x-death", "x-opt-to", "x-opt-x-a", "CC", "BCC", "x-exchange", "x-", "", "ü"]
     )
-    return usual | _octets(20) | st.text(max_size=10).map(lambda text: "x-" + text)
+    return usual | _decoded_strings(20) | st.text(max_size=10).map(lambda text: "x-" + text)
 
 
-def _fields() -> SearchStrategy[tuple[str, Any]]:
+def _field_values() -> SearchStrategy[tuple[str, Any]]:
     def nested(inner: SearchStrategy[tuple[str, Any]]) -> SearchStrategy[tuple[str, Any]]:
         arrays = st.lists(inner, max_size=4).map(FieldArray.of)
-        tables = st.lists(st.tuples(_names(), inner), max_size=4).map(
+        tables = st.lists(st.tuples(_field_names(), inner), max_size=4).map(
             lambda pairs: FieldTable.of([(name, *field) for name, field in pairs])
         )
-        return _of("A", arrays) | _of("F", tables)
+        return _with_letter("A", arrays) | _with_letter("F", tables)
 
     return st.recursive(_scalars(), nested, max_leaves=6)
 
@@ -108,7 +110,7 @@ def field_tables() -> SearchStrategy[FieldTable]:
 
 @functools.cache
 def _field_tables() -> SearchStrategy[FieldTable]:
-    entries = st.lists(st.tuples(_names(), _fields()), max_size=6)
+    entries = st.lists(st.tuples(_field_names(), _field_values()), max_size=6)
     return entries.map(lambda drawn: FieldTable.of([(name, *field) for name, field in drawn]))
 
 
@@ -136,7 +138,9 @@ def _property(name: str, domain: str) -> SearchStrategy[Any]:
     if domain == "table":
         return _field_tables()
     if domain == "shortstr":
-        drawn: SearchStrategy[Any] = _octets(60) | st.integers(200, 255).map(lambda n: "k" * n)
+        drawn: SearchStrategy[Any] = _decoded_strings(60) | st.integers(200, 255).map(
+            lambda n: "k" * n
+        )
     elif domain == "octet":
         drawn = st.integers(0, 255)
     else:
@@ -186,7 +190,7 @@ def basic_messages() -> SearchStrategy[BasicMessage]:
             b"\x00\x53\x77\x52\x05\x00\x53\x78\xc1\x01\x00",
         ]
     )
-    names = st.just("") | _octets(20)
+    names = st.just("") | _decoded_strings(20)
 
     def messages_of(
         properties: SearchStrategy[BasicProperties], body: SearchStrategy[bytes]
@@ -203,11 +207,11 @@ def basic_messages() -> SearchStrategy[BasicMessage]:
     return with_repr(
         "basic_messages()",
         messages_of(_basic_properties(), bodies)
-        | messages_of(_basic_properties().map(_marked), _body_sections()),
+        | messages_of(_basic_properties().map(_with_type_of_amqp10), _body_sections()),
     )
 
 
-def _marked(properties: BasicProperties) -> BasicProperties:
+def _with_type_of_amqp10(properties: BasicProperties) -> BasicProperties:
     return attrs.evolve(properties, type="amqp-1.0")
 
 

@@ -82,7 +82,7 @@ def forms_of(value: Any) -> list[tuple[int, bytes]]:
 
 
 def _sized(code: int, count: int, content: bytes) -> list[tuple[int, bytes]]:
-    """Return the forms of a compound or array with this content, the smallest first."""
+    """Return every (format code, bytes after it) of a list, map or array, the smallest first."""
     forms = [(code + 0x10, struct.pack(">II", len(content) + 4, count) + content)]
     if len(content) < 255 and count < 256:
         forms.insert(0, (code, bytes([len(content) + 1, count]) + content))
@@ -125,7 +125,7 @@ class Speller:
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
         self.seed = 0
-        self.bound = 1  # upper bound of the seed: the choices that it can still provide
+        self.bound = 1  # the seed is below this number; each choice divides both
 
     def choose(self, options: Sequence[T]) -> T:
         """Let hypothesis choose from `options`."""
@@ -149,7 +149,11 @@ class Speller:
         return bytes([code]) + octets
 
     def forms(self, value: Any) -> list[tuple[int, bytes]]:
-        """Return the forms of a value without a descriptor. Its items are encoded only once."""
+        """Return the alternative encodings of a value without a descriptor: (format code, bytes).
+
+        The items of a list, map or array are encoded once: its alternatives differ only in the
+        format code, size and count.
+        """
         if isinstance(value, (list, tuple)):
             return _sized(0xC0, len(value), b"".join(map(self.value, value)))
         if isinstance(value, (dict, AmqpMap)):
@@ -169,13 +173,13 @@ class Speller:
         return bytes([code]) + octets
 
     def array(self, array: Array, *, any_constructor: bool = False) -> list[tuple[int, bytes]]:
-        """Return the forms of an array.
+        """Return the alternative encodings of an array: (format code, bytes after it).
 
         An array without a constructor gets the constructor that `encode_value` would choose,
         because a decoded array keeps its constructor and compares it. If `any_constructor` is true,
         any fitting constructor may be chosen.
         """
-        values = [_typed(array.type, value) for value in array.values]
+        values = [_as_amqp_type(array.type, value) for value in array.values]
         fitting = constructors_for(array.type, values)
         if array.code is not None and array.code not in fitting:
             raise EncodeError(f"not all of the array's values fit its constructor {array.code:#x}")
@@ -190,7 +194,7 @@ class Speller:
         return _sized(0xE0, len(values), content)
 
     def element(self, code: int, value: Any) -> bytes:
-        """Encode one element for a shared constructor."""
+        """Encode one element of an array without its constructor, which the elements share."""
         if FORMAT_CODES[code].category not in {"compound", "array"} and code != 0x45:
             return next(octets for form_code, octets in forms_of(value) if form_code == code)
         matching = [octets for form_code, octets in self.forms(value) if form_code == code]
@@ -271,7 +275,7 @@ def _annotation_key(key: Any) -> Any:
     return Symbol(key) if isinstance(key, str) else ULong(key)
 
 
-def _typed(type_name: str, value: Any) -> Any:
+def _as_amqp_type(type_name: str, value: Any) -> Any:
     """Convert a plain Python value to an AMQP type; values of the type are returned unchanged."""
     if isinstance(value, Enum):
         value = value.value
@@ -286,7 +290,7 @@ def _typed(type_name: str, value: Any) -> Any:
 def _field_value(row: Field, value: Any) -> Any:
     if row.requires == "message-id":
         return ULong(value) if type(value) is int else value
-    return _typed(row.type, value)
+    return _as_amqp_type(row.type, value)
 
 
 def encodings(value: Any) -> SearchStrategy[bytes]:

@@ -42,19 +42,19 @@ _BROKEN_VALUES: dict[str, bytes] = {
     "array-zero-width-bomb": b"\xf0\x00\x00\x00\x05\xff\xff\xff\xff\x40",
     "array-unknown-constructor": b"\xe0\x02\x00\x3f",
 }
-_DEEP = 257
+_TOO_DEEP = 257
 
 
-def _deep() -> bytes:
+def _deeply_nested_list() -> bytes:
     encoded = b"\x45"
-    for _ in range(_DEEP):
+    for _ in range(_TOO_DEEP):
         encoded = b"\xd0" + (len(encoded) + 4).to_bytes(4, "big") + b"\x00\x00\x00\x01" + encoded
     return encoded
 
 
-_BROKEN_VALUES["nested-too-deeply"] = _deep()
+_BROKEN_VALUES["nested-too-deeply"] = _deeply_nested_list()
 
-# Ways to be inside of a value that is otherwise valid.
+# Functions that put an encoded value into a list, map or described value that is otherwise valid.
 _WRAPPERS: tuple[Callable[[bytes], bytes], ...] = (
     lambda inner: b"\xd0" + (len(inner) + 4).to_bytes(4, "big") + b"\x00\x00\x00\x01" + inner,
     lambda inner: (
@@ -125,7 +125,7 @@ def _malformed_messages(draw: st.DrawFn) -> bytes:
         return draw(st.sampled_from(_MALFORMED_MESSAGES))
     if way == 1:
         broken = draw(_malformed_values())
-        if _first_is_whole(broken):
+        if _begins_with_complete_value(broken):
             return b"\x00\x53\x77" + broken[: skip_value(broken)] + b"\x3f"
         return b"\x00\x53\x77" + broken
     encoded = draw(_encoded_messages())
@@ -134,8 +134,8 @@ def _malformed_messages(draw: st.DrawFn) -> bytes:
     return encoded[: draw(st.sampled_from(inside))]
 
 
-def _first_is_whole(octets: bytes) -> bool:
-    """Whether this is a value with something after it, which may be a section."""
+def _begins_with_complete_value(octets: bytes) -> bool:
+    """Whether the bytes begin with a complete value. The bytes after it may be a valid section."""
     try:
         decode_value(octets)
     except DecodeError as error:
@@ -157,11 +157,11 @@ def malformed(of: str = "message") -> SearchStrategy[bytes]:
         >>> test_it_is_refused()
 
     Args:
-        of: ``message`` for what strict `Message.decode` must refuse, ``value`` for what
+        of: ``message`` for bytes that strict `Message.decode` must refuse, ``value`` for bytes that
             `decode_value` must refuse.
 
     Raises:
-        ValueError: neither of the two.
+        ValueError: `of` is neither ``message`` nor ``value``.
     """
     if of == "message":
         return _malformed_messages()
@@ -175,9 +175,9 @@ _SIZES = tuple(
     size.to_bytes(4, "big")
     for size in (0, 1, 3, 4, 5, 255, 256, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
 )
-# Each made once: hypothesis looks through a new strategy before it draws from it.
-_FAULTS = st.integers(1, 3)
-_WAYS = st.integers(0, 6)
+# Each strategy is created once: hypothesis inspects a new strategy before it draws from it.
+_FAULT_COUNTS = st.integers(1, 3)
+_FAULT_KINDS = st.integers(0, 6)
 _NASTY_OCTETS = st.sampled_from(_NASTY)
 _OCTETS = st.integers(0, 255)
 _FORGED_SIZES = st.sampled_from(_SIZES)
@@ -189,20 +189,20 @@ _UP_TO_SIXTEEN = st.integers(1, 16)
 @st.composite
 def _mutated(draw: st.DrawFn, data: bytes) -> bytes:
     octets = bytearray(data)
-    for _ in range(draw(_FAULTS)):
+    for _ in range(draw(_FAULT_COUNTS)):
         offset = draw(st.integers(0, max(len(octets) - 1, 0)))
-        way = draw(_WAYS)
-        if way == 0:
+        fault_kind = draw(_FAULT_KINDS)
+        if fault_kind == 0:
             octets[offset : offset + 1] = bytes([draw(_NASTY_OCTETS)])
-        elif way == 1:
+        elif fault_kind == 1:
             octets[offset : offset + 1] = bytes([draw(_OCTETS)])
-        elif way == 2:
+        elif fault_kind == 2:
             octets[offset : offset + 4] = draw(_FORGED_SIZES)
-        elif way == 3:
+        elif fault_kind == 3:
             del octets[offset:]
-        elif way == 4:
+        elif fault_kind == 4:
             del octets[offset : offset + draw(_UP_TO_EIGHT)]
-        elif way == 5:
+        elif fault_kind == 5:
             octets[offset:offset] = draw(_INSERTED)
         else:
             octets[offset:offset] = octets[offset : offset + draw(_UP_TO_SIXTEEN)]
@@ -212,7 +212,8 @@ def _mutated(draw: st.DrawFn, data: bytes) -> bytes:
 def mutated(data: bytes) -> SearchStrategy[bytes]:
     """Bytes with a few faults in them, which may still be valid by chance.
 
-    Bytes are replaced, inserted, doubled and lost, sizes and counts forged, the end cut off.
+    The faults are bytes that are replaced, inserted, repeated or removed, forged sizes and counts,
+    and a missing end.
 
     Example:
         >>> from hypothesis import given
@@ -226,6 +227,6 @@ def mutated(data: bytes) -> SearchStrategy[bytes]:
         >>> test_a_value_or_a_decode_error()
 
     Args:
-        data: what to start from, such as an encoded message.
+        data: the bytes to damage, such as an encoded message.
     """
     return _mutated(data)

@@ -76,8 +76,8 @@ def application_property_maps(
     return st.dictionaries(keys, SIMPLE if items is None else items, max_size=6)
 
 
-def _restricted(row: Field) -> SearchStrategy[Any] | None:
-    """Maps whose keys and values the restricted type limits further, if it does."""
+def _restricted_maps(row: Field) -> SearchStrategy[Any] | None:
+    """Return maps that the restricted type of a field allows; None for other restricted types."""
     symbols = strategy_of("symbol")
     if row.restricted == "fields":
         return maps(symbols, nested_values(3), max_size=3)
@@ -90,19 +90,19 @@ def _restricted(row: Field) -> SearchStrategy[Any] | None:
 
 
 def _plain(type_name: str) -> SearchStrategy[Any]:
-    """Values as attributes of a composite hold them: plain str and int."""
+    """Values of an AMQP type in the classes of a composite's attributes: plain str and int."""
     drawn = strategy_of(type_name)
     if type_name in {"symbol", "char"}:
         return drawn.map(str)
     return drawn.map(int) if type_name in (*INTEGERS, "long") else drawn
 
 
-def _field(row: Field, depth: int) -> SearchStrategy[Any]:
-    drawn = _one(row, depth)
+def _field_value(row: Field, depth: int) -> SearchStrategy[Any]:
+    drawn = _single_value(row, depth)
     return st.lists(drawn, max_size=4).map(tuple) if row.multiple else drawn
 
 
-def _one(row: Field, depth: int) -> SearchStrategy[Any]:
+def _single_value(row: Field, depth: int) -> SearchStrategy[Any]:
     if row.enum is not None:
         return st.sampled_from(list(row.enum))
     if row.requires == "message-id":
@@ -119,12 +119,13 @@ def _one(row: Field, depth: int) -> SearchStrategy[Any]:
     if row.requires and providers and depth:
         return st.one_of([_composite(cls, depth - 1) for cls in providers])
     if row.requires:
-        # No composite provides it (global-tx-id), or it is deep enough: an extension's.
+        # No composite provides the archetype (global-tx-id), or the maximum depth is reached: draw
+        # a described value of an extension.
         extension = st.just(Symbol("com.example:extension")) | st.just(ULong(0x1234_0000_0001))
         return st.builds(Described, extension, st.lists(SIMPLE, max_size=2))
     if row.size is not None:
         return st.binary(max_size=row.size)
-    restricted = _restricted(row)
+    restricted = _restricted_maps(row)
     return _plain(row.type) if restricted is None else restricted
 
 
@@ -133,9 +134,9 @@ def _composite(cls: type, depth: int) -> SearchStrategy[Any]:
     always: dict[str, SearchStrategy[Any]] = {}
     sometimes: dict[str, SearchStrategy[Any]] = {}
     for row in rows(cls):
-        # The default more often than chance: it is what most peers send.
+        # Omit optional fields in half of the cases (`built`): most peers send only the defaults.
         fields = always if row.mandatory or row.multiple else sometimes
-        fields[row.name] = _field(row, depth)
+        fields[row.name] = _field_value(row, depth)
     return built(cls, always, sometimes)
 
 
@@ -196,7 +197,7 @@ def outcomes() -> SearchStrategy[Any]:
 @st.composite
 def _terminus(draw: st.DrawFn, role: str | None) -> Source | Target:
     drawn: Source | Target = draw(_composite(Source, depth=2) | _composite(Target, depth=2))
-    asks = role == ("receiver" if isinstance(drawn, Source) else "sender")
+    requests_node = role == ("receiver" if isinstance(drawn, Source) else "sender")
     policies = _providing("lifetime-policy")
     modes = st.lists(st.sampled_from(StdDistMode), max_size=2, unique=True).map(tuple)
     if drawn.dynamic:
@@ -206,7 +207,7 @@ def _terminus(draw: st.DrawFn, role: str | None) -> Source | Target:
         standard = draw(st.builds(NodeProperties, st.none() | policies, modes)).to_fields()
         drawn.dynamic_node_properties = {**node_properties, **standard} or None
         if role is not None:
-            drawn.address = None if asks else drawn.address or draw(st.text(max_size=40))
+            drawn.address = None if requests_node else drawn.address or draw(st.text(max_size=40))
     else:
         drawn.dynamic_node_properties = None
     if isinstance(drawn, Source):
@@ -250,7 +251,7 @@ def bodies() -> SearchStrategy[Any]:
 
 @functools.cache
 def _bodies() -> SearchStrategy[Any]:
-    data, sequence, value = map(_section, KINDS[5:8])
+    data, sequence, value = map(_section_strategy, KINDS[5:8])
     return st.one_of(
         value,
         data,
@@ -289,11 +290,11 @@ def sections(kind: str | type | SectionKind) -> SearchStrategy[Any]:
         ValueError: there is no such section.
     """
     section_kind = _kind_of(kind)
-    return with_repr(f"sections({section_kind.name!r})", _section(section_kind))
+    return with_repr(f"sections({section_kind.name!r})", _section_strategy(section_kind))
 
 
 @functools.cache
-def _section(section_kind: SectionKind) -> SearchStrategy[Any]:
+def _section_strategy(section_kind: SectionKind) -> SearchStrategy[Any]:
     if section_kind.cls is Data:
         return strategy_of("binary").map(Data)
     if section_kind.cls is AmqpSequence:
@@ -307,8 +308,8 @@ def _section(section_kind: SectionKind) -> SearchStrategy[Any]:
     return _composite(section_kind.cls, depth=3)
 
 
-def _made_valid(message: Message) -> Message:
-    """Remove values that are valid alone, but not together with another section."""
+def _resolve_conflicts(message: Message) -> Message:
+    """Remove values from a message that are invalid together with its other sections."""
     properties = message.properties
     if properties is not None and properties.content_encoding is not None:
         body = message.body[0] if isinstance(message.body, list) else message.body
@@ -334,13 +335,15 @@ def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message
         >>> test_round_trip()
 
     Args:
-        attributes: a strategy for an attribute of `Message`, instead of the declarations', or
+        attributes: a strategy for an attribute of `Message`, which replaces the default one, or
             None to leave the section out; ``body=None`` draws messages without a body.
 
     Raises:
         TypeError: a message has no such attribute.
     """
-    sometimes = {kind.attribute: _section(kind) for kind in KINDS if kind.attribute != "body"}
+    sometimes = {
+        kind.attribute: _section_strategy(kind) for kind in KINDS if kind.attribute != "body"
+    }
     # message_format travels in the transfer frame: were it drawn, no message would equal its
     # decoded encoding.
     names = ("body", *sometimes, "message_format")
@@ -352,5 +355,5 @@ def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message
         always[name] = st.none() if strategy is None else strategy
     drawn = built(Message, always, sometimes)
     if "properties" not in attributes:  # values drawn from the user's strategies are not changed
-        drawn = drawn.map(_made_valid)
+        drawn = drawn.map(_resolve_conflicts)
     return with_repr(f"messages({', '.join(f'{name}=…' for name in attributes)})", drawn)

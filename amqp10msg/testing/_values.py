@@ -54,7 +54,7 @@ def _drawn_from(draw: st.DrawFn, strategy: NamedStrategy) -> Any:
 
 
 def with_repr(name: str, strategy: SearchStrategy[Any]) -> SearchStrategy[Any]:
-    """Wrap a strategy so that its repr is `name`, instead of pages of nested strategies."""
+    """Wrap a strategy so that its repr contains `name`, not pages of nested strategies."""
     return _drawn_from(NamedStrategy(name, strategy))
 
 
@@ -65,7 +65,7 @@ def _integers(low: int, high: int) -> SearchStrategy[int]:
     return st.integers(low, high) | st.sampled_from(fitting)
 
 
-def _integers_of(cls: Any) -> SearchStrategy[Any]:
+def _integers_of_class(cls: Any) -> SearchStrategy[Any]:
     return _integers(cls.min, cls.max).map(cls)
 
 
@@ -74,7 +74,8 @@ _FLOAT_EDGES = [0, 1, 1 << 31, 0x3F800000, 0x7F7FFFFF, 0x7F800000, 0xFF800000]
 _FLOAT_EDGES += [0x7FC00000, 0x7F800001, 0xFFC12345, 0x7FFFFFFF]
 
 
-def _bits(width: int, make: Any, edges: Sequence[int] = ()) -> SearchStrategy[Any]:
+def _values_from_bits(width: int, make: Any, edges: Sequence[int] = ()) -> SearchStrategy[Any]:
+    """Values that `make` creates from any `width` bits, frequently from `edges`."""
     drawn = st.integers(0, (1 << width) - 1)
     return (st.sampled_from(edges) | drawn if edges else drawn).map(make)
 
@@ -166,14 +167,16 @@ def strategy_of(type_name: str) -> SearchStrategy[Any]:
 _SCALARS: dict[str, SearchStrategy[Any]] = {
     "null": st.none(),
     "boolean": st.booleans(),
-    **{name: _integers_of(cls) for name, cls in INTEGERS.items()},
+    **{name: _integers_of_class(cls) for name, cls in INTEGERS.items()},
     "long": _integers(-(2**63), 2**63 - 1),
-    "float": _bits(32, Float.from_bits, _FLOAT_EDGES),
+    "float": _values_from_bits(32, Float.from_bits, _FLOAT_EDGES),
     "double": st.floats()
-    | _bits(64, _double, [0, 1 << 63, 0x7FF0000000000001, 0xFFF8000000000ABC]),
-    "decimal32": _bits(32, Decimal32, [0, 0x32000001, 0x78000000, 0x7C000000, 0x7E000001]),
-    "decimal64": _bits(64, Decimal64, [0, 0x31A0000000000001, 0x7C00000000000001]),
-    "decimal128": _bits(128, Decimal128, [0, 1 << 127, 0x7C << 120]),
+    | _values_from_bits(64, _double, [0, 1 << 63, 0x7FF0000000000001, 0xFFF8000000000ABC]),
+    "decimal32": _values_from_bits(
+        32, Decimal32, [0, 0x32000001, 0x78000000, 0x7C000000, 0x7E000001]
+    ),
+    "decimal64": _values_from_bits(64, Decimal64, [0, 0x31A0000000000001, 0x7C00000000000001]),
+    "decimal128": _values_from_bits(128, Decimal128, [0, 1 << 127, 0x7C << 120]),
     "char": st.characters(exclude_categories=["Cs"]).map(Char),
     "uuid": st.uuids(),
     "binary": _sometimes_long(st.binary(max_size=40)),
@@ -210,7 +213,7 @@ def _to_map(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
     return result
 
 
-class _IdentityEncoder(Canonical):
+class _KeyIdentityEncoder(Canonical):
     """Encodes the identity of an AMQP map key: type and value, without the array constructor."""
 
     def array(self, array: Array, *, any_constructor: bool = False) -> list[tuple[int, bytes]]:
@@ -219,7 +222,7 @@ class _IdentityEncoder(Canonical):
 
 
 def _key_identity(pair: tuple[Any, Any]) -> bytes:
-    return _IdentityEncoder().value(pair[0])
+    return _KeyIdentityEncoder().value(pair[0])
 
 
 def maps(

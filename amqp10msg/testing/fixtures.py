@@ -29,6 +29,6 @@ def amqp_server_options() -> dict[str, Any]:
 
 @pytest.fixture
 def amqp_server(amqp_server_options: dict[str, Any]) -> Iterator[Server]:
-    """Start an empty server on loopback, at its `url`, and stop it with the test."""
+    """Start an empty server on loopback, and stop it after the test; `url` is its address."""
     with Server(**amqp_server_options) as server:
         yield server

@@ -50,7 +50,7 @@ _CHECKED = tuple(rule for rule in RULES.values() if rule.check is not None)
 ProfileName: TypeAlias = Literal["azure", "oasis", SeriesName]
 
 
-def _severities(value: Mapping[str, Severity]) -> Mapping[str, Severity]:
+def _checked_severities(value: Mapping[str, Severity]) -> Mapping[str, Severity]:
     for name, severity in value.items():
         if name not in RULES:
             raise ValueError(f"there is no rule {name!r}: see RULES")
@@ -59,7 +59,7 @@ def _severities(value: Mapping[str, Severity]) -> Mapping[str, Severity]:
     return MappingProxyType(dict(value))
 
 
-def _frozen(keys: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+def _read_only(keys: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType(dict(keys))
 
 
@@ -77,9 +77,11 @@ class Profile:
 
     name: str
     description: str
-    severities: Mapping[str, Severity] = attrs.field(converter=_severities, repr=False, hash=False)
+    severities: Mapping[str, Severity] = attrs.field(
+        converter=_checked_severities, repr=False, hash=False
+    )
     known_keys: Mapping[str, tuple[str, ...]] = attrs.field(
-        factory=lambda: MappingProxyType({}), converter=_frozen, repr=False, hash=False
+        factory=lambda: MappingProxyType({}), converter=_read_only, repr=False, hash=False
     )
 
     def __reduce__(self) -> tuple[object, ...]:

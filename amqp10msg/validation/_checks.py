@@ -71,7 +71,7 @@ def check_entries(
 
 
 def _field_values(view: MessageMap, field: str, amqp_type: str = "") -> Iterator[Child]:
-    """Yield a field of the properties if it is not null and, if given, has this type."""
+    """Yield a field of the properties if it is not null and has `amqp_type`; any type if empty."""
     for section in view.of("properties"):
         child = section.field(field)
         if child and amqp_type in ("", type_at(view.data, child.value)):
@@ -168,12 +168,15 @@ def rejected_type(view: MessageMap, key: int, value: int, end: int) -> str:
     if type_at(view.data, key) != "symbol" or text_at(view.data, key, value) != "rejected":
         return ""
     # The kernel has charged zero-width elements to the budget already, so the budget here is 0.
-    problem = _problem_of_error(view.data[value:end], attrs.evolve(view.limits, zero_width=0))
+    problem = _why_not_an_error(view.data[value:end], attrs.evolve(view.limits, zero_width=0))
     return problem and f"the value of the key rejected must be an error (0x1D): {problem}"
 
 
-def _problem_of_error(octets: bytes, limits: Limits) -> str:
-    """Return why a value is not an error (Part 2, 2.8.14); empty if it is, or exceeds a limit."""
+def _why_not_an_error(octets: bytes, limits: Limits) -> str:
+    """Return why a value is not an error (Part 2, 2.8.14); an empty string for an error.
+
+    The result is also empty for a value that exceeds `limits`, because it cannot be checked.
+    """
     try:
         value = kernel.decode_value(octets, limits=limits)
         if not isinstance(value, Described) or value.descriptor not in _ERROR_DESCRIPTORS:
@@ -199,7 +202,7 @@ def field_without_data(view: MessageMap, *, field: str) -> Iterator[Occurrence]:
 def content_type_not_mime(text: str) -> str:
     if is_mime_type(text):
         return ""
-    return f"{_quoted(text)} is not a MIME type: write type/subtype, or omit it"
+    return f"{_short_repr(text)} is not a MIME type: write type/subtype, or omit it"
 
 
 def _codings_in(text: str) -> list[str]:
@@ -227,10 +230,10 @@ def content_encoding_unregistered(text: str) -> str:
     unknown = next((coding for coding in _codings_in(text) if coding not in CODINGS), None)
     if unknown is None:
         return ""
-    return f"{_quoted(unknown)} is not registered at IANA: gzip, deflate and zstd are"
+    return f"{_short_repr(unknown)} is not registered at IANA: gzip, deflate and zstd are"
 
 
-def _quoted(text: str) -> str:
+def _short_repr(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:40] + "…")
 
 

@@ -41,7 +41,8 @@ _PARTITION_KEYS = AnnotationType(
 )
 
 _TABLE = (
-    # The encodings of Part 1. The kernel checks these rules, and its errors have their ids.
+    # The encodings of Part 1. The decoder `wire.kernel` checks these rules; `DecodeError.rule` is
+    # the id of the violated rule.
     Rule(
         "truncated",
         "Part 1, 1.2",
@@ -448,7 +449,7 @@ _TABLE = (
         sections=checks.ANNOTATIONS,
         suspicion=AnnotationKey(is_free_key),
     ),
-    # Rules about a Message, which its encoding does not show.
+    # Rules about a `Message` object: the encoded bytes cannot show whether they are violated.
     Rule(
         "message-format",
         "Part 3, 3.2.16",

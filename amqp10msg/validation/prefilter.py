@@ -32,14 +32,14 @@ _SuspicionT = TypeVar("_SuspicionT", bound=Suspicion)
 
 
 class Suspected(NamedTuple):
-    """A suspicion and the ids of the rules that share it, so that it is tested once."""
+    """A suspicion, and the ids of all rules that have it: one test serves all of them."""
 
     suspicion: Any
     rules: tuple[str, ...]
 
 
-def _grouped(rules: Iterable[Rule], kind: type[_SuspicionT]) -> tuple[Suspected, ...]:
-    """Return the suspicions of one class, each with the ids of its rules."""
+def _group_by_suspicion(rules: Iterable[Rule], kind: type[_SuspicionT]) -> tuple[Suspected, ...]:
+    """Return the distinct suspicions of the class `kind`, each with the ids of its rules."""
     groups: dict[_SuspicionT, list[str]] = {}
     for rule in rules:
         if isinstance(rule.suspicion, kind):
@@ -53,29 +53,31 @@ UNENFORCED: Final = tuple(
 )
 #: Rules of `UNENFORCED` without a suspicion, which are checked on every message.
 ALWAYS_CHECKED: Final = tuple(rule for rule in UNENFORCED if rule.suspicion is None)
-FIELD_VALUES: Final = _grouped(UNENFORCED, FieldValue)
-BODIES: Final = _grouped(UNENFORCED, BodyKind)
-KEYS: Final = _grouped(UNENFORCED, AnnotationKey)
-VALUES: Final = _grouped(UNENFORCED, ValueType)
-ANNOTATION_TYPES: Final = _grouped(UNENFORCED, AnnotationType)
+FIELD_VALUES: Final = _group_by_suspicion(UNENFORCED, FieldValue)
+BODIES: Final = _group_by_suspicion(UNENFORCED, BodyKind)
+KEYS: Final = _group_by_suspicion(UNENFORCED, AnnotationKey)
+VALUES: Final = _group_by_suspicion(UNENFORCED, ValueType)
+ANNOTATION_TYPES: Final = _group_by_suspicion(UNENFORCED, AnnotationType)
 
-# Check all rules on a message with more sections than this: it is damaged in more than one field.
+# `narrow` is for messages with one damaged field. More sections than this are a sign of other
+# damage, so all rules are checked.
 _MAX_NARROWED_SECTIONS = 16
 _BODY_NAMES: Final[dict[type, str]] = {kind.cls: kind.name for kind in BODY_KINDS}
 
 
-def _classes(names: tuple[str, ...]) -> frozenset[type]:
+def _classes_of_types(names: tuple[str, ...]) -> frozenset[type]:
     """Return the Python classes of decoded values of the AMQP types `names`."""
     classes = {cls for cls, kind in KINDS.items() if TYPE_NAMES.get(kind) in names}
     return frozenset(classes | {AmqpMap} if "map" in names else classes)
 
 
-# `VALUES` by section: the Python classes to suspect, and the rules.
-_CLASSES: Final = [
+# For each map section, as an attribute of `Message`: the Python classes of values that may violate
+# rules, and the ids of these rules. From `VALUES`.
+_SUSPECT_CLASSES: Final = [
     (
         section,
         [
-            (_classes(suspicion.types), rules)
+            (_classes_of_types(suspicion.types), rules)
             for suspicion, rules in VALUES
             if section in suspicion.sections
         ],
@@ -85,9 +87,10 @@ _CLASSES: Final = [
 _BODY_TESTS: Final = tuple(
     ((group.suspicion.usual, group.suspicion.fields), group.rules) for group in BODIES
 )
-# `ANNOTATION_TYPES` by key: the usual Python classes, and the rules.
+# For each key in `ANNOTATION_TYPES`: the Python classes of usual values, and the ids of the rules
+# that a value of another class may violate.
 _ANNOTATION_CLASSES: Final = tuple(
-    (Symbol(key), _classes(group.suspicion.usual), group.rules)
+    (Symbol(key), _classes_of_types(group.suspicion.usual), group.rules)
     for group in ANNOTATION_TYPES
     for key in group.suspicion.keys
 )
@@ -187,9 +190,9 @@ def narrow(view: MessageMap, known_keys: Mapping[str, tuple[str, ...]]) -> None:
     if len(set(map(type, body))) > 1:
         return
     message.body = body or None
-    # Whether a body is missing does not depend on the contents of any section.
+    # The rule body-missing is checked in any case: it does not read the contents of a section.
     if _suspected_rules(message, known_keys) <= {"body-missing"}:
-        # Some rules about the properties depend on the kind of body, which is unknown if damaged.
+        # Some rules about the properties depend on the kind of body, which a damaged body may hide.
         view.doubtful = [
             section
             for section in view.sections
@@ -227,12 +230,14 @@ def _suspected_rules(message: Any, known_keys: Mapping[str, tuple[str, ...]]) ->
                     suspects.update(rules)
     annotations = message.message_annotations
     if annotations:
-        if type(annotations) is AmqpMap:  # decoded from keys that a dict cannot distinguish
+        # The kernel returns an `AmqpMap` if a dict cannot hold the keys, such as equal keys of two
+        # types.
+        if type(annotations) is AmqpMap:
             annotations = dict(annotations.pairs)
         for key, usual, rules in _ANNOTATION_CLASSES:
             if key in annotations and type(annotations[key]) not in usual:
                 suspects.update(rules)
-    for attribute, class_tests in _CLASSES:
+    for attribute, class_tests in _SUSPECT_CLASSES:
         section = getattr(message, attribute)
         if section:
             types = set(map(type, section.values()))

@@ -1,4 +1,4 @@
-"""Classes for validation rules and their violations, by messages and by termini."""
+"""Classes for the rules of messages and termini, and for violations of these rules."""
 
 from __future__ import annotations
 
@@ -160,7 +160,10 @@ def rows_of(table: str) -> Iterator[tuple[list[str], str, str]]:
 
 
 def obligations_of(table: str, reasons: Mapping[str, str]) -> tuple[Obligation, ...]:
-    """Parse a table of obligations, whose cells are the clause and a key of `reasons`."""
+    """Parse a table of obligations in the format of `rows_of`.
+
+    The cells of a row are the clause and a key of `reasons`; its text is the quote.
+    """
     return tuple(
         Obligation(clause, text, reasons[reason]) for (clause, reason), text, _ in rows_of(table)
     )

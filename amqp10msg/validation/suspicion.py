@@ -108,7 +108,7 @@ ANNOTATIONS: Final = {
 }
 
 
-def _testable(_: object, __: object, field: str) -> None:
+def _check_testable(_: object, __: object, field: str) -> None:
     if field not in TESTABLE_FIELDS:
         raise ValueError(
             f"a suspicion cannot test the field {field!r}: use one of "
@@ -126,7 +126,7 @@ class FieldValue:
             for ``user_id``; null is always usual.
     """
 
-    field: str = attrs.field(validator=_testable)
+    field: str = attrs.field(validator=_check_testable)
     is_usual: Callable[[Any], bool]
 
 

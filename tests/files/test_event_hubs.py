@@ -266,14 +266,14 @@ def test_small_file_does_not_expand_endlessly() -> None:
     assert "more than 20 records without a byte" in fault
     assert "raise Limits.zero_width," in fault
     items = {"type": "array", "items": "null"}
-    with pytest.raises(ValueError, match="Body is neither a value nor a map of them"):
+    with pytest.raises(ValueError, match="Body is neither a value nor a map of values"):
         faults_of(block_of(nothing_of(items), 1, b""))
     # Each names the next one twice.
     kind: Any = "null"
     for level in range(60):
         twice = [{"name": "a", "type": kind}, {"name": "b", "type": f"R{level - 1}"}]
         kind = {"type": "record", "name": f"R{level}", "fields": twice if level else twice[:1]}
-    with pytest.raises(ValueError, match="Body is neither a value nor a map of them"):
+    with pytest.raises(ValueError, match="Body is neither a value nor a map of values"):
         faults_of(
             block_of(
                 nothing_of(kind)

@@ -144,9 +144,9 @@ def test_without_a_number_a_poisoned_queue_ends_the_run() -> None:
 @pytest.mark.parametrize(
     "url, jobs, reason",
     [
-        ("amqp091://localhost/?queue=q", 1, "a broker is amqp://"),
-        ("amqp://localhost", 1, "a broker is amqp://"),
-        ("amqp://localhost/q", 2, "several jobs take {n}"),
+        ("amqp091://localhost/?queue=q", 1, "the URL of the broker must be amqp://"),
+        ("amqp://localhost", 1, "the URL of the broker must be amqp://"),
+        ("amqp://localhost/q", 2, "the address must contain {n}"),
         ("http://localhost/q", 1, "a URL begins with"),
     ],
 )

@@ -553,7 +553,7 @@ def test_input_replaced_between_parts_ends_the_job(lake: str) -> None:
             parquet(f"{lake}/in.parquet", WIRES[::-1])
 
     how: Any = {"workers": 1, "options": {"rangeBytes": "1"}, "progress": replace}
-    with pytest.raises(JobError, match="another file replaced it since the job started: run it"):
+    with pytest.raises(JobError, match="another file replaced it since the job started: run"):
         jobs.run(f"{lake}/in.parquet", f"{lake}/out", Job("validate"), **how)
 
     assert [] == names(f"{lake}/out")

@@ -154,7 +154,7 @@ def test_any_bytes_are_rows_or_raise_chunk_error(noise: bytes, place: int, other
         ),
         (
             chunk(7, [packed([packed([b"x"], 0)[4:]], 0)[:11] + packed([b"x"], 0)], 1),
-            "messages of a batch do not fill it|exceeds the chunk|bytes",
+            "messages of a batch do not add up to its size|exceeds the chunk|bytes",
         ),
     ],
 )

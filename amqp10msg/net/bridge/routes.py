@@ -17,7 +17,7 @@ from amqp10msg.net.options import RouteOptions
 from amqp10msg.options import Option, options_of
 
 
-def _endpoint(value: str | Sequence[str] | Endpoint) -> Endpoint:
+def _to_endpoint(value: str | Sequence[str] | Endpoint) -> Endpoint:
     if isinstance(value, Endpoint):
         return value
     urls: Any = [value] if isinstance(value, str) else value
@@ -42,8 +42,8 @@ class RouteSpec:
         ValueError: a URL is invalid, or the ends and options do not fit together.
     """
 
-    source: Endpoint = attrs.field(converter=_endpoint)
-    target: Endpoint = attrs.field(converter=_endpoint)
+    source: Endpoint = attrs.field(converter=_to_endpoint)
+    target: Endpoint = attrs.field(converter=_to_endpoint)
     options: RouteOptions = attrs.Factory(RouteOptions)
     name: str = ""
 
@@ -84,7 +84,7 @@ def _queues_of(endpoint: Endpoint) -> set[tuple[str, int, str, str]]:
         if basic_endpoint is None:
             continue
         name = basic_endpoint.queue
-        if not name and basic_endpoint.exchange == "":  # its routing keys are names of queues
+        if not name and basic_endpoint.exchange == "":  # a key is a queue name
             name = basic_endpoint.routing_key
         host = (
             "localhost"
@@ -97,7 +97,7 @@ def _queues_of(endpoint: Endpoint) -> set[tuple[str, int, str, str]]:
 
 
 def profile_of(spec: RouteSpec) -> str:
-    """Return the profile of a route for display, or that both ends have the same protocol."""
+    """Return the route's profile for display, or a note if the route does not translate."""
     translates = spec.source.protocol != spec.target.protocol
     return spec.options.profile if translates else "none, one protocol"
 
@@ -182,7 +182,7 @@ def routes_of_queues(
         LinkError: the management API does not answer.
         ValueError: the source is not a broker, there is no management API, or no queue matches.
     """
-    source, target = _endpoint(source), _endpoint(target)
+    source, target = _to_endpoint(source), _to_endpoint(target)
     if options.management is None:
         raise ValueError("all-queues needs management, the API of the source, to list the queues")
     if source.file is not None or source.queue is not None or source.address is not None:

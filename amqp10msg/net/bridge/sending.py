@@ -39,7 +39,7 @@ _CODE_OFFSET, _SIZE_OFFSET = len(_HEADER), len(_HEADER) + 1
 def header_of(octets: bytes) -> Header | None:
     """Decode the header of an encoded message; None if there is no header or it is invalid."""
     if not octets.startswith(_HEADER) or len(octets) <= _SIZE_OFFSET:
-        # The descriptor has other encodings, too. Without a header, another section comes first.
+        # Another section comes first, or the header's descriptor has an unusual encoding.
         return None if octets.startswith(_SECTION) else _decode_header.__wrapped__(octets)
     code = octets[_CODE_OFFSET]
     if code == _LIST8:
@@ -89,40 +89,42 @@ def translator_of(
         return None
 
     def to_message(deliveries: Sequence[SourceDelivery]) -> list[Outgoing | None]:
-        headers = _column([delivery.content_header or b"" for delivery in deliveries])
-        bodies = _column([delivery.octets for delivery in deliveries])
+        headers = _make_column([delivery.content_header or b"" for delivery in deliveries])
+        bodies = _make_column([delivery.octets for delivery in deliveries])
         rows = len(deliveries)
         unhandled, (_, wires, losses) = batches.run(rows, headers, bodies, None, None, None)
         # Headers that describe the delivery (such as x-delivery-count) must be removed first.
         outgoing: list[Outgoing | None] = [
             None if may_have_delivery_headers(delivery.content_header or b"") else Outgoing(wire)
-            for delivery, wire in zip(deliveries, _cells(wires), strict=True)
+            for delivery, wire in zip(deliveries, _split_column(wires), strict=True)
         ]
         for row in unhandled:
             outgoing[row] = None
-        _count_losses(deliveries, outgoing, losses, statistics)
+        _count_new_losses(deliveries, outgoing, losses, statistics)
         return outgoing
 
     def to_basic(deliveries: Sequence[SourceDelivery]) -> list[Outgoing | None]:
         rows = len(deliveries)
         wires = [delivery.octets for delivery in deliveries]
-        unhandled, (_, *columns, _, losses) = batches.run(rows, _column(wires))
+        unhandled, (_, *columns, _, losses) = batches.run(rows, _make_column(wires))
         outgoing: list[Outgoing | None] = []
-        for wire, header, body, exchange, key in zip(wires, *map(_cells, columns), strict=True):
+        for wire, header, body, exchange, key in zip(
+            wires, *map(_split_column, columns), strict=True
+        ):
             if exchange or key or not _describes_delivery(wire):
-                to_exchange, with_key = fixed or names(_Names(exchange, key))
+                to_exchange, with_key = fixed or names(_LazyNames(exchange, key))
                 outgoing.append(Outgoing(body, header, to_exchange, with_key))
             else:
                 outgoing.append(None)
         for row in unhandled:
             outgoing[row] = None
-        _count_losses(deliveries, outgoing, losses, statistics)
+        _count_new_losses(deliveries, outgoing, losses, statistics)
         return outgoing
 
     return to_message if to_1_0 else to_basic
 
 
-class _Names:
+class _LazyNames:
     """The exchange and routing key of a message, decoded when they are read."""
 
     __slots__ = ("_exchange", "_key")
@@ -145,38 +147,38 @@ def _describes_delivery(octets: bytes) -> bool:
     return header is not None and (header.first_acquirer or header.delivery_count > 0)
 
 
-def _column(cells: list[bytes]) -> tuple[None, Any, bytes, int]:
+def _make_column(cells: list[bytes]) -> tuple[None, Any, bytes, int]:
     """Return byte strings as a column in the kernel's format: offsets and data."""
     return None, array("i", [0, *accumulate(map(len, cells))]), b"".join(cells), 0
 
 
-def _offsets(octets: bytes) -> array[int]:
-    """Return the offsets of a column of the kernel."""
+def _decode_offsets(octets: bytes) -> array[int]:
+    """Decode the offsets of a column that the kernel returned."""
     offsets = array("i")
     offsets.frombytes(octets)
     return offsets
 
 
-def _cells(buffers: tuple[Any, bytes, bytes]) -> list[bytes]:
-    """Return the byte strings of a column of the kernel."""
+def _split_column(buffers: tuple[Any, bytes, bytes]) -> list[bytes]:
+    """Return the byte strings of a column that the kernel returned."""
     _, offsets, data = buffers
     if not data:
-        return [b""] * (len(_offsets(offsets)) - 1)
-    return [data[start:end] for start, end in pairwise(_offsets(offsets))]
+        return [b""] * (len(_decode_offsets(offsets)) - 1)
+    return [data[start:end] for start, end in pairwise(_decode_offsets(offsets))]
 
 
-def _count_losses(
+def _count_new_losses(
     deliveries: Sequence[SourceDelivery],
     outgoing: list[Outgoing | None],
     losses: Any,
     statistics: Statistics,
 ) -> None:
-    """Count the losses of the translated messages, but not again in further attempts."""
+    """Count the losses of the translated messages, except of messages that were sent before."""
     row_ends, paths, actions, *_ = losses
-    row_offsets = _offsets(row_ends)
+    row_offsets = _decode_offsets(row_ends)
     if not row_offsets[-1]:
         return
-    all_losses = list(zip(_cells(paths), _cells(actions), strict=True))
+    all_losses = list(zip(_split_column(paths), _split_column(actions), strict=True))
     counted: Counter[tuple[bytes, bytes]] = Counter()
     for delivery, message, (start, end) in zip(
         deliveries, outgoing, pairwise(row_offsets), strict=True
@@ -248,10 +250,10 @@ def message_of(delivery: SourceDelivery) -> BasicMessage | Message:
 def sender_of(
     source: Endpoint, target: Endpoint, options: RouteOptions, statistics: Statistics
 ) -> PrepareAll:
-    """Return the function that prepares deliveries for the target."""
-    prepare_one = _sender_of_one(source, target, options, statistics)
+    """Return the function that makes the messages to send to the target from deliveries."""
+    prepare_one = _preparer_of_one(source, target, options, statistics)
 
-    def count_names(delivery: SourceDelivery) -> None:
+    def count_name_losses(delivery: SourceDelivery) -> None:
         for loss in losses_of_names(source, target, options, delivery):
             statistics.lose(loss.path, loss.action)
 
@@ -274,7 +276,7 @@ def sender_of(
         except Exception as error:  # noqa: BLE001  (a hook's error quarantines the message)
             return error
         if outgoing is not None and delivery.is_new:
-            count_names(delivery)
+            count_name_losses(delivery)
         return outgoing
 
     def prepare_all(deliveries: Sequence[SourceDelivery]) -> list[Outgoing | Exception | None]:
@@ -289,21 +291,21 @@ def sender_of(
                 continue
             prepared.append(outgoing)
             if delivery.is_new:
-                count_names(delivery)
+                count_name_losses(delivery)
         return prepared
 
     return prepare_all
 
 
-def _sender_of_one(
+def _preparer_of_one(
     source: Endpoint, target: Endpoint, options: RouteOptions, statistics: Statistics
 ) -> Prepare:
-    """Return the function that prepares one delivery; it may raise `AmqpError`."""
+    """Return the function that makes the message of a single delivery, or raises AmqpError."""
     change = options.change
     to_1_0 = target.protocol == "1.0"
     translates = source.protocol != target.protocol
     if not translates and change is None:
-        return _unchanged if to_1_0 else _with_names(target)
+        return _prepare_unchanged if to_1_0 else _preparer_with_names(target)
     translate: Any = to_amqp10 if to_1_0 else to_basic
     profile = options.profile
 
@@ -344,11 +346,14 @@ def without_delivery(message: Any, source: Endpoint, options: RouteOptions) -> A
     return message.evolve(header=None if plain == Header() else plain)
 
 
-def _unchanged(delivery: SourceDelivery) -> Outgoing:
+def _prepare_unchanged(delivery: SourceDelivery) -> Outgoing:
+    """Return the message of a delivery between ends of 1.0: the same bytes."""
     return Outgoing(delivery.octets, message_format=delivery.message_format)
 
 
-def _with_names(target: Endpoint) -> Prepare:
+def _preparer_with_names(target: Endpoint) -> Prepare:
+    """Return the function that makes the message of a delivery for 0-9-1, with the same bytes."""
+
     def prepare(delivery: SourceDelivery) -> Outgoing:
         names = _publish_names(target, delivery)
         return Outgoing(delivery.octets, delivery.content_header, *names)
@@ -357,7 +362,7 @@ def _with_names(target: Endpoint) -> Prepare:
 
 
 def _publish_names(target: Endpoint, message: Any) -> tuple[str, str]:
-    """Return the exchange and routing key of the target's URL, by default the message's own."""
+    """Return the exchange and routing key to publish with, from the target's URL or the message."""
     if target.queue is not None:
         return "", target.queue
     exchange = message.exchange if target.exchange is None else target.exchange

@@ -172,7 +172,7 @@ class Statistics:
     busy: float = 0.0
 
     def lose(self, path: str, action: str, count: int = 1) -> None:
-        """Count `count` losses of a translation."""
+        """Count `count` more losses: values at `path`, to which the translation did `action`."""
         count_bounded(self.losses, (path, action), count)
 
     def after(self, earlier: Statistics) -> Statistics:

@@ -217,7 +217,7 @@ class Outcome:
     final: bool = False
 
     def without(self, secret: str | None) -> Outcome:
-        """Return a copy in which `secret` is replaced, in case the peer repeated a password."""
+        """Return a copy with ``…`` for `secret`: the peer may have repeated a password."""
         if not secret or secret not in self.description + self.condition:
             return self
         condition, description = (
@@ -291,7 +291,7 @@ class LinkError(ConnectionError):
         self.local = local
 
     def without(self, secret: str | None) -> LinkError:
-        """Return a copy in which `secret` is replaced, in case the peer repeated a password."""
+        """Return a copy with ``…`` for `secret`: the peer may have repeated a password."""
         text = str(self)
         if not secret or secret not in text:
             return self
@@ -397,7 +397,8 @@ Overflow = Callable[[], Oversized]
 OnOutcomes = Callable[[Sequence[tuple[SourceDelivery, Outcome]]], None]
 OnLost = Callable[[LinkError], None]
 OnRoom = Callable[[], None]
-#: Called with an address of an end that could not be used, and the error.
+#: Called with an alternative address that could not be used, and its error, when a later address
+#: of the same end could be used.
 OnPassed = Callable[[Endpoint, LinkError], None]
 
 
@@ -415,7 +416,7 @@ class SharedConnections(Protocol):
         *,
         alone: bool = False,
     ) -> _LinkT:
-        """Return a link on the connection to `endpoint`; use `call` to open the connection."""
+        """Return a link: `call` opens a connection to `endpoint`, `make` a link on a connection."""
 
 
 @attrs.frozen(kw_only=True)

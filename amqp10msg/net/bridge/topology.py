@@ -33,7 +33,7 @@ _MIRRORING = (
     *("ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
     *("ha-promote-on-shutdown", "ha-promote-on-failure"),
 )
-#: Arguments of classic queues that have no effect from RabbitMQ 3.12 and 4.3 on.
+#: Arguments of classic queues without effect, the first from RabbitMQ 3.12 on, the second from 4.3.
 _OBSOLETE = ("queue-mode", "queue-version")
 _4, _4_3 = (4,), (4, 3)
 
@@ -98,17 +98,19 @@ def plan(source: Management, target: Management, names: Mapping[str, str]) -> li
     used = {queue.policy for queue in queues}
     used |= {str(exchanges[name].get("policy") or "") for name in needed}
     policies = source.all("policies")
-    steps = [_policy(policy, version) for policy in policies if policy["name"] in used]
+    steps = [_policy_step(policy, version) for policy in policies if policy["name"] in used]
     steps += [
-        _exchange(exchanges[name]) for name in sorted(needed) if name and not _is_predeclared(name)
+        _exchange_step(exchanges[name])
+        for name in sorted(needed)
+        if name and not _is_predeclared(name)
     ]
-    steps += [_queue(queue, names[queue.name], version) for queue in queues]
+    steps += [_adapted_queue_step(queue, names[queue.name], version) for queue in queues]
     bound = {step.path[0] for step in steps if step.kind == "queue" and step.path}
     for binding in bindings:
         to_queue = binding["destination_type"] == "queue"
         name = names.get(binding["destination"], "") if to_queue else binding["destination"]
         if binding["source"] in needed and (name in bound if to_queue else name in needed):
-            steps.append(_binding(binding, name))
+            steps.append(_binding_step(binding, name))
     present = _list_present(target)
     return [_compare(step, present) for step in steps]
 
@@ -167,7 +169,8 @@ def _needed_exchanges(
         needed |= indirect
 
 
-def _policy(item: Mapping[str, Any], version: tuple[int, ...]) -> Step:
+def _policy_step(item: Mapping[str, Any], version: tuple[int, ...]) -> Step:
+    """Return the step for a policy, adapted to a RabbitMQ of this version."""
     definition, notes = dict(table(item.get("definition"))), []
     if version >= _4:
         removed = [key for key in (*_MIRRORING, "queue-mode") if definition.pop(key, None)]
@@ -182,7 +185,7 @@ def _policy(item: Mapping[str, Any], version: tuple[int, ...]) -> Step:
     return Step("policy", name, (name,), {**body, "definition": definition}, notes=tuple(notes))
 
 
-def _exchange(item: Mapping[str, Any]) -> Step:
+def _exchange_step(item: Mapping[str, Any]) -> Step:
     name, kind = str(item["name"]), item["type"]
     flags = {key: bool(item.get(key)) for key in ("durable", "auto_delete", "internal")}
     body = {"type": kind, **flags}
@@ -193,7 +196,8 @@ def _exchange(item: Mapping[str, Any]) -> Step:
     return Step("exchange", name, (name,), {**body, "arguments": arguments}, notes=notes)
 
 
-def _queue(queue: Queue, name: str, version: tuple[int, ...]) -> Step:
+def _adapted_queue_step(queue: Queue, name: str, version: tuple[int, ...]) -> Step:
+    """Return the step for a queue of the source, adapted to a RabbitMQ of this version."""
     if queue.exclusive:
         return Step("queue", name, state="none", notes=(EXCLUSIVE,))
     if name.startswith("amq."):
@@ -231,7 +235,8 @@ def _queue_step(
     return Step("queue", name, (name,), body, notes=tuple(notes))
 
 
-def _binding(item: Mapping[str, Any], destination: str) -> Step:
+def _binding_step(item: Mapping[str, Any], destination: str) -> Step:
+    """Return the step for a binding, with `destination` as the queue or exchange at the target."""
     kind, key = item["destination_type"], item["routing_key"]
     path = ("e", str(item["source"]), "q" if kind == "queue" else "e", destination)
     body = {"routing_key": key, "arguments": table(item.get("arguments"))}
@@ -243,7 +248,7 @@ _Present = Mapping[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]]
 
 
 def _list_present(target: Management) -> _Present:
-    """Return the objects of the target's virtual host."""
+    """Return the definitions of all objects in the target's virtual host."""
     steps = [
         _queue_step(
             queue.name,
@@ -253,9 +258,9 @@ def _list_present(target: Management) -> _Present:
         )
         for queue in queues_of(target)
     ]
-    steps += map(_exchange, target.all("exchanges"))
-    steps += [_binding(item, item["destination"]) for item in target.all("bindings")]
-    steps += [_policy(item, ()) for item in target.all("policies")]
+    steps += map(_exchange_step, target.all("exchanges"))
+    steps += [_binding_step(item, item["destination"]) for item in target.all("bindings")]
+    steps += [_policy_step(item, ()) for item in target.all("policies")]
     present: dict[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]] = {}
     for step in steps:
         present.setdefault((step.kind, step.path), []).append(step.body)
@@ -270,7 +275,7 @@ def _compare(step: Step, present: _Present) -> Step:
     if step.body in bodies:
         return attrs.evolve(step, state="there")
     if step.kind == "binding":
-        return step  # several bindings may have the same path
+        return step  # a different binding: several bindings may have the same path
     (actual, *_), expected = bodies, step.body
     differing = sorted(
         key for key in expected.keys() | actual.keys() if expected.get(key) != actual.get(key)

@@ -162,25 +162,28 @@ class Endpoint:
         """
         if not self.tls:
             return None
-        with _name_file(f"cacertfile={self.cacertfile}", "no certificates in PEM"):
+        with _name_file_in_errors(f"cacertfile={self.cacertfile}", "no certificates in PEM"):
             context = ssl.create_default_context(cafile=self.cacertfile)
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if self.certfile is not None:
-            otherwise = "no certificate in PEM with its key, which keyfile= may name"
-            with _name_file(f"certfile={self.certfile}", otherwise):
+            content_error = "no certificate in PEM with its key, which keyfile= may name"
+            with _name_file_in_errors(f"certfile={self.certfile}", content_error):
                 context.load_cert_chain(self.certfile, self.keyfile)
         return context
 
 
 @contextlib.contextmanager
-def _name_file(file: str, otherwise: str) -> Iterator[None]:
-    """Name the file in OSErrors and OpenSSL's errors. `otherwise` describes invalid content."""
+def _name_file_in_errors(file: str, content_error: str) -> Iterator[None]:
+    """Convert an OSError or OpenSSL's error into an OSError whose text begins with `file`.
+
+    OpenSSL's text is replaced by `content_error`, the reason for which it refuses the content.
+    """
     try:
         yield
     except ssl.SSLError:
-        raise OSError(f"{file}: {otherwise}") from None
+        raise OSError(f"{file}: {content_error}") from None
     except OSError as error:
         raise OSError(f"{file}: {error.strerror or error}") from None
 
@@ -246,7 +249,7 @@ def split_url(text: str) -> SplitResult:
     except ValueError:
         raise ValueError("the port of a URL is a number from 1 to 65535") from None
     try:
-        host.encode("idna")  # as the resolver does; its error would not mention the URL
+        host.encode("idna")  # the resolver's error for such a host would not mention the URL
     except UnicodeError:
         raise ValueError(
             "the host of a URL has an empty part between dots, or one of more than 63 characters"
@@ -328,7 +331,7 @@ def parse_url(
             attributes["user"], attributes["password"] = "guest", "guest"
     else:
         attributes["virtual_host"] = query.pop("vhost", None)
-        attributes["address"] = _address(unquote(path, **_SURROGATES), query, names)
+        attributes["address"] = _terminus_address(unquote(path, **_SURROGATES), query, names)
     attributes |= _connection_attributes(query)
     return Endpoint(**attributes)
 
@@ -399,7 +402,7 @@ def secret(text: str | None, environment: Mapping[str, str]) -> str | None:
     return environment[match[1]]
 
 
-def _address(path: str, query: dict[str, str], names: dict[str, str | None]) -> str | None:
+def _terminus_address(path: str, query: dict[str, str], names: dict[str, str | None]) -> str | None:
     """Return the address of a 1.0 terminus: as given, or RabbitMQ's for a queue or exchange."""
     version = query.pop("address_version", "2")
     if version not in {"1", "2"}:
@@ -408,7 +411,7 @@ def _address(path: str, query: dict[str, str], names: dict[str, str | None]) -> 
     queue, exchange, key = names["queue"], names["exchange"], names["routing_key"]
     if sum(choice is not None for choice in (path or None, address, queue, exchange)) > 1:
         raise ValueError("give the address once: as the path, address=, queue= or exchange=")
-    quoted = _quoted if version == "2" else _quoted_before_4
+    quoted = _percent_encode if version == "2" else _percent_encode_for_3
     if queue is not None:
         return queue_address(queue, version)
     if exchange is not None:
@@ -422,15 +425,15 @@ def _address(path: str, query: dict[str, str], names: dict[str, str | None]) -> 
 def queue_address(queue: str, version: str = "2") -> str:
     """Return the address of a queue: for RabbitMQ 4.0 and later, or with `version` "1" for 3.x."""
     if version == "2":
-        return f"/queues/{_quoted(queue)}"
-    return f"/amq/queue/{_quoted_before_4(queue)}"
+        return f"/queues/{_percent_encode(queue)}"
+    return f"/amq/queue/{_percent_encode_for_3(queue)}"
 
 
-def _quoted(text: str) -> str:
+def _percent_encode(text: str) -> str:
     return quote(text, safe="", **_SURROGATES)
 
 
-def _quoted_before_4(text: str) -> str:
+def _percent_encode_for_3(text: str) -> str:
     """Encode a name for RabbitMQ 3, which decodes %2F and no other percent-encoding."""
     if not text.isascii() or "%2F" in text:
         raise ValueError(
@@ -462,10 +465,14 @@ def _connection_attributes(query: dict[str, str]) -> dict[str, Any]:
         elif name == "auth_mechanism":
             attributes["mechanism"] = value.upper()
             if attributes["mechanism"] not in {"PLAIN", "EXTERNAL", "ANONYMOUS"}:
-                raise ValueError("auth_mechanism is plain, external or anonymous")
+                raise ValueError(
+                    f"auth_mechanism is plain, external or anonymous, not {value[:20]!r}"
+                )
         elif name == "verify":
             if value not in {"verify_peer", "verify_none"}:
-                raise ValueError("verify is verify_peer (default) or verify_none")
+                raise ValueError(
+                    f"verify is verify_peer (default) or verify_none, not {value[:20]!r}"
+                )
             attributes[name] = value == "verify_peer"
         else:
             raise ValueError(

@@ -39,7 +39,8 @@ async def in_thread(call: Callable[..., _T], *args: Any) -> _T:
     The process can exit during the call; it would wait for a thread of `asyncio.to_thread`.
     """
     result: Future[_T] = Future()
-    result.set_running_or_notify_cancel()  # so that the call cannot be cancelled
+    # Mark it as running: cancelling the await must not cancel `result`, which the thread sets.
+    result.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
@@ -203,7 +204,7 @@ class AttachedLink:
     def on_room(self) -> None:
         """Called when messages can perhaps be sent again."""
 
-    # The end of the link.
+    # Ending the link.
 
     def fail(self, error: LinkError) -> None:
         """End this link only: the peer ended it, or violated the protocol on it."""
@@ -247,7 +248,9 @@ class AttachedLink:
             self.abort()
 
     async def within(self, agree: Callable[[], Awaitable[_T]]) -> _T:
-        """Await `agree()` within the endpoint's timeout. On an error, end the link.
+        """Await `agree()`, which waits for the peer, for the endpoint's timeout at most.
+
+        On an error, end the link.
 
         Raises:
             LinkError: the peer did not answer in time, or the connection was lost.
@@ -292,7 +295,7 @@ class AttachedLink:
         return self._turn < _MAX_BYTES_PER_TURN or self.is_sole
 
     def next_turn(self) -> bool:
-        """Begin the next turn. Return whether the last one was used up."""
+        """Begin the next turn. Return whether the link sent its maximum in the last turn."""
         used, self._turn = self._turn >= _MAX_BYTES_PER_TURN, 0
         return used
 
@@ -328,7 +331,7 @@ class Wire(Socket):
     # Called by asyncio.
 
     def data_received(self, data: bytes) -> None:
-        """Process bytes of the peer."""
+        """Record the time, and pass the bytes of the peer to `receive`."""
         self._last_received_at = self.loop.time()
         self._has_received = True
         self.receive(data)
@@ -369,20 +372,20 @@ class Wire(Socket):
         raise NotImplementedError
 
     def receive(self, data: bytes) -> None:
-        """Process bytes of the peer."""
+        """Parse bytes of the peer, and handle the frames in them."""
         raise NotImplementedError
 
     def fail_waiters(self, error: LinkError) -> None:
         """Called before the connection is dropped: fail the futures that wait for an answer."""
 
     async def close_gracefully(self) -> None:
-        """Send the pending bytes, close, and wait until the peer has closed."""
+        """Send the pending bytes and the protocol's close, and wait for the peer's answer."""
         raise NotImplementedError
 
     # Turns.
 
     def end_turn(self) -> None:
-        """Begin the next turn of each link, after the bytes of the last turn were handed over."""
+        """Begin the next turn of each link: called when the bytes of the last turn were flushed."""
         if len(self.links) > 1:
             used = [link for link in self.links if link.next_turn()]
             if used and not self.paused and not self._turn_scheduled:
@@ -400,7 +403,7 @@ class Wire(Socket):
             if link.alive:
                 link.on_room()
 
-    # The end.
+    # Ending the connection.
 
     @property
     def alive(self) -> bool:
@@ -438,7 +441,7 @@ class Wire(Socket):
             self.abort()
 
     async def end_gracefully(self) -> None:
-        """Send the pending bytes, and close; return when both peers have closed."""
+        """Close with `close_gracefully`, then close the socket; return when it is closed."""
         self._closing = True
         await self.close_gracefully()
         if self._stream is not None:
@@ -474,7 +477,7 @@ class ConnectionPool:
         Args:
             endpoint: the address.
             call: opens a connection.
-            make: makes a link of a connection.
+            make: makes a link on the connection that it is called with.
             alone: open a connection for this link alone.
 
         Raises:
@@ -499,11 +502,13 @@ class ConnectionPool:
                     return make(wire)
             dialing = self._dialing.get(connection_key)
             if dialing is None:
-                task = asyncio.ensure_future(self._call(connection_key, call))
+                task = asyncio.ensure_future(self._open_and_register(connection_key, call))
                 dialing = self._dialing[connection_key] = _Dialing(task)
-            await self._wait(connection_key, dialing)
+            await self._wait_until_open(connection_key, dialing)
 
-    async def _call(self, endpoint: Endpoint, call: Callable[[Endpoint], Awaitable[Any]]) -> Wire:
+    async def _open_and_register(
+        self, endpoint: Endpoint, call: Callable[[Endpoint], Awaitable[Any]]
+    ) -> Wire:
         try:
             wire: Wire = await call(endpoint)
         finally:
@@ -514,8 +519,8 @@ class ConnectionPool:
         self._wires[endpoint] = [*alive, wire]
         return wire
 
-    async def _wait(self, endpoint: Endpoint, dialing: _Dialing) -> None:
-        """Wait until a connection is open. The last waiting task that is cancelled cancels it."""
+    async def _wait_until_open(self, endpoint: Endpoint, dialing: _Dialing) -> None:
+        """Wait until the connection is open; stop opening it if all waiting tasks are cancelled."""
         task = dialing.task
         dialing.waiting += 1
         try:
@@ -545,9 +550,9 @@ async def attached(
 class ConnectionPools:
     """The connections of a bridge.
 
-    Sources and targets have separate connections, because a broker may block a connection that
-    publishes, and must go on delivering. Messages are counted over separate connections, because
-    the sources' connections may be stuck.
+    Sources and targets have separate connections: a broker may block a connection that publishes,
+    and the sources must still receive. Messages are counted over separate connections, because the
+    sources' connections may be stuck.
     """
 
     sources: ConnectionPool = attrs.Factory(ConnectionPool)

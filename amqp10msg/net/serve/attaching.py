@@ -82,7 +82,7 @@ _MAX_RESPONSES = 1_000
 _MAX_RESPONSE_BYTES = 64 << 20
 
 
-def _responses_cost(address: str) -> int:
+def _response_node_cost(address: str) -> int:
     """Return the memory of the node for the responses of a service, in bytes."""
     return NODE_BYTES + name_cost(address)
 
@@ -108,23 +108,26 @@ class Attach:
         """Decode the fields of an attach."""
         unsettled = {} if attach.unsettled is None else attach.unsettled
         if not isinstance(unsettled, dict):
-            raise _invalid("unsettled", "a map", unsettled)
+            raise _invalid_field_error("unsettled", "a map", unsettled)
         return cls(
-            _decoded("source", attach.source, Source),
-            _decoded("target", attach.target, (Target, Coordinator)),
-            {tag: _decoded("unsettled", state, DeliveryState) for tag, state in unsettled.items()},
+            _decode_field("source", attach.source, Source),
+            _decode_field("target", attach.target, (Target, Coordinator)),
+            {
+                tag: _decode_field("unsettled", state, DeliveryState)
+                for tag, state in unsettled.items()
+            },
             bool(attach.incomplete_unsettled),
         )
 
 
-def _invalid(field: str, expected: str, value: object) -> NodeError:
+def _invalid_field_error(field: str, expected: str, value: object) -> NodeError:
     """Return the error for a field of an attach that holds a value of the wrong type."""
     return NodeError(
         f"the {field} of an attach must be {expected}, got {value!r:.80}", INVALID_FIELD
     )
 
 
-def _decoded(field: str, value: Any, kinds: Any) -> Any:
+def _decode_field(field: str, value: Any, kinds: Any) -> Any:
     """Decode the source, target or delivery state in a field of an attach; None if it is null.
 
     Raises:
@@ -135,12 +138,14 @@ def _decoded(field: str, value: Any, kinds: Any) -> Any:
         return None
     decoded = from_described(value) if isinstance(value, Described) else value
     if not isinstance(decoded, kinds):
-        raise _invalid(field, f"a {field.replace('unsettled', 'map of delivery states')}", value)
+        raise _invalid_field_error(
+            field, f"a {field.replace('unsettled', 'map of delivery states')}", value
+        )
     return decoded
 
 
 def supported_filters(requested: Any) -> FilterSet:
-    """Return the supported filters of a source; they share the steps allowed on one message."""
+    """Return the supported filters of a source, with equal shares of the steps per message."""
     steps = _MAX_STEPS_PER_MESSAGE // max(len(requested) if requested is not None else 0, 1)
     filters: FilterSet = parse(requested, limits=FilterLimits(steps=max(steps, 1))).supported
     return filters
@@ -227,7 +232,7 @@ class Attacher:
         if isinstance(target, Coordinator):
             answer = Coordinator(_TXN_CAPABILITIES)
         else:
-            publish, node = self._publisher(container, link, self._local(target))
+            publish, node = self._publisher(container, link, self._with_node_address(target))
             if node is not None:
                 incoming = node.attach_incoming(link.name, creates=target.dynamic)
             answer = self._answer(target, node)
@@ -247,18 +252,19 @@ class Attacher:
         exchange = exchange_of(address) if isinstance(address, str) else None
         if exchange is not None and (exchange[0] or not exchange[1]):
             self._broker.exchanges.get(exchange[0])  # raises if the exchange does not exist
-            return self._exchange(exchange), None
+            return self._exchange_publisher(exchange), None
         topic = self._topic_of(target)
         if topic is not None:
             return partial(self._publish_to_topic, topic), None
         node = self._node_of(container, link, target)
         if exchange is not None:
-            return self._exchange(exchange), node
+            return self._exchange_publisher(exchange), node
         if bus is not None:
             return partial(bus.publish, node.name, origin=self._origin), node
         return partial(publish_to, (node,), origin=self._origin), node
 
-    def _exchange(self, exchange: tuple[str, str | None]) -> Publish:
+    def _exchange_publisher(self, exchange: tuple[str, str | None]) -> Publish:
+        """Return the function that publishes to an exchange, with a routing key or None."""
         return partial(self._broker.exchanges.publish, *exchange, origin=self._origin)
 
     def _publish_to_topic(self, address: str, octets: bytes, message_format: int) -> Published:
@@ -282,7 +288,7 @@ class Attacher:
             return bus.publish(bus.address_of(to), octets, message_format, origin=self._origin)
         exchange = exchange_of(to) if to else None
         if exchange is not None:
-            return self._exchange(exchange)(octets, message_format)
+            return self._exchange_publisher(exchange)(octets, message_format)
         if to and nodes.is_topic(to):
             return self._publish_to_topic(to, octets, message_format)
         node = nodes.find(to) if to else None
@@ -294,8 +300,8 @@ class Attacher:
 
     # Services.
 
-    def _local(self, terminus: Any) -> Any:
-        """Return a terminus with the address of its node: Azure's clients send URLs."""
+    def _with_node_address(self, terminus: Any) -> Any:
+        """Return a terminus with the address of its node, which Azure's clients send as a URL."""
         bus = self._broker.service_bus
         if bus is None or terminus.address is None:
             return terminus
@@ -318,18 +324,18 @@ class Attacher:
         key = (session, address)
         if key not in receiving and len(receiving) == 1:
             (key,) = receiving
-        self._responses(*key).publish(response)
+        self._response_node(*key).publish(response)
         return ()
 
-    def _responses(self, session: transport.Session, address: str) -> DistributionNode:
+    def _response_node(self, session: transport.Session, address: str) -> DistributionNode:
         """Return the node for the responses of a service to a session, which is created if new."""
         node = self._services.get((session, address))
         if node is None:
             for key, unused in list(self._services.items()):
                 if key[0].ended or not (unused.links or len(unused)):
                     self._delete_responses(key)
-            self._broker.nodes.make_room(_responses_cost(address))
-            self._broker.memory.structures += _responses_cost(address)
+            self._broker.nodes.make_room(_response_node_cost(address))
+            self._broker.memory.structures += _response_node_cost(address)
             new_node = self._services[session, address] = node = DistributionNode(
                 address,
                 clock=self._broker.clock,
@@ -341,7 +347,7 @@ class Attacher:
 
     def _delete_responses(self, key: tuple[transport.Session, str]) -> None:
         self._services.pop(key).delete()
-        self._broker.memory.structures -= _responses_cost(key[1])
+        self._broker.memory.structures -= _response_node_cost(key[1])
 
     def close(self) -> None:
         """Delete the responses that the peer has not received: its connection has ended."""
@@ -378,7 +384,7 @@ class Attacher:
                 f"unknown distribution-mode {source.distribution_mode!r}", NOT_IMPLEMENTED
             ) from None
         bus = self._broker.service_bus
-        requested = self._local(source)
+        requested = self._with_node_address(source)
         has_session, session_id, other_filters = False, None, requested.filter
         if bus is not None:
             has_session, session_id, other_filters = split_session_filter(requested.filter)
@@ -480,7 +486,7 @@ class Attacher:
         """Return the node of a terminus; a dynamic node is created."""
         nodes = self._broker.nodes
         if self._broker.service(terminus.address) is not None:
-            return self._responses(link.session, str(terminus.address))
+            return self._response_node(link.session, str(terminus.address))
         if terminus.dynamic:
             if _VOLATILE_QUEUE in terminus.capabilities:
                 raise NodeError(

@@ -160,13 +160,13 @@ class Broker:
         return count
 
     def release(self, link: OutgoingLink) -> None:
-        """End a link at its node. If the default outcome of a delivery fails, it is released."""
+        """End a link at its node. If a default outcome fails, release the deliveries instead."""
         try:
             link.detach()
         except Exception:
             self.logger.exception("fault at the end of the link %r", link.name)
             for delivery in list(link.unsettled.values()):
-                with suppress(Exception):  # logged below if it is still unsettled then
+                with suppress(Exception):  # `detach` tries again below, and its error is logged
                     delivery.settle(Released())
             try:
                 link.detach()
@@ -242,7 +242,7 @@ class DeferredWork:
             self._postponed.update(self.ready)
             self.ready.clear()
             if self._postponed or self._available:
-                self._continue()
+                self._schedule_turn()
             if broker.store.pending and self._commit is None:
                 loop = asyncio.get_running_loop()
                 self._commit = loop.call_later(broker.options.waits.commit, self._commit_now)
@@ -251,9 +251,10 @@ class DeferredWork:
             broker.log("store-failed", logging.CRITICAL, why=error.reason)
             for connection in list(broker.connections):
                 connection.close(error.error, discard=True)
-            gone, self.sent_settled = self.sent_settled, []
+            unsent, self.sent_settled = self.sent_settled, []
             with broker.store.batch(lambda: False):
-                for delivery in gone:  # they were not sent: the output is discarded
+                # These messages were in the discarded output: put them back into their nodes.
+                for delivery in unsent:
                     with suppress(AmqpError):
                         delivery.link.node.publish(
                             delivery.octets, message_format=delivery.message_format, always=True
@@ -277,10 +278,10 @@ class DeferredWork:
         """Whether the time limit for evaluating filters in the turn is reached."""
         return time.monotonic() >= self._scan_until
 
-    def _continue(self) -> None:
+    def _schedule_turn(self) -> None:
         """Schedule another turn for the remaining links."""
 
-        def go_on() -> None:
+        def run_remaining() -> None:
             self._turn_scheduled = False
             self.ready.update(self._postponed)
             self._postponed.clear()
@@ -288,7 +289,7 @@ class DeferredWork:
 
         if not self._turn_scheduled:
             self._turn_scheduled = True
-            asyncio.get_running_loop().call_soon(go_on)
+            asyncio.get_running_loop().call_soon(run_remaining)
 
     def _confirm(self) -> None:
         """Confirm committed work to the peers."""
@@ -314,7 +315,7 @@ class DeferredWork:
         while self.ready:
             for sender in list(self.ready):
                 if sender not in self.ready:
-                    continue  # its connection has failed
+                    continue  # the link has ended: its connection failed
                 if self.is_turn_over:
                     return
                 # A link that was served is the last one in the next turn.
@@ -438,9 +439,12 @@ class Termini:
         self.forget(key)
         detached = self._detached[key] = _DetachedSource(out, source, scopes, cost)
         self._broker.memory.structures += cost
-        self._start(key, detached, ended_scope)
+        self._start_expiry(key, detached, ended_scope)
 
-    def _start(self, key: tuple[str, str], detached: _DetachedSource, ended_scope: str) -> None:
+    def _start_expiry(
+        self, key: tuple[str, str], detached: _DetachedSource, ended_scope: str
+    ) -> None:
+        """Start the timer of a kept source, if its expiry policy names the ended scope."""
         if detached.timer is not None or ended_scope not in _SCOPES[detached.source.expiry_policy]:
             return
         if not detached.source.timeout:
@@ -452,10 +456,15 @@ class Termini:
         )
 
     def end_of(self, scope: Any, ended_scope: str) -> None:
-        """Start the timers of the sources that were attached in a session or connection."""
+        """Start the timers of the kept sources that were attached in the ended scope.
+
+        Args:
+            scope: the session or the connection.
+            ended_scope: "session" or "connection".
+        """
         for key, detached in list(self._detached.items()):
             if detached.scopes[ended_scope] == scope:
-                self._start(key, detached, ended_scope)
+                self._start_expiry(key, detached, ended_scope)
 
     def forget(self, key: tuple[str, str]) -> None:
         """End a source: unsettled deliveries get their default-outcome."""
@@ -493,7 +502,7 @@ class Termini:
         return detached.out
 
     def clear(self) -> None:
-        """End all sources."""
+        """End all kept sources."""
         for key in list(self._detached):
             self.forget(key)
 

@@ -173,7 +173,8 @@ class Outgoing:
             self.link.drained()
 
     def _resume(self, delivery: Delivery, step: Step) -> None:
-        # Of a delivery that a transaction has settled since, only the outcome is sent.
+        """Resume a delivery of a lost link, from `step.start` on and with `step.state`."""
+        # If a transaction has settled the delivery in the meantime, send only its outcome.
         is_settled = delivery.settled
         octets = b""
         if not is_settled and step.start is not None:
@@ -209,17 +210,17 @@ class Outgoing:
             else:
                 if isinstance(state, Rejected):
                     link_delivery.state = Rejected()  # clients read an echoed error as a failure
-                self._decide(delivery, link_delivery, state)
+                self._apply_outcome(delivery, link_delivery, state)
             return
         if terminal or isinstance(state, Received):
             delivery.update(state)
         if link_delivery.settled or terminal:
             self._settle(delivery, link_delivery, None)
 
-    def _decide(
+    def _apply_outcome(
         self, delivery: Delivery, link_delivery: transport.LinkDelivery, outcome: Outcome
     ) -> None:
-        """Settle a delivery with an outcome, which Service Bus may replace."""
+        """Settle a delivery with an outcome, which the Service Bus emulator may replace."""
         bus = self.connection.broker.service_bus
         if bus is not None and not self.is_service:
             outcome = bus.apply(delivery, outcome)
@@ -234,22 +235,22 @@ class Outgoing:
             transaction = self.connection.transactions.get(state.txn_id)
             if not isinstance(outcome, OUTCOMES):
                 raise NodeError("a transactional state must have an outcome", NOT_IMPLEMENTED)
-            settle = partial(self._discharged, delivery, link_delivery)
+            settle = partial(self._settle_at_discharge, delivery, link_delivery)
             transaction.add(Retired(delivery, outcome, link_delivery.settled, settle))
         except NodeError as error:
             self.connection.end_link(self.link, error.error)
 
-    def _discharged(
+    def _settle_at_discharge(
         self, delivery: Delivery, link_delivery: transport.LinkDelivery, outcome: Outcome
     ) -> None:
-        """Settle a delivery of a discharged transaction, on the link that has resumed it if any."""
+        """Settle a delivery after its transaction: on this link, or on the link that resumed it."""
         end = self.connection.broker.links.get(self.connection.identity(self.link))
         if not isinstance(end, Outgoing) or end.out is not self.out:
             end = self
         current = end.unsettled.get(delivery.number, link_delivery)
         if current is not link_delivery and current.state is None:
             current.state = link_delivery.state
-        end._decide(delivery, current, outcome)
+        end._apply_outcome(delivery, current, outcome)
 
     def _settle(
         self, delivery: Delivery, link_delivery: transport.LinkDelivery, outcome: Outcome | None
@@ -277,17 +278,17 @@ class Outgoing:
             link_delivery.update(state)  # the receiver expects no answer
             return
 
-        def confirm() -> None:
+        def send_outcome() -> None:
             if link_delivery.settled and refused is not None:
                 # The receiver has settled: only an error of the link can report the refusal.
                 self.connection.end_link(self.link, refused)
-            # For an unsettled delivery: the receiver settles after the sender.
+            # If the receiver has not settled the delivery, it waits for this, and settles then.
             link_delivery.update(state)
 
-        self.connection.confirm(confirm)
+        self.connection.confirm(send_outcome)
 
     def on_ended(self, delivery: Delivery) -> None:
-        """Settle a delivery towards the peer that the node has settled without it."""
+        """Inform the peer that the node has settled a delivery, by expiry or node deletion."""
         link_delivery = self.unsettled.pop(delivery.number, None)
         if link_delivery is not None:
             link_delivery.update(Accepted())
@@ -346,7 +347,7 @@ class Incoming:
         if excess:
             self.release_memory()
             self.refused = NodeError(
-                f"the server has no room for it: {excess}", RESOURCE_LIMIT_EXCEEDED
+                f"the server has no room for the message: {excess}", RESOURCE_LIMIT_EXCEEDED
             )
             self.link.divert(NullBuffer())
             return
@@ -383,7 +384,8 @@ class Incoming:
         self, link_delivery: transport.LinkDelivery, state: DeliveryState, error: Error | None
     ) -> None:
         if isinstance(state, Rejected) and (link_delivery.settled or not self.rejects):
-            # The sender cannot be sent a rejection (Part 3, 3.2.1, on durable messages).
+            # The sender has settled the delivery, or its source does not support `rejected`: close
+            # the link with the error (Part 3, 3.2.1, on durable messages).
             self.connection.end_link(self.link, error)
             return
         if isinstance(state, Rejected) and error is not None and error.info is None:
@@ -422,7 +424,7 @@ class Incoming:
             return Released(), error.error
         except NodeError as error:
             return Rejected(error.error), error.error
-        except EvaluationError as error:  # of the bindings of an exchange
+        except EvaluationError as error:  # raised by the filter of an exchange's binding
             costly = Error(RESOURCE_LIMIT_EXCEEDED, str(error))
             return Rejected(costly), costly
         except DecodeError as error:
@@ -519,7 +521,7 @@ class Connection(Socket, transport.Handler):
         elif not self._must_wait(data):
             self.engine.feed(data)
             if self.engine.authenticated:
-                self._turn(self.process)
+                self._run_in_turn(self.process)
             else:
                 super().flush()
 
@@ -575,16 +577,16 @@ class Connection(Socket, transport.Handler):
 
     # Turns: see `DeferredWork`.
 
-    def _turn(self, work: Callable[[], object]) -> None:
-        """Run work in a turn; if the work raises, close this connection alone."""
+    def _run_in_turn(self, work: Callable[[], object]) -> None:
+        """Run `work` in a turn. If it raises, close this connection; others are not affected."""
 
-        def guarded() -> None:
+        def work_or_fail() -> None:
             try:
                 work()
             except Exception as error:  # noqa: BLE001  (logged)
                 self.fail(error)
 
-        self.broker.turns.run(guarded)
+        self.broker.turns.run(work_or_fail)
 
     def fail(self, error: Exception, where: str = "") -> None:
         """Log an internal error, close the connection, and release its links immediately.
@@ -611,10 +613,14 @@ class Connection(Socket, transport.Handler):
     def go_on(self) -> None:
         """Process the frames that the last turn left."""
         if self in self.broker.connections:  # it may be lost by now
-            self._turn(self.process)
+            self._run_in_turn(self.process)
 
     def wants_input(self) -> bool:
-        """Whether to read from the peer: not while it leaves too many bytes unread itself."""
+        """Whether to read from the peer now.
+
+        False while received frames wait for a later turn, the peer leaves too many bytes unread,
+        or it must wait before it may authenticate.
+        """
         full = self.paused and self.engine.pending > _HIGH_WATER_MARK
         return not (self._frames_waiting or full) and self._early_bytes is None
 
@@ -690,7 +696,7 @@ class Connection(Socket, transport.Handler):
             self.close(Error(UNAUTHORIZED_ACCESS, reason))
 
     def on_close(self, error: Error | None, *, fault: bool) -> None:
-        """End all links."""
+        """End all links. If the peer broke a rule (`fault`), log the error."""
         if fault and error is not None:
             reason = f"{error.condition}: {error.description}"
             self.log("transport-error", logging.WARNING, why=reason)
@@ -724,7 +730,7 @@ class Connection(Socket, transport.Handler):
         cost = terminus_cost(remote.source if link.sends else remote.target)
         try:
             attach = Attach.of(remote)
-            self._steal(link)
+            self._detach_existing(link)
             self.broker.nodes.make_room(cost)
             if link.sends:
                 sender = self._attacher.outgoing(self.container, link, attach)
@@ -801,19 +807,20 @@ class Connection(Socket, transport.Handler):
         """Return the key that identifies a link (Part 2, 2.6.1)."""
         return self.container, link.name, link.sends
 
-    def _steal(self, link: transport.Link) -> None:
-        """Detach the existing link with the identity of a new one."""
+    def _detach_existing(self, link: transport.Link) -> None:
+        """Detach the link that has the identity of a new link, if there is one."""
         existing = self.broker.links.get(self.identity(link))
         if existing is not None and self.container:
             existing.connection.steal(existing.link)
 
     def steal(self, link: transport.Link) -> None:
-        """Detach a link that was attached again (Part 2, 2.6.1)."""
+        """Detach a link of this connection, because its peer attached it again (Part 2, 2.6.1)."""
         self.log("stolen", link=link.name)
         self._end(link, "link")
         self.end_link(link, Error(STOLEN, "the link was attached again"))
 
     def _refuse(self, link: transport.Link, error: Error) -> None:
+        """Refuse a link. If the server's memory is overdrawn, also end the session of the link."""
         self.log("link-refused", link=link.name, condition=error.condition, why=error.description)
         link.refuse(error)
         if self.broker.memory.is_overdrawn:
@@ -873,7 +880,7 @@ class Connection(Socket, transport.Handler):
         self.broker.on_ended(self._origin)
 
     def keep(self) -> None:
-        """Mark the bytes written so far as committed: they are sent in any case."""
+        """Mark the bytes written so far as committed, so that `close` does not discard them."""
         self.engine.keep()
 
     def close(self, error: Error, *, discard: bool = False) -> None:

@@ -56,7 +56,7 @@ class ServerMemory(Memory):
 
     @property
     def used(self) -> int:
-        """The bytes that count against `most`."""
+        """The bytes that `most` bounds, of messages and of structures beyond `FREE_STRUCTURES`."""
         return self.held + max(self.structures - self.FREE_STRUCTURES, 0)
 
     @property

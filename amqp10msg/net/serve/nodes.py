@@ -468,9 +468,10 @@ class Exchange:
 
 
 def exchange_of(address: str) -> tuple[str, str | None] | None:
-    """Parse the exchange and the routing key of an address; None if it is not of an exchange.
+    """Return the exchange and the routing key in an address; None for an address without them.
 
-    The address of a queue is the default exchange, "", with the name of the queue as routing key.
+    An exchange's address without a routing key returns None as the key. A queue's address returns
+    the default exchange, "", and the name of the queue as the key.
     """
     parts = address.split("/")
     if parts[:2] == ["", "queues"] and len(parts) == 3:
@@ -606,12 +607,12 @@ class Exchanges:
     def unbind_all(self, destination: str, *, to_queue: bool) -> None:
         """Remove the bindings to a queue or an exchange."""
         for exchange in self._exchanges.values():
-            self._keep(
+            self._filter_bindings(
                 exchange, lambda each: (each.destination, each.to_queue) != (destination, to_queue)
             )
 
-    def _keep(self, exchange: Exchange, is_kept: Callable[[Binding], bool]) -> None:
-        """Remove the bindings of an exchange for which `is_kept` is False."""
+    def _filter_bindings(self, exchange: Exchange, is_kept: Callable[[Binding], bool]) -> None:
+        """Remove those bindings from an exchange for which `is_kept` returns False."""
         remaining = [binding for binding in exchange.bindings if is_kept(binding)]
         if len(remaining) < len(exchange.bindings):
             costs = (
@@ -644,7 +645,7 @@ class Exchanges:
         exchange = self._exchanges.get(source)
         if exchange is not None:
             removed = destination, to_queue, key
-            self._keep(
+            self._filter_bindings(
                 exchange, lambda each: (each.destination, each.to_queue, each.key) != removed
             )
 

@@ -45,13 +45,14 @@ class Scram:
         if keys is None:
             mechanism = ScramMechanism("SCRAM-SHA-256")
             salt = hmac.digest(self._secret, name.encode(), "sha256")[:_SALT]
-            # Authentication fails for unknown users, and for passwords that SCRAM does not allow.
-            unknown_password = secrets.token_hex()
+            # Nobody knows this password: authentication fails for unknown users, and for those
+            # whose password SCRAM does not allow.
+            unusable_password = secrets.token_hex()
             try:
-                password = self._users.get(name, unknown_password)
+                password = self._users.get(name, unusable_password)
                 keys = mechanism.make_auth_info(password, salt=salt)
             except ScramException:
-                keys = mechanism.make_auth_info(unknown_password, salt=salt)
+                keys = mechanism.make_auth_info(unusable_password, salt=salt)
             if len(self._keys) >= _MAX_CACHED:
                 del self._keys[next(iter(self._keys))]
             self._keys[name] = keys

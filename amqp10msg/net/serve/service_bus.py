@@ -97,7 +97,7 @@ _LOCK_MS = 60_000
 _MAX_DELIVERIES = 10
 #: .NET ticks (units of 100 ns since the year 1) at the start of 1970.
 _UNIX_EPOCH_TICKS = 621_355_968_000_000_000
-#: Most messages or sessions in one response.
+#: Maximum number of messages or sessions in one response.
 _MAX_RESULTS = 1_000
 #: A last-updated-time from the year 10000 on, in ms, requests all sessions that have messages.
 _ALL_SESSIONS = 253_402_300_800_000
@@ -137,7 +137,7 @@ class _Lock:
 
 @attrs.define(eq=False)
 class _Entity:
-    """The state of an entity that its node does not hold.
+    """The state of an entity, except for the messages that its node holds.
 
     Attributes:
         name: the address of its node.
@@ -223,7 +223,10 @@ class ServiceBus:
         return entity
 
     def forget(self, name: str) -> bool:
-        """Forget the entity of an unused node; return False if clients could see its state."""
+        """Forget the entity of an unused node, unless it has state that clients could see.
+
+        Return False if the entity is kept.
+        """
         entity = self._entities.get(name)
         if entity is None:
             return True
@@ -279,7 +282,10 @@ class ServiceBus:
         return sequences, published
 
     def _targets(self, address: str) -> list[str]:
-        """Return the entities that get a message for `address`: of a topic, its subscriptions."""
+        """Return the names of the entities that get a message for `address`.
+
+        These are the subscriptions of a topic; otherwise, the address itself.
+        """
         prefix = f"{address}{SUBSCRIPTIONS}"
         names = [node.name for node in self.nodes]
         subscriptions = [
@@ -290,7 +296,10 @@ class ServiceBus:
     def _accept(
         self, entity: _Entity, octets: bytes, origin: object = None
     ) -> tuple[int, tuple[Destination, int]]:
-        """Schedule a message or enqueue it; return its sequence number and its destination."""
+        """Schedule a message or enqueue it.
+
+        Return its sequence number, and its destination with the number to withdraw it by.
+        """
         node = self._node(entity)
         octets = _with_message_id(octets)
         entity.last_sequence += 1
@@ -303,14 +312,15 @@ class ServiceBus:
         return sequence, (node, self._enqueue(node, sequence, octets, origin))
 
     def _count(self, octets: bytes, *, always: bool = False) -> None:
-        """Count the memory of data that no node holds.
+        """Count the memory of a message or a session state that is kept outside of the nodes.
 
         Raises:
             NodeError: the limit of memory would be exceeded, and `always` is False.
         """
         excess = self._memory.excess(len(octets)) if not always else ""
         if excess:
-            raise NodeError(f"the server has no room for it: {excess}", RESOURCE_LIMIT_EXCEEDED)
+            text = f"the server has no room for the message or the session state: {excess}"
+            raise NodeError(text, RESOURCE_LIMIT_EXCEEDED)
         self._memory.held += len(octets) + Memory.PER_MESSAGE
 
     def _discount(self, octets: bytes | None) -> None:
@@ -339,7 +349,10 @@ class ServiceBus:
         *,
         always: bool = False,
     ) -> int:
-        """Publish a message with its sequence number and time; return the node's own number."""
+        """Publish a message, annotated with its sequence number and the time.
+
+        Return the number that the node gives to the message.
+        """
         annotations = {_SEQUENCE: sequence, _ENQUEUED: Timestamp(self._clock())}
         return node.publish(_annotated(octets, annotations), origin=origin, always=always)
 
@@ -465,7 +478,7 @@ class ServiceBus:
 
         A message of a dead-letter queue stays in that queue.
         """
-        message = _decoded(octets)
+        message = _decode_leniently(octets)
         properties = {**(message.application_properties or {})}
         properties |= {_REASON: reason, _DESCRIPTION: description}
         octets = message.evolve(application_properties=properties).encode()
@@ -506,13 +519,13 @@ class ServiceBus:
                     del entity.locks[token]
                 elif lock.expires <= now:
                     try:
-                        self._end(token, lock, Modified(delivery_failed=True))
+                        self._end_lock(token, lock, Modified(delivery_failed=True))
                     except StoreError:
                         raise
                     except NodeError:
-                        continue  # try again at the next tick
+                        continue  # settling failed: try again at the next tick
 
-    def _end(self, token: uuid.UUID, lock: _Lock, outcome: Any) -> None:
+    def _end_lock(self, token: uuid.UUID, lock: _Lock, outcome: Any) -> None:
         """Settle a locked message on request, or because its lock has expired."""
         entity, delivery = lock.entity, lock.delivery
         if delivery is not None:
@@ -573,7 +586,7 @@ class ServiceBus:
             "get-session-state": self._get_state,
             "set-session-state": self._set_state,
             "renew-session-lock": self._renew_session,
-            "get-message-sessions": self._sessions,
+            "get-message-sessions": self._list_sessions,
         }
         handle = handlers.get(operation.removeprefix("com.microsoft:"))
         if handle is None or not operation.startswith("com.microsoft:"):
@@ -635,7 +648,7 @@ class ServiceBus:
         messages = [_in_order(_binary(item["message"]), self._limits) for item in body["messages"]]
         targets = [self._entity(target) for target in self._targets(entity.name)]
         sequences, _ = self._accept_all(targets, messages)
-        # Of a topic, the response has the sequence numbers in its first subscription.
+        # For a topic, the response has the sequence numbers of its first subscription.
         return 200, {"sequence-numbers": Array("long", sequences[: len(messages)])}
 
     def _cancel(self, entity: _Entity, body: Any) -> tuple[int, Any]:
@@ -690,7 +703,7 @@ class ServiceBus:
             "completed": Accepted(),
             "abandoned": Modified(delivery_failed=True),
             "suspended": Rejected(dead),
-            # Azure's protocol spells it so.
+            # Azure's protocol misspells this status.
             "defered": Modified(delivery_failed=True, undeliverable_here=True),
             "unlocked": Released(),
         }
@@ -703,7 +716,7 @@ class ServiceBus:
             )
         locks = dict(self._find_lock(entity, token) for token in body["lock-tokens"])
         for token, lock in locks.items():
-            self._end(token, lock, outcomes[status])
+            self._end_lock(token, lock, outcomes[status])
         return 200, None
 
     # Sessions.
@@ -741,7 +754,7 @@ class ServiceBus:
             410, "com.microsoft:session-lock-lost", f"no receiver has the session {session_id!r}"
         )
 
-    def _sessions(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+    def _list_sessions(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         skip, limit = int(body.get("skip") or 0), int(body.get("top") or _MAX_RESULTS)
         session_ids = dict.fromkeys(
             session_id
@@ -750,7 +763,8 @@ class ServiceBus:
         )
         after = body.get("last-updated-time")
         if isinstance(after, int) and after < _ALL_SESSIONS:
-            # Azure lists the sessions whose state was set later, with or without messages.
+            # Azure lists the sessions whose state was set after this time, with or without
+            # messages.
             session_ids = {
                 session_id: None
                 for session_id, changed in entity.state_changes.items()
@@ -836,7 +850,7 @@ def _with_message_id(octets: bytes) -> bytes:
     if properties.message_id is not None:
         return octets
     properties = attrs.evolve(properties, message_id=uuid.uuid4().hex)
-    return _decoded(octets).evolve(properties=properties).encode()
+    return _decode_leniently(octets).evolve(properties=properties).encode()
 
 
 def _sequence_of(octets: bytes, default: int) -> int:
@@ -892,7 +906,7 @@ def _delivery_count(octets: bytes) -> int:
     return int(header.delivery_count)
 
 
-def _decoded(octets: bytes) -> Message:
+def _decode_leniently(octets: bytes) -> Message:
     return Message.decode(octets, strict=False, limits=UNLIMITED)
 
 

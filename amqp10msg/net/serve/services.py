@@ -89,7 +89,7 @@ class Management:
             if options.get("exclusive"):
                 self._delete_queue(name)
             else:
-                self._add(name, _Queue({**_QUEUE_OPTIONS, "arguments": {}, **options}))
+                self._add_queue(name, _Queue({**_QUEUE_OPTIONS, "arguments": {}, **options}))
 
     def answer(self, request: Message, owner: object) -> Message:
         """Carry out a request and return the response; a request that fails gets an HTTP status.
@@ -127,13 +127,13 @@ class Management:
             case "PUT", ["queues", name]:
                 return self._put_queue(name, body, owner)
             case "GET", ["queues", name]:
-                return HTTPStatus.OK, self._info(name)
+                return HTTPStatus.OK, self._queue_info(name)
             case "DELETE", ["queues", name]:
                 return HTTPStatus.OK, self._delete_queue(name)
             case "DELETE", ["queues", name, "messages"]:
                 return HTTPStatus.OK, self._purge(name)
             case "GET", ["bindings"]:
-                return HTTPStatus.OK, self._bindings(query)
+                return HTTPStatus.OK, self._list_bindings(query)
             case "PUT", ["exchanges", name]:
                 self._put_exchange(name, body)
             case "DELETE", ["exchanges", name]:
@@ -151,7 +151,7 @@ class Management:
 
     # Queues.
 
-    def _info(self, name: str) -> dict[str, Any]:
+    def _queue_info(self, name: str) -> dict[str, Any]:
         if name not in self._broker.nodes:
             raise _StatusError(HTTPStatus.NOT_FOUND, f"queue {name!r} does not exist")
         node = self._broker.nodes.make(name)
@@ -186,10 +186,10 @@ class Management:
             nodes.make_room(queue.cost)
             nodes.declare(name)
             nodes.definitions.put(QUEUE, name, options)
-            self._add(name, queue)
-        return HTTPStatus.CREATED if is_new else HTTPStatus.OK, self._info(name)
+            self._add_queue(name, queue)
+        return HTTPStatus.CREATED if is_new else HTTPStatus.OK, self._queue_info(name)
 
-    def _add(self, name: str, queue: _Queue) -> None:
+    def _add_queue(self, name: str, queue: _Queue) -> None:
         self._broker.memory.structures += queue.cost
         self._queues[name] = queue
 
@@ -203,7 +203,7 @@ class Management:
         return {"message_count": ULong(self._broker.delete(name))}
 
     def _purge(self, name: str) -> dict[str, Any]:
-        self._info(name)
+        self._queue_info(name)
         link = self._broker.nodes.make(name).attach("purge")
         count = 0
         try:
@@ -229,8 +229,8 @@ class Management:
         to_queue = "destination_queue" in body
         destination = body["destination_queue" if to_queue else "destination_exchange"]
         if to_queue:
-            self._info(destination)
-            self._broker.nodes.declare(destination)  # a queue with bindings is kept
+            self._queue_info(destination)
+            self._broker.nodes.declare(destination)  # keep the queue while unused: it has bindings
         else:
             self._broker.exchanges.get(destination)
         self._broker.exchanges.bind(
@@ -250,7 +250,7 @@ class Management:
         source, kind, destination, key, _ = map(unquote, match.groups())
         self._broker.exchanges.unbind(source, destination, kind == "q", key)
 
-    def _bindings(self, query: str) -> list[dict[str, Any]]:
+    def _list_bindings(self, query: str) -> list[dict[str, Any]]:
         conditions = {key: values[0] for key, values in parse_qs(query, True).items()}
 
         def matches(binding: Binding) -> bool:
@@ -292,7 +292,8 @@ class _Argument:
     """An argument of a queue declaration.
 
     Attributes:
-        types: the queue types that have the argument, by their first letters.
+        types: the first letters of the queue types that have the argument, such as ``cq`` for
+            classic and quorum queues.
         expected: the valid values, for error messages.
         is_valid: returns whether a value is valid.
         status: the HTTP status of the response to an invalid value.
@@ -304,11 +305,11 @@ class _Argument:
     status: HTTPStatus = HTTPStatus.CONFLICT
 
 
-def _one_of(types: str, *values: str | int) -> _Argument:
+def _choice_argument(types: str, *values: str | int) -> _Argument:
     return _Argument(types, f"one of {', '.join(map(str, values))}", lambda value: value in values)
 
 
-def _number(
+def _integer_argument(
     types: str, minimum: int, maximum: int | None = None, status: HTTPStatus = HTTPStatus.CONFLICT
 ) -> _Argument:
     limits = f"of {minimum} or more" if maximum is None else f"from {minimum} to {maximum}"
@@ -322,30 +323,30 @@ def _is_text(value: Any) -> bool:
 
 _TYPES: Final = {"classic": "c", "quorum": "q", "stream": "s"}
 _ARGUMENTS: Final[dict[str, _Argument]] = {
-    "x-max-length": _number("cq", 0),
-    "x-max-length-bytes": _number("cqs", 0),
-    "x-message-ttl": _number("cq", 0, _LONGEST_TIMER),
-    "x-expires": _number("cq", 1, _LONGEST_TIMER),
-    "x-overflow": _one_of("cq", "drop-head", "reject-publish", "reject-publish-dlx"),
+    "x-max-length": _integer_argument("cq", 0),
+    "x-max-length-bytes": _integer_argument("cqs", 0),
+    "x-message-ttl": _integer_argument("cq", 0, _LONGEST_TIMER),
+    "x-expires": _integer_argument("cq", 1, _LONGEST_TIMER),
+    "x-overflow": _choice_argument("cq", "drop-head", "reject-publish", "reject-publish-dlx"),
     "x-dead-letter-exchange": _Argument("cq", "a string", _is_text, HTTPStatus.BAD_REQUEST),
     "x-dead-letter-routing-key": _Argument("cq", "a string", _is_text),
-    "x-dead-letter-strategy": _one_of("q", "at-most-once", "at-least-once"),
+    "x-dead-letter-strategy": _choice_argument("q", "at-most-once", "at-least-once"),
     "x-single-active-consumer": _Argument("cq", "a boolean", lambda value: isinstance(value, bool)),
-    "x-max-priority": _number("c", 0, 255),
-    "x-queue-mode": _one_of("c", "default", "lazy"),
-    "x-queue-version": _one_of("c", 1, 2),
+    "x-max-priority": _integer_argument("c", 0, 255),
+    "x-queue-mode": _choice_argument("c", "default", "lazy"),
+    "x-queue-version": _choice_argument("c", 1, 2),
     "x-queue-master-locator": _Argument("c", "a string", _is_text),
-    "x-queue-leader-locator": _one_of("cqs", "client-local", "balanced"),
+    "x-queue-leader-locator": _choice_argument("cqs", "client-local", "balanced"),
     "x-delivery-limit": _Argument("q", "anything", lambda _: True),
-    "x-quorum-initial-group-size": _number("q", 1),
-    "x-max-in-memory-length": _number("q", 0),
-    "x-max-in-memory-bytes": _number("q", 0),
+    "x-quorum-initial-group-size": _integer_argument("q", 1),
+    "x-max-in-memory-length": _integer_argument("q", 0),
+    "x-max-in-memory-bytes": _integer_argument("q", 0),
     "x-max-age": _Argument(
         "s",
         "a number and one of Y, M, D, h, m and s",
         lambda value: isinstance(value, str) and INTERVAL.fullmatch(value) is not None,
     ),
-    "x-stream-max-segment-size-bytes": _number("s", 0, 3_000_000_000),
+    "x-stream-max-segment-size-bytes": _integer_argument("s", 0, 3_000_000_000),
 }
 _FILTER_SIZE: Final = "x-stream-filter-size-bytes"
 
@@ -415,7 +416,7 @@ def _check_queue(options: Mapping[str, Any]) -> None:
     for name, value in arguments.items():
         argument = _ARGUMENTS.get(name)
         if name == _FILTER_SIZE and letter == "s":
-            argument = _number("s", 16, 255, HTTPStatus.BAD_REQUEST)
+            argument = _integer_argument("s", 16, 255, HTTPStatus.BAD_REQUEST)
         if argument is None:
             continue
         if letter not in argument.types:

@@ -44,7 +44,7 @@ class ConnectionFaultError(FaultError):
 
 
 def _check_error(performative: Detach | End | Close) -> None:
-    """Raise ConnectionFaultError if the field error holds a composite that is not an error."""
+    """Raise ConnectionFaultError if the field ``error`` holds a composite of another type."""
     error: Any = performative.error  # decoding accepts a composite of any type
     if error is not None and not isinstance(error, Error):
         name = type(performative).__name__.lower()
@@ -125,7 +125,7 @@ class Connection:
         """Write the open frame."""
         self.opened = True
         self.write(0, self.local)
-        self._committed = len(self._frames)  # the open must precede a close
+        self._committed = len(self._frames)  # `close` must not discard the open
 
     def begin(self, handler: Handler | None = None) -> Session:
         """Begin a session.
@@ -136,7 +136,7 @@ class Connection:
         Raises:
             ValueError: all channels up to the channel-max of both ends are in use.
         """
-        session = self._new()
+        session = self._new_session()
         if session is None:
             raise ValueError("the connection has no channel left for another session")
         session.handler = handler or self.handler
@@ -167,7 +167,7 @@ class Connection:
         self.closed = self.over = True
         self._clear()
 
-    def _new(self) -> Session | None:
+    def _new_session(self) -> Session | None:
         channel = len(self._own_sessions)
         while channel in self._own_sessions:
             channel -= 1
@@ -317,7 +317,7 @@ class Connection:
             self._position += len(AMQP_HEADER)
             self._unprocessed -= len(AMQP_HEADER)
             return True
-        if self._run > 1 and self._transfers():
+        if self._run > 1 and self._process_run():
             return True
         size, words, kind, channel = HEAD.unpack_from(buffer, start)
         if not HEAD_SIZE <= size <= self.local.max_frame_size:
@@ -337,10 +337,10 @@ class Connection:
                 FRAMING_ERROR, f"a frame has the type {kind} and the data offset {words}"
             )
         if body < start + size:
-            self._frame(channel, buffer[body : start + size])
+            self._process_frame(channel, buffer[body : start + size])
         return True
 
-    def _transfers(self) -> bool:
+    def _process_run(self) -> bool:
         """Process a run of complete messages of one link; return False if there is no run."""
         start = self._position
         end, channel, handle, transfers = whole_transfers(
@@ -360,7 +360,7 @@ class Connection:
         session.on_run(link, transfers)
         return True
 
-    def _frame(self, channel: int, body: bytes) -> None:
+    def _process_frame(self, channel: int, body: bytes) -> None:
         session = self.sessions.get(channel)
         ended = self.closed or (session is not None and session.ended)
         if ended and body[:3] not in _END_OR_CLOSE and body[:2] != b"\0\xa3":
@@ -444,7 +444,7 @@ class Connection:
                 NOT_ALLOWED, f"a begin on channel {channel}, which has a session already"
             )
         if begin.remote_channel is None:
-            session = self._new()
+            session = self._new_session()
         else:
             session = self._own_sessions.get(begin.remote_channel)
             if session is not None and session.remote_channel is not None:

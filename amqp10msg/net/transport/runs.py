@@ -13,8 +13,8 @@ from amqp10msg.net.transport.frames import MAX_TAG
 
 __all__ = ["whole_transfers"]
 
-#: Offsets in a frame whose performative is a described list8: of the first field, and of the first
-#: byte that the list's size counts (its count).
+#: Offsets in a frame whose performative is a described list8: of the first field, and of the list's
+#: count, which is the first byte that the list's size includes.
 _FIELDS, _COUNTED = 14, 13
 _UINT0, _SMALL_UINT, _UINT, _BINARY = 0x43, 0x52, 0x70, 0xA0
 _TAG = MAX_TAG

@@ -187,7 +187,7 @@ class SaslClient(SaslEnd):
         super().__init__()
         self._mechanism = mechanism
         self._hostname = hostname
-        # EXTERNAL: the user that the certificate names (RFC 4422, appendix A).
+        # Empty for EXTERNAL: the certificate names the user (RFC 4422, appendix A).
         self._response = b""
         if mechanism == "PLAIN":
             self._response = f"\0{user}\0{password}".encode()

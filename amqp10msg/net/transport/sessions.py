@@ -120,9 +120,9 @@ class Handler:
         """Called when a session ends."""
 
     def on_attach(self, link: Link) -> None:
-        """Called when the peer attached a link, or answered `Session.attach`.
+        """Called when the peer attached a link, or answered `Link.attach`.
 
-        Answer a link that the peer began with `Link.attach` or `Link.refuse`.
+        If the peer began the link, answer it with `Link.attach` or `Link.refuse`.
         """
 
     def on_detach(self, link: Link, error: Error | None, *, closed: bool) -> None:
@@ -156,7 +156,7 @@ class Handler:
         """Called with the size in bytes of a received part of an incomplete message."""
 
     def on_disposition(self, delivery: LinkDelivery) -> None:
-        """Called with a delivery whose state a disposition has updated or settled."""
+        """Called when a disposition has updated the state of a delivery, or settled it."""
 
 
 class Sink(Protocol):
@@ -370,7 +370,7 @@ class Link:
             self.session.write_flow(self)
 
     def request_flow(self) -> None:
-        """Request a flow of the peer, which `Handler.on_flow` reports (Part 2, 2.7.4, echo)."""
+        """Request a flow from the peer, which `Handler.on_flow` reports (Part 2, 2.7.4, echo)."""
         if self.is_open:
             self.session.write_flow(self, echo=True)
 
@@ -465,7 +465,7 @@ class Link:
         """Apply a transfer frame; return the delivery if it is complete or aborted."""
         delivery = self._partial
         if delivery is None:
-            delivery = self._begin(transfer)
+            delivery = self._begin_delivery(transfer)
         elif transfer.delivery_id not in {None, delivery.number}:
             self._fault(NOT_ALLOWED, "a delivery began before the previous one was complete")
         if transfer.settled:
@@ -510,7 +510,7 @@ class Link:
             LinkDelivery(self, number, tag, payload=payload) for number, tag, payload in transfers
         ]
 
-    def _begin(self, transfer: Transfer) -> LinkDelivery:
+    def _begin_delivery(self, transfer: Transfer) -> LinkDelivery:
         number, tag = transfer.delivery_id, transfer.delivery_tag
         if number is None or tag is None:
             self._fault(
@@ -523,7 +523,7 @@ class Link:
         elif self._revoked > 0:
             self._revoked -= 1
         elif len(self.session.incoming) < self.excess:
-            self.credit -= 1  # negative: later credit makes up for it
+            self.credit -= 1  # becomes negative: later credit makes up for it
         else:
             self._fault(TRANSFER_LIMIT_EXCEEDED, "the link has no credit")
         self._count = (self._count + 1) & _MASK
@@ -547,7 +547,7 @@ def _cut_unsettled(attach: Attach, room: int) -> bool:
     if excess <= 0 or not attach.unsettled:
         return True
     attach.unsettled, attach.incomplete_unsettled = dict(attach.unsettled), True
-    excess += 1  # for incomplete-unsettled, which may have been absent
+    excess += 1  # room for incomplete-unsettled, which may have been absent
     while excess > 0 and attach.unsettled:
         tag, state = attach.unsettled.popitem()
         excess -= len(encode_value(tag)) + len(encode_value(state))
@@ -570,7 +570,7 @@ def decode_state(value: Any) -> Any:
         except DecodeError as error:
             if error.rule == "unknown-composite":
                 return value
-            state = _rejected(value)
+            state = _decode_rejected(value)
             if state is None:
                 raise SessionFaultError(error.condition, str(error)) from None
         if isinstance(state, DeliveryState):
@@ -578,10 +578,11 @@ def decode_state(value: Any) -> Any:
     raise SessionFaultError(INVALID_FIELD, f"expected a delivery-state, got {value!r:.80}")
 
 
-def _rejected(value: Described) -> Rejected | None:
-    """Return a rejected outcome with a malformed error, or None for other malformed states.
+def _decode_rejected(value: Described) -> Rejected | None:
+    """Decode a rejected outcome with a malformed error; return None for other malformed states.
 
-    The error is only shown to people. go-amqp writes the keys of an error's info as strings.
+    Such an outcome is accepted because its error is only shown to people. go-amqp, for example,
+    writes the keys of an error's info as strings.
     """
     try:
         state = from_described(value, strict=False)
@@ -593,7 +594,7 @@ def _rejected(value: Described) -> Rejected | None:
     if not isinstance(condition, str):
         return None
     try:
-        encode_value(state)  # the state is sent back to a receiver that settles second
+        encode_value(state)  # check that a receiver that settles second can get the state back
     except EncodeError:
         text = str(state.error.description or "")
         return Rejected(Error(Symbol(condition), text) if condition.isascii() else None)
@@ -632,7 +633,7 @@ class Session:
         self._next_incoming = 0
         self._window = _WINDOW
         self._waiting: deque[tuple[Link, bytes]] = deque()
-        # Delayed: the next disposition may extend its range.
+        # A disposition that is not written yet: the next one may extend its range.
         self._disposition: Disposition | None = None
 
     def __repr__(self) -> str:
@@ -699,7 +700,7 @@ class Session:
             self.connection.write(self.channel, disposition)
 
     def next_delivery(self) -> int:
-        """Return the delivery-id of the next delivery."""
+        """Reserve the next delivery-id, and return it."""
         number = self._next_delivery
         self._next_delivery = (number + 1) & _MASK
         return number
@@ -737,7 +738,7 @@ class Session:
         self.connection.write_body(self.channel, body)
 
     def write_flow(self, link: Link | None = None, *, echo: bool = False) -> None:
-        """Write a flow of a link or of the session; `echo` requests a flow of the peer."""
+        """Write a flow of a link or of the session; `echo` requests a flow from the peer."""
         self._window = _WINDOW
         flow = Flow(
             next_incoming_id=self._next_incoming if self.remote_channel is not None else None,
