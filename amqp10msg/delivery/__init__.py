@@ -102,6 +102,6 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # so that type checkers find names that are not there
-    # States and termini do without it.
+if not TYPE_CHECKING:  # type checkers must report unknown names, which __getattr__ would hide
+    # Import the node on first use: states and termini do not need it.
     __getattr__ = later(__name__, {"node": ["DistributionNode"]})

@@ -55,7 +55,7 @@ def position(
         raise ValueError(f"byte_count must be 0 to {len(octets)}, got {count}")
     number = start = 0
     while start < count:
-        end = _end(octets, start)
+        end = _section_end(octets, start)
         if end is None or end > count:
             return Received(number, count - start)
         number, start = number + 1, end
@@ -81,22 +81,22 @@ def octets_before(message: Message | bytes | bytearray | memoryview, received: R
     number = start = 0
     if not _is_position(received):
         # Lenient decoding may leave values of other types.
-        raise _no_such_position("a position must be two numbers", received, 0, octets)
+        raise _position_error("a position must be two numbers", received, 0, octets)
     while number < received.section_number and start < len(octets):
-        end = _end(octets, start)
+        end = _section_end(octets, start)
         if end is None:
             break
         number, start = number + 1, end
     if number == received.section_number:
-        end = (_end(octets, start) or len(octets)) if start < len(octets) else start
+        end = (_section_end(octets, start) or len(octets)) if start < len(octets) else start
         if received.section_offset <= end - start:
             return start + received.section_offset
-        reason = f"section {number} has {_octets_of(end - start)}"
+        reason = f"section {number} has {_byte_count_text(end - start)}"
         if end == start:
-            reason = _sections_of(number)
+            reason = _section_count_text(number)
     else:
-        reason = _sections_of(number)
-    raise _no_such_position(reason, received, start, octets)
+        reason = _section_count_text(number)
+    raise _position_error(reason, received, start, octets)
 
 
 def _is_position(received: Received) -> bool:
@@ -107,7 +107,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _no_such_position(reason: str, received: Received, start: int, octets: bytes) -> DecodeError:
+def _position_error(reason: str, received: Received, start: int, octets: bytes) -> DecodeError:
     return DecodeError(
         f"{reason}: {received!r} is not a position in the payload",
         start,
@@ -133,15 +133,15 @@ def bytes_from(message: Message | bytes | bytearray | memoryview, received: Rece
     return octets[octets_before(octets, received) :]
 
 
-def _octets_of(count: int) -> str:
+def _byte_count_text(count: int) -> str:
     return "1 byte" if count == 1 else f"{count} bytes"
 
 
-def _sections_of(count: int) -> str:
+def _section_count_text(count: int) -> str:
     return "the payload has 1 section" if count == 1 else f"the payload has {count} sections"
 
 
-def _end(octets: bytes, start: int) -> int | None:
+def _section_end(octets: bytes, start: int) -> int | None:
     """Return the end of the section at `start`; None if `octets` ends before it."""
     try:
         end: int = kernel.skip_value(octets, start)
@@ -232,7 +232,7 @@ class Step:
                 f"not_applied replaces an outcome by another outcome, not {self.outcome!r} by "
                 f"{outcome!r}"
             )
-        return _restated(self.delivery_tag, outcome)
+        return _restating_step(self.delivery_tag, outcome)
 
 
 @attrs.frozen
@@ -309,21 +309,25 @@ def resume(
     """
     for unsettled in (sender_unsettled, receiver_unsettled):
         expect(unsettled, (Mapping, NoneType), "an unsettled map of resume", "a mapping or None")
-    sender_states = _states(sender_unsettled, "sender")
-    receiver_states = _states(receiver_unsettled, "receiver")
+    sender_states = _checked_states(sender_unsettled, "sender")
+    receiver_states = _checked_states(receiver_unsettled, "receiver")
     may_send_new = not (sender_incomplete or receiver_incomplete)
     decide = _Decision(messages, may_send_new, receiver_incomplete, may_settle)
     steps = {
-        tag: decide.both(tag, state, receiver_states[tag])
+        tag: decide.step_at_both(tag, state, receiver_states[tag])
         if tag in receiver_states
-        else decide.alone(tag, state)
+        else decide.step_only_at_sender(tag, state)
         for tag, state in sender_states.items()
     }
     only_receiver = tuple(tag for tag in receiver_states if tag not in sender_states)
     for tag in only_receiver:
-        steps[tag] = _nothing(tag, "the sender settled it, and the receiver now does")
+        steps[tag] = _no_transfer_step(
+            tag, "the sender has settled it: the receiver settles it now"
+        )
         if sender_incomplete:
-            steps[tag] = _nothing(tag, "not among the deliveries the sender listed", waits=True)
+            steps[tag] = _no_transfer_step(
+                tag, "the sender's incomplete map does not list it", waits=True
+            )
     held_tags = tuple(
         tag
         for tag, state in receiver_states.items()
@@ -333,21 +337,23 @@ def resume(
     return Plan(steps, may_send_new, () if sender_incomplete else only_receiver, held_tags)
 
 
-def _states(unsettled: Mapping[bytes, Any] | None, end: str) -> dict[bytes, DeliveryState | None]:
+def _checked_states(
+    unsettled: Mapping[bytes, Any] | None, end: str
+) -> dict[bytes, DeliveryState | None]:
     states: dict[bytes, DeliveryState | None] = {}
     untyped: Mapping[Any, Any] = unsettled or {}
     for tag, value in untyped.items():
         if not isinstance(tag, bytes) or len(tag) > _MAX_TAG:
-            raise _fault(
+            raise _unsettled_map_error(
                 f"a delivery-tag must be binary of up to {_MAX_TAG} bytes, got {tag!r:.80}", end
             )
         state = from_described(value) if isinstance(value, Described) else value
         if isinstance(state, Received) and not _is_position(state):
-            raise _fault(
+            raise _unsettled_map_error(
                 f"the position of delivery {tag.hex()} must be two numbers, got {state!r}", end
             )
         if state is not None and not isinstance(state, DeliveryState):
-            raise _fault(
+            raise _unsettled_map_error(
                 f"the state of delivery {tag.hex()} must be a delivery state, got {value!r:.80}",
                 end,
             )
@@ -355,151 +361,164 @@ def _states(unsettled: Mapping[bytes, Any] | None, end: str) -> dict[bytes, Deli
     return states
 
 
-def _fault(reason: str, end: str) -> EncodeError | DecodeError:
+def _unsettled_map_error(reason: str, end: str) -> EncodeError | DecodeError:
     path = f"unsettled of the {end}"
     if end == "sender":
         return EncodeError(reason, path)
     return DecodeError(reason, 0, rule="not-unsettled", condition=INVALID_FIELD, path=path)
 
 
-def _nothing(tag: bytes, text: str, *, keeps: bool = False, waits: bool = False) -> Step:
+def _no_transfer_step(tag: bytes, text: str, *, keeps: bool = False, waits: bool = False) -> Step:
     return Step(
         tag, ResumeAction.NOTHING, sends=False, resume=False, keeps=keeps, waits=waits, text=text
     )
 
 
-def _restated(tag: bytes, outcome: DeliveryState) -> Step:
-    text = "the outcome at the sender is the one that took effect: the receiver echoes it"
+def _restating_step(tag: bytes, outcome: DeliveryState) -> Step:
+    text = "the outcome at the sender took effect: the receiver echoes it"
     return Step(tag, ResumeAction.RESTATE, state=outcome, keeps=True, text=text)
 
 
 def _position_of(state: DeliveryState | None) -> Received:
-    """Return the position of a state that is not an outcome; the start for None."""
+    """Return the position in a state; the start of the payload for a state without a position."""
     return state if isinstance(state, Received) else _START
 
 
 @attrs.frozen
 class _Decision:
+    """Chooses the step of `resume` for each delivery."""
+
     messages: Any
     may_send_new: bool
     receiver_incomplete: bool
     may_settle: bool
 
-    def alone(self, tag: bytes, at_sender: DeliveryState | None) -> Step:
+    def step_only_at_sender(self, tag: bytes, sender_state: DeliveryState | None) -> Step:
         """Return the step for a delivery that only the sender considers unsettled."""
         if self.receiver_incomplete:
             text = "the receiver listed only some of its deliveries, perhaps not this one"
-            return _nothing(tag, text, keeps=True, waits=True)
-        if at_sender is not None and at_sender.is_outcome:
-            return _nothing(tag, "the sender has its outcome, and the receiver has settled")
-        again = self.again(tag, at_sender)
-        if again is ResumeAction.REPORT_LOSS:
-            text = "the receiver does not know it, and the sender cannot send it from the beginning"
-            return Step(tag, again, sends=False, resume=False, text=text)
+            return _no_transfer_step(tag, text, keeps=True, waits=True)
+        if sender_state is not None and sender_state.is_outcome:
+            return _no_transfer_step(
+                tag, "the sender has its outcome, and the receiver has settled"
+            )
+        action = self.resend_action(tag, sender_state)
+        if action is ResumeAction.REPORT_LOSS:
+            text = "the receiver does not list it, and the sender cannot send it from the beginning"
+            return Step(tag, action, sends=False, resume=False, text=text)
         if not self.may_send_new:
-            text = "the receiver does not know it; new deliveries wait for complete maps"
-            return _nothing(tag, text, keeps=True, waits=True)
+            text = "the receiver does not list it; new deliveries wait for complete maps"
+            return _no_transfer_step(tag, text, keeps=True, waits=True)
         return Step(
             tag,
-            again,
-            state=_transaction_of(at_sender),
+            action,
+            state=_transfer_state_of(sender_state),
             resume=False,
             more=None,
             start=_START,
             keeps=True,
-            text="the receiver does not know it",
+            text="the receiver does not list it",
         )
 
-    def again(self, tag: bytes, at_sender: DeliveryState | None) -> ResumeAction:
-        """Return the action if the sender must send the message from the beginning."""
-        if _is_start(_position_of(at_sender)) or tag in self.messages:
+    def resend_action(self, tag: bytes, sender_state: DeliveryState | None) -> ResumeAction:
+        """Return how to send the message anew: NEW_DELIVERY, or REPORT_LOSS if impossible."""
+        if _is_start(_position_of(sender_state)) or tag in self.messages:
             return ResumeAction.NEW_DELIVERY
         return ResumeAction.REPORT_LOSS
 
-    def both(
-        self, tag: bytes, at_sender: DeliveryState | None, at_receiver: DeliveryState | None
+    def step_at_both(
+        self, tag: bytes, sender_state: DeliveryState | None, receiver_state: DeliveryState | None
     ) -> Step:
         """Return the step for a delivery that both ends consider unsettled."""
-        if at_sender is not None and at_sender.is_outcome:
-            return self.decided(tag, at_sender, at_receiver)
-        if at_receiver is not None and at_receiver.is_outcome:
+        if sender_state is not None and sender_state.is_outcome:
+            return self.step_with_outcome(tag, sender_state, receiver_state)
+        if receiver_state is not None and receiver_state.is_outcome:
             return Step(
                 tag,
                 ResumeAction.SETTLE,
-                outcome=at_receiver,
-                state=at_receiver,
+                outcome=receiver_state,
+                state=receiver_state,
                 settled=self.may_settle,
                 text="the receiver requests this outcome: the sender applies it and settles",
             )
-        if isinstance(at_receiver, TransactionalState) and at_receiver.outcome is not None:
-            text = "the receiver has all of it, and its outcome depends on a transaction"
+        if isinstance(receiver_state, TransactionalState) and receiver_state.outcome is not None:
+            text = "the receiver has the whole message; its outcome depends on a transaction"
             return Step(
-                tag, ResumeAction.RESUME, state=_transaction_of(at_sender), keeps=True, text=text
+                tag,
+                ResumeAction.RESUME,
+                state=_transfer_state_of(sender_state),
+                keeps=True,
+                text=text,
             )
-        start = _position_of(at_receiver)
-        if not self.reaches(tag, _position_of(at_sender), start):
+        start = _position_of(receiver_state)
+        if not self.can_send_from(tag, _position_of(sender_state), start):
             return Step(
                 tag,
                 ResumeAction.ABORT,
                 aborted=True,
-                then=self.again(tag, at_sender),
+                then=self.resend_action(tag, sender_state),
                 text="the receiver lacks bytes that the sender can no longer send",
             )
-        transaction = _transaction_of(at_sender)
+        transaction = _transfer_state_of(sender_state)
         if transaction is not None:
             start = _START  # a transactional state cannot carry a position
         return Step(
             tag,
             ResumeAction.RESUME,
-            state=transaction or (at_receiver if isinstance(at_receiver, Received) else None),
+            state=transaction or (receiver_state if isinstance(receiver_state, Received) else None),
             more=None,
             start=start,
             keeps=True,
-            text="the receiver has a part of it, and the sender can send the rest",
+            text="the sender can send the payload from the position that the receiver needs",
         )
 
-    def decided(
-        self, tag: bytes, at_sender: DeliveryState, at_receiver: DeliveryState | None
+    def step_with_outcome(
+        self, tag: bytes, sender_state: DeliveryState, receiver_state: DeliveryState | None
     ) -> Step:
-        """Return the step for a delivery with an outcome at the sender."""
-        if at_receiver is not None and _is_same(at_receiver, at_sender):
+        """Return the step for a delivery that both ends list, with an outcome at the sender."""
+        if receiver_state is not None and _is_same_state(receiver_state, sender_state):
             text = "both ends have the same outcome"
             return Step(tag, ResumeAction.SETTLE, settled=self.may_settle, text=text)
-        if at_receiver is not None and at_receiver.is_outcome:
-            return _restated(tag, at_sender)
-        if isinstance(at_receiver, TransactionalState) and at_receiver.outcome is not None:
-            return _restated(tag, at_sender)
+        if receiver_state is not None and receiver_state.is_outcome:
+            return _restating_step(tag, sender_state)
+        if isinstance(receiver_state, TransactionalState) and receiver_state.outcome is not None:
+            return _restating_step(tag, sender_state)
         text = "the sender has an outcome, and the receiver does not have the whole message"
         return Step(tag, ResumeAction.ABORT, aborted=True, text=text)
 
-    def reaches(self, tag: bytes, at_sender: Received, at_receiver: Received) -> bool:
+    def can_send_from(
+        self, tag: bytes, sender_position: Received, receiver_position: Received
+    ) -> bool:
         """Whether the sender can send from the position that the receiver needs."""
-        if _pair(at_sender) <= _pair(at_receiver):
+        if _as_tuple(sender_position) <= _as_tuple(receiver_position):
             return True
         # The end of a section can also be expressed as the start of the next section.
         if (
-            _pair(at_sender) != (at_receiver.section_number + 1, 0)
+            _as_tuple(sender_position) != (receiver_position.section_number + 1, 0)
             or not isinstance(self.messages, Mapping)
             or tag not in self.messages
         ):
             return False
         message = self.messages[tag]
-        return octets_before(message, at_sender) <= octets_before(message, at_receiver)
+        return octets_before(message, sender_position) <= octets_before(message, receiver_position)
 
 
-def _is_same(a: DeliveryState, b: DeliveryState) -> bool:
+def _is_same_state(a: DeliveryState, b: DeliveryState) -> bool:
     # Compare the encodings: with ==, a uint may equal a boolean, and NaN does not equal itself.
     return a is b or (type(a) is type(b) and encode_composite(a) == encode_composite(b))
 
 
-def _pair(received: Received) -> tuple[int, int]:
+def _as_tuple(received: Received) -> tuple[int, int]:
     return received.section_number, received.section_offset
 
 
 def _is_start(received: Received) -> bool:
-    return _pair(received) == (0, 0)
+    return _as_tuple(received) == (0, 0)
 
 
-def _transaction_of(state: DeliveryState | None) -> TransactionalState | None:
-    """Return the state of a transfer in the transaction of `state` (Part 4, 4.4.1), or None."""
+def _transfer_state_of(state: DeliveryState | None) -> TransactionalState | None:
+    """Return the state for a transfer in the same transaction as `state` (Part 4, 4.4.1).
+
+    None if `state` has no transaction.
+    """
     return TransactionalState(state.txn_id) if isinstance(state, TransactionalState) else None

@@ -98,7 +98,7 @@ class View:
         names = [row.wire_name for row in rows(type(self.value))]
         index = names.index(field)
         start = kernel.skip_value(octets, 1)
-        width = FORMAT_CODES[octets[start]].width  # 0 of an empty list
+        width = FORMAT_CODES[octets[start]].width  # 0 for the empty list, list0
         count = int.from_bytes(octets[start + 1 + width : start + 1 + 2 * width], "big")
         return offset_of_field(octets, start, index) if index < count else 0
 
@@ -170,10 +170,10 @@ def _filters(view: View) -> Iterator[Occurrence]:
         try:
             value = kernel.decode_value(kernel.encode_value(entry))
         except EncodeError:
-            continue  # reported as not-encodable
+            continue  # the rule not-encodable reports the error
         text = ""
         if isinstance(value, Described):
-            composite = _composite(value.descriptor)
+            composite = _registered_composite(value.descriptor)
             if composite is not None and "filter" not in composite.provides:
                 text = f"must be a filter, not {composite.name}"
         elif value is not None:
@@ -182,7 +182,7 @@ def _filters(view: View) -> Iterator[Occurrence]:
             yield view.occurrence("filter", text, f"[{str(key)!r}]")
 
 
-def _composite(descriptor: Any) -> Any:
+def _registered_composite(descriptor: Any) -> Any:
     return COMPOSITES.get(descriptor) if isinstance(descriptor, (ULong, Symbol)) else None
 
 
@@ -191,7 +191,7 @@ def _default_outcome(view: View) -> Iterator[Occurrence]:
     if outcome is None:
         return
     if isinstance(outcome, Described):
-        composite = _composite(outcome.descriptor)
+        composite = _registered_composite(outcome.descriptor)
         is_outcome = composite is None or "outcome" in composite.provides
     else:
         try:
@@ -382,7 +382,7 @@ def check_source(
         TypeError: `source` is not a source.
         ValueError: the role is invalid.
     """
-    return _checked(
+    return _check(
         source,
         {Source: "source"},
         role=role,
@@ -418,7 +418,7 @@ def check_target(
         TypeError: `target` is neither a target nor a coordinator.
         ValueError: the role is invalid.
     """
-    return _checked(
+    return _check(
         target,
         {Target: "target", Coordinator: "coordinator"},
         role=role,
@@ -441,11 +441,11 @@ def check_declare(
         DecodeError: the bytes cannot be decoded.
         TypeError: `declare` is not a declare.
     """
-    return _checked(declare, {Declare: "declare"}, coordinator=coordinator)
+    return _check(declare, {Declare: "declare"}, coordinator=coordinator)
 
 
-def _checked(
-    terminus: Any, names: dict[type, str], *, role: str | None = None, **circumstances: Any
+def _check(
+    terminus: Any, names: dict[type, str], *, role: str | None = None, **view_fields: Any
 ) -> list[Violation]:
     octets = bytes(terminus) if isinstance(terminus, _OCTETS) else None
     value = terminus if octets is None else decode(octets)
@@ -460,11 +460,12 @@ def _checked(
         octets = octets or encode_composite(value)
     except EncodeError as error:
         octets = b""
-        if error.path != "source.default-outcome":  # reported by the rule default-outcome
+        # The rule default-outcome reports a default-outcome that is not an outcome.
+        if error.path != "source.default-outcome":
             rule = TERMINUS_RULES["not-encodable"]
             occurrence = Occurrence(0, error.path, error.reason)
             violations.append(violation_of(rule, occurrence, rule.severity))
-    view = View(value, name, octets, role, **circumstances)
+    view = View(value, name, octets, role, **view_fields)
     violations += violations_of(
         (rule for rule in TERMINUS_RULES.values() if name in rule.subject), view
     )

@@ -228,7 +228,7 @@ _ARCHETYPES = frozenset(
 _BODIES = (Declare, Discharge)
 
 
-def _belongs(cls: type) -> bool:
+def _is_decodable(cls: type) -> bool:
     return cls in _BODIES or not _ARCHETYPES.isdisjoint(composite_of(cls).provides)
 
 
@@ -256,7 +256,7 @@ def decode(
     """
     octets = kernel.octets_of(data, limits or DEFAULT_LIMITS)
     decoded = decode_composite(octets, limits=limits, strict=strict)
-    if not _belongs(type(decoded)):
+    if not _is_decodable(type(decoded)):
         raise DecodeError(
             f"expected a delivery state, a terminus or a part of one, not a "
             f"{composite_of(type(decoded)).name}",
@@ -275,7 +275,7 @@ def encode(state: Any) -> bytes:
         EncodeError: a field has a value of the wrong type.
         TypeError: `state` is not a delivery state, a terminus or a part of a terminus.
     """
-    if not _belongs(type(state)):
+    if not _is_decodable(type(state)):
         raise TypeError(
             f"expected a delivery state, a terminus or a part of one, not a {type(state).__name__}"
         )
@@ -318,8 +318,8 @@ def apply(
     Raises:
         ValueError: the effect of the state is unknown: it is an extension, or `Declared`.
         DecodeError: the message is malformed bytes.
-        EncodeError: a value that lenient decoding has left has the wrong type: the delivery-count
-            of the message, or a field of the outcome.
+        EncodeError: lenient decoding has left a value of the wrong type in the delivery-count of
+            the message, or in a field of the outcome.
         TypeError: `state` is not a delivery state, or `message` neither a Message nor bytes.
     """
     expect(state, DeliveryState, "the state of apply", "a delivery state")
@@ -328,12 +328,14 @@ def apply(
         case Accepted():
             return MessageState.ARCHIVED, message
         case Rejected():
-            return MessageState.ARCHIVED, _changed(message, limits, failed=True, annotations=None)
+            return MessageState.ARCHIVED, _with_outcome(
+                message, limits, failed=True, annotations=None
+            )
         case Released():
             return MessageState.AVAILABLE, message
         case Modified():
-            failed, annotations = _checked(state)
-            return MessageState.AVAILABLE, _changed(
+            failed, annotations = _checked_fields(state)
+            return MessageState.AVAILABLE, _with_outcome(
                 message, limits, failed=failed, annotations=annotations
             )
         case Received() | TransactionalState():
@@ -341,11 +343,11 @@ def apply(
     raise ValueError(f"unknown effect of the state {state!r:.80} on a message")
 
 
-def _checked(state: Modified) -> tuple[bool, Mapping[str, object]]:
+def _checked_fields(state: Modified) -> tuple[bool, Mapping[str, object]]:
     """Return the flag delivery-failed and the annotations of an outcome.
 
     Raises:
-        EncodeError: a value that lenient decoding has left has the wrong type.
+        EncodeError: lenient decoding has left a value of the wrong type in the outcome.
     """
     failed: object = state.delivery_failed
     if not (failed is None or isinstance(failed, bool)):
@@ -358,7 +360,7 @@ def _checked(state: Modified) -> tuple[bool, Mapping[str, object]]:
     return bool(failed), annotations
 
 
-def _changed(
+def _with_outcome(
     message: AnyMessage,
     limits: Limits | None,
     *,
@@ -374,7 +376,7 @@ def _changed(
         header, existing = parts.section("header"), parts.section("message-annotations")
     sections: dict[str, Any] = {}
     if failed:
-        sections["header"] = _counted(header)
+        sections["header"] = _with_failure_counted(header)
     if annotations:
         combined = merged(existing, annotations)
         # Lenient decoding may have left an AmqpMap.
@@ -389,12 +391,12 @@ def _changed(
     return parts.replace(**sections)
 
 
-def _counted(header: Header | None) -> Header:
+def _with_failure_counted(header: Header | None) -> Header:
     header = Header() if header is None else header
     count: object = header.delivery_count
     if isinstance(count, bool) or not isinstance(count, int):
         raise EncodeError(f"must be an integer, got {count!r}", "header.delivery-count")
-    # Copied, not evolved: lenient decoding may have left values that the constructor refuses.
+    # Bypass the constructor: it refuses values that lenient decoding may have left.
     counted = copy.copy(header)
     counted.delivery_count = min(int(count) + 1, _MAX_COUNT)
     return counted

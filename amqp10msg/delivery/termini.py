@@ -218,14 +218,14 @@ class NodeProperties:
         if policy is not None:
             fault = policy_fault(policy)
             if fault:
-                raise _wrong(fault, LIFETIME_POLICY)
+                raise _property_error(fault, LIFETIME_POLICY)
             if isinstance(policy, Described) and policy.descriptor in COMPOSITES:
                 policy = from_described(policy)
         if isinstance(modes, Array):
             if modes.values and modes.type != "symbol":
-                raise _wrong(f"must be symbols, got {modes!r:.80}", SUPPORTED_DIST_MODES)
+                raise _property_error(f"must be symbols, got {modes!r:.80}", SUPPORTED_DIST_MODES)
         elif modes is not None and not isinstance(modes, Symbol):
-            raise _wrong(f"must be symbols, got {modes!r:.80}", SUPPORTED_DIST_MODES)
+            raise _property_error(f"must be symbols, got {modes!r:.80}", SUPPORTED_DIST_MODES)
         return cls(policy, modes, others)
 
     def to_fields(self) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def policy_fault(policy: Any) -> str:
     return f"must be a lifetime policy, such as DeleteOnClose(), got {policy!r:.80}"
 
 
-def _wrong(reason: str, key: str) -> DecodeError:
+def _property_error(reason: str, key: str) -> DecodeError:
     return DecodeError(
         reason,
         0,

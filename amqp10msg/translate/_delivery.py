@@ -52,7 +52,7 @@ HEADERS: dict[str, str] = {
 }
 
 
-_HEADER_OF_3 = re.compile(
+_RABBITMQ_3_HEADER = re.compile(
     rb"\0\x53\x70\xc0.\x05[\x41\x42](?:\x40|\x50.)"
     rb"(?:[\x40\x43]|\x52.|\x70.{4})[\x41\x42]\x40",
     re.DOTALL,
@@ -75,7 +75,7 @@ def is_header_of_3(octets: bytes) -> bool:
     the delivery-count. RabbitMQ 3.10 is the only recorded broker or client that encodes it like
     this.
     """
-    return _HEADER_OF_3.match(octets) is not None
+    return _RABBITMQ_3_HEADER.match(octets) is not None
 
 
 def without_rabbitmq_3_additions(message: Message, notes: Notes) -> Message:
@@ -93,14 +93,14 @@ def without_rabbitmq_3_additions(message: Message, notes: Notes) -> Message:
     notes.add_defined(TO_BASIC_LOSSES["header-of-3"], "header", header)
     changes: dict[str, Any] = {"header": None}
     parts = dict(_sections(message.encode()))
-    if _is_subject_of_3(message.properties, parts.get(PROPERTIES_CODE, b"")):
+    if _is_properties_section_added(message.properties, parts.get(PROPERTIES_CODE, b"")):
         subject = message.properties.subject  # type: ignore[union-attr]  # there is one
         notes.add_defined(TO_BASIC_LOSSES["subject-of-3"], "properties.subject", subject)
         changes["properties"] = None
     annotations = message.message_annotations
     remaining_octets = message.evolve(**changes).encode()
     data = parts.get(DATA_CODE, b"")
-    if isinstance(message.body, Data) and data.startswith(_DATA_OF_3):
+    if isinstance(message.body, Data) and data.startswith(_RABBITMQ_3_DATA_HEAD):
         notes.add("body", "retyped", "long form", "short form", BODY_OF_3_10)
         short_form = Message(message.body).encode()
         remaining_octets = b"".join(
@@ -117,7 +117,7 @@ def without_rabbitmq_3_additions(message: Message, notes: Notes) -> Message:
 
 
 # The beginning of a data section of 255 bytes in the long form.
-_DATA_OF_3 = bytes.fromhex("005375b0000000ff")
+_RABBITMQ_3_DATA_HEAD = bytes.fromhex("005375b0000000ff")
 
 
 def _sections(wire: bytes) -> Iterator[tuple[int, bytes]]:
@@ -126,7 +126,7 @@ def _sections(wire: bytes) -> Iterator[tuple[int, bytes]]:
         yield code, wire[start:end]
 
 
-def _is_subject_of_3(properties: Properties | None, octets: bytes) -> bool:
+def _is_properties_section_added(properties: Properties | None, octets: bytes) -> bool:
     """Whether RabbitMQ 3.10 has added the properties section to the message."""
     fields = [field.name for field in attrs.fields(Properties)]
     if properties is None or octets[3:4] != b"\xc0" or octets[5:6] != bytes([len(fields)]):
@@ -214,7 +214,7 @@ def without_broker_headers(
 
 
 def _restore_binary(entry: Any) -> Any:
-    """Convert a long string that is not UTF-8 to a binary, which a stream had converted.
+    """Restore a binary that a stream converted to a long string, which is not valid UTF-8.
 
     `entry` is a header, or an entry of a nested array or table.
     """

@@ -58,7 +58,7 @@ _LETTERS: dict[type, str] = {
 
 
 def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
-    """Convert a field to a 1.0 value, or NOTHING. Return it with whether it is exact.
+    """Convert a field to 1.0; return the value, or NOTHING, and whether it is exact.
 
     Args:
         letter: the type letter of the field.
@@ -260,9 +260,8 @@ def property_name(key: Any) -> tuple[str, bool] | None:
     """Return the name of the header for an application property, like `header_of`."""
     if type(key) is not str or "\0" in key or key == NAME or key in ROUTES or key in SECTIONS:
         return None
-    if key in HEADERS or _is_of_broker(
-        key
-    ):  # after delivery it would look like the broker's header
+    # After a delivery, the header would look like a header that the broker added.
+    if key in HEADERS or _is_of_broker(key):
         return None
     if len(key) > 255 or (not key.isascii() and len(key.encode("utf-8")) > 255):
         return None
@@ -290,7 +289,7 @@ def _is_deliverable(name: str, item: Any) -> bool:
 
 
 def header_value(name: str, letter: str, value: Any) -> tuple[Any, bool]:
-    """Convert the value of a header to 1.0, or NOTHING. Return it with whether it is exact."""
+    """Convert the value of a header to 1.0; return it, or NOTHING, and whether it is exact."""
     item, exact = to_value(letter, value, 0 if name.startswith("x-") else -1)
     if name in RESTRICTED and not _is_deliverable(name, item):
         return NOTHING, False

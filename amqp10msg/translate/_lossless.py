@@ -97,7 +97,11 @@ def _has_residual(table: Any) -> bool:
 
 
 def _decode_unsent(octets: bytes, basic: BasicMessage) -> Message:
-    """Decode a translated message, with symbols as content-type and -encoding if it is unsent."""
+    """Decode a translated message.
+
+    content-type and content-encoding become symbols if the 0-9-1 message `basic` has no exchange,
+    no routing key and no residual.
+    """
     message: Message = decode_message(Message, octets, limits=UNLIMITED)
     properties = message.properties
     if properties is not None and not (
@@ -161,15 +165,18 @@ def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
             message = Message.decode(wire, limits=UNLIMITED, message_format=message_format)
         except DecodeError:
             return _carry_whole(wire, message_format, notes)
-    undelivered = _without_delivery(message, notes)
+    undelivered = _without_rabbitmq_additions(message, notes)
     if undelivered is not message:
         wire = undelivered.encode()
         message = Message.decode(wire, limits=UNLIMITED, message_format=message_format)
     return _finish(read(message, wire, notes), message, notes)
 
 
-def _without_delivery(message: Message, notes: Notes) -> Message:
-    """Remove the values that RabbitMQ added at delivery. Return `message` itself without any."""
+def _without_rabbitmq_additions(message: Message, notes: Notes) -> Message:
+    """Remove the values that RabbitMQ added at delivery.
+
+    Return `message` itself if RabbitMQ added no values.
+    """
     annotations = message.message_annotations
     if annotations is not None and "x-exchange" in annotations:
         message = without_rabbitmq_4_additions(message, notes)

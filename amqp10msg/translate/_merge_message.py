@@ -287,10 +287,12 @@ def _assembled(
             draft.annotations.pop(row.annotation, None)
             draft.carried.pop(row.number, None)
     headers = _by_name(basic)
-    application, claimed, edited = _application_octets(headers, draft, content, annotation_headers)
-    merged, is_changed = _annotations(basic, headers, draft, original, claimed, edited)
+    application, application_headers, edited = _application_octets(
+        headers, draft, content, annotation_headers
+    )
+    merged, is_changed = _annotations(basic, headers, draft, original, application_headers, edited)
     carried = _carry_edits(
-        basic, headers, draft, original, claimed, annotation_headers, edited, notes
+        basic, headers, draft, original, application_headers, annotation_headers, edited, notes
     )
     annotations = _annotations_octets(basic, content, merged, is_changed, carried)
     octets = (
@@ -361,7 +363,7 @@ def _delivery_changes(original: Header, delivered: bool, redelivered: bool) -> d
 
 
 def delivered_header(octets: bytes, redelivered: bool) -> bytes:
-    """Update an encoded header section for a delivery."""
+    """Set first-acquirer in an encoded header section from the flag redelivered of a delivery."""
     original: Header = Message.decode(octets).header  # type: ignore[assignment]  # as above
     changes = _delivery_changes(original, True, redelivered)
     return kernel.encode_value(attrs.evolve(original, **changes)) if changes else octets
@@ -444,7 +446,7 @@ def _application_octets(
         return (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""), restored, set()
     original: Any = Message.decode(original_octets).application_properties or {}
     result = {}
-    claimed: set[str] = set()
+    application_headers: set[str] = set()
     edited: set[str] = set()
     changed = False
     for key, value in original.items():
@@ -460,7 +462,7 @@ def _application_octets(
         if field is None:
             changed = True
             continue
-        claimed.add(header[0])
+        application_headers.add(header[0])
         current, is_same = _current_value(header[0], value, field)
         if is_same:
             _drop_carried_field(draft, header[0])
@@ -470,12 +472,16 @@ def _application_octets(
         if current is not NOTHING:
             result[key] = current
     for name, value in draft.application.items():
-        if name not in claimed:
+        if name not in application_headers:
             changed = True
             result[name] = value
     if not changed:
-        return bytes(original_octets), claimed, edited
-    return (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""), claimed, edited
+        return bytes(original_octets), application_headers, edited
+    return (
+        (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""),
+        application_headers,
+        edited,
+    )
 
 
 def _in_order(headers: dict[str, Any], entries: dict[str, Any]) -> dict[str, Any]:
@@ -521,7 +527,7 @@ def _carry_edits(
     headers: dict[str, tuple[str, Any]],
     draft: Amqp10Draft,
     original: Any,
-    claimed: set[str],
+    application_headers: set[str],
     annotation_headers: set[str],
     edited: set[str],
     notes: Notes,
@@ -532,13 +538,13 @@ def _carry_edits(
     if basic.properties.type == MARKER and draft.body_octets is not None:
         carried.pop(BODY, None)
     is_stored = residual.NAME not in original
-    # A header that cannot be translated comes from the original, or was added or edited.
+    # An original, unedited header in `unplaced` is restored; report the losses of other headers.
     repeated = _repeated_names(basic) if draft.unplaced else set()
     has_added = False
     for name in draft.unplaced:
         letter, value = headers[name]
         item, is_exact = NOTHING, False
-        if name not in repeated and (name in claimed or name in annotation_headers):
+        if name not in repeated and (name in application_headers or name in annotation_headers):
             if name not in edited:
                 continue
             item, is_exact = header_value(name, letter, value)
@@ -553,7 +559,7 @@ def _carry_edits(
         fields = {
             name: encode_field(letter, value)
             for name, (letter, value) in headers.items()
-            if not _is_exact(name, letter, value)
+            if not _is_exact_or_untranslatable(name, letter, value)
         }
         if fields:
             carried[FIELDS] = fields
@@ -564,8 +570,8 @@ def _carry_edits(
     for name in headers if FIELDS in carried or TABLE in carried else ():
         loss = losses_by_path.get(f"headers[{name!r}]")
         if loss is not None and loss.action != "carried":
-            # The value is restored if the rules translate the header.
-            is_elsewhere = name in claimed or (
+            # The residual restores an x- header only under the key that the rules give it.
+            is_elsewhere = name in application_headers or (
                 name in annotation_headers and annotation_of(name) not in original
             )
             is_recoverable = is_stored and not (name[:2] == "x-" and is_elsewhere)
@@ -580,8 +586,8 @@ def _repeated_names(basic: BasicMessage) -> set[str]:
     return {name for name, count in counts.items() if count > 1}
 
 
-def _is_exact(name: str, letter: str, value: Any) -> bool:
-    """Whether a header cannot be translated to 1.0, or is translated exactly."""
+def _is_exact_or_untranslatable(name: str, letter: str, value: Any) -> bool:
+    """Whether a header is translated to 1.0 exactly, or cannot be translated at all."""
     if section_and_key(name) is None:
         return True
     item, is_exact = header_value(name, letter, value)
@@ -593,7 +599,7 @@ def _annotations(
     headers: dict[str, tuple[str, Any]],
     draft: Amqp10Draft,
     original: Any,
-    claimed: set[str],
+    application_headers: set[str],
     edited: set[str],
 ) -> tuple[dict[Any, Any], bool]:
     """Return the annotations, in their original order, and whether one was changed.
@@ -601,7 +607,7 @@ def _annotations(
     The names of edited headers are added to `edited`.
     """
     translated = dict(draft.annotations)
-    for name in claimed:
+    for name in application_headers:
         translated.pop(annotation_of(name) if name.startswith("x-") else None, None)
     routes = {"x-exchange": basic.exchange, "x-routing-key": basic.routing_key}
     delivered = is_delivered(basic)
@@ -670,13 +676,13 @@ def _annotations_octets(
 
 
 def _set_route(annotations: dict[Any, Any], exchange: str, routing_key: str) -> None:
-    """Set the annotations of a delivery. Existing annotations keep their position."""
+    """Set the annotations for exchange and routing key. Existing keys keep their position."""
     annotations[Symbol("x-exchange")] = exchange
     annotations[Symbol("x-routing-key")] = routing_key
 
 
 def delivered_annotations(octets: bytes, exchange: bytes, routing_key: bytes) -> bytes:
-    """Update encoded message annotations for a delivery."""
+    """Set exchange and routing key of a delivery in encoded message annotations."""
     original: Any = Message.decode(octets).message_annotations
     updated = dict(original)
     _set_route(updated, exchange.decode("utf-8"), routing_key.decode("utf-8"))

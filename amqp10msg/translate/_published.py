@@ -115,9 +115,9 @@ def _are_annotations_in_headers(content: dict[int, Any], entries: list[Any]) -> 
     restored = _lossless.to_amqp10(BasicMessage(properties), Notes(enabled=False))
     expected = {key: value for key, value in annotations.items() if key not in _ROUTE}
     return bool(annotations) and (
-        _encoded(expected) == _encoded(restored.message_annotations or {})
+        _encoded_items(expected) == _encoded_items(restored.message_annotations or {})
     )
 
 
-def _encoded(annotations: Mapping[Any, Any]) -> list[bytes]:
+def _encoded_items(annotations: Mapping[Any, Any]) -> list[bytes]:
     return [kernel.encode_value(item) for pair in annotations.items() for item in pair]

@@ -74,7 +74,9 @@ def restore_from_stream(
         )
         published = attrs.evolve(original, exchange=basic.exchange, routing_key=basic.routing_key)
         circumstances = Circumstances(user=None, stream_offset=offsets[0])
-        if _content(basic) in map(_content, _deliver_by_streams(published, circumstances)):
+        if _comparable_content(basic) in map(
+            _comparable_content, _deliver_by_streams(published, circumstances)
+        ):
             return attrs.evolve(published, redelivered=basic.redelivered)
     except (AmqpError, ValueError, TypeError, AttributeError, KeyError, IndexError):
         pass  # this library did not write the residual
@@ -98,8 +100,8 @@ def _deliver_by_streams(
     yield attrs.evolve(basic, properties=properties)
 
 
-def _content(basic: BasicMessage) -> tuple[bytes, bytes]:
-    """Return the encoded properties, with the headers sorted by name, and the body."""
+def _comparable_content(basic: BasicMessage) -> tuple[bytes, bytes]:
+    """Return the parts to compare: the encoded properties with sorted headers, and the body."""
     unsorted: Any = basic.properties.headers
     headers = FieldTable.of(in_name_order(unsorted.entries))
     return encode_properties(attrs.evolve(basic.properties, headers=headers)), basic.body

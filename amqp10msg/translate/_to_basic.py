@@ -75,7 +75,7 @@ class BasicDraft:
         routing_key: the routing key, likewise.
         redelivered: the redelivered flag.
         route_position: the position of the two annotations with exchange and routing key, as
-            `_delivery` returns it; "" if the residual carries the annotations.
+            `_read_route` returns it; "" if the residual carries the annotations.
         entries: the headers.
         split: the number of headers from application properties, which precede the headers from
             annotations.
@@ -129,11 +129,11 @@ def read(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
     """
     draft = BasicDraft(message, wire)
     _body(draft, notes)
-    delivered = _delivery(draft)
-    draft.is_certain = draft.is_certain and not delivered
+    route_position = _read_route(draft)
+    draft.is_certain = draft.is_certain and not route_position
     if message.header is not None:
-        _header(draft, message.header, delivered, notes)
-    elif delivered:
+        _header(draft, message.header, route_position, notes)
+    elif route_position:
         draft.carried[HEADER_CODE] = b""
     if message.properties is not None:
         set_properties(draft, message.properties, notes)
@@ -141,7 +141,7 @@ def read(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
         _application_properties(draft, message.application_properties, notes)
     draft.split = len(draft.entries)
     if message.message_annotations is not None:
-        _annotations(draft, dict(message.message_annotations), delivered, notes)
+        _annotations(draft, dict(message.message_annotations), route_position, notes)
     if message.delivery_annotations is not None:
         carry(draft, DELIVERY_ANNOTATIONS_CODE, message.delivery_annotations)
         rule = LOSSES["carried-delivery-annotations"]
@@ -170,11 +170,11 @@ def _body(draft: BasicDraft, notes: Notes) -> None:
         notes.add_defined(LOSSES["joined"], "body", len(body), 1)
     else:
         draft.is_certain = draft.is_certain and not isinstance(body, list)
-        _sections(draft, notes)
+        _use_sections_as_payload(draft, notes)
 
 
-def _sections(draft: BasicDraft, notes: Notes) -> None:
-    """Use encoded body sections that are not data as the payload."""
+def _use_sections_as_payload(draft: BasicDraft, notes: Notes) -> None:
+    """Set the payload to the encoded sections of a body that is not data."""
     draft.payload = octets_of_sections(draft.wire, BODY_CODES)
     reencoded = reencode_body(draft.payload)
     if reencoded is None:
@@ -188,8 +188,8 @@ def _sections(draft: BasicDraft, notes: Notes) -> None:
             notes.add_defined(LOSSES["encoded-anew"], "body", "sections", "sections")
 
 
-def _delivery(draft: BasicDraft) -> str:
-    """Read exchange and routing key from the annotations that RabbitMQ 4 adds at delivery.
+def _read_route(draft: BasicDraft) -> str:
+    """Set exchange and routing key from the annotations that RabbitMQ 4 adds at delivery.
 
     Returns:
         The position of the two annotations: ``last`` (exchange first, as in 4.0), ``first``
@@ -212,19 +212,19 @@ def _delivery(draft: BasicDraft) -> str:
 
 
 def _is_transient(draft: BasicDraft) -> bool:
-    """Whether the annotation of a delivered message has the delivery mode 1.
+    """Whether the annotation for the delivery-mode is 1.
 
-    RabbitMQ 4.0 and 4.1 set durable in a message whose header does not have it. So the annotation
-    has precedence over the header.
+    In a delivered message, this annotation has precedence over the header, because RabbitMQ 4.0 and
+    4.1 set durable in a header that does not have the field.
     """
     annotations: Any = draft.message.message_annotations or {}
     return bool(annotations.get(_MODE.annotation) == 1)
 
 
-def _header(draft: BasicDraft, header: Header, delivered: str, notes: Notes) -> None:
+def _header(draft: BasicDraft, header: Header, route_position: str, notes: Notes) -> None:
     exact = True
     priority, count = header.priority, header.delivery_count
-    if header.durable and not (delivered and _is_transient(draft)):
+    if header.durable and not (route_position and _is_transient(draft)):
         draft.property_values["delivery_mode"] = 2
     if priority != DEFAULT_PRIORITY:
         value, exact = _PRIORITY.backward(int(priority))
@@ -233,14 +233,14 @@ def _header(draft: BasicDraft, header: Header, delivered: str, notes: Notes) -> 
             notes.add_defined(LOSSES["low-priority"], "header.priority", priority, value)
     if header.ttl is not None:
         draft.property_values["expiration"] = str(int(header.ttl))
-    if delivered:
+    if route_position:
         draft.redelivered = not header.first_acquirer
         if count or not draft.wire.startswith(encode_full_header(header)):
             exact = False
     else:
         draft.redelivered = bool(count)
         if count == 1 and not header.first_acquirer:
-            # The translation of a redelivered 0-9-1 message is the same: no residual is needed.
+            # A redelivered 0-9-1 message is translated to these values: no residual is needed.
             notes.add_defined(LOSSES["redelivered"], "header.delivery-count", count, True)
         elif header.first_acquirer or count:
             exact = False
@@ -264,7 +264,7 @@ def set_properties(draft: BasicDraft, properties: Properties, notes: Notes) -> N
         row = _MAPPED.get(name)
         mapped, exact = (None, False) if row is None else row.backward(value)
         if exact and row is not None and row.form == KNOWN:
-            # With another body, the reverse translation would not use the field.
+            # If the body is not data, the reverse translation does not use the field.
             exact = draft.is_data and row.forward(mapped, True).target == "field"
         path = f"properties.{name.replace('_', '-')}"
         if row is not None and mapped is not None:
@@ -301,14 +301,14 @@ def _report_stream_loss(row: Row, value: Any, path: str, notes: Notes) -> None:
 def _application_properties(draft: BasicDraft, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
-    annotated: set[str] | None = None  # computed when a property needs it, which is rare
+    annotation_headers: set[str] | None = None  # computed when a property needs it, which is rare
     for key, value in application.items():
         header = property_name(key)
         is_taken = False
         if header is not None and not header[1]:
-            if annotated is None:
-                annotated = names_of_annotations(draft)
-            is_taken = header[0] in annotated
+            if annotation_headers is None:
+                annotation_headers = names_of_annotations(draft)
+            is_taken = header[0] in annotation_headers
         name, letter, item, exact = property_header(None if is_taken else header, key, value, notes)
         whole = whole or header is None or not letter or not header[1]
         if letter:
@@ -365,7 +365,7 @@ def names_of_annotations(draft: BasicDraft) -> set[str]:
 
 
 def _annotations(
-    draft: BasicDraft, annotations: dict[Any, Any], delivered: str, notes: Notes
+    draft: BasicDraft, annotations: dict[Any, Any], route_position: str, notes: Notes
 ) -> None:
     exact = True
     produced = False
@@ -380,11 +380,11 @@ def _annotations(
             produced = produced or draft.saved is not None
             exact = exact and draft.saved is not None
             continue
-        if delivered and key in (_EXCHANGE, _ROUTING_KEY):
+        if route_position and key in (_EXCHANGE, _ROUTING_KEY):
             produced = True
             continue
         row = BY_ANNOTATION.get(key) if isinstance(key, str) else None
-        annotated = None if row is None else _annotated(draft, row, value)
+        annotated = None if row is None else _property_in_annotation(draft, row, value)
         if row is not None:
             draft.is_certain = False
         if row is not None and annotated is not None:
@@ -403,13 +403,13 @@ def _annotations(
             draft.entries.append((name, letter, item))
     if saved:
         sender_keys = [
-            key for key in annotations if not (delivered and key in (_EXCHANGE, _ROUTING_KEY))
+            key for key in annotations if not (route_position and key in (_EXCHANGE, _ROUTING_KEY))
         ]
         exact = exact and sender_keys[-1] == residual.NAME
     if not exact or not produced:
         carry(draft, MESSAGE_ANNOTATIONS_CODE, draft.message.message_annotations)
     else:
-        draft.route_position = delivered
+        draft.route_position = route_position
 
 
 def annotation_header(
@@ -459,7 +459,7 @@ def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
     return content
 
 
-def _annotated(draft: BasicDraft, row: Row, value: Any) -> Any:
+def _property_in_annotation(draft: BasicDraft, row: Row, value: Any) -> Any:
     """Return the property in an annotation; None if a field has precedence."""
     if draft.property_values.get(row.name) is not None:
         return None

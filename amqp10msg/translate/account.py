@@ -73,7 +73,7 @@ def format_value(value: Any, width: int = _WIDTH) -> str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            with suppress(UnicodeEncodeError):  # other surrogates, which 0-9-1 messages never have
+            with suppress(UnicodeEncodeError):  # 0-9-1 messages never have other surrogates
                 value = value.encode("utf-8", "surrogateescape")
     return value_text(value, width)
 

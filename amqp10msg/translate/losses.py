@@ -51,7 +51,7 @@ TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
     "no-text": LossRule("retyped", "not valid UTF-8 without NUL of at most 4,096 bytes"),
     "routes": LossRule("renamed", "it becomes the annotation x-cc", True),
     "hidden-routes": LossRule("dropped", "BCC is for routing alone"),
-    "nested": LossRule("dropped", "no array or table in these properties"),
+    "nested": LossRule("dropped", "application-properties cannot contain an array or a table"),
     "header": LossRule("dropped", "headers are not converted"),
     "type": LossRule("renamed", "it becomes the annotation x-basic-type", True),
     "app-id": LossRule("renamed", "it becomes the group-id", True),
@@ -64,7 +64,9 @@ TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
 #: Losses from 1.0 to 0-9-1: first the lossless profile's losses, then RabbitMQ's.
 TO_BASIC_LOSSES: Mapping[str, LossRule] = {
     "type": LossRule("retyped", "0-9-1 has no such type", True),
-    "type-or-name": LossRule("retyped", "0-9-1 has no such type, or the name is another", True),
+    "type-or-name": LossRule(
+        "retyped", "0-9-1 has no such type, or the header has another name", True
+    ),
     "carried-field": LossRule("carried", _NO_PROPERTY, True),
     "inexact": LossRule("retyped", "0-9-1 cannot express it exactly", True),
     "redelivered": LossRule("retyped", REDELIVERED_TO_0_9_1, True),
@@ -82,7 +84,9 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
         "sorted", "unchanged, but RabbitMQ 4 and streams sort the headers by their names", True
     ),
     "cluster-id": LossRule("dropped", "unchanged, but a stream of RabbitMQ drops it", True),
-    "mode": LossRule("dropped", "unchanged, but after a stream it reads as no delivery mode", True),
+    "mode": LossRule(
+        "dropped", "unchanged, but after a stream it is read as an unset delivery mode", True
+    ),
     "no-payload": LossRule("carried", "a 0-9-1 message always has a payload", True),
     "joined": LossRule("retyped", _JOINED, True),
     "carried-delivery-annotations": LossRule("carried", "0-9-1 has no delivery-annotations", True),
@@ -93,7 +97,7 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
     "joined-for-good": LossRule("retyped", _JOINED),
     "broker's-own": LossRule("dropped", BROKERS_OWN),
     "number": LossRule("retyped", "the number becomes text"),
-    "unsigned": LossRule("wrapped", "no unsigned 64-bit number"),
+    "unsigned": LossRule("wrapped", "0-9-1 has no unsigned 64-bit number"),
     "symbol": LossRule("retyped", "a symbol becomes a long string"),
     "binary": LossRule("retyped", "a binary becomes a long string"),
     "whole-seconds": LossRule("truncated", "0-9-1 has whole seconds"),

@@ -49,11 +49,13 @@ from amqp10msg.wire.kernel.codes import (
 
 #: The name of the annotation and header with the residual.
 NAME = "x-opt-amqp10msg-residual"
-#: Size in bytes up to which a message's translation cannot exceed the decoding limits on return.
+#: Maximum size in bytes of a message whose translation is within all decoding limits when it is
+#: translated back. Larger messages need a trial.
 CERTAIN = 65_536
 #: Maximum size of the properties, in bytes, in a content header of RabbitMQ's default frame-max.
 MAX_PROPERTIES = 131_072 - 8 - 12
-#: Size of the sections without the body, in bytes, up to which the properties fit in any case.
+#: Maximum size in bytes of the sections without the body. Up to this size, the properties of the
+#: translation always fit into a frame, unless a header is an array or a table.
 ALWAYS_FITS = 32_768
 _MAX_DEPTH = 8
 _Check: TypeAlias = Callable[[Any], bool]
@@ -72,11 +74,11 @@ FORMAT = 1  # the message-format
 PLACES = 2  # the original index of each header, in the order of their names
 PAYLOAD = 3  # 1: the payload is the encoded message, whose headers would not fit in a frame
 FORM = 4  # 1: exchange and routing key were the first annotations, as from RabbitMQ 4.3
-SPARSE = 0x100  # plus the code of a section: index or name -> encoded value
+SPARSE = 0x100  # added to the code of a section: index or name -> encoded value
 SPARSE_PROPERTIES = SPARSE + PROPERTIES_CODE
 SPARSE_APPLICATION = SPARSE + APPLICATION_PROPERTIES_CODE
 SHAPE = DATA_CODE  # the bytes before the content of each data section
-UNMARKED = AMQP_VALUE_CODE  # 1: the payload is encoded body sections, but has no such type
+UNMARKED = AMQP_VALUE_CODE  # 1: the payload is encoded body sections, but the type does not mark it
 
 
 def pack(content: dict[int, Any]) -> bytes:
@@ -113,23 +115,23 @@ def unpack_text(text: str) -> dict[int, Any] | None:
 
 
 def _encoded(value: Any) -> bytes:
-    """Encode a value of the subset."""
+    """Encode a value of the CBOR subset."""
     if value is None:
         return bytes([ITEM_NULL])
     if isinstance(value, int):
-        return _number(MAJOR_UNSIGNED, value)
+        return _encode_head(MAJOR_UNSIGNED, value)
     if isinstance(value, bytes):
-        return _number(MAJOR_BYTES, len(value)) + value
+        return _encode_head(MAJOR_BYTES, len(value)) + value
     if isinstance(value, str):
         octets = value.encode("utf-8")
-        return _number(MAJOR_TEXT, len(octets)) + octets
+        return _encode_head(MAJOR_TEXT, len(octets)) + octets
     if isinstance(value, list):
-        return _number(MAJOR_ARRAY, len(value)) + b"".join(map(_encoded, value))
+        return _encode_head(MAJOR_ARRAY, len(value)) + b"".join(map(_encoded, value))
     pairs = sorted((_encoded(key), _encoded(item)) for key, item in value.items())
-    return _number(MAJOR_MAP, len(pairs)) + b"".join(key + item for key, item in pairs)
+    return _encode_head(MAJOR_MAP, len(pairs)) + b"".join(key + item for key, item in pairs)
 
 
-def _number(kind: int, number: int) -> bytes:
+def _encode_head(kind: int, number: int) -> bytes:
     """Encode a CBOR head: the major type `kind` with its argument, in the shortest form."""
     if number < ONE_BYTE:
         return bytes([kind | number])
@@ -140,17 +142,19 @@ def _number(kind: int, number: int) -> bytes:
 
 
 def _decoded(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
-    """Decode the value at `pos`, also with longer heads. Return it with the position after it.
+    """Decode the value at `pos`, and return it with the position after it.
+
+    Heads that are longer than necessary are accepted.
 
     Raises:
-        ValueError, IndexError, TypeError: the bytes are not of the subset, or are truncated.
+        ValueError, IndexError, TypeError: the bytes are not of the CBOR subset, or are truncated.
     """
     head = data[pos]
     kind, number = head & MAJOR, head & DETAIL
     pos += 1
     if head == ITEM_NULL:
         return None, pos
-    if number > EIGHT_BYTES:  # wider keys could be chosen to have the same hash
+    if number > EIGHT_BYTES:  # a sender could choose wider keys that share a hash
         raise ValueError(f"unsupported CBOR head 0x{head:02X} at byte {pos - 1}")
     if number >= ONE_BYTE:
         start, pos = pos, pos + (1 << number - ONE_BYTE)
@@ -209,13 +213,13 @@ def _up_to(limit: int) -> _Check:
     return lambda value: isinstance(value, int) and value <= limit
 
 
-def _list_of(is_right: _Check) -> _Check:
-    return lambda value: isinstance(value, list) and all(map(is_right, value))
+def _list_of(is_item: _Check) -> _Check:
+    return lambda value: isinstance(value, list) and all(map(is_item, value))
 
 
-def _map_of(is_key: _Check, is_right: _Check = _is_octets) -> _Check:
+def _map_of(is_key: _Check, is_value: _Check = _is_octets) -> _Check:
     return lambda value: (
-        isinstance(value, dict) and (all(map(is_right, value.values())) and all(map(is_key, value)))
+        isinstance(value, dict) and (all(map(is_value, value.values())) and all(map(is_key, value)))
     )
 
 
@@ -282,7 +286,7 @@ def section_octets(code: int, section: Any) -> bytes:
 # residual records only the number of fields, so that it stays small.
 
 NULL = b"\x40"
-_HEAD = 3  # size of the smallest encoding of the descriptor
+_DESCRIPTOR_SIZE = 3  # size of the smallest encoding of the descriptor
 _EMPTY, _LIST8, _LIST32 = 0x45, 0xC0, 0xD0
 
 
@@ -304,10 +308,16 @@ def padded(canonical: bytes, fields: int) -> bytes:
         return canonical
     content += NULL * (fields - count)
     if len(content) < 255:
-        return b"%b%c%c%c%b" % (canonical[:_HEAD], _LIST8, len(content) + 1, fields, content)
+        return b"%b%c%c%c%b" % (
+            canonical[:_DESCRIPTOR_SIZE],
+            _LIST8,
+            len(content) + 1,
+            fields,
+            content,
+        )
     size = (len(content) + 4).to_bytes(4, "big")
     return b"%b%c%b%b%b" % (
-        canonical[:_HEAD],
+        canonical[:_DESCRIPTOR_SIZE],
         _LIST32,
         size,
         fields.to_bytes(4, "big"),
@@ -317,9 +327,11 @@ def padded(canonical: bytes, fields: int) -> bytes:
 
 def _content_of(octets: bytes) -> tuple[int, bytes]:
     """Return the number of fields of a list8 or list32 and their bytes, otherwise (0, b"")."""
-    code = octets[_HEAD]
+    code = octets[_DESCRIPTOR_SIZE]
     if code == _LIST8:
-        return octets[_HEAD + 2], octets[_HEAD + 3 :]
+        return octets[_DESCRIPTOR_SIZE + 2], octets[_DESCRIPTOR_SIZE + 3 :]
     if code == _LIST32:
-        return int.from_bytes(octets[_HEAD + 5 : _HEAD + 9], "big"), octets[_HEAD + 9 :]
+        return int.from_bytes(octets[_DESCRIPTOR_SIZE + 5 : _DESCRIPTOR_SIZE + 9], "big"), octets[
+            _DESCRIPTOR_SIZE + 9 :
+        ]
     return 0, b""

@@ -80,7 +80,8 @@ _ROWS = (
 )
 #: Reply codes by number. RabbitMQ and 0-9 define 312; 0-9-1 defines the remaining codes.
 REPLY_CODES: Mapping[int, ReplyCode] = MappingProxyType({row[0]: ReplyCode(*row) for row in _ROWS})
-#: The reply code that answers a condition. If several codes have the condition, the most general.
+#: The reply code for each error condition. Of several codes with the condition, this is the most
+#: general code.
 CONDITIONS: Mapping[str, int] = MappingProxyType(
     {
         **{condition: code for code, _, condition, _ in reversed(_ROWS)},

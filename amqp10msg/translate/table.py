@@ -124,7 +124,9 @@ MARKER = "amqp-1.0"
 
 def _type_forward(text: str, _: bool) -> TranslatedProperty:
     # If the payload is not encoded sections, this type ends the connections of 1.0 consumers.
-    return _residual_only("the payload is no such sections") if text == MARKER else _annotated(text)
+    if text == MARKER:
+        return _residual_only("the payload is not encoded body sections")
+    return _annotated(text)
 
 
 def _symbol(text: str) -> TranslatedProperty:
@@ -439,7 +441,7 @@ def _row(
     return Row(number, name, section, field, annotation, form, forward, backward, note, stream_loss)
 
 
-#: The rows, in the order of the property flags. The property headers has separate rules.
+#: The rows, in the order of the property flags. Separate rules translate the headers.
 ROWS: tuple[Row, ...] = (
     _row(
         "content_type",

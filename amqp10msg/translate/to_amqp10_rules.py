@@ -29,7 +29,7 @@ class Form(IntEnum):
 
     #: A short string.
     TEXT = 0
-    #: A short string that begins with neither ``urn:`` nor ``ID:``, or ``urn:uuid:`` and a UUID.
+    #: Either ``urn:uuid:`` and a UUID, or a short string without the prefixes ``urn:`` and ``ID:``.
     ID = 1
     #: A short string; RabbitMQ converts ``urn:uuid:`` and 36 more characters to a UUID.
     BROKER_ID = 2
@@ -155,7 +155,7 @@ def _lossless_rule(row: table.Row) -> PropertyRule:
     )
 
 
-def _field(name: str, form: Form, field_path: str, code: int = _STRING) -> PropertyRule:
+def _field_rule(name: str, form: Form, field_path: str, code: int = _STRING) -> PropertyRule:
     return PropertyRule(name, form, *_FIELDS[field_path], code)
 
 
@@ -172,19 +172,19 @@ def _losses(*losses: tuple[str, str, int]) -> tuple[tuple[int, int, int], ...]:
 
 
 _RABBITMQ = (
-    _field("content-type", Form.SYMBOL, "properties.content_type", _SYMBOL),
-    _field("content-encoding", Form.SYMBOL, "properties.content_encoding", _SYMBOL),
+    _field_rule("content-type", Form.SYMBOL, "properties.content_type", _SYMBOL),
+    _field_rule("content-encoding", Form.SYMBOL, "properties.content_encoding", _SYMBOL),
     _HEADERS,
-    _field("delivery-mode", Form.MODE, "header.durable"),
-    _field("priority", Form.NUMBER, "header.priority"),
-    _field("correlation-id", Form.BROKER_ID, "properties.correlation_id"),
-    _field("reply-to", Form.ADDRESS, "properties.reply_to"),
-    _field("expiration", Form.DIGITS, "header.ttl"),
-    _field("message-id", Form.BROKER_ID, "properties.message_id"),
-    _field("timestamp", Form.SECONDS, "properties.creation_time"),
+    _field_rule("delivery-mode", Form.MODE, "header.durable"),
+    _field_rule("priority", Form.NUMBER, "header.priority"),
+    _field_rule("correlation-id", Form.BROKER_ID, "properties.correlation_id"),
+    _field_rule("reply-to", Form.ADDRESS, "properties.reply_to"),
+    _field_rule("expiration", Form.DIGITS, "header.ttl"),
+    _field_rule("message-id", Form.BROKER_ID, "properties.message_id"),
+    _field_rule("timestamp", Form.SECONDS, "properties.creation_time"),
     PropertyRule("type", Form.TEXT, annotation="x-basic-type"),
-    _field("user-id", Form.USER, "properties.user_id", _BINARY),
-    _field("app-id", Form.TEXT, "properties.group_id"),
+    _field_rule("user-id", Form.USER, "properties.user_id", _BINARY),
+    _field_rule("app-id", Form.TEXT, "properties.group_id"),
     PropertyRule("cluster-id", Form.TEXT),
 )
 _LOSSES_4 = _losses(
@@ -192,11 +192,11 @@ _LOSSES_4 = _losses(
 )
 # The rules of RabbitMQ 3.10 that differ from RabbitMQ 4.
 _RABBITMQ_3_10 = {
-    "correlation-id": _field("correlation-id", Form.TEXT, "properties.correlation_id"),
-    "message-id": _field("message-id", Form.TEXT, "properties.message_id"),
-    "timestamp": _field("timestamp", Form.MOMENT, "properties.creation_time"),
+    "correlation-id": _field_rule("correlation-id", Form.TEXT, "properties.correlation_id"),
+    "message-id": _field_rule("message-id", Form.TEXT, "properties.message_id"),
+    "timestamp": _field_rule("timestamp", Form.MOMENT, "properties.creation_time"),
     "type": PropertyRule("type", Form.TEXT),
-    "user-id": _field("user-id", Form.USER, "properties.user_id"),
+    "user-id": _field_rule("user-id", Form.USER, "properties.user_id"),
     "app-id": PropertyRule("app-id", Form.TEXT),
 }
 _LOSSES_3_10 = _losses(

@@ -269,7 +269,13 @@ class PlainValues:
         return not isinstance(body[0] if isinstance(body, list) else body, Data)
 
     def is_only_in_residual(self, number: int, value: Any, is_data: bool) -> bool:
-        """Return whether only the residual holds a property; its number and value are the args."""
+        """Return whether only the residual can hold a property.
+
+        Args:
+            number: the number of the property in the residual.
+            value: its value.
+            is_data: whether the body is data.
+        """
         row = _BY_NUMBER.get(number)
         if row is None or not is_of_basic({number: value}):
             return False
@@ -293,7 +299,7 @@ class PlainValues:
         return header_value(text, *decode_field(field))[0] is not NOTHING
 
     def former_ttl(self, octets: bytes) -> list[tuple[Any, ...]] | None:
-        """Return the losses of a dead letter, given its deaths, whose ttl was removed.
+        """Return the losses that `report_former_ttl` reports for the encoded deaths of a message.
 
         Return None if the deaths are invalid.
         """
@@ -305,7 +311,7 @@ class PlainValues:
         return [_members(loss) for loss in notes.losses]
 
     def value_json(self, octets: bytes) -> bytes | None:
-        """Return a lost value as JSON; None if it cannot be decode_section."""
+        """Return a lost value as JSON; None if it cannot be decoded."""
         try:
             text = as_json(kernel.decode_value(octets, limits=_SINGLE))
         except AmqpError:
@@ -334,14 +340,14 @@ class PlainValues:
                 TermReader(self._version.codec, octets, 0).term()
                 header = None, b"", True
             else:
-                header = self._converted(key, octets, is_annotation, notes)
+                header = self._rabbitmq_header(key, octets, is_annotation, notes)
             wire = kernel.encode_value(value)
         except (AmqpError, BrokerError):
             return None
         name, field, is_exact = header
         return name, field, wire, is_exact, [_members(loss) for loss in notes.losses]
 
-    def _converted(
+    def _rabbitmq_header(
         self, key: bytes, octets: bytes, is_annotation: bool, notes: Notes
     ) -> tuple[bytes | None, bytes, bool]:
         version: Any = self._version

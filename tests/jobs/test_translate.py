@@ -134,7 +134,7 @@ good                                                     3
 quarantined                                              1
 skipped                                                  1  rows without a message
   unknown-constructor                                    1  at byte 0: 0xFF is not a format code of Part 1
-  application-properties[u] wrapped, for good            3  no unsigned 64-bit number
+  application-properties[u] wrapped, for good            3  0-9-1 has no unsigned 64-bit number
   properties.to dropped, for good                        3  0-9-1 has no such property"""  # noqa: E501
     assert expected == str(stats) == str(jobs.read_stats(tmp_path / "out"))
     assert "Stats(rows=4, octets=106, errors=1, skipped=1, ...)" == repr(stats)

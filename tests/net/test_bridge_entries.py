@@ -112,7 +112,7 @@ GOOD = json.dumps({"raw": Message("good").encode().hex()})
         ({"raw": "00", "exchange": 5}, "are texts, and exchange is not"),
         ({"raw": "00", "exchange": "\ud800"}, "exchange has half of a surrogate pair"),
         ({"raw": "00", "message_format": -1}, "a number of 32 bits"),
-        ({"raw": "00", "reason": "unreadable", "description": "before"}, "set aside before"),
+        ({"raw": "00", "reason": "unreadable", "description": "before"}, "quarantined before"),
         ({"raw": "00", "protocol": "0-9-1", "content_header": 1}, "is of AMQP 0-9-1"),
         ("[" * 200_000, "nested too deeply"),
         ("5", "a line is a JSON object"),

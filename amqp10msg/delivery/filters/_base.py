@@ -77,7 +77,7 @@ RABBITMQ = FilterLimits(length=4_096, tokens=200, fields=16, min_fields=1)
 
 @attrs.frozen
 class Options:
-    """Options for parsing a peer's filters: the limits, and the dialect of SQL."""
+    """Options for parsing a peer's filters: the limits, and the SQL dialect."""
 
     limits: FilterLimits = DEFAULT_FILTER_LIMITS
     dialect: Dialect = attrs.field(
@@ -94,7 +94,8 @@ class ExpressionError(EncodeError):
         problem: the fault at that position, and the expected text.
     """
 
-    __module__ = "amqp10msg.delivery.filters"  # where users import it from: tracebacks show it
+    # Tracebacks then name the module from which users import the class.
+    __module__ = "amqp10msg.delivery.filters"
 
     def __init__(self, problem: str, text: str, position: int) -> None:
         self.problem = problem
@@ -137,13 +138,15 @@ class EvaluationError(AmqpError, ValueError):
     this message, or would make RabbitMQ end the session.
     """
 
-    __module__ = "amqp10msg.delivery.filters"  # where users import it from: tracebacks show it
+    # Tracebacks then name the module from which users import the class.
+    __module__ = "amqp10msg.delivery.filters"
 
 
 class FilterWarning(UserWarning):
     """A broker does not apply a filter as its definition requires."""
 
-    __module__ = "amqp10msg.delivery.filters"  # where users import it from: tracebacks show it
+    # Tracebacks then name the module from which users import the class.
+    __module__ = "amqp10msg.delivery.filters"
 
 
 @attrs.frozen
@@ -191,7 +194,7 @@ FILTERS: dict[int | str, type[Filter]] = {}
 
 
 def register(cls: type[F]) -> type[F]:
-    """Let `parse` find a class by its descriptors."""
+    """Register a filter class, so that `parse` finds it by its descriptors."""
     FILTERS[cls.SYMBOL] = cls
     if cls.CODE is not None:
         FILTERS[cls.CODE] = cls
@@ -304,10 +307,10 @@ class Filter(abc.ABC):
         return self._reasons(message, now)
 
     def _reasons(self, message: Message, now: int | None, /) -> tuple[Reason, ...]:
-        """Return the conditions that a message which does not pass does not meet."""
+        """Return the unmet conditions of a message that does not pass."""
         raise NotImplementedError
 
-    # Compiled expressions cannot be copied: copies are constructed from the arguments.
+    # Copying and pickling call the constructor again: compiled expressions cannot be copied.
     def __reduce__(self) -> tuple[object, ...]:
         fields = [field for field in attrs.fields(type(self)) if field.init]
         return (
@@ -351,7 +354,7 @@ def _rebuild(cls: type[F], arguments: dict[str, Any]) -> F:
 
 
 def filter_of(cls: type[F], described: Described, options: Options) -> F:
-    """Construct a filter from a described value; any fault in it is a `DecodeError`."""
+    """Construct a filter from a described value; raise `DecodeError` for any fault in the value."""
     try:
         return cls._from_value(described.value, described.descriptor, options)
     except EncodeError as error:
@@ -364,7 +367,7 @@ def fault(text: str, *, rule: str = "filter", code: str = INVALID_FIELD) -> Deco
 
 
 def not_a_message(value: object) -> TypeError:
-    """Return the error for an argument that is not a message; for bytes it has a hint."""
+    """Return the error for an argument that is not a `Message`, with a hint for bytes."""
     is_encoded = isinstance(value, (bytes, bytearray, memoryview))
     hint = ": decode it with Message.decode" if is_encoded else ""
     return TypeError(f"a filter is evaluated on a Message, not {type(value).__name__}{hint}")
@@ -376,9 +379,9 @@ def wrong_type(cls: type[Filter], expected: str, value: Any) -> DecodeError:
 
 
 def entries_of(
-    symbol: str, entries: Any, not_of: type | tuple[type, ...], limits: FilterLimits
+    symbol: str, entries: Any, excluded_types: type | tuple[type, ...], limits: FilterLimits
 ) -> dict[Any, Any]:
-    """Return the entries of a map whose keys are strings, but not of the classes `not_of`.
+    """Return the entries of a map whose keys are strings, but not of the classes `excluded_types`.
 
     Raises:
         EncodeError: `entries` is not a map, a key has the wrong type or occurs twice, or the number
@@ -391,7 +394,7 @@ def entries_of(
     else:
         raise EncodeError(f"{symbol} takes a map, not {type(entries).__name__}", "filter")
     for key, _ in pairs:
-        if not isinstance(key, str) or isinstance(key, not_of):
+        if not isinstance(key, str) or isinstance(key, excluded_types):
             raise EncodeError(f"{symbol} has a key of the wrong type: {key!r}", "filter")
     mapping = dict(pairs)
     if len(mapping) != len(pairs):

@@ -26,7 +26,8 @@ from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.primitives import DECIMALS, INTEGERS, Char, Float, Symbol, Timestamp
 
 NUMBER, TEXT, BOOLEAN, BINARY, OTHER = "number", "text", "boolean", "binary", "other"
-# Types that Python's own operators compare correctly with values of the same kind.
+# Fast path: Python's operators compare two values of these types and of the same kind correctly,
+# without `compare`. See `is_exact` for the exception in JMS.
 _TYPES: Final = {
     NUMBER: frozenset({int, float, Float, *INTEGERS.values()}),
     TEXT: frozenset({str, Symbol, Char}),
@@ -56,12 +57,12 @@ def kind_of(value: Any) -> str:
 
 
 def types_of(literal: Any) -> frozenset[type]:
-    """Return the types that Python's operators compare correctly with a number or text literal."""
+    """Return the types whose values need no `compare` with a number or text literal."""
     return _TYPES[kind_of(literal)]
 
 
 def is_comparable(value: Any) -> bool:
-    """Return whether Python's operators compare a value correctly with values of its kind."""
+    """Return whether a value needs no `compare` with comparable values of its kind."""
     return type(value) in _COMPARABLE
 
 
@@ -125,7 +126,7 @@ def compare(sign: str, left: Any, right: Any, octets: bool, promotes: bool = Tru
         if promotes and not octets and first == NUMBER:
             left, right = _promoted(left, right)
         return bool(OPERATORS[sign](left, right))
-    except (TypeError, ValueError, ArithmeticError):  # values of a user's own classes
+    except (TypeError, ValueError, ArithmeticError):  # raised by a user's own classes
         return False
 
 
@@ -297,7 +298,7 @@ class PropertyField(Evaluator):
 
 
 class Changed(Evaluator):
-    """The result of a function on a value that is set."""
+    """Applies a function to the operand's value, unless the value is None."""
 
     def __init__(self, operand: Evaluator, change: Callable[[Any], Any]) -> None:
         self.operand = operand
@@ -392,7 +393,7 @@ class InList(Evaluator):
     Args:
         operand: the value to look for.
         items: all items of the list.
-        plain: the items that are literals which Python's operators compare correctly.
+        plain: the literals among the items that Python's operators can compare, without `compare`.
         others: the items not in `plain`.
         kinds: the kinds of the literals in JMS; empty in other languages.
         negated: whether the operator is ``NOT IN``.
@@ -602,7 +603,7 @@ class Bounded(Evaluator):
 
 
 class Time(Evaluator):
-    """``UTC()``."""
+    """The function ``UTC()``: the current time, which the caller passes as `now`."""
 
     def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002  (one signature for all)
         if now is None:
@@ -644,7 +645,7 @@ def matches(
     now: int | None = None,
     local: bool | None = None,  # noqa: ARG001  (one signature for all)
 ) -> bool:
-    """Return whether a message passes: `Filter.matches` for expressions, without a second call."""
+    """Return whether a message passes: a faster `Filter.matches` for expressions."""
     if type(message) is not _Message and not isinstance(message, Message):
         raise not_a_message(message)
     evaluator = self._evaluate
@@ -656,7 +657,7 @@ def matches(
 # costs a few operations per word of the state, whatever the text. In C a word has 64 bits; in
 # Python one integer holds the whole state.
 
-#: Bits per word of the state.
+#: Bits of the state in one integer.
 WORD: Final = 64 if COMPILED else 1 << 20
 
 
@@ -705,7 +706,7 @@ class ShiftAnd:
         return -1
 
     def find_long(self, text: str, start: int, end: int) -> int:
-        """`find` for a state of several words."""
+        """`find` for a pattern longer than `width`, whose state is spread over several integers."""
         words, rows, plain, last = self.words, self.rows, self.plain, self.last
         top = self.width - 1
         states = array("Q", [0] * words)

@@ -41,8 +41,8 @@ def compile_like(pattern: Sequence[Element]) -> Callable[[str], bool]:
     segments = _split(pattern)
     if all(ONE not in segment for segment in segments):
         # The usual patterns: string methods run in linear time and are written in C.
-        return _plain(["".join(map(str, segment)) for segment in segments])
-    return _general(segments, _text_search, _text_match_at)
+        return _compile_plain(["".join(map(str, segment)) for segment in segments])
+    return _compile_segments(segments, _text_search, _text_match_at)
 
 
 def weight_of(pattern: Sequence[Element]) -> int:
@@ -68,7 +68,7 @@ def weight_of_words(pattern: Sequence[Element]) -> int:
 
 def compile_words(pattern: Sequence[Element]) -> Callable[[Sequence[str]], bool]:
     """Return a function that tests whether words match a pattern of words."""
-    return _general(_split(pattern), _word_search, _word_match_at)
+    return _compile_segments(_split(pattern), _word_search, _word_match_at)
 
 
 def _split(pattern: Sequence[Element]) -> list[list[Element]]:
@@ -82,7 +82,7 @@ def _split(pattern: Sequence[Element]) -> list[list[Element]]:
     return segments
 
 
-def _plain(segments: list[str]) -> Callable[[str], bool]:
+def _compile_plain(segments: list[str]) -> Callable[[str], bool]:
     first, *middle, last = segments if len(segments) > 1 else (segments[0], "")
     if len(segments) == 1:
         return first.__eq__
@@ -110,7 +110,7 @@ def _plain(segments: list[str]) -> Callable[[str], bool]:
     return match
 
 
-def _general(
+def _compile_segments(
     segments: list[list[Element]],
     searcher: Callable[[list[Element]], Search],
     matcher_at: Callable[[list[Element]], MatchAt],
@@ -145,11 +145,11 @@ def _text_match_at(segment: list[Element]) -> MatchAt:
     if ONE not in segment:
         prefix = "".join(map(str, segment))
         return lambda text, index: bool(text.startswith(prefix, index))
-    match = _regex(segment).match
+    match = _segment_regex(segment).match
     return lambda text, index: match(text, index) is not None
 
 
-def _regex(segment: list[Element]) -> re.Pattern[str]:
+def _segment_regex(segment: list[Element]) -> re.Pattern[str]:
     return re.compile(
         "".join(re.escape(element) if isinstance(element, str) else "." for element in segment),
         re.DOTALL,
@@ -157,7 +157,7 @@ def _regex(segment: list[Element]) -> re.Pattern[str]:
 
 
 def _text_search(segment: list[Element]) -> Search:
-    """Return a function that searches a segment in a text."""
+    """Return a function that searches a text for a segment."""
     lead = next((i for i, element in enumerate(segment) if element is not ONE), len(segment))
     trail = next((i for i, element in enumerate(reversed(segment)) if element is not ONE), 0)
     core = segment[lead : len(segment) - trail]
@@ -173,20 +173,20 @@ def _text_search(segment: list[Element]) -> Search:
 
         return search_plain
     if size <= _MAX_REGEX_LENGTH:
-        find = _regex(core).search
+        find = _segment_regex(core).search
 
         def search(text: str, start: int, end: int) -> int:
             match = find(text, start + lead, max(end - trail, 0))
             return -1 if match is None else match.end() + trail
 
         return search
-    inner = ShiftAnd([element if isinstance(element, str) else None for element in core]).find
+    find_core = ShiftAnd([element if isinstance(element, str) else None for element in core]).find
 
-    def search_wild(text: str, start: int, end: int) -> int:
-        match_end = inner(str(text), start + lead, end - trail)
+    def search_shift_and(text: str, start: int, end: int) -> int:
+        match_end = find_core(str(text), start + lead, end - trail)
         return match_end if match_end < 0 else match_end + trail
 
-    return search_wild
+    return search_shift_and
 
 
 # Words.
@@ -203,7 +203,7 @@ def _word_match_at(segment: list[Element]) -> MatchAt:
 
 
 def _word_search(segment: list[Element]) -> Search:
-    """Return a function that searches a segment by Shift-And, with one integer as the state.
+    """Return a function that searches words for a segment by Shift-And; the state is an integer.
 
     Bit i of the state is set if the last i + 1 words match the first i + 1 of the segment.
     """

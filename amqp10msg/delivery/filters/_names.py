@@ -143,7 +143,7 @@ def selector_name(name: str) -> tuple[Evaluator, str | None]:
             return _annotation("message_annotations", key), None
         if field not in _AMQP_NAMES:
             names = [f"amqp.{suffix}" for suffix in (*_AMQP_NAMES, "annotation.<name>")]
-            raise UnknownNameError(_suggest(name, names))
+            raise UnknownNameError(_unknown_name_text(name, names))
         return _AMQP_NAMES[field], None
     get = _JMS_NAMES.get(name)
     return (Entry("application_properties", name), name) if get is None else (get, None)
@@ -173,12 +173,16 @@ def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
     prefix, field = name
     section = _SECTIONS.get(prefix)
     if section is None:
-        raise UnknownNameError(_suggest(f"{prefix}.", [f"{candidate}." for candidate in _SECTIONS]))
+        raise UnknownNameError(
+            _unknown_name_text(f"{prefix}.", [f"{candidate}." for candidate in _SECTIONS])
+        )
     if section in ("header", "properties"):
         fields: Any = _HEADER if section == "header" else _PROPERTIES
         if field not in fields:
             raise UnknownNameError(
-                _suggest(f"{prefix}.{field}", [f"{prefix}.{candidate}" for candidate in fields])
+                _unknown_name_text(
+                    f"{prefix}.{field}", [f"{prefix}.{candidate}" for candidate in fields]
+                )
             )
         return (_header if section == "header" else _property)(field), None
     if section == "application_properties":
@@ -199,7 +203,7 @@ def rabbitmq_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
     return resolved
 
 
-def _suggest(name: str, known_names: list[str]) -> str:
+def _unknown_name_text(name: str, known_names: list[str]) -> str:
     close = get_close_matches(name, known_names, 1)
     return f"there is no {name}: " + (
         f"did you mean {close[0]}?" if close else f"use one of {', '.join(known_names)}"

@@ -108,13 +108,15 @@ SELECTOR_KEYWORDS: Final = frozenset(
 SQL_KEYWORDS: Final = frozenset(
     {"AND", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"}
 )
-#: Functions and numbers, reserved in every dialect of SQL filter expressions.
+#: Words that every dialect of SQL filter expressions reserves in addition to the keywords. They
+#: name functions, and the numbers INF and NAN.
 SQL_FUNCTIONS: Final = frozenset(
     {"DATE", "EXISTS", "INF", "LEFT", "LOWER", "NAN", "RIGHT", "SUBSTRING", "UPPER", "UTC"}
 )
 _MAX_EXACT: Final = 2**64 - 1
 
 # Java's numeric literals, the longer forms first. Java SE Language Specification, 3.10.1, 3.10.2.
+# Decimal digits (`_D`) and hexadecimal digits (`_H`), with underscores between digits.
 _D = r"[0-9](?:_*[0-9])*"
 _H = r"[0-9a-fA-F](?:_*[0-9a-fA-F])*"
 _JAVA_NUMBER: Final = re.compile(
@@ -173,12 +175,12 @@ def selector_token(text: str, start: int) -> Token:
     """Return the token of a JMS selector that begins at an index."""
     char = text[start]
     if char == "'":
-        return _string(text, start, "'")
+        return _string_token(text, start, "'")
     if char.isdecimal() or (char == "." and text[start + 1 : start + 2].isdecimal()):
         return _java_number(text, start)
     if _starts_name(char):
         return _selector_name(text, start)
-    return _sign(text, start, _SIGNS)
+    return _sign_token(text, start, _SIGNS)
 
 
 def _starts_name(char: str) -> bool:
@@ -199,17 +201,17 @@ def _selector_name(text: str, start: int) -> Token:
     name = text[start:end]
     keyword = name.upper()
     if keyword in SELECTOR_KEYWORDS and name.isascii():
-        return _keyword(keyword, start, end)
+        return _keyword_token(keyword, start, end)
     return Token("identifier", name, start, end)
 
 
-def _keyword(keyword: str, start: int, end: int) -> Token:
+def _keyword_token(keyword: str, start: int, end: int) -> Token:
     if keyword in {"TRUE", "FALSE"}:
         return Token("boolean", keyword == "TRUE", start, end)
     return Token(keyword, keyword, start, end)
 
 
-def _string(text: str, start: int, quote: str) -> Token:
+def _string_token(text: str, start: int, quote: str) -> Token:
     """Read a literal in quotes, in which a doubled quote is an escaped quote."""
     position = start + 1
     while True:
@@ -223,7 +225,7 @@ def _string(text: str, start: int, quote: str) -> Token:
     return Token("string", value, start, end + 1)
 
 
-def _sign(text: str, start: int, signs: tuple[str, ...]) -> Token:
+def _sign_token(text: str, start: int, signs: tuple[str, ...]) -> Token:
     for sign in signs:
         if text.startswith(sign, start):
             return Token(sign, sign, start, start + len(sign))
@@ -251,7 +253,7 @@ def _java_number(text: str, start: int) -> Token:
     else:
         octal = kind == "integer" and len(digits) > 1 and digits[0] == "0"
         base = {"hex": 16, "binary": 2}.get(kind, 8 if octal else 10)
-        value = _exact(digits, base, text, start)
+        value = _parse_integer(digits, base, text, start)
         if value > _MAX_EXACT:
             raise ExpressionError("this number needs more than 64 bits", text, start)
     return Token("number", value, start, end)
@@ -260,15 +262,18 @@ def _java_number(text: str, start: int) -> Token:
 def _is_followed_by_word(
     text: str, end: int, keywords: frozenset[str], word: re.Pattern[str]
 ) -> bool:
-    """Return whether a word follows a number directly; a keyword, as in ``1AND b``, may."""
+    """Return whether a word directly follows a number that ends at `end`.
+
+    A keyword does not count: ``1AND b`` is valid.
+    """
     match = word.match(text, end)
     return match is not None and match[0].upper() not in keywords
 
 
-def _exact(digits: str, base: int, text: str, start: int) -> int:
+def _parse_integer(digits: str, base: int, text: str, start: int) -> int:
     try:
         return int(digits, base)
-    except ValueError:  # not an octal digit, or more digits than Python converts
+    except ValueError:  # an invalid octal digit, or too many digits for int()
         problem = "8 and 9 are not octal digits" if base == 8 else "this number is too long"
         raise ExpressionError(problem, text, start) from None
 
@@ -292,16 +297,16 @@ def sql_token(text: str, start: int) -> Token:
     """Return the token of an SQL filter expression that begins at an index."""
     char = text[start]
     if char in "'\"":
-        return _string(text, start, char)
+        return _string_token(text, start, char)
     if "0" <= char <= "9":
         return _sql_number(text, start)
     if char == "[":
-        return _delimited(text, start)
+        return _bracketed_name(text, start)
     if _SQL_NAME.match(char):
         return _sql_name(text, start)
     if text.startswith("!=", start):
         return Token("<>", "<>", start, start + 2)
-    return _sign(text, start, (*_SIGNS, "%"))
+    return _sign_token(text, start, (*_SIGNS, "%"))
 
 
 def _sql_number(text: str, start: int) -> Token:
@@ -325,10 +330,10 @@ def _sql_number(text: str, start: int) -> Token:
         if value == math.inf:
             raise ExpressionError("this number is too large for a double", text, start)
         return Token("number", value, start, end)
-    return Token("number", _exact(match["integer"], 10, text, start), start, end)
+    return Token("number", _parse_integer(match["integer"], 10, text, start), start, end)
 
 
-def _delimited(text: str, start: int) -> Token:
+def _bracketed_name(text: str, start: int) -> Token:
     """Read a name in brackets, in which a doubled bracket is an escaped bracket."""
     position = start + 1
     name: list[str] = []
@@ -363,7 +368,7 @@ def _sql_name(text: str, start: int) -> Token:
                 start,
             )
         if upper in SQL_KEYWORDS:
-            return _keyword(upper, start, end)
+            return _keyword_token(upper, start, end)
         return Token("function", upper, start, end)
     return Token("identifier", name, start, end)
 
@@ -372,7 +377,7 @@ def _qualified(text: str, start: int, dot: int) -> Token:
     """Read ``section.name``; the parser checks the section."""
     section = text[start : dot - 1]
     if text[dot : dot + 1] == "[":
-        delimited = _delimited(text, dot)
+        delimited = _bracketed_name(text, dot)
         return Token("qualified", (section, delimited.value), start, delimited.end, quoted=True)
     match = _SQL_NAME.match(text, dot)
     if match is None:
@@ -389,7 +394,7 @@ _BINARY: Final = {
     **dict.fromkeys(("+", "-"), _SUM),
     **dict.fromkeys(("*", "/", "%"), _PRODUCT),
 }
-#: Repetitions of NOT; RabbitMQ allows 200 tokens in all.
+#: Maximum number of consecutive NOT. RabbitMQ allows 200 tokens in an expression.
 _MAX_NOT: Final = 200
 #: Steps counted per character of a function's argument, an upper bound of the cost of LOWER.
 CALL_WEIGHT: Final = 10
@@ -507,32 +512,32 @@ class _Parser:
 
     # Expressions.
 
-    def expression(self, binding: int) -> Part:
-        """Parse an expression whose operators bind more tightly than `binding`."""
+    def expression(self, outer_precedence: int) -> Part:
+        """Parse an expression whose operators bind more tightly than `outer_precedence`."""
         self.depth += 1
         if self.depth > self.limits.depth:
             raise self.error(f"nested more than {self.limits.depth} deep")
-        left = self.prefix(binding)
+        left = self.prefix(outer_precedence)
         compared = False
-        while (power := _BINARY.get(self.token.kind, 0)) > binding:
-            if power == _COMPARISON:
+        while (precedence := _BINARY.get(self.token.kind, 0)) > outer_precedence:
+            if precedence == _COMPARISON:
                 if compared:
                     raise self.error("comparisons cannot be chained: use AND or parentheses")
                 left, compared = self.comparison(left), True
-            elif power in (_OR, _AND):
-                left, compared = self.logical(left, power), False
+            elif precedence in (_OR, _AND):
+                left, compared = self.logical(left, precedence), False
             else:
-                left = self.arithmetic(left, power)
+                left = self.arithmetic(left, precedence)
         self.depth -= 1
         return left
 
-    def prefix(self, binding: int) -> Part:
+    def prefix(self, outer_precedence: int) -> Part:
         token = self.next_token()
         match token.kind:
             case "NOT":
-                if binding >= _COMPARISON:
-                    raise self.error("NOT needs parentheses around it here", token)
-                count = 1  # repeated NOT does not count as nesting
+                if outer_precedence >= _COMPARISON:
+                    raise self.error("NOT needs parentheses here: write (NOT ...)", token)
+                count = 1  # consecutive NOT count as one level of nesting
                 while self.token.kind == "NOT":
                     self.next_token()
                     count += 1
@@ -549,11 +554,11 @@ class _Parser:
                 closing = self.expect(")", "an operator or )")
                 return attrs.evolve(part, start=token.start, end=closing.end)
             case "number" | "string" | "binary" | "boolean":
-                return _literal(token.start, token.end, token.value)
+                return _literal_part(token.start, token.end, token.value)
             case "identifier" | "qualified":
                 return self.identifier(token)
             case "function":
-                return self.call(token)
+                return self.function_call(token)
         raise self.error(f"expected a value, a name or (, not {self.spelling(token)}", token)
 
     def sign(self, token: Token) -> Part:
@@ -563,7 +568,9 @@ class _Parser:
         self.check_number(operand)
         minus = token.kind == "-"
         if operand.kind == LITERAL and type(operand.value) in (int, float):
-            return _literal(token.start, operand.end, -operand.value if minus else operand.value)
+            return _literal_part(
+                token.start, operand.end, -operand.value if minus else operand.value
+            )
         evaluate = Signed(operand.evaluate, minus)
         return Part(token.start, operand.end, VALUE, evaluate, (operand,))
 
@@ -581,14 +588,14 @@ class _Parser:
             raise self.error(str(error), token) from None
         return Part(token.start, token.end, NAME, read, value=name, key=key)
 
-    def logical(self, left: Part, power: int) -> Part:
+    def logical(self, left: Part, precedence: int) -> Part:
         """Parse operands joined by the same operator; they do not count as nesting."""
         self.check_condition(left)
         operator = self.token.kind
         operands = [left]
         while self.token.kind == operator:
             self.next_token()
-            operand = self.expression(power)
+            operand = self.expression(precedence)
             self.check_condition(operand)
             operands.append(operand)
         conditions = [part.evaluate for part in operands]
@@ -599,12 +606,12 @@ class _Parser:
         )
         return Part(left.start, operands[-1].end, JOINED, evaluate, tuple(operands))
 
-    def arithmetic(self, left: Part, power: int) -> Part:
+    def arithmetic(self, left: Part, precedence: int) -> Part:
         operations = []
         self.check_number(left)
-        while _BINARY.get(self.token.kind) == power:
+        while _BINARY.get(self.token.kind) == precedence:
             operator = self.next_token().kind
-            operand = self.expression(power)
+            operand = self.expression(precedence)
             self.check_number(operand)
             operations.append((operator, operand))
         evaluate = Calculation(
@@ -626,7 +633,7 @@ class _Parser:
             if token.kind not in ("=", "<>"):
                 self.check_ordered(left)
                 self.check_ordered(right)
-            evaluate = self.compared(token.kind, left, right)
+            evaluate = self.comparison_evaluator(token.kind, left, right)
             return Part(left.start, right.end, CONDITION, evaluate, (left, right))
         negated = token.kind == "NOT"
         if negated:
@@ -641,18 +648,21 @@ class _Parser:
         operators = "BETWEEN, IN or LIKE" if self.language.jms else "IN or LIKE"
         raise self.error(f"expected {operators} after NOT, not {self.spelling(token)}", token)
 
-    def compared(self, sign: str, left: Part, right: Part) -> Evaluator:
+    def comparison_evaluator(self, sign: str, left: Part, right: Part) -> Evaluator:
         if left.kind == LITERAL != right.kind:
             left, right, sign = right, left, _MIRRORED[sign]
         left, right = self.as_numbers(left, right)
-        if not _is_plain(right):
+        if not _is_number_or_text(right):
             return Comparison(sign, left.evaluate, right.evaluate, self.octets)
         if sign == "=" and left.key is not None:
             return Equal(left.key, right.value, self.octets)
         return WithLiteral(sign, left.evaluate, right.value, self.octets)
 
     def as_numbers(self, name: Part, *literals: Part) -> tuple[Part, ...]:
-        """Return the operands of a comparison, converted to numbers if the name is numeric."""
+        """Return the operands of a comparison, converted to numbers if the language requires it.
+
+        It does if `name` is one of `Language.numeric_names` and each literal becomes an integer.
+        """
         number_of = self.language.numeric_names.get(name.value) if name.kind == NAME else None
         if number_of is None:
             return (name, *literals)
@@ -663,7 +673,7 @@ class _Parser:
         return (
             Part(name.start, name.end, NAME, evaluate, value=name.value),
             *(
-                _literal(part.start, part.end, number)
+                _literal_part(part.start, part.end, number)
                 for part, number in zip(literals, numbers, strict=True)
             ),
         )
@@ -687,7 +697,10 @@ class _Parser:
         self.check_number(high)
         # JMS 2.0, 3.8.1: a >= low AND a <= high; negated, a < low OR a > high.
         signs = ("<", ">") if negated else (">=", "<=")
-        sides = [self.compared(signs[0], left, low), self.compared(signs[1], left, high)]
+        sides = [
+            self.comparison_evaluator(signs[0], left, low),
+            self.comparison_evaluator(signs[1], left, high),
+        ]
         evaluate = Joined(sides, decisive=negated)
         return Part(left.start, high.end, CONDITION, evaluate, (left, low, high))
 
@@ -704,8 +717,10 @@ class _Parser:
             self.next_token()
         last = self.expect(")", "a comma or )")
         left, *items = self.as_numbers(left, *items)
-        # Literals that Python's operators compare as the language does.
-        simple = [_is_plain(item) and (self.octets or is_exact(item.value)) for item in items]
+        # Whether Python's operators compare each item as the language requires.
+        simple = [
+            _is_number_or_text(item) and (self.octets or is_exact(item.value)) for item in items
+        ]
         evaluate = InList(
             left.evaluate,
             [item.evaluate for item in items],
@@ -752,7 +767,7 @@ class _Parser:
         self.weight += weight
         return self.language.like(elements), weight
 
-    def call(self, token: Token) -> Part:
+    def function_call(self, token: Token) -> Part:
         name = token.value
         if name not in self.language.functions:
             raise self.error(
@@ -761,7 +776,7 @@ class _Parser:
                 token,
             )
         if name in _NUMBERS:
-            return _literal(token.start, token.end, _NUMBERS[name])
+            return _literal_part(token.start, token.end, _NUMBERS[name])
         self.expect("(", f"( after {name}")
         self.weight += CALL_WEIGHT
         if name == "EXISTS":
@@ -805,11 +820,11 @@ class _Parser:
             raise self.error("booleans are compared with = and <> only", part)
 
 
-def _literal(start: int, end: int, value: Any) -> Part:
+def _literal_part(start: int, end: int, value: Any) -> Part:
     return Part(start, end, LITERAL, Constant(value), value=value)
 
 
-def _is_plain(part: Part) -> bool:
+def _is_number_or_text(part: Part) -> bool:
     return part.kind == LITERAL and kind_of(part.value) in (NUMBER, TEXT)
 
 

@@ -138,15 +138,15 @@ def _relation_of(reference: Any, key: str) -> tuple[str, Any]:
 
 
 def _test_of(relation: str, operand: Any, broker: bool) -> Callable[[Any], bool]:
-    """Return a function that tests a value; with `broker`, as RabbitMQ 4.3 does."""
+    """Return a function that tests a value; if `broker`, it tests as RabbitMQ 4.3 does."""
     if broker:
         return rabbitmq_43_test(relation, operand)
     if relation == IS_PRESENT:
         return lambda _: True
     if relation == "=":
         return same_as(operand)
-    holds = str.startswith if relation == BEGINS else str.endswith
-    return lambda value: isinstance(value, str) and holds(value, operand)
+    test = str.startswith if relation == BEGINS else str.endswith
+    return lambda value: isinstance(value, str) and test(value, operand)
 
 
 @register
@@ -179,7 +179,7 @@ class PropertiesFilter(_PropertyFilter):
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_PROP_V1_0"
 
     def _set_descriptor(self) -> None:
-        is_new = self.descriptor is None  # not received from a peer, and not a copy
+        is_new = self.descriptor is None  # a peer's filter, or a copy, has a descriptor
         super()._set_descriptor()
         entries: Any = self.entries
         if isinstance(entries, Mapping) and any(value is None for value in entries.values()):
@@ -201,7 +201,7 @@ class PropertiesFilter(_PropertyFilter):
                 )
             if name in checked:
                 raise EncodeError(f"duplicate field {name}", "filter")
-            checked[name] = _typed(_FIELDS[name], reference)
+            checked[name] = _to_field_type(_FIELDS[name], reference)
         return checked
 
     def _value_in(self, message: Message, key: str) -> tuple[bool, Any]:
@@ -222,7 +222,7 @@ class PropertiesFilter(_PropertyFilter):
 
     @classmethod
     def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
-        for key, reference in _pairs(value):
+        for key, reference in _map_entries(value):
             if not isinstance(key, Symbol):
                 raise wrong_type(cls, "a map with symbols as keys", key)
             field = _FIELDS.get(key)
@@ -238,7 +238,7 @@ class PropertiesFilter(_PropertyFilter):
         return super()._from_value(value, descriptor, options)
 
 
-def _pairs(value: Any) -> Any:
+def _map_entries(value: Any) -> Any:
     """Return the entries of a peer's map; empty if it is not a map."""
     if isinstance(value, AmqpMap):
         return value.pairs
@@ -252,7 +252,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "timestamp": (Timestamp,),
     "uint": (UInt,),
 }
-# Types that provide the archetypes which fields require.
+# The wire types of fields that require an archetype, by archetype.
 _ARCHETYPES: Final[dict[str, tuple[type, ...]]] = {
     "message-id": (ULong, uuid.UUID, bytes, str),
     "address": (str,),
@@ -270,7 +270,7 @@ def _timestamp(time: Any) -> Timestamp:
     return Timestamp(time)
 
 
-def _typed(field: Field, reference: Any) -> Any:
+def _to_field_type(field: Field, reference: Any) -> Any:
     """Convert a reference to the field's type."""
     allowed = _wire_types(field)
     if reference is None or type(reference) in allowed:
@@ -413,7 +413,8 @@ class TopicBinding(_Text):
     def _prepare(self) -> None:
         super()._prepare()
         words = [
-            MANY if word == "#" else ONE if word == "*" else word for word in _words(self.text)
+            MANY if word == "#" else ONE if word == "*" else word
+            for word in _split_words(self.text)
         ]
         object.__setattr__(self, "_match", compile_words(words))
         object.__setattr__(self, "_weight", weight_of_words(words))
@@ -427,7 +428,7 @@ class TopicBinding(_Text):
         subject = _subject_of(message)
         if subject is None:
             return self.text == "#"
-        words = _words(subject)
+        words = _split_words(subject)
         steps = len(words) * self._weight
         if steps > self.limits.steps:
             raise EvaluationError(
@@ -438,8 +439,8 @@ class TopicBinding(_Text):
         return bool(self._match(words))
 
 
-def _words(text: str) -> list[str]:
-    """Split at the dots; an empty text has no words."""
+def _split_words(text: str) -> list[str]:
+    """Split a subject or pattern at its dots; an empty text gives an empty list."""
     return text.split(".") if text else []
 
 
@@ -486,7 +487,7 @@ class HeadersBinding(_Map):
         """Whether ``all`` or ``any`` of the entries must match."""
         return self.entries.get(_X_MATCH, "all")  # type: ignore[no-any-return]  # the map is of any values
 
-    def _compared(self) -> list[tuple[str, Any]]:
+    def _tested_entries(self) -> list[tuple[str, Any]]:
         with_x = self.x_match.endswith("-with-x")
         return [
             (key, value)
@@ -495,25 +496,27 @@ class HeadersBinding(_Map):
         ]
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
-        present: Mapping[str, Any] = message.application_properties or {}
-        holds = all if self.x_match in _ALL else any
-        return holds(_holds(key, expected, present) for key, expected in self._compared())
+        properties: Mapping[str, Any] = message.application_properties or {}
+        combine = all if self.x_match in _ALL else any
+        return combine(
+            _entry_matches(key, expected, properties) for key, expected in self._tested_entries()
+        )
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
-        present: Mapping[str, Any] = message.application_properties or {}
+        properties: Mapping[str, Any] = message.application_properties or {}
         return tuple(
             Reason(
                 f"{key} is present" if expected is None else f"{key} = {expected!r}",
                 False,
-                ((key, present.get(key)),),
+                ((key, properties.get(key)),),
             )
-            for key, expected in self._compared()
-            if not _holds(key, expected, present)
+            for key, expected in self._tested_entries()
+            if not _entry_matches(key, expected, properties)
         ) or (Reason("any of no entries"),)
 
 
-def _holds(key: str, expected: Any, present: Mapping[str, Any]) -> bool:
-    return key in present and (expected is None or same(expected, present[key]))
+def _entry_matches(key: str, expected: Any, properties: Mapping[str, Any]) -> bool:
+    return key in properties and (expected is None or same(expected, properties[key]))
 
 
 @register
@@ -528,7 +531,7 @@ class NoLocal(Filter):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0003
     CAPABILITY: ClassVar[str] = "APACHE.ORG:NO_LOCAL"
 
-    # Defined as an empty list; Qpid JMS sends text. Kept as received.
+    # The described value as received. The type is an empty list, but Qpid JMS sends text.
     _raw: Any = attrs.field(factory=list, kw_only=True, repr=False)
 
     def _passes(self, _message: Message, _now: int | None, local: bool | None) -> bool:

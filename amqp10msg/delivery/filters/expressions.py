@@ -48,7 +48,7 @@ def reasons_of(part: Part, text: str, message: Any, now: int | None) -> Iterator
     if result is True:
         return
     if part.kind == JOINED:
-        # In an AND the operands that are not true are the cause, in an OR all operands.
+        # Ask every operand: a true operand yields no reason, and in a failed OR no operand is true.
         for operand in part.parts:
             yield from reasons_of(operand, text, message, now)
         return
@@ -87,9 +87,10 @@ class _Expression(Filter):
         try:
             self.text.encode()
         except UnicodeEncodeError as error:
-            raise ExpressionError("a surrogate is not allowed", self.text, error.start) from None
+            problem = "a surrogate has no UTF-8 encoding: remove it"
+            raise ExpressionError(problem, self.text, error.start) from None
         try:
-            whole = self._parsed(str(self.text))
+            whole = self._parse(str(self.text))
             if whole is not None:
                 object.__setattr__(self, "_whole", whole)
                 object.__setattr__(self, "_evaluate", whole.evaluate)
@@ -97,7 +98,7 @@ class _Expression(Filter):
             problem = "nested too deep for the remaining stack"
             raise ExpressionError(problem, self.text, 0) from None
 
-    def _parsed(self, text: str) -> Part | None:
+    def _parse(self, text: str) -> Part | None:
         """Return the compiled expression; None if every message passes."""
         raise NotImplementedError
 
@@ -167,7 +168,7 @@ class Selector(_Expression):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0004
     CAPABILITY: ClassVar[str] = "APACHE.ORG:SELECTOR"
 
-    def _parsed(self, text: str) -> Part | None:
+    def _parse(self, text: str) -> Part | None:
         is_empty = not text.strip(" \t\f\r\n")
         return None if is_empty else parse_expression(text, _SELECTOR, self.limits, self._work)
 
@@ -222,7 +223,7 @@ class SqlFilter(_Expression):
     CODE: ClassVar[int | None] = 0x120
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_SQL_V1_0"
 
-    def _parsed(self, text: str) -> Part:
+    def _parse(self, text: str) -> Part:
         language = _LANGUAGES.get(self.dialect)
         if language is None:
             names = ", ".join(DIALECTS.names)

@@ -96,7 +96,7 @@ class FilterSet(Mapping[str, Filter | None]):
                 )
             if entry is not None and not isinstance(entry, Filter):
                 raise EncodeError(
-                    f"expected a Filter, not {type(entry).__name__}: {_hint(entry)}",
+                    f"expected a Filter, not {type(entry).__name__}: {_constructor_hint(entry)}",
                     f"filter.{name}",
                 )
 
@@ -109,12 +109,13 @@ class FilterSet(Mapping[str, Filter | None]):
     def __len__(self) -> int:
         return len(self.filters)
 
-    def _pairs(self) -> list[tuple[str, Filter]]:
+    def _named_filters(self) -> list[tuple[str, Filter]]:
         return [(name, entry) for name, entry in self.filters.items() if entry is not None]
 
     def _passes_unfiltered(self) -> bool:
         return any(
-            isinstance(entry, MatchUnfiltered) and entry.wanted for _, entry in self._pairs()
+            isinstance(entry, MatchUnfiltered) and entry.wanted
+            for _, entry in self._named_filters()
         )
 
     def matches(
@@ -139,7 +140,7 @@ class FilterSet(Mapping[str, Filter | None]):
     @property
     def steps(self) -> int:
         """The steps that all filters have used so far (see `FilterLimits.steps`)."""
-        return sum(entry.steps for _, entry in self._pairs())
+        return sum(entry.steps for _, entry in self._named_filters())
 
     def _is_overridden(self, entry: Filter, message: Message) -> bool:
         """Return whether `MatchUnfiltered` lets a message pass that a `StreamFilter` rejects."""
@@ -159,13 +160,13 @@ class FilterSet(Mapping[str, Filter | None]):
         if not isinstance(message, Message):
             raise not_a_message(message)
         reasons: list[Reason] = []
-        for name, entry in self._pairs():
+        for name, entry in self._named_filters():
             try:
                 failed = entry.explain(message, now=now, local=local)
             except EvaluationError:
                 if not reasons:
                     raise
-                continue  # an earlier filter rejects the message already
+                continue  # ignored: an earlier filter has rejected the message
             if failed and not self._is_overridden(entry, message):
                 reasons += [attrs.evolve(reason, filter=name) for reason in failed]
         return tuple(reasons)
@@ -188,7 +189,7 @@ class FilterSet(Mapping[str, Filter | None]):
     @property
     def unsupported(self) -> dict[str, Filter]:
         """The filters that cannot be evaluated, by name."""
-        return {name: entry for name, entry in self._pairs() if not entry.supported}
+        return {name: entry for name, entry in self._named_filters() if not entry.supported}
 
     def to_map(self) -> dict[Symbol, Any]:
         """Return the map for the field `filter` of a source: described values by name."""
@@ -207,7 +208,7 @@ class FilterSet(Mapping[str, Filter | None]):
         return encoded
 
 
-def _hint(value: object) -> str:
+def _constructor_hint(value: object) -> str:
     if isinstance(value, str):
         return f"use Selector({value[:30]!r}) or another class, or use parse"
     return "use parse for a peer's filters"
@@ -258,9 +259,9 @@ def parse(
     Args:
         described: a described value, a mapping of names to described values or None, or
             bytes.
-        strict: raise an error for an invalid filter. If False, an invalid filter, also a value that
-            is not described, becomes an `UnsupportedFilter` with the problem, and parsing
-            continues.
+        strict: raise an error for an invalid filter, or an entry that is not a described value. If
+            False, such a filter or entry becomes an `UnsupportedFilter` with the problem, and
+            parsing continues.
         limits: limits on the size of each filter.
         dialect: the dialect of SQL filter expressions; see `SqlFilter`.
 
@@ -279,12 +280,14 @@ def parse(
     if isinstance(described, (Filter, FilterSet)):
         return described
     if isinstance(described, Described):
-        return _parsed(described, strict, options)
+        return _parse_described(described, strict, options)
     if described is None:
         return FilterSet()
     if isinstance(described, (Mapping, AmqpMap)):
         pairs = described.pairs if isinstance(described, AmqpMap) else described.items()
-        return FilterSet({str(name): _entry(name, value, strict, options) for name, value in pairs})
+        return FilterSet(
+            {str(name): _parse_entry(name, value, strict, options) for name, value in pairs}
+        )
     raise TypeError(
         f"parse takes a described value, a mapping or bytes, not {type(described).__name__}: for "
         "an expression, make a Selector or an SqlFilter"
@@ -298,7 +301,7 @@ def _check_names(entries: Any) -> None:
             raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")
 
 
-def _entry(name: Any, value: Any, strict: bool, options: Options) -> Filter | None:
+def _parse_entry(name: Any, value: Any, strict: bool, options: Options) -> Filter | None:
     if not isinstance(name, str):
         raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")
     if value is None or isinstance(value, Filter):
@@ -309,13 +312,13 @@ def _entry(name: Any, value: Any, strict: bool, options: Options) -> Filter | No
             if strict:
                 raise fault(problem)
             return UnsupportedFilter(value, problem)
-        return _parsed(value, strict, options)
+        return _parse_described(value, strict, options)
     except DecodeError as error:
         error.path = f"filter.{name}"
         raise
 
 
-def _parsed(described: Described, strict: bool, options: Options) -> Filter:
+def _parse_described(described: Described, strict: bool, options: Options) -> Filter:
     cls = class_of(described.descriptor)
     if cls is None:
         return UnsupportedFilter._from_value(described.value, described.descriptor, options)
@@ -327,7 +330,7 @@ def _parsed(described: Described, strict: bool, options: Options) -> Filter:
         return UnsupportedFilter(described, error.reason)
 
 
-def _oasis(text: str) -> Filter:
+def _oasis_filter(text: str) -> Filter:
     return SqlFilter(text, dialect="oasis")
 
 
@@ -337,7 +340,7 @@ LANGUAGES: Mapping[str, Callable[[str], Filter]] = MappingProxyType(
     dict(
         zip(
             FILTER_LANGUAGES,
-            (Selector, SqlFilter, _oasis, TopicBinding, DirectBinding),
+            (Selector, SqlFilter, _oasis_filter, TopicBinding, DirectBinding),
             strict=True,
         )
     )

@@ -121,7 +121,7 @@ class Store(Protocol):
         """Whether committed messages survive the end of the process, including a crash."""
 
     def load(self, node: str) -> Iterable[Stored]:
-        """Return the messages of a node by sequence number, with the pending changes."""
+        """Return the messages of a node by sequence number, with pending changes applied."""
 
     def put(self, node: str, stored: Stored) -> None:
         """Store a message; it replaces a message with the same sequence number."""
@@ -130,7 +130,10 @@ class Store(Protocol):
         """Remove a message; a no-op if it does not exist."""
 
     def quarantine(self, node: str, stored: Stored, reason: str) -> None:
-        """Immediately move a committed, unreadable message from `load` to `quarantined`."""
+        """Immediately quarantine a committed, unreadable message.
+
+        After that `quarantined` returns the message, and `load` does not.
+        """
 
     def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:
         """Return the quarantined messages of one node, or of all nodes."""
@@ -311,10 +314,10 @@ class Memory:
 
     Attributes:
         most: the limit in bytes; None for no limit.
-        held: current bytes.
+        held: the memory in use, in bytes.
     """
 
-    #: Bytes of a message in a node besides the encoded message.
+    #: Memory overhead of a message at a node, in bytes, in addition to the encoded message.
     PER_MESSAGE: ClassVar[int] = 400
 
     most: int | None = None
@@ -485,7 +488,7 @@ class _OfferedPositions:
     __slots__ = ("_heap", "_positions")
 
     def __init__(self) -> None:
-        self._heap: list[int] = []  # may also have discarded positions
+        self._heap: list[int] = []  # may contain discarded positions, which `first` drops
         self._positions: set[int] = set()
 
     def __bool__(self) -> bool:
@@ -517,7 +520,7 @@ class _OfferedPositions:
 
 
 class View:
-    """The position in every level of one link, or of several links that see the same messages."""
+    """The next position in each level, for one link or for links that see the same messages."""
 
     __slots__ = ("_cursors", "_levels", "_offered")
 
@@ -527,7 +530,7 @@ class View:
         self._offered = [_OfferedPositions() for _ in levels]
 
     def copy(self) -> View:
-        """Return an independent view with the same cursors."""
+        """Return an independent view with the same positions."""
         copied = View(self._levels)
         copied._cursors = self._cursors.copy()
         copied._offered = [positions.copy() for positions in self._offered]
@@ -573,7 +576,7 @@ class View:
 
 @attrs.define(eq=False)
 class Cursor:
-    """The position of a link.
+    """The view of a link, and the messages that the link must not get.
 
     Attributes:
         number: the number of the link.
@@ -589,8 +592,8 @@ class Cursor:
 class Cursors:
     """The cursors of all links.
 
-    Links that see the same messages share a view, in which each message is passed once for all of
-    them. These are the links in move mode without a filter and without barred messages.
+    All links in move mode without a filter and without barred messages see the same messages. They
+    share a view, which passes each message once for all these links.
     """
 
     def __init__(self, levels: list[Level]) -> None:
@@ -619,7 +622,7 @@ class Cursors:
         cursor.barred.clear()
 
     def bar(self, cursor: Cursor, entry: Entry) -> None:
-        """Bar a link from a message that it has got, or that is undeliverable there."""
+        """Exclude a message from a link that already got it, or on which it is undeliverable."""
         cursor.barred[entry.sequence] = entry
         if entry.not_for is None:
             entry.not_for = {cursor.number}
@@ -673,9 +676,9 @@ class Contents:
         self.acquired = 0
         self.octets = 0
         self.causes: Counter[str] = Counter()
-        # A heap of expiry times and sequence numbers, which may also be of removed messages.
+        # A heap of (expiry time, sequence number); items of removed messages stay for a while.
         self._expiry: list[tuple[int, int]] = []
-        self._timed = 0  # messages in the heap that are not removed
+        self._timed = 0  # number of messages at the node that are in the heap
 
     @property
     def counts(self) -> Counts:
@@ -735,13 +738,13 @@ class Contents:
         entry.timed = True
         self._timed += 1
         if len(self._expiry) > 2 * self._timed + 64:
-            # Most messages in the heap are removed.
+            # More than half of the heap belongs to removed messages: drop them.
             self._expiry = [item for item in self._expiry if item[1] in self.entries]
             heapify(self._expiry)
         heappush(self._expiry, (expires, entry.sequence))
 
     def pop_due(self, now: int) -> Entry | None:
-        """Remove the next AVAILABLE message that has expired from the heap, and return it."""
+        """Return the next expired AVAILABLE message, or None, and drop it from the expiry heap."""
         while self._expiry and self._expiry[0][0] < now:
             entry = self.entries.get(heappop(self._expiry)[1])
             if entry is not None:
@@ -753,7 +756,7 @@ class Contents:
 
     @property
     def first_expiry(self) -> int | None:
-        """The earliest expiry time in the heap, which may be of a removed message; or None."""
+        """The earliest expiry in the heap, perhaps of a removed message; None for an empty heap."""
         return self._expiry[0][0] if self._expiry else None
 
     @property

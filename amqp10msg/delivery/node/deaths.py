@@ -16,7 +16,7 @@ from amqp10msg.wire.primitives import Array, Symbol, Timestamp, UInt, ULong
 
 @attrs.frozen
 class DeadLetter:
-    """A message that a node archives without its having been accepted.
+    """A message that a node archives although it was not accepted.
 
     Attributes:
         octets: the encoded message, with the rejection counted in its delivery-count.
@@ -96,7 +96,7 @@ class DeadLetter:
         )
 
     def _deaths(self, earlier: Any, ttl: int | None, exchange: str, key: str) -> Array | None:
-        """Return the deaths including this one, last death first; None for an unknown shape."""
+        """Return all deaths including this one, last first; None if `earlier` is malformed."""
         history: list[Any] = []
         if earlier is not None:
             if not isinstance(earlier, Array) or not all(map(_is_death, earlier.values)):

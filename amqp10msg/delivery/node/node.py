@@ -177,7 +177,7 @@ class Delivery:
         Use it before settling several deliveries, so that either all are settled or none is.
         """
         if not self.settled and self._entry.state is not MessageState.ARCHIVED:
-            self.link.node._applied(outcome, self._entry, self.link)
+            self.link.node._effect_of(outcome, self._entry, self.link)
 
 
 @attrs.define(eq=False, weakref_slot=False)
@@ -260,7 +260,7 @@ class OutgoingLink:
         """
         node = self.node
         if node.deleted:
-            raise node._gone()
+            raise node._deleted_error()
         if not self.attached:
             raise NodeError(f"the link {self.name!r} is detached", RESOURCE_DELETED)
         if node._contents.first_expiry is not None:
@@ -295,7 +295,7 @@ class OutgoingLink:
             if entry.state is not MessageState.AVAILABLE:
                 return False
         elif entry.expires is not None and entry.expires < self.node.clock():
-            return False  # expired, and not archived because another link has acquired it
+            return False  # the expired message is not archived: another link has acquired it
         if entry.not_for is not None and self.number in entry.not_for:
             return False
         if self.filter is None:
@@ -473,7 +473,7 @@ class DistributionNode:
             StoreError: the message could not be stored, and was not published.
         """
         if self.deleted:
-            raise self._gone()
+            raise self._deleted_error()
         untyped: object = message
         if isinstance(untyped, Message):
             octets = untyped.encode()
@@ -589,7 +589,7 @@ class DistributionNode:
             TypeError: the filter has no method ``matches``, or the name is not a str.
         """
         if self.deleted:
-            raise self._gone()
+            raise self._deleted_error()
         if default_outcome is not None and not isinstance(default_outcome, Outcome):
             raise ValueError(f"the default-outcome must be an outcome, got {default_outcome!r}")
         if filter is not None and not callable(getattr(filter, "matches", None)):
@@ -622,7 +622,7 @@ class DistributionNode:
         return link
 
     def attach_incoming(self, name: str = "", *, creates: bool = False) -> IncomingLink:
-        """Attach a link whose target is this node, which counts for the lifetime of the node.
+        """Attach a link whose target is this node. The lifetime policy counts the link: see `due`.
 
         Args:
             name: the name of the link.
@@ -632,7 +632,7 @@ class DistributionNode:
             NodeError: the node was deleted.
         """
         if self.deleted:
-            raise self._gone()
+            raise self._deleted_error()
         self._link_number = number = self._link_number + 1
         link = self._incoming[number] = IncomingLink(self, name, number)
         if creates:
@@ -643,7 +643,7 @@ class DistributionNode:
         """Remove a link, its cursor, and the memory of its unsettled deliveries."""
         link.attached = False
         if isinstance(link, OutgoingLink):
-            # Deliveries are unsettled here only if the node was deleted.
+            # Only `delete` leaves unsettled deliveries: copies of messages archived earlier.
             unsettled = link.unsettled.values()
             self._contents.memory.held -= sum(len(delivery.octets) for delivery in unsettled)
             self._outgoing.pop(link.number, None)
@@ -694,20 +694,20 @@ class DistributionNode:
             outcome = delivery.state if is_outcome(delivery.state) else link.default_outcome
         if isinstance(outcome, Accepted):
             # Fast path: this outcome does not change the message, and needs no batch.
-            self._end(delivery, outcome)
+            self._mark_settled(delivery, outcome)
             if link.mode is StdDistMode.MOVE and entry.state is not MessageState.ARCHIVED:
                 self._archive(entry, "accepted")
         elif not is_outcome(outcome):
             raise ValueError(f"a delivery must be settled with an outcome, got {outcome!r}")
         elif entry.state is MessageState.ARCHIVED:
-            self._end(delivery, outcome)  # a copy of an archived message
+            self._mark_settled(delivery, outcome)  # in copy mode: the message is already archived
         else:
-            state, octets = self._applied(outcome, entry, link)
+            state, octets = self._effect_of(outcome, entry, link)
             with self._store.batch():
-                self._apply(delivery, outcome, state, octets)
+                self._apply_effect(delivery, outcome, state, octets)
         return outcome
 
-    def _applied(
+    def _effect_of(
         self, outcome: Outcome, entry: Entry, link: OutgoingLink
     ) -> tuple[MessageState, bytes]:
         """Return the next state and bytes of a message; check the bytes against the limits."""
@@ -721,7 +721,7 @@ class DistributionNode:
             Message.decode(octets, limits=self.limits)
         except DecodeError as error:
             if archives:
-                return state, entry.octets  # rejected, with an unchanged delivery-count
+                return state, entry.octets  # archive it with an unchanged delivery-count
             raise OutcomeError(
                 f"the node {self.name!r} refuses the outcome {type(outcome).__name__.lower()}, "
                 f"which would make the message unreadable: {error}",
@@ -729,21 +729,21 @@ class DistributionNode:
             ) from error
         return state, octets
 
-    def _apply(
+    def _apply_effect(
         self, delivery: Delivery, outcome: Outcome, state: MessageState, octets: bytes
     ) -> None:
         link, entry = delivery.link, delivery._entry
         move = link.mode is StdDistMode.MOVE
         if move and state is MessageState.ARCHIVED:
             rejected = outcome if isinstance(outcome, Rejected) else None
-            self._hand_over(entry, octets, "rejected", rejected)
-            self._end(delivery, outcome)
+            self._call_dead_letter(entry, octets, "rejected", rejected)
+            self._mark_settled(delivery, outcome)
             self._archive(entry, "rejected")
             return
         changed = octets is not entry.octets
         if changed:
-            self._change(entry, octets)
-        self._end(delivery, outcome)
+            self._replace_bytes(entry, octets)
+        self._mark_settled(delivery, outcome)
         if state is MessageState.AVAILABLE:
             if isinstance(outcome, Modified) and outcome.undeliverable_here:
                 self._cursors.bar(link._cursor, entry)
@@ -754,7 +754,7 @@ class DistributionNode:
             entry.state = MessageState.AVAILABLE
             if entry.expires is not None:
                 if not entry.timed:
-                    self._contents.time(entry, entry.expires)  # it expired while it was acquired
+                    self._contents.time(entry, entry.expires)  # `expire` dropped it while ACQUIRED
                 if entry.expires < self.clock():
                     self.expire()
                     return
@@ -770,7 +770,7 @@ class DistributionNode:
                 return
         self._settle(delivery, Released())
 
-    def _end(self, delivery: Delivery, outcome: Outcome) -> None:
+    def _mark_settled(self, delivery: Delivery, outcome: Outcome) -> None:
         delivery.outcome = outcome
         link, entry = delivery.link, delivery._entry
         if link.unsettled.pop(delivery.number, None) is not None and link.attached:
@@ -780,7 +780,7 @@ class DistributionNode:
         elif entry.copies is not None:
             entry.copies.pop(link.number, None)
 
-    def _change(self, entry: Entry, octets: bytes) -> None:
+    def _replace_bytes(self, entry: Entry, octets: bytes) -> None:
         self._contents.change(entry, octets)
         entry.header = scan(octets, limits=UNLIMITED).section("header") or NO_HEADER
         if entry.stored:
@@ -789,7 +789,7 @@ class DistributionNode:
             )
 
     def _archive(self, entry: Entry, cause: str) -> None:
-        # The store comes last: if it fails, the state in memory is correct.
+        # Change the store last: if that fails, the state in memory is already correct.
         self._contents.remove(entry, cause)
         self._cursors.forget(entry)
         if entry.stored:
@@ -802,18 +802,20 @@ class DistributionNode:
         Its deliveries are settled as accepted. The only other outcome that archives a message is
         rejected, which a delivery should not become spontaneously (Part 3, 3.4.3).
         """
-        self._hand_over(entry, entry.octets, cause, None)
+        self._call_dead_letter(entry, entry.octets, cause, None)
         deliveries = [*(entry.copies or {}).values()]
         if entry.delivery is not None:
             deliveries.append(entry.delivery)
         for delivery in deliveries:
-            self._end(delivery, Accepted())
+            self._mark_settled(delivery, Accepted())
         self._archive(entry, cause)
         _for_each(
             deliveries, lambda delivery: delivery.link.on_ended and delivery.link.on_ended(delivery)
         )
 
-    def _hand_over(self, entry: Entry, octets: bytes, cause: str, outcome: Rejected | None) -> None:
+    def _call_dead_letter(
+        self, entry: Entry, octets: bytes, cause: str, outcome: Rejected | None
+    ) -> None:
         if self.dead_letter is None:
             return
         self.dead_letter(
@@ -918,5 +920,5 @@ class DistributionNode:
         """
         self._store.commit()
 
-    def _gone(self) -> NodeError:
+    def _deleted_error(self) -> NodeError:
         return NodeError(f"the node {self.name!r} was deleted", RESOURCE_DELETED)

@@ -28,7 +28,7 @@ CREATE TABLE message (
     UNIQUE (node, sequence)
 )
 """
-# Also created in older files of the same version.
+# IF NOT EXISTS adds the table to older files of the same format version.
 _QUARANTINE = """
 CREATE TABLE IF NOT EXISTS quarantine (
     node TEXT NOT NULL,
@@ -105,7 +105,7 @@ class SqliteStore:
         self._depth = 0
         try:
             create_private(self.path)
-            # Only one thread at a time uses a store, but not always the same one.
+            # Different threads may use a store, one at a time: disable the thread check of sqlite3.
             self._database = sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False
             )
@@ -190,7 +190,7 @@ class SqliteStore:
             raise self._fault("cannot be written", error) from error
 
     def load(self, node: str) -> Iterable[Stored]:
-        """Yield the messages of a node by sequence number, with the pending changes.
+        """Yield the messages of a node by sequence number, with pending changes applied.
 
         Raises:
             StoreError: the file cannot be read, or is damaged.
@@ -222,7 +222,7 @@ class SqliteStore:
         return [name for (name,) in self._rows("SELECT DISTINCT node FROM message ORDER BY node")]
 
     def put(self, node: str, stored: Stored) -> None:
-        """Store a message with the next commit, replacing a message with its sequence number."""
+        """Store a message with the next commit; it replaces one with the same sequence number."""
         self._pending[node, stored.sequence] = stored
 
     def remove(self, node: str, sequence: int) -> None:

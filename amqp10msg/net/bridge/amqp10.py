@@ -59,7 +59,8 @@ _MAX_FRAMES_PER_TURN = 200
 _MAX_DELIVERIES_PER_CALL = 100
 #: Error conditions that a retry cannot fix.
 _PERMANENT = {NOT_FOUND, UNAUTHORIZED_ACCESS, NOT_ALLOWED, INVALID_FIELD}
-#: Error conditions that a message need not have caused: the peer shuts down or has failed.
+#: Error conditions that do not blame a message: the peer shuts down, has failed, or took the link
+#: or its node away.
 _AMBIGUOUS = {CONNECTION_FORCED, INTERNAL_ERROR, RESOURCE_DELETED, DETACH_FORCED, STOLEN}
 
 
@@ -67,14 +68,15 @@ class Amqp10Connection(Wire, transport.Handler):
     """A client's connection of AMQP 1.0, with SASL.
 
     Attributes:
-        stirred: links that may be able to send again since the last iteration of the event loop.
+        unblocked_links: links that may be able to send again since the last iteration of the event
+            loop.
         opened: done when the peer has opened the connection.
         engine: the protocol state.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
-        self._frames_left = 0  # in this iteration of the event loop
+        self._frames_left = 0  # to process in this iteration of the event loop
         self.unblocked_links: dict[AttachedLink, None] = {}
         self.opened: asyncio.Future[None] = self.loop.create_future()
         hostname = endpoint.server_name or endpoint.host
@@ -138,8 +140,8 @@ class Amqp10Connection(Wire, transport.Handler):
             return
         self._frames_left = _MAX_FRAMES_PER_TURN
         super().process()
-        stirred, self.unblocked_links = self.unblocked_links, {}
-        for link in stirred:
+        unblocked, self.unblocked_links = self.unblocked_links, {}
+        for link in unblocked:
             if link.alive:
                 link.on_room()
         if self.engine.over:
@@ -157,12 +159,16 @@ class Amqp10Connection(Wire, transport.Handler):
         return self._failed or self._frames_left <= 0
 
     def wants_input(self) -> bool:
-        """Whether to read from the peer: not while it is held, or too many bytes wait for it."""
+        """Whether to read from the peer.
+
+        Return False while reading is paused, while received frames wait to be processed, or if
+        the peer does not read and more than `_MAX_UNSENT` bytes wait to be sent to it.
+        """
         is_choked = self.paused and self.engine.pending > _MAX_UNSENT
         return not (self.reading_paused or self._frames_waiting or is_choked)
 
     def count_frames(self, count: int) -> None:
-        """Count the deliveries of one callback as frames."""
+        """Count each delivery of a callback as one frame; the callback is counted already."""
         self._frames_left -= count - 1
 
     def _beat(self) -> None:
@@ -202,7 +208,7 @@ class Amqp10Connection(Wire, transport.Handler):
         """Fail the connection: the peer closed it, or violated the protocol (`fault`)."""
         prefix = "the peer violated the protocol: " if fault else ""
         links: list[Any] = list(self.links)
-        # The peer may have closed it because of the request of its only link.
+        # If the only link is not attached yet, its attach may be the reason of the close.
         new = not self.opened.done() or (len(links) == 1 and not links[0].in_use)
         self.fail(error_of("connection", error, prefix, new=new))
 
@@ -214,7 +220,10 @@ class Amqp10Connection(Wire, transport.Handler):
     # The end.
 
     def fail_waiters(self, error: LinkError) -> None:
-        """Send the pending close, which has the error if the peer violated the protocol."""
+        """Send the pending close frame, and fail the wait for the open.
+
+        The close frame has an error if the peer violated the protocol.
+        """
         if self.engine.authenticated and not (self.paused or self.is_closing):
             self._stream.write(self.engine.take())
         fail_future(self.opened, error)
@@ -246,7 +255,7 @@ class SessionLink(AttachedLink, transport.Handler):
         self._connection.touch()
 
     def on_transfer(self, delivery: transport.LinkDelivery) -> None:
-        """Process a single delivery as a list of one."""
+        """Pass a single delivery to `on_transfers`."""
         self.on_transfers(delivery.link, [delivery])
 
     def on_end(self, session: transport.Session, error: Error | None) -> None:  # noqa: ARG002  (its own)
@@ -328,7 +337,7 @@ def error_of(
     if error is None:
         return LinkError(f"the peer closed the {scope}", scope=scope)
     name = str(error.condition)
-    # Later on, a message may have caused the error.
+    # If the connection, session or link was open, a message may have caused the error.
     permanent = name in _PERMANENT and new
     reason = f"{prefix}{name}: {error.description}"
     if name == INVALID_FIELD and product.startswith("RabbitMQ 3."):
@@ -339,7 +348,7 @@ def error_of(
         permanent=permanent,
         failed=name == INTERNAL_ERROR,
         scope=scope,
-        # For a connection, the virtual host was not found.
+        # From a connection, not-found means that the virtual host does not exist.
         missing=permanent and name == NOT_FOUND and scope != "connection",
     )
 
@@ -352,7 +361,7 @@ _STATES = {
 }
 
 #: Products that report the number of ready messages in the field available of a flow.
-_COUNTING = ("RabbitMQ ", "amqp10msg ")
+_COUNTING_PRODUCTS = ("RabbitMQ ", "amqp10msg ")
 
 #: Disconnect a peer that ignores the credit and delivers this multiple of the window.
 _EXCESS_FACTOR = 4
@@ -381,21 +390,21 @@ class Amqp10Source(Amqp10Link):
         # Enforced here, but not sent in the attach: a broker might drop or dead-letter messages
         # that exceed a max-message-size.
         self.link.max_message_size = request.max_message
-        self.link.overflow = self._large
+        self.link.overflow = self._new_overflow_file
         self.link.excess = _EXCESS_FACTOR * self._window
         self.touch()
 
-    def _large(self) -> transport.Sink:
+    def _new_overflow_file(self) -> transport.Sink:
         """Return the file for a message that is too large for memory."""
         try:
             large = self._incomplete = self._overflow()
         except OSError as error:
-            self._cannot_keep(error)
-            return bytearray()  # discards the remaining bytes of the frame; the session has ended
-        large.on_fault = self._cannot_keep
+            self._on_file_error(error)
+            return bytearray()  # discards the rest of the frame: the session has ended
+        large.on_fault = self._on_file_error
         return large
 
-    def _cannot_keep(self, error: OSError) -> None:
+    def _on_file_error(self, error: OSError) -> None:
         """Fail this link only: a large message could not be written to its file."""
         self.fail(no_room_for_large(error))
 
@@ -409,7 +418,7 @@ class Amqp10Source(Amqp10Link):
             text = "RabbitMQ 3.10 delivers nothing from a stream over 1.0: read it over amqp091"
             self.fail(LinkError(text, sent_by_peer=True, permanent=True))
             return False
-        self.link.grant(self._window)  # 0 for a link that only counts
+        self.link.grant(self._window)  # the window is 0 if the link only counts messages
         return True
 
     @property
@@ -497,7 +506,7 @@ class Amqp10Source(Amqp10Link):
         for _ in range(2):
             await self._request_flow(self.link.request_flow)
         available = self.link.available
-        if available or self.product.startswith(_COUNTING):
+        if available or self.product.startswith(_COUNTING_PRODUCTS):
             held_by_others = (self.link.properties or {}).get(transport.ACQUIRED_BY_OTHERS)
             return Depth(
                 ready=available,
@@ -511,12 +520,12 @@ class Amqp10Source(Amqp10Link):
         self.touch()
         return Depth(ready=0)
 
-    async def _request_flow(self, ask: Callable[[], None]) -> None:
-        """Send a flow frame with `ask`, and wait for the peer's flow frame."""
+    async def _request_flow(self, send_request: Callable[[], None]) -> None:
+        """Call `send_request` to request a flow frame from the peer, and wait for that frame."""
         if not self.alive:
             raise LinkError("the connection ended")
         self._answer = self._connection.loop.create_future()
-        ask()
+        send_request()
         self.touch()
         await self._answer
 
@@ -576,7 +585,7 @@ class Amqp10Target(Amqp10Link):
         self._window = request.window
         self._sent = 0
         self._unsettled = 0
-        self._max_message_size = 0  # of the peer; 0 for no limit
+        self._max_message_size = 0  # the peer's limit in bytes; 0 for none
         self.link.attach(source=Source(), target=Target(address=self.endpoint.address))
         self.touch()
 
@@ -703,8 +712,9 @@ async def open_source(request: SourceRequest) -> Amqp10Source:
 async def open_target(request: TargetRequest) -> Amqp10Target:
     """Open a sender.
 
-    For RabbitMQ 3, the check of the queue is repeated without a receiver if it failed for another
-    reason than a missing queue: a stream, for example, cannot be read there.
+    For RabbitMQ 3, a receiver checks that the queue exists. If it fails for another reason than a
+    missing queue, the sender is opened without this check: a stream, for example, cannot be read
+    from RabbitMQ 3 over 1.0.
     """
     attempts: list[Amqp10Target] = []
 

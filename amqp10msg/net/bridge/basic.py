@@ -68,7 +68,7 @@ _MAX_FRAME = 131_072
 _MAX_CHANNELS = 2_047
 #: Reply codes that a retry cannot fix: payment required, access refused, not found, not allowed.
 _PERMANENT = {402, 403, 404, 530}
-#: Reply codes that a message need not have caused: the broker shuts down or has failed.
+#: Reply codes that do not blame a message: the broker shuts down (320) or has failed (541).
 _AMBIGUOUS = {320, 541}
 #: Reply code "internal error".
 _INTERNAL_ERROR = 541
@@ -95,9 +95,9 @@ class BasicConnection(Wire):
         self._reader = FrameReader(_MAX_FRAME)
         self._awaited: asyncio.Future[Any] | None = None
         self._channels: dict[int, Channel] = {}
-        self._closing_channels: set[int] = set()  # numbers whose close-ok has not arrived
-        self._due: dict[Channel, None] = {}  # channels with settlements to send
-        self._out: list[bytes] = []
+        self._closing_channels: set[int] = set()  # channels whose close-ok has not arrived
+        self._channels_to_settle: dict[Channel, None] = {}  # channels with settlements to send
+        self._unsent: list[bytes] = []
         self._last_sent_at = self._last_received_at
 
     # Bytes.
@@ -111,9 +111,9 @@ class BasicConnection(Wire):
         try:
             for kind, channel, payload in self._reader.feed(data):
                 if channel:
-                    self._frame(kind, channel, payload)
+                    self._process_frame(kind, channel, payload)
                 elif kind == METHOD:
-                    self._method(decode_method(payload))
+                    self._process_method(decode_method(payload))
                 elif kind != BEAT:
                     raise FrameError(f"an unexpected frame of type {kind} on channel 0")
                 if self._stream.is_closing():
@@ -123,7 +123,7 @@ class BasicConnection(Wire):
 
     # Frames.
 
-    def _frame(self, kind: int, number: int, payload: bytes) -> None:
+    def _process_frame(self, kind: int, number: int, payload: bytes) -> None:
         channel = self._channels.get(number)
         if channel is None:
             if kind == METHOD:
@@ -143,7 +143,7 @@ class BasicConnection(Wire):
             elif index == spec.Channel.CloseOk.INDEX:
                 self._closing_channels.discard(number)
 
-    def _method(self, received: Any) -> None:
+    def _process_method(self, received: Any) -> None:
         if isinstance(received, spec.Connection.Close):
             self._stream.write(method(0, spec.Connection.CloseOk()))
             self.fail(_close_error(received))
@@ -173,7 +173,7 @@ class BasicConnection(Wire):
     def remove_channel(self, channel: Channel, *, ended: bool) -> None:
         """Remove a channel. Close it, unless its close was completed already (`ended`)."""
         del self._channels[channel.number]
-        self._due.pop(channel, None)
+        self._channels_to_settle.pop(channel, None)
         if not ended:
             self._closing_channels.add(channel.number)
             self.write(method(channel.number, spec.Channel.Close(0, "", 0, 0)))
@@ -182,29 +182,29 @@ class BasicConnection(Wire):
 
     def write(self, octets: bytes) -> None:
         """Send bytes at the end of the current event-loop iteration."""
-        self._out.append(octets)
+        self._unsent.append(octets)
         self.touch()
 
     def extend(self, pieces: list[bytes]) -> None:
         """Send many byte strings at the end of the current event-loop iteration."""
-        self._out += pieces
+        self._unsent += pieces
         self.touch()
 
     def settle_soon(self, channel: Channel) -> None:
         """Send a channel's settlements at the end of the current event-loop iteration."""
-        self._due[channel] = None
+        self._channels_to_settle[channel] = None
         self.touch()
 
     def flush(self) -> None:
         """Send the settlements and the written bytes."""
         self._flushing = False
-        due, self._due = self._due, {}
-        for channel in due:
-            self._out += channel.settlements()
-        if self._out and not self.is_closing:
-            self._stream.write(b"".join(self._out))
+        channels, self._channels_to_settle = self._channels_to_settle, {}
+        for channel in channels:
+            self._unsent += channel.settlements()
+        if self._unsent and not self.is_closing:
+            self._stream.write(b"".join(self._unsent))
             self._last_sent_at = self.loop.time()
-        self._out.clear()
+        self._unsent.clear()
         self.end_turn()
 
     def _beat(self, interval: float) -> None:
@@ -233,7 +233,9 @@ class BasicConnection(Wire):
         endpoint = self.endpoint
         start = await self._ask(None, spec.Connection.Start)
         properties = start.server_properties if isinstance(start.server_properties, dict) else {}
-        self.product = f"{_text(properties.get('product'))} {_text(properties.get('version'))}"
+        self.product = (
+            f"{_as_text(properties.get('product'))} {_as_text(properties.get('version'))}"
+        )
         mechanism = endpoint.mechanism or "PLAIN"
         response = (
             f"\0{endpoint.user or ''}\0{endpoint.password or ''}" if mechanism == "PLAIN" else ""
@@ -246,7 +248,7 @@ class BasicConnection(Wire):
             "en_US",
         )
         tune = await self._ask(start_ok, spec.Connection.Tune)
-        # A peer that sets no limit gets ours.
+        # 0 means that the broker sets no limit: use ours.
         size = min(tune.frame_max or _MAX_FRAME, _MAX_FRAME)
         self._reader.max_frame = size
         self.max_frame = size
@@ -280,8 +282,8 @@ class Channel(AttachedLink):
     Args:
         connection: the connection.
         on_lost: called when the channel is lost.
-        max_message: size in bytes from which on a body is written to a file.
-        overflow: returns such a file; None to fail the connection on a larger body.
+        max_message: maximum size in bytes of a body in memory; a larger one is written to a file.
+        overflow: returns the file for a larger body; None to fail the connection instead.
     """
 
     def __init__(
@@ -298,7 +300,7 @@ class Channel(AttachedLink):
         self._overflow = overflow
         self._content: Content | None = None
         self._awaited: asyncio.Future[Any] | None = None
-        self._ended = self._has_left = False
+        self._ended = self._is_removed = False
 
     # Callbacks, which subclasses override.
 
@@ -309,7 +311,7 @@ class Channel(AttachedLink):
         """Called with each publisher confirm."""
 
     def on_declared(self, declare_ok: Any) -> bool:  # noqa: ARG002  (used by subclasses)
-        """Called with each queue.declare-ok. Return whether it answers the subclass."""
+        """Called with each queue.declare-ok. Return whether a query of the subclass awaited it."""
         return False
 
     def settlements(self) -> list[bytes]:
@@ -331,13 +333,13 @@ class Channel(AttachedLink):
         content = self._content
         if kind != METHOD:
             if content is None:
-                raise FrameError(f"a frame of type {kind} without a content to belong to")
+                raise FrameError(f"a frame of type {kind} without a method that has content")
             if content.add(kind, payload, self._max_message, self._overflow):
                 self._content = None
                 self.on_content(content)
             return
         if content is not None:
-            raise FrameError("a method before the rest of a content")
+            raise FrameError("a method frame arrived before the end of a content")
         if len(payload) < 4:
             raise FrameError("a truncated method")
         index = int.from_bytes(payload[:4], "big")
@@ -346,9 +348,9 @@ class Channel(AttachedLink):
         elif index in {ACK, NACK}:
             self.on_confirm(*decode_confirm(payload[4:]), index == ACK)
         else:
-            self._method(decode_method(payload))
+            self._process_method(decode_method(payload))
 
-    def _method(self, received: Any) -> None:
+    def _process_method(self, received: Any) -> None:
         if isinstance(received, spec.Channel.Close):
             self._ended = True
             self.write(spec.Channel.CloseOk())
@@ -396,8 +398,8 @@ class Channel(AttachedLink):
 
     def send_end(self) -> None:
         """Close the channel without waiting, unless it is closed already."""
-        if not self._has_left:
-            self._has_left = True
+        if not self._is_removed:
+            self._is_removed = True
             self.discard()
             self._connection.remove_channel(self, ended=self._ended)
 
@@ -412,7 +414,7 @@ def _close_error(close: Any) -> LinkError:
     """Convert a channel.close or connection.close to an error."""
     code = close.reply_code
     return LinkError(
-        f"{code} {_text(close.reply_text)}",
+        f"{code} {_as_text(close.reply_text)}",
         sent_by_peer=code not in _AMBIGUOUS,
         permanent=code in _PERMANENT,
         failed=code == _INTERNAL_ERROR,
@@ -428,7 +430,7 @@ def _check_answer(answer: Any, *expected: Any) -> Any:
     return answer
 
 
-def _text(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return "" if value is None else str(value)
@@ -545,7 +547,7 @@ class BasicSource(Channel):
         if not self.alive:
             raise LinkError("the connection ended")
         answer: asyncio.Future[Depth] = self._connection.loop.create_future()
-        self._connection.flush()  # so that released messages are counted
+        self._connection.flush()  # settle first: the broker then counts the released messages
         self._declare(answer)
         return await answer
 
@@ -655,35 +657,39 @@ class BasicTarget(Channel):
         self._on_room()
 
 
-async def _dial(endpoint: Endpoint) -> BasicConnection:
+async def _open_connection(endpoint: Endpoint) -> BasicConnection:
     return await dial(BasicConnection(endpoint))
 
 
 async def open_source(request: SourceRequest) -> BasicSource:
     """Open a consumer of a queue."""
-    return await attached(request, _dial, lambda connection: BasicSource(request, connection))
+    return await attached(
+        request, _open_connection, lambda connection: BasicSource(request, connection)
+    )
 
 
 async def open_target(request: TargetRequest) -> BasicTarget:
     """Open a publisher to an exchange, or to a queue by the default exchange."""
-    return await attached(request, _dial, lambda connection: BasicTarget(request, connection))
+    return await attached(
+        request, _open_connection, lambda connection: BasicTarget(request, connection)
+    )
 
 
 async def depth_of(endpoint: Endpoint, queue: str, pool: ConnectionPool | None = None) -> Depth:
     """Return the number of ready messages and of consumers of a queue."""
 
-    def make(connection: BasicConnection) -> Channel:
+    def new_channel(connection: BasicConnection) -> Channel:
         return Channel(connection, lambda _: None, 0)
 
-    channel = await (pool or ConnectionPool()).join(endpoint, _dial, make)
+    channel = await (pool or ConnectionPool()).join(endpoint, _open_connection, new_channel)
 
-    async def ask() -> Depth:
+    async def declare_queue() -> Depth:
         await channel.attach()
         declare = spec.Queue.Declare(0, queue, passive=True)
         answer = await channel.ask(declare, spec.Queue.DeclareOk)
         return Depth(ready=answer.message_count, other_consumers=answer.consumer_count)
 
-    depth = await channel.within(ask)
+    depth = await channel.within(declare_queue)
     await channel.close(_CLOSE_TIMEOUT)
     return depth
 
@@ -733,7 +739,7 @@ async def _read_digests(
             pool=pool,
         )
         source = await open_source(request)
-        # The answer to this request arrives after the deliveries.
+        # Wait until the deliveries have arrived: the broker sends them before this answer.
         await source.within(lambda: source.ask(spec.Basic.Qos(0, 1, False), spec.Basic.QosOk))
         await source.close(_CLOSE_TIMEOUT)
     return digests

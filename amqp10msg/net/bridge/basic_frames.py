@@ -1,7 +1,7 @@
 """The frames of AMQP 0-9-1 (4.2.3), and the contents in them.
 
-Content headers are passed on as bytes, without decoding them. Rare methods are encoded and decoded
-by pika.
+Content headers are passed on as bytes, without decoding them. Pika encodes and decodes the rare
+methods.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ DELIVER, RETURN, ACK, NACK = 0x003C003C, 0x003C0032, 0x003C0050, 0x003C0078
 _FRAME_HEAD = struct.Struct(">BHL")
 #: The frame-end byte of a frame, and the head of the frame that follows.
 _FRAME_END_AND_HEAD = struct.Struct(">BBHL")
-#: The frame types, and the beginning of a TLS alert.
 _FRAME_TYPES = (METHOD, HEADER, BODY, BEAT)
+#: The first bytes of a TLS alert, with which a TLS server answers a client without TLS.
 _TLS = b"\x15\3"
 _END = b"\xce"
 _END_OCTET = 0xCE
@@ -75,7 +75,9 @@ class FrameReader:
         while length - position >= 8:
             kind, channel, size = _FRAME_HEAD.unpack_from(buffer, position)
             if size > self.max_frame - 8:
-                raise FrameError(self._too_large(bytes(buffer[position : position + 8]), size))
+                raise FrameError(
+                    self._describe_bad_head(bytes(buffer[position : position + 8]), size)
+                )
             end = position + 7 + size
             if end >= length:
                 self._needed = end + 1 - position
@@ -86,7 +88,7 @@ class FrameReader:
             position = end + 1
         del buffer[:position]
 
-    def _too_large(self, start: bytes, size: int) -> str:
+    def _describe_bad_head(self, start: bytes, size: int) -> str:
         if start.startswith(b"AMQP"):
             return f"the peer uses another version of AMQP: {start!r}"
         if start[0] not in _FRAME_TYPES:
@@ -102,7 +104,7 @@ class Content:
     """A method with content (0-9-1, 4.2.6), while its frames arrive.
 
     Attributes:
-        index: class and method.
+        index: class-id and method-id, as one number of 32 bits.
         arguments: the payload of the method frame after class and method.
         header: the payload of the content header frame.
         large: the file with header and body, if they are too large for memory.
@@ -127,8 +129,8 @@ class Content:
         Args:
             kind: the type of the frame.
             payload: its payload.
-            max_size: size in bytes from which on a body is written to a file.
-            overflow: returns such a file; None to refuse a larger body.
+            max_size: maximum size in bytes of a body in memory; a larger one is written to a file.
+            overflow: returns the file for a larger body; None to refuse such a body.
 
         Raises:
             FrameError: the frame is not expected here, or the body is refused.
@@ -259,13 +261,13 @@ def _publish(channel: int, exchange: str, key: str) -> bytes:
 
 
 def method(channel: int, pika_method: Any) -> bytes:
-    """Return the frame of a method of pika."""
+    """Return the frame of `pika_method`, a method object of pika."""
     frame: bytes = Method(channel, pika_method).marshal()
     return frame
 
 
 def decode_method(payload: bytes) -> Any:
-    """Decode a method by pika. Raises FrameError if it is unknown or invalid."""
+    """Decode a method with pika. Raises FrameError if it is unknown or invalid."""
     pika_method = spec.methods.get(int.from_bytes(payload[:4], "big"))
     if pika_method is None:
         raise FrameError(f"{payload[:4].hex()} is not a method of 0-9-1")

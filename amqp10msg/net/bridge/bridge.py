@@ -25,7 +25,7 @@ from amqp10msg.net.options import RouteOptions
 
 #: Number of removed routes whose statistics are kept under their own names.
 _MAX_REMOVED = 100
-#: The name under which the statistics of earlier removed routes are added up.
+#: The key of the summed statistics of the routes removed before the `_MAX_REMOVED` latest.
 _OLDER = "…"
 
 
@@ -85,10 +85,9 @@ class Bridge:
         self._fault: BaseException | None = None
         # The names of the routes of the latest `reload`; other routes are ending or have ended.
         self._current_names = set(self._specs)
-        self._successors: dict[
-            str, Route
-        ] = {}  # routes that start when their predecessor has ended
-        self._old_names: dict[str, str] = {}  # the old names of renamed routes
+        # Routes, by name, that start when the routes that they replace have ended.
+        self._successors: dict[str, Route] = {}
+        self._old_names: dict[str, str] = {}  # the old names of renamed routes, by new name
         self._stopping = False
         self._replacing: set[asyncio.Task[None]] = set()
         self._running: asyncio.Task[None] | None = None
@@ -97,7 +96,7 @@ class Bridge:
         """Start the routes."""
         self._changed = asyncio.Event()
         # Create all before starting any: a specification may be invalid.
-        routes = [self._route(spec) for spec in self._specs.values()]
+        routes = [self._new_route(spec) for spec in self._specs.values()]
         for route in routes:
             self._start(route)
         self._running = asyncio.ensure_future(self._run())
@@ -118,7 +117,7 @@ class Bridge:
                 with contextlib.suppress(Exception):
                     await self._running
 
-    def _route(self, spec: RouteSpec) -> Route:
+    def _new_route(self, spec: RouteSpec) -> Route:
         endpoints = spec.source, spec.target
         return Route(spec.name, *endpoints, spec.options, self._logger, self._pools)
 
@@ -173,7 +172,7 @@ class Bridge:
         if self._running is None or self._running.done() or self._stopping:
             raise RuntimeError("the bridge is not running: routes cannot be replaced")
         new_specs = _by_name(specs)
-        new_routes = {name: self._route(spec) for name, spec in new_specs.items()}
+        new_routes = {name: self._new_route(spec) for name, spec in new_specs.items()}
         stopped = [name for name in self._specs if name in self._current_names - new_specs.keys()]
         started, replaced, unchanged = [], [], []
         for name, spec in new_specs.items():
@@ -198,7 +197,7 @@ class Bridge:
             task = asyncio.ensure_future(self._replace(name))
             self._replacing.add(task)
             task.add_done_callback(self._replacing.discard)
-        self._merge_removed()
+        self._merge_old_statistics()
         self._changed.set()
         return Changes(*map(tuple, (started, replaced, stopped, unchanged)))
 
@@ -215,7 +214,7 @@ class Bridge:
                     break
         return old_names
 
-    def _merge_removed(self) -> None:
+    def _merge_old_statistics(self) -> None:
         """Add up the statistics of removed routes beyond the `_MAX_REMOVED` latest."""
         removed = [name for name in self._routes if name not in self._current_names]
         ended = [
@@ -338,7 +337,7 @@ def run_bridge(
     """
     bridge, service = Bridge(specs, logger=logger), Service()
 
-    async def run() -> BaseException | None:
+    async def run_until_end() -> BaseException | None:
         async with contextlib.AsyncExitStack() as stack:
             if listen is not None:
                 monitor = await stack.enter_async_context(
@@ -380,7 +379,7 @@ def run_bridge(
                 return error
         return None
 
-    fault = asyncio.run(run())
+    fault = asyncio.run(run_until_end())
     return bridge.specs, bridge.statistics, fault
 
 
@@ -415,7 +414,7 @@ def _reload_handler(
         return lambda: log_event(logger, "hangup-ignored", logging.INFO, why=reason)
     turn, tasks = asyncio.Lock(), set[asyncio.Task[None]]()
 
-    async def read() -> None:
+    async def reload_routes() -> None:
         await has_begun.wait()
         async with turn:
             service.reloading()
@@ -429,12 +428,12 @@ def _reload_handler(
                 log_event(logger, "routes-read", logging.INFO, **fields)
             service.started()
 
-    def begin() -> None:
-        task = asyncio.ensure_future(read())
+    def start_reload() -> None:
+        task = asyncio.ensure_future(reload_routes())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    return begin
+    return start_reload
 
 
 #: SIGHUP, which Windows does not have.
@@ -461,13 +460,13 @@ class Interrupted(Exception):  # noqa: N818  (as KeyboardInterrupt)
 
 
 def ask(call: Callable[[], _T]) -> _T:
-    """Run a call that may wait for an API in a thread, and return its result.
+    """Run `call` in a thread, because it may wait for an API, and return its result.
 
     Raises:
         Interrupted: SIGINT or SIGTERM is blocked and arrived during the call.
     """
 
-    async def run() -> _T:
+    async def wait_for_result() -> _T:
         asking = asyncio.ensure_future(in_thread(call))
         while not asking.done():
             await asyncio.wait([asking], timeout=_SIGNAL_INTERVAL)
@@ -476,11 +475,11 @@ def ask(call: Callable[[], _T]) -> _T:
                 raise Interrupted
         return asking.result()
 
-    return asyncio.run(run())
+    return asyncio.run(wait_for_result())
 
 
 def signals_are_held() -> bool:
-    """Whether SIGTERM is blocked, as it is in the process of the command, together with SIGINT."""
+    """Whether SIGTERM is blocked. The command blocks it together with SIGINT."""
     if not hasattr(signal, "pthread_sigmask"):
         return False
     return signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -591,7 +590,7 @@ def run_dry_or_stop(spec: RouteSpec, count: int, idle: float) -> tuple[DryRun, b
     """
     result = DryRun(spec)
 
-    async def run() -> bool:
+    async def read_until_signal() -> bool:
         reading = asyncio.ensure_future(dry_run(result, count, idle))
         _on_signals(asyncio.get_running_loop(), reading.cancel)
         try:
@@ -603,4 +602,4 @@ def run_dry_or_stop(spec: RouteSpec, count: int, idle: float) -> tuple[DryRun, b
         reading.result()
         return False
 
-    return result, asyncio.run(run())
+    return result, asyncio.run(read_until_signal())

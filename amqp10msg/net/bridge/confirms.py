@@ -33,7 +33,7 @@ class Unconfirmed:
     _returned: dict[int, Outcome] = attrs.Factory(dict)
     # Tags of unconfirmed, unreturned messages by content, with and without the header.
     _by_content: dict[Hashable, _Tags] = attrs.Factory(dict)
-    _indexed: int = 0  # the last tag that was considered for `_by_content`
+    _indexed: int = 0  # `_by_content` has the messages up to this tag
 
     def __len__(self) -> int:
         return len(self._sent)
@@ -51,7 +51,7 @@ class Unconfirmed:
         Of several identical messages, the earliest one is chosen. The broker may have encoded the
         header again: if no header is identical, headers are not compared.
         """
-        self._index()
+        self._index_new_messages()
         for content in ((exchange, key, body, header), (exchange, key, body)):
             if (tags := self._by_content.get(content)) is not None:
                 tag = next(iter(tags))
@@ -84,7 +84,7 @@ class Unconfirmed:
             self._remove_from_index(tag, outgoing)
         return delivery, ACCEPTED if accepted else Outcome("nacked")
 
-    def _index(self) -> None:
+    def _index_new_messages(self) -> None:
         """Index the messages that were published since the last return by their content."""
         for tag in range(self._indexed + 1, self.published + 1):
             if (published := self._sent.get(tag)) is not None:

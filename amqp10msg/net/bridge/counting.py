@@ -113,7 +113,8 @@ class Counting:
         )
         if management is not None and (source.file is not None or self._basic_endpoint is None):
             raise ValueError(f"{source}: management needs a source that is a queue of RabbitMQ")
-        self._zero_since: float | None = None  # when the count first was zero, on the loop's clock
+        # Since when all counts have been zero, on the loop's clock; None if the last was not zero.
+        self._zero_since: float | None = None
         self.end: int | None = None
         self.first: int | None = None
         self.oldest: int | None = None
@@ -131,7 +132,7 @@ class Counting:
         if self.is_stream:
             depth = await self._begin_stream()
             if next_position is not None:
-                self._compare(self.oldest, self.end, next_position)
+                self._compare_positions(self.oldest, self.end, next_position)
             return depth
         if source.protocol == "0-9-1" and source.file is None:
             return await _declare_and_count(source, self._waits.query_timeout, self._pool)
@@ -141,7 +142,7 @@ class Counting:
                 receive=lambda _: None,
                 on_lost=lambda _: None,
                 window=0,
-                # A broker is not asked for messages; a file is read, to count its lines.
+                # A window of 0 requests nothing from a broker; a file is read to count its lines.
                 max_message=1 if source.file is None else MAX_MESSAGE,
                 overflow=lambda: Oversized(Path(), 0),
                 pool=self._pool,
@@ -166,29 +167,35 @@ class Counting:
         if endpoint is None:
             return
         try:
-            _, end = await self._last_messages(endpoint)
-            first = await self._positions(endpoint, "first")
+            _, end = await self._last_positions(endpoint)
+            first = await self._delivered_positions(endpoint, "first")
         except LinkError:
-            return  # if the stream is missing, reading it fails
+            return  # if the stream is missing, opening it will fail
         self.oldest = end if first is None else first[0]
-        self._compare(self.oldest, end, next_position)
+        self._compare_positions(self.oldest, end, next_position)
 
-    def _compare(self, oldest: int | None, end: int | None, next_position: int) -> None:
+    def _compare_positions(self, oldest: int | None, end: int | None, next_position: int) -> None:
         """Compare the positions of a stream with the position up to which it was read."""
         _refuse_replaced(end, next_position)
         self.removed_count = 0 if oldest is None else max(oldest - next_position, 0)
 
-    async def _positions(self, endpoint: Endpoint, offset: str) -> tuple[int, int] | None:
-        """Return the first and the last position that the broker delivers from an offset on."""
+    async def _delivered_positions(self, endpoint: Endpoint, offset: str) -> tuple[int, int] | None:
+        """Return the first and the last position that the broker delivers from an offset on.
+
+        Return None for an empty stream.
+        """
         from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)
 
         return await first_reachable(
             endpoint, lambda address: positions_of(address, offset, self._pool)
         )
 
-    async def _last_messages(self, endpoint: Endpoint) -> tuple[tuple[int, int] | None, int]:
-        """Return the positions of the last messages of a stream, and the position after its end."""
-        last = await self._positions(endpoint, "last")
+    async def _last_positions(self, endpoint: Endpoint) -> tuple[tuple[int, int] | None, int]:
+        """Return the first and last position of the stream's last chunk, and the position after it.
+
+        For an empty stream, the result is None and 0.
+        """
+        last = await self._delivered_positions(endpoint, "last")
         return last, 0 if last is None else last[1] + 1
 
     async def _begin_stream(self) -> Depth:
@@ -196,7 +203,7 @@ class Counting:
         endpoint = self._basic_endpoint
         if endpoint is None:
             return Depth(reason=NO_COUNT)
-        last, self.end = await self._last_messages(endpoint)
+        last, self.end = await self._last_positions(endpoint)
         if start == "next":
             self.first = self.end
         elif last is None:
@@ -204,7 +211,7 @@ class Counting:
         elif start == "last":
             self.first = last[0]
         elif start == "first" or isinstance(start, int):
-            first = await self._positions(endpoint, "first")
+            first = await self._delivered_positions(endpoint, "first")
             self.first = self.oldest = 0 if first is None else first[0]
             if isinstance(start, int):
                 self.first = max(self.first, start)
@@ -265,7 +272,7 @@ class Counting:
         self, link: Countable | None, next_position: int | None, held_count: int
     ) -> Depth:
         if self.is_stream:
-            return await self._rest_of_stream(next_position)
+            return await self._count_rest_of_stream(next_position)
         if link is None:
             return await self._count_separately("the source is not connected")
         if link.incomplete:
@@ -290,7 +297,7 @@ class Counting:
                 queue_depth = await _declare_and_count(
                     self._basic_endpoint, self._waits.query_timeout, self._pool
                 )
-                # Without the route itself.
+                # Subtract the route's own consumer.
                 other_consumers = (
                     None
                     if queue_depth.other_consumers is None
@@ -300,7 +307,7 @@ class Counting:
             except LinkError as error:
                 depth = attrs.evolve(depth, reason=f"{_HELD_BY_OTHERS_UNKNOWN}: {error}")
         if self._management is not None:
-            depth = await self._held_by_others(depth, now, held_count)
+            depth = await self._add_held_by_others(depth, now, held_count)
         elif self._sole and depth.other_consumers is None and depth.unacknowledged is None:
             depth = attrs.evolve(depth, other_consumers=0, reason="")
         elif depth.other_consumers is None and depth.unacknowledged is None and not depth.reason:
@@ -310,8 +317,8 @@ class Counting:
     async def _count_separately(self, reason: str) -> Depth:
         """Count over a separate connection; `reason` is why the route's connection cannot be used.
 
-        A count of zero is not used: the source may not have processed the settlements of the
-        route's own connection yet.
+        A count of zero is reported as unknown: the source may not have processed the settlements
+        of the route's own connection yet.
         """
         if self._basic_endpoint is None or self._source.file is not None:
             return Depth(reason=reason)
@@ -323,12 +330,12 @@ class Counting:
             return Depth(reason=reason)
         return depth if depth.ready else Depth(reason=reason)
 
-    async def _rest_of_stream(self, next_position: int | None) -> Depth:
+    async def _count_rest_of_stream(self, next_position: int | None) -> Depth:
         endpoint = self._basic_endpoint
         if endpoint is None:
             return Depth(reason=NO_COUNT)
         try:
-            last, end = await self._last_messages(endpoint)
+            last, end = await self._last_positions(endpoint)
             _refuse_replaced(end, next_position)
         except LinkError as error:
             return Depth(reason=str(error.without(endpoint.password)))
@@ -339,7 +346,7 @@ class Counting:
             )
         return Depth(ready=max(end - (next_position or 0), 0), other_consumers=0, unacknowledged=0)
 
-    async def _held_by_others(self, depth: Depth, now: float, held_count: int) -> Depth:
+    async def _add_held_by_others(self, depth: Depth, now: float, held_count: int) -> Depth:
         """Add the messages held by other consumers, from the management API.
 
         The API lags behind: it is queried only after a count of zero has held for `management_lag`.
@@ -362,7 +369,7 @@ class Observer:
     """Counts the messages and consumers of a queue of RabbitMQ without consuming it.
 
     Args:
-        at: the queue, as an endpoint of 0-9-1.
+        endpoint: the queue, as an endpoint of 0-9-1.
         pool: the connections to use; None for a new connection per count.
         waits: timeout of a count, and the time between two counts.
     """
@@ -422,8 +429,8 @@ async def _declare_and_count(
     """Count the messages and consumers of a queue with a passive queue.declare."""
     from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
-    def ask(candidate: Endpoint) -> Awaitable[Depth]:
-        short = attrs.evolve(candidate, timeout=min(candidate.timeout, timeout))
-        return depth_of(short, short.queue or "", pool)
+    def count_at(candidate: Endpoint) -> Awaitable[Depth]:
+        candidate_with_timeout = attrs.evolve(candidate, timeout=min(candidate.timeout, timeout))
+        return depth_of(candidate_with_timeout, candidate_with_timeout.queue or "", pool)
 
-    return await first_reachable(endpoint, ask)
+    return await first_reachable(endpoint, count_at)

@@ -93,10 +93,10 @@ class DryRun:
         self.octets += delivery.size
         if delivery.large is not None:
             self.octets += len(delivery.large)
-            self._fail(_TOO_LARGE, Example(f"{len(delivery.large):,} bytes"))
+            self._count_failure(_TOO_LARGE, Example(f"{len(delivery.large):,} bytes"))
             return
         if delivery.fault:
-            self._fail(delivery.fault, Example(f"begins with {delivery.octets[:32]!r}"))
+            self._count_failure(delivery.fault, Example(f"begins with {delivery.octets[:32]!r}"))
             return
         profile: Any = options.profile
         was_basic = delivery.content_header is not None
@@ -107,9 +107,9 @@ class DryRun:
                 return
             names = losses_of_names(spec.source, spec.target, options, delivery)
             if spec.source.protocol == spec.target.protocol:
-                if _is_foreign(message, user):
+                if _has_foreign_user_id(message, user):
                     raise TranslationError("properties.user-id", _FOREIGN)
-                self._lose(names, lambda: Example(_published_to(delivery)))
+                self._count_losses(names, lambda: Example(_describe_publishing(delivery)))
                 return
             message = without_delivery(message, spec.source, options)
             translate: Any = to_amqp10 if was_basic else to_basic
@@ -118,22 +118,26 @@ class DryRun:
             octets = translation.message.encode() if was_basic else delivery.octets
         except AmqpError as error:
             raw = None if was_basic or not delivery.octets else delivery.octets[:_MAX_EXAMPLE]
-            self._fail(str(error), Example(f"begins with {delivery.raw[:32].hex(' ')}", raw))
+            self._count_failure(
+                str(error), Example(f"begins with {delivery.raw[:32].hex(' ')}", raw)
+            )
             return
         except Exception as error:  # noqa: BLE001  (raised by a hook)
-            self._fail(f"filter: {error!r}", Example(f"begins with {delivery.raw[:32].hex(' ')}"))
+            self._count_failure(
+                f"filter: {error!r}", Example(f"begins with {delivery.raw[:32].hex(' ')}")
+            )
             return
 
-        def example() -> Example:
+        def make_example() -> Example:
             words = explain(message, profile, circumstances=circumstances)
             if names:
-                words = f"{_published_to(delivery)}\n{words}"
+                words = f"{_describe_publishing(delivery)}\n{words}"
             return Example(words, octets if len(octets) <= _MAX_EXAMPLE else None)
 
-        self._lose([*names, *translation.losses], example)
+        self._count_losses([*names, *translation.losses], make_example)
 
-    def _lose(self, losses: Iterable[Loss], example: Callable[[], Example]) -> None:
-        """Count the losses of one message, and keep it as the example of losses not seen before."""
+    def _count_losses(self, losses: Iterable[Loss], make_example: Callable[[], Example]) -> None:
+        """Count the losses of a message. The message is the example of losses not seen before."""
         permanent: dict[tuple[str, str, str], None] = {}
         for loss in losses:
             if loss.is_permanent:
@@ -149,9 +153,9 @@ class DryRun:
             count_bounded(self.losses, key)
         new = [key for key in permanent if key not in self.examples and key in self.losses]
         if new:
-            self._add_example(new, example())
+            self._add_example(new, make_example())
 
-    def _fail(self, reason: str, example: Example) -> None:
+    def _count_failure(self, reason: str, example: Example) -> None:
         reason = count_bounded(self.failures, reason)
         if reason not in self.examples:
             self._add_example([reason], example)
@@ -166,12 +170,12 @@ class DryRun:
         return self.read - self.exact - self.unmatched
 
 
-def _published_to(delivery: SourceDelivery) -> str:
+def _describe_publishing(delivery: SourceDelivery) -> str:
     exchange, key = delivery.exchange, delivery.routing_key
     return f"published to the exchange {exchange!r} with the routing key {key!r}"
 
 
-def _is_foreign(message: BasicMessage | Message, user: str | None) -> bool:
+def _has_foreign_user_id(message: BasicMessage | Message, user: str | None) -> bool:
     """Whether the message has a user-id that differs from the connection's user."""
     properties = message.properties
     user_id: Any = None if properties is None else properties.user_id
@@ -185,8 +189,8 @@ def _is_foreign(message: BasicMessage | Message, user: str | None) -> bool:
 async def dry_run(run: DryRun, count: int, idle: float) -> DryRun:
     """Read messages of a route's source, evaluate them, and release them.
 
-    The target is not connected to. The source counts these deliveries: RabbitMQ marks the messages
-    as redelivered, and a quorum queue counts them for its delivery-limit.
+    The target is not connected to. The source counts the messages as delivered: RabbitMQ marks them
+    as redelivered, and a quorum queue counts the deliveries for its delivery-limit.
 
     Args:
         run: receives the results, and is returned.
@@ -224,7 +228,7 @@ async def read_and_release(
                 on_delivery(delivery)
             if delivery.large is not None:
                 delivery.large.discard()
-            # Settled at the end; its bytes are not needed for that.
+            # The delivery is released at the end, which does not need its bytes.
             delivery.octets, delivery.content_header = b"", None
             received.append(delivery)
         changed.set()
@@ -299,7 +303,7 @@ async def check_queue(
             queue = attrs.evolve(queue, messages=(await depth_of(endpoint, queue.name)).ready)
         if not queue.messages and queue.kind not in {"", "stream"}:
             return Checked(queue)
-        # For a stream, the broker reports an earlier number of messages.
+        # The number of messages that the broker reports of a stream may be out of date.
         limit = min(count, queue.messages or count)
         spec = RouteSpec(queue_endpoint, target, options, queue.name)
         run = await dry_run(DryRun(spec), limit, idle)

@@ -52,31 +52,31 @@ def _json_of(checked_queue: Checked) -> dict[str, Any]:
                 "rule": action,
                 "reason": reason,
                 "messages": count,
-                "example": _words(run, (path, action, reason)),
+                "example": _example_words(run, (path, action, reason)),
             }
             for (path, action, reason), count in run.losses.most_common()
         ],
         "failures": [
-            {"reason": failure, "messages": count, "example": _words(run, failure)}
+            {"reason": failure, "messages": count, "example": _example_words(run, failure)}
             for failure, count in run.failures.most_common()
         ],
         "carried": [
             {"property": path, "reason": reason, "messages": count}
             for (path, reason), count in run.carried.most_common()
         ],
-        "changed": _changes(run.changed),
-        "broker_marks": _changes(run.marks),
+        "changed": _changes_json(run.changed),
+        "broker_marks": _changes_json(run.marks),
     }
 
 
-def _changes(counts: Counter[tuple[str, str, str]]) -> list[dict[str, Any]]:
+def _changes_json(counts: Counter[tuple[str, str, str]]) -> list[dict[str, Any]]:
     return [
         {"property": path, "rule": action, "reason": reason, "messages": count}
         for (path, action, reason), count in counts.most_common()
     ]
 
 
-def _words(run: DryRun, key: Any) -> str | None:
+def _example_words(run: DryRun, key: Any) -> str | None:
     return run.messages[run.examples[key]].words if key in run.examples else None
 
 
@@ -99,10 +99,10 @@ def as_html(
         ("queues not read", f"{unread:,}", "warning" if unread else ""),
     ]
     parts = [
-        _queues(checked),
-        *_notes(checked),
-        *_losses(runs, examples),
-        *_failures(runs, examples),
+        _queue_table(checked),
+        *_note_parts(checked),
+        *_loss_parts(runs, examples),
+        *_failure_parts(runs, examples),
     ]
     return pages.render(
         "migration.html",
@@ -111,7 +111,7 @@ def as_html(
         target=target,
         profile=profile,
         counts=counts,
-        parts=[*parts, *_carried(runs), *_changed(runs), *_marks(runs)],
+        parts=[*parts, *_carried_parts(runs), *_changed_parts(runs), *_mark_parts(runs)],
         others=examples.without_bytes,
         messages=examples.messages,
         more=0,
@@ -158,7 +158,7 @@ class _Examples:
         return "" if index is None else ("", f"{index + 1}", self._anchors[run_number, index])
 
 
-def _queues(checked: Sequence[Checked]) -> Part:
+def _queue_table(checked: Sequence[Checked]) -> Part:
     rows = []
     for checked_queue in checked:
         queue, run = checked_queue.queue, checked_queue.run
@@ -172,17 +172,17 @@ def _queues(checked: Sequence[Checked]) -> Part:
     return table("Queues", columns, rows, drop_empty=True)
 
 
-def _notes(checked: Sequence[Checked]) -> list[Part]:
+def _note_parts(checked: Sequence[Checked]) -> list[Part]:
     rows = [
         (checked_queue.queue.name, explanation)
         for checked_queue in checked
         for explanation in checked_queue.queue.notes
     ]
     explanation = "What becomes of the queues themselves, whatever is in them."
-    return _if_any("In RabbitMQ 4", explanation, {"queue": "", "note": ""}, rows)
+    return _parts_unless_empty("In RabbitMQ 4", explanation, {"queue": "", "note": ""}, rows)
 
 
-def _losses(runs: Sequence[tuple[str, DryRun]], examples: _Examples) -> list[Part]:
+def _loss_parts(runs: Sequence[tuple[str, DryRun]], examples: _Examples) -> list[Part]:
     rows = [
         (
             name,
@@ -198,10 +198,10 @@ def _losses(runs: Sequence[tuple[str, DryRun]], examples: _Examples) -> list[Par
     names = ("queue", "property", "action", "because")
     columns = {**dict.fromkeys(names, ""), "messages": "n", "example": ""}
     note = "Values that do not arrive, or arrive changed."
-    return _if_any("What would be lost", note, columns, rows)
+    return _parts_unless_empty("What would be lost", note, columns, rows)
 
 
-def _failures(runs: Sequence[tuple[str, DryRun]], examples: _Examples) -> list[Part]:
+def _failure_parts(runs: Sequence[tuple[str, DryRun]], examples: _Examples) -> list[Part]:
     rows = [
         (name, failure, f"{count:,}", examples.cell(run_number, run, failure))
         for run_number, (name, run) in enumerate(runs)
@@ -209,10 +209,10 @@ def _failures(runs: Sequence[tuple[str, DryRun]], examples: _Examples) -> list[P
     ]
     note = "These messages would go to the quarantine."
     columns = {"queue": "", "because": "", "messages": "n", "example": ""}
-    return _if_any("What could not be sent", note, columns, rows)
+    return _parts_unless_empty("What could not be sent", note, columns, rows)
 
 
-def _carried(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
+def _carried_parts(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
     rows = [
         (name, path, reason, f"{count:,}")
         for name, run in runs
@@ -223,20 +223,20 @@ def _carried(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
         "by this library reads. Other consumers do not see it."
     )
     columns = {"queue": "", "property": "", "because": "", "messages": "n"}
-    return _if_any("What is kept in the residual alone", note, columns, rows)
+    return _parts_unless_empty("What is kept in the residual alone", note, columns, rows)
 
 
-def _changed(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
+def _changed_parts(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
     note = "Under another name or of another type; a translation back restores the value."
-    return _listed("What arrives in another form", note, [(n, run.changed) for n, run in runs])
+    return _loss_table("What arrives in another form", note, [(n, run.changed) for n, run in runs])
 
 
-def _marks(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
+def _mark_parts(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
     note = "What the source's broker wrote for one delivery. It is not data of the sender."
-    return _listed("Marks of the broker", note, [(name, run.marks) for name, run in runs])
+    return _loss_table("Marks of the broker", note, [(name, run.marks) for name, run in runs])
 
 
-def _listed(
+def _loss_table(
     title: str, note: str, counts: Sequence[tuple[str, Counter[tuple[str, str, str]]]]
 ) -> list[Part]:
     rows = [
@@ -245,8 +245,10 @@ def _listed(
         for (path, action, reason), count in losses.most_common()
     ]
     columns = {"queue": "", "property": "", "action": "", "because": "", "messages": "n"}
-    return _if_any(title, note, columns, rows)
+    return _parts_unless_empty(title, note, columns, rows)
 
 
-def _if_any(title: str, note: str, columns: dict[str, str], rows: list[Any]) -> list[Part]:
+def _parts_unless_empty(
+    title: str, note: str, columns: dict[str, str], rows: list[Any]
+) -> list[Part]:
     return [table(title, columns, rows, note, drop_empty=True)] if rows else []

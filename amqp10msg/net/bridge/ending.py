@@ -40,9 +40,12 @@ class Ending:
         self._statistics = statistics
         self._log = log
         self._finish = finish
-        self._end_position: int | None = None  # of a stream or file: read up to this position
+        # For `until_length` of a stream: the route ends when all messages before this position are
+        # settled.
+        self._end_position: int | None = None
         self._begun = not options.asks
-        self._counted_to = 0  # missed messages of a stream before this position are counted
+        # All removed positions of a stream before this one are counted in `Statistics.missed`.
+        self._counted_to = 0
         self._counting = Counting(
             source,
             options.management,
@@ -50,7 +53,8 @@ class Ending:
             pool=pool,
             waits=options.waits,
         )
-        # Since the last message: seconds; seconds with all deliveries settled; queries.
+        # `_idle`: seconds since the last message or query. `_stalled`: seconds since the last
+        # message during which all deliveries were settled. `_queries`: queries since then.
         self._idle, self._stalled, self._queries = 0.0, 0.0, 0
 
     async def begin(self, source: Endpoint, next_position: int | None) -> None:
@@ -64,7 +68,7 @@ class Ending:
             next_position: for a stream or file, the position after all settled messages.
         """
         if not self._begun:
-            await self._begin(source, next_position)
+            await self._count_at_start(source, next_position)
             self._begun = True
         elif self._counting.is_stream and next_position is not None:
             await self._counting.check(next_position)
@@ -89,7 +93,7 @@ class Ending:
             fields = {"at": str(self._source), "positions": missed, "why": reason}
             self._log("stream-gap", logging.WARNING, **fields)
 
-    async def _begin(self, source: Endpoint, next_position: int | None) -> None:
+    async def _count_at_start(self, source: Endpoint, next_position: int | None) -> None:
         counting = self._counting
         if not (self._options.until_length or counting.is_stream):
             return
@@ -131,7 +135,7 @@ class Ending:
         return silence
 
     def resume(self, silence: tuple[float, float, int]) -> None:
-        """Restore the idle times that `restart` returned, if that message does not count."""
+        """Restore the idle times that `restart` returned, because the message was only released."""
         self._idle, self._stalled, self._queries = silence
 
     def wait(self, passed: float, *, settled: bool) -> bool:
@@ -173,7 +177,7 @@ class Ending:
         return self._counting.observer()
 
     async def ask(self, source: Countable, next_position: int | None, held_count: int) -> Depth:
-        """Count the messages at the source, without the `held_count` unsettled deliveries."""
+        """Count the messages at the source, without the `held_count` deliveries of this route."""
         depth = await self._counting.ask(source, next_position, held_count)
         self._idle = 0.0
         self._queries += 1
@@ -192,7 +196,7 @@ class Ending:
         self._log("source-silent", logging.WARNING, at=str(self._source), **fields)
 
     def store_counts(self, depth: Depth, held_count: int) -> Statistics:
-        """Store the counts of `depth`, plus the `held_count` messages to release to the source."""
+        """Store the counts of `depth`. The `held_count` messages to release are added to them."""
         counts = self._statistics
         counts.asked = True
         counts.remaining = None if depth.ready is None else depth.ready + held_count
@@ -235,16 +239,16 @@ class Ending:
                     depth = await self._counting.ask(source, next_position, 0)
                     if last is not None and depth.ready is None:
                         return
-                    since = counts.requeued.total() - requeued_before  # released after the count
-                    self._note_last(depth, count_held() + since)
+                    requeued_since = counts.requeued.total() - requeued_before  # after the count
+                    self._store_last_counts(depth, count_held() + requeued_since)
                     if source is None or self._source.keeps or counts.remaining in {None, last}:
                         return
                     last = counts.remaining
         if last is None:
-            self._note_last(Depth(reason=f"no answer within {wait:.1f} s"), count_held())
+            self._store_last_counts(Depth(reason=f"no answer within {wait:.1f} s"), count_held())
 
-    def _note_last(self, depth: Depth, held_count: int) -> None:
+    def _store_last_counts(self, depth: Depth, held_count: int) -> None:
         counts = self._statistics
-        # The count from before the stall is more useful than the missing answer.
+        # If a stalled source gives no answer, keep the count from before the stall.
         if depth.ready is not None or counts.ending != "stalled" or not counts.asked:
             self.store_counts(depth, held_count)

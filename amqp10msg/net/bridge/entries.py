@@ -146,7 +146,7 @@ def entries_in(
         OSError: the file cannot be read.
     """
     with open(path, "rb", opener=regular_opener) as file:
-        end = _end_of(path)
+        end = _stable_size(path)
         number = _count_lines(file, start)
         for _, line, fault in read_lines(file, 2 * max_message + _MAX_FIELDS, start, end):
             number += 1
@@ -176,7 +176,7 @@ def _count_lines(file: BinaryIO, size: int) -> int:
     return count
 
 
-def _end_of(path: Path) -> int:
+def _stable_size(path: Path) -> int:
     """Return the size of a file while no bridge is appending a line to it."""
     with open(path, "rb", opener=regular_opener) as file:
         lock(file.fileno(), wait=True)
@@ -232,16 +232,16 @@ def entry_of(
     """
     if not isinstance(record, dict):
         raise ValueError("not a message: a line is a JSON object")  # noqa: TRY004  (of a text)
-    texts = {name: _text(record, name) for name in _TEXTS}
+    texts = {name: _text_field(record, name) for name in _TEXTS}
     if texts["reason"] == UNREADABLE:
-        raise ValueError(f"it was set aside before as unreadable: {texts['description']}")
+        raise ValueError(f"the line was quarantined before as unreadable: {texts['description']}")
     protocol = record.get("protocol", protocol)
     if protocol not in _PROTOCOLS:
         raise ValueError(f"not a message: protocol is 0-9-1 or 1.0, not {protocol!r:.40}")
     kind = record.get("message_format") or 0
     if type(kind) is not int or not 0 <= kind < 1 << 32:
         raise ValueError("not a message: message_format is a number of 32 bits")
-    file = _file_in(folder, record["raw_file"]) if "raw_file" in record else None
+    file = _message_file(folder, record["raw_file"]) if "raw_file" in record else None
     octets: bytes | None = None
     if file is None:
         octets = octets_of_record(record)
@@ -274,16 +274,16 @@ def _header_in(
         if file is not None:
             size = file.stat().st_size
         if size > max_message:
-            raise ValueError(f"it has {size:,} bytes, and max-message is {max_message:,}")
+            raise ValueError(f"the message has {size:,} bytes, and max-message is {max_message:,}")
         if protocol != "0-9-1":
             return None
         if file is None:
             header = octets[: _size_of_header(record, octets, size)]
         else:
             with file.open("rb") as opened:
-                cut = _size_of_header(record, opened.read(_MIN_HEADER), size)
+                header_size = _size_of_header(record, opened.read(_MIN_HEADER), size)
                 opened.seek(0)
-                header = opened.read(cut)
+                header = opened.read(header_size)
     except MESSAGE_FILE_ERRORS as error:
         raise ValueError(f"raw_file cannot be read: {error}") from None
     if "content_header" not in record:
@@ -291,7 +291,7 @@ def _header_in(
     return header
 
 
-def _text(record: dict[str, Any], name: str) -> str:
+def _text_field(record: dict[str, Any], name: str) -> str:
     text = record.get(name, "")
     if not isinstance(text, str):
         raise ValueError(f"not a message: {', '.join(_TEXTS)} are texts, and {name} is not")  # noqa: TRY004  (of a text)
@@ -310,14 +310,14 @@ def _size_of_header(record: dict[str, Any], beginning: bytes, size: int) -> int:
         beginning: at least the first 14 bytes of the message.
         size: the size of the whole message in bytes.
     """
-    cut = record.get("content_header")
+    header_size = record.get("content_header")
     if "content_header" in record:
-        if type(cut) is not int or not 0 <= cut <= min(size, _MAX_HEADER):
+        if type(header_size) is not int or not 0 <= header_size <= min(size, _MAX_HEADER):
             raise ValueError(
                 f"not a message: content_header is a number of bytes from 0 to "
-                f"{min(size, _MAX_HEADER):,}, not {cut!r:.40}"
+                f"{min(size, _MAX_HEADER):,}, not {header_size!r:.40}"
             )
-        return cut
+        return header_size
     body = int.from_bytes(beginning[4:12], "big")
     if size < _MIN_HEADER or not _MIN_HEADER <= size - body <= _MAX_HEADER:
         raise ValueError(
@@ -334,10 +334,10 @@ def _check_header(header: bytes) -> None:
         raise ValueError(f"not a 0-9-1 message: its content header: {error}") from None
 
 
-def _file_in(folder: Path | None, name: Any) -> Path:
+def _message_file(folder: Path | None, name: Any) -> Path:
     """Return the path of a ``raw_file``, a regular file in a folder or below it."""
     if folder is None:
-        raise ValueError("not a message: raw_file is not taken from a message of a queue")
+        raise ValueError("not a message: raw_file is not allowed in a message from a queue")
     if not isinstance(name, str) or not name:
         raise ValueError("not a message: raw_file is the name of a file")
     root = folder.resolve()

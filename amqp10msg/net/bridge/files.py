@@ -111,17 +111,17 @@ def line_of(
     }
     if delivery.large is not None:
         path = delivery.large.keep().relative_to(folder or Path())
-        return _line(fields, raw_file=str(path))
-    return _line(fields, raw=delivery.raw.hex())
+        return _json_line(fields, raw_file=str(path))
+    return _json_line(fields, raw=delivery.raw.hex())
 
 
-def _line(fields: Mapping[str, Any], **raw: str) -> str:
+def _json_line(fields: Mapping[str, Any], **raw: str) -> str:
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
     return json.dumps({"time": now, **fields, **raw})
 
 
 def content_of(message: SourceDelivery | Outgoing) -> dict[str, Any]:
-    """Return the fields of a line that are needed to read the bytes of a message."""
+    """Return the fields that a reader of a line needs besides the bytes of the message."""
     header = message.content_header
     if header is None:
         message_format = message.message_format
@@ -206,20 +206,20 @@ def _count(request: SourceRequest) -> int:
         OSError: the file cannot be read.
         ValueError: as for `_entries`, or the file has lines, but none can be sent.
     """
-    sendable, unreadable, first = 0, 0, ""  # the first fault that is not an unfinished line
+    sendable, unreadable, first_fault = 0, 0, ""  # the fault of the first complete line
     for _, entry in _entries(request):
         if isinstance(entry, Entry):
             sendable += 1
         else:
             unreadable += 1
-            first = first or ("" if entry.unfinished else entry.fault)
-    if first and not sendable:
-        raise ValueError(first)
+            first_fault = first_fault or ("" if entry.unfinished else entry.fault)
+    if first_fault and not sendable:
+        raise ValueError(first_fault)
     return sendable + unreadable
 
 
-def _delivery(number: int, entry: Entry | Unreadable) -> SourceDelivery:
-    """Make a delivery of a line, without a link. Of an unreadable line, `fault` is the reason.
+def _delivery_of(number: int, entry: Entry | Unreadable) -> SourceDelivery:
+    """Return the delivery of a line, without a link. Its `fault` says why a line is unreadable.
 
     Raises:
         OSError: the file of a large message cannot be read because of a local error.
@@ -254,7 +254,7 @@ def message_in_file(endpoint: Endpoint, position: int, max_message: int) -> Sour
     try:
         lines = entries_in(path, protocol=endpoint.protocol, max_message=max_message)
         entry = next(itertools.islice(lines, position, None), None)
-        return None if entry is None else _delivery(position, entry)
+        return None if entry is None else _delivery_of(position, entry)
     except OSError as error:
         raise LinkError(str(error), permanent=True) from None
 
@@ -274,24 +274,29 @@ class FileSource:
         self._entries = _entries(request)
         self._released: deque[tuple[int, Entry | Unreadable]] = deque()
         self._unsettled = 0
-        self._held = self._stopped = self._scheduled = False
+        self._is_paused = self._stopped = self._scheduled = False
         self.alive = True
 
     def _schedule(self) -> None:
-        if not self._scheduled and not (self._stopped or self._held):
+        if not self._scheduled and not (self._stopped or self._is_paused):
             self._scheduled = True
             self._loop.call_soon(self._deliver)
 
     def _deliver(self) -> None:
         self._scheduled = False
         for _ in range(_MAX_PER_TURN):
-            if not self.alive or self._stopped or self._held or self._unsettled >= self._window:
+            if (
+                not self.alive
+                or self._stopped
+                or self._is_paused
+                or self._unsettled >= self._window
+            ):
                 return
             if not self._remaining:
                 return
             try:
                 numbered = self._released.popleft() if self._released else next(self._entries)
-                delivery = _delivery(*numbered)
+                delivery = _delivery_of(*numbered)
                 delivery.tag, delivery.link = numbered, self
             except OSError as error:
                 self.abort()
@@ -336,7 +341,7 @@ class FileSource:
 
     def hold(self, pause: bool) -> bool:
         """Pause (`pause`) or resume deliveries."""
-        self._held = pause
+        self._is_paused = pause
         self._schedule()
         return True
 
@@ -350,13 +355,17 @@ class FileSource:
         self._stopped = True
 
 
-def _line_of(outgoing: Outgoing) -> str:
+def _line_of_outgoing(outgoing: Outgoing) -> str:
     raw = (outgoing.content_header or b"") + outgoing.octets
-    return _line(content_of(outgoing), raw=raw.hex())
+    return _json_line(content_of(outgoing), raw=raw.hex())
 
 
 def _entry_in(outgoing: Outgoing) -> str:
-    """Return the line of a file in the body of a message from a quarantine queue."""
+    """Return the line that a message from a quarantine queue has as its body.
+
+    Raises:
+        ValueError: the body is not such a line.
+    """
     if outgoing.content_header is not None:
         line = parse_json(outgoing.octets)
     else:
@@ -364,7 +373,7 @@ def _entry_in(outgoing: Outgoing) -> str:
             line = Message.decode(outgoing.octets).json()
         except RecursionError:
             raise ValueError("not JSON: nested too deeply") from None
-    # Without a folder: the sender must not name files on this machine.
+    # Without a folder, `raw_file` is refused: the sender must not name files on this machine.
     entry_of(line, None)
     return json.dumps(line)
 
@@ -398,7 +407,7 @@ class FileTarget:
             self._loop.call_soon(self._flush)
         for outgoing, delivery in messages:
             try:
-                line = (_entry_in if self._entries else _line_of)(outgoing)
+                line = (_entry_in if self._entries else _line_of_outgoing)(outgoing)
             except ValueError as error:
                 self._outcomes([(delivery, Outcome("rejected", "", str(error), final=True))])
             else:

@@ -52,10 +52,10 @@ def fingerprint_of(delivery: SourceDelivery, *, stream: bool) -> Fingerprint | N
 
 
 def digest_of(delivery: SourceDelivery, *, stream: bool) -> bytes | None:
-    """Return a digest of a 0-9-1 message as it was published; None if its bytes are not in memory.
+    """Return a digest of a 0-9-1 message; None if its bytes are not in memory.
 
-    Headers that the broker adds to a single delivery are left out. The others are sorted by name,
-    as RabbitMQ 4 delivers them, so that a message has the same digest at both ends of a route.
+    A message has the same digest at both ends of a route: headers that the broker adds to a single
+    delivery are left out, and the other headers are sorted by name, as RabbitMQ 4 delivers them.
     """
     if delivery.large is not None:
         return None
@@ -64,7 +64,7 @@ def digest_of(delivery: SourceDelivery, *, stream: bool) -> bytes | None:
         properties = decode_content_header(header).properties
         basic = as_published(BasicMessage(properties, b"", "", "", redelivered=True), stream=stream)
         properties = basic.properties
-        if isinstance(properties.headers, FieldTable):  # as decoding returns it
+        if isinstance(properties.headers, FieldTable):  # the type of decoded headers
             entries = sorted(properties.headers.entries, key=lambda entry: entry[0])
             properties = attrs.evolve(properties, headers=FieldTable.of(entries))
         header = encode_content_header(properties, len(delivery.octets))

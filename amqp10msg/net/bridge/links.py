@@ -55,17 +55,21 @@ OnDecided = Callable[[SourceDelivery, Outcome], None]
 
 async def open_source(request: SourceRequest) -> SourceLink:
     """Open a source. From then on its deliveries are passed to `request.receive`."""
-    link: SourceLink = await open_first_reachable(_protocol(request.endpoint).open_source, request)
+    link: SourceLink = await open_first_reachable(
+        _link_module(request.endpoint).open_source, request
+    )
     return link
 
 
 async def open_target(request: TargetRequest) -> TargetLink:
     """Open a target. Outcomes are passed to `request.on_outcomes`."""
-    link: TargetLink = await open_first_reachable(_protocol(request.endpoint).open_target, request)
+    link: TargetLink = await open_first_reachable(
+        _link_module(request.endpoint).open_target, request
+    )
     return link
 
 
-def _protocol(endpoint: Endpoint) -> Any:
+def _link_module(endpoint: Endpoint) -> Any:
     """Return the module with the sources and targets of the endpoint's protocol."""
     if endpoint.file is not None:
         return files
@@ -97,10 +101,10 @@ async def open_first_reachable(open_: Callable[[Any], Awaitable[Any]], request: 
     def on_lost(error: LinkError) -> None:
         request.on_lost(_without_passwords(error, request.endpoint))
 
-    async def open_at(candidate: Endpoint) -> Any:
+    async def open_candidate(candidate: Endpoint) -> Any:
         return await open_(attrs.evolve(request, endpoint=candidate, on_lost=on_lost))
 
-    return await first_reachable(request.endpoint, open_at, request.on_passed)
+    return await first_reachable(request.endpoint, open_candidate, request.on_passed)
 
 
 async def first_reachable(
@@ -253,7 +257,7 @@ class ReconnectingLink(Generic[_Link]):
     def lose(self, error: LinkError) -> None:
         """Record that the link was lost, and open a new one."""
         if self.link is None:
-            self._error = error  # lost while it was being opened
+            self._error = error  # for `keep`: the link was lost while it was being opened
             return
         self.link = None
         self._on_lost(error)
@@ -279,7 +283,7 @@ class ReconnectingLink(Generic[_Link]):
             self.lose(LinkError(text, failed=failed))
 
     def release(self, *, reopen: bool = True) -> _Link | None:
-        """Return the link, which the caller must close; None if no link is open.
+        """Hand the open link over to the caller, who must close it. Return None if none is open.
 
         The next link is opened immediately, or if `reopen` is False, when `reopen()` is called.
         """
@@ -321,7 +325,8 @@ class ReconnectingLink(Generic[_Link]):
 
     async def _open_with_retries(self) -> _Link:
         tries, endpoint = 0, str(self.endpoint)
-        clock, refused = asyncio.get_running_loop().time, None  # time of the first refusal
+        clock = asyncio.get_running_loop().time
+        refused: float | None = None  # when the peer began to refuse the link permanently
         while True:
             if tries or not self.made_progress:
                 await asyncio.sleep(backoff_delay(self._options, tries))
@@ -513,7 +518,7 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
                 TargetRequest(
                     endpoint=endpoint,
                     on_outcomes=self._on_outcomes,
-                    on_room=self._pump,
+                    on_room=self._send_waiting,
                     on_lost=self.lose,
                     window=_QUARANTINE_WINDOW,
                     on_passed=self.passed,
@@ -526,7 +531,7 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
             *("quarantine", endpoint, options, log),
             open_link=open_link,
             on_lost=self._write_all_to_file,
-            on_refused=lambda _: True,  # deliveries go to the file meanwhile
+            on_refused=lambda _: True,  # the route goes on: the file replaces the queue
         )
 
     @property
@@ -545,7 +550,7 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
         delivery.sent_at = asyncio.get_running_loop().time()
         self._reasons[delivery] = outcome
         self._waiting.append(delivery)
-        self._pump()
+        self._send_waiting()
 
     def tick(self, now: float) -> None:
         """Drop the link if the queue did not answer in time."""
@@ -553,7 +558,7 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
         if oldest is not None and now - oldest.sent_at > self._options.outcome_timeout:
             self.give_up()
 
-    def _pump(self) -> None:
+    def _send_waiting(self) -> None:
         while self._waiting and (link := self.link) is not None and link.room > 0:
             delivery = self._waiting.popleft()
             link.send([(self._outgoing(delivery, self._reasons[delivery]), delivery)])
@@ -582,7 +587,7 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
             self._write_to_file(delivery, outcome)
 
     def _outgoing(self, delivery: SourceDelivery, outcome: Outcome) -> Outgoing:
-        """Return the message with the line of a delivery."""
+        """Return the message for the quarantine queue: the line of a delivery as its body."""
         queue = self.endpoint
         body = files.line_of(delivery, outcome, self.names).encode()
         headers: Any = {"route": self.names["route"], "reason": outcome.kind}

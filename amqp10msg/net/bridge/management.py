@@ -76,7 +76,7 @@ class Management:
         except ValueError:
             parts = split_url("")  # raises the error below
         host = parts.hostname or ""
-        # A second @ means that the user or password contains a slash.
+        # An @ too many means that the user or password contains an unencoded slash or @.
         if (
             parts.scheme not in {"http", "https"}
             or not host
@@ -95,20 +95,20 @@ class Management:
         self.is_exposed = password is not None and parts.scheme == "http" and not local
         self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         credentials = f"{user or ''}:{password or ''}".encode(errors="surrogateescape")
-        self._word = base64.b64encode(credentials).decode("ascii")
+        self._basic_credentials = base64.b64encode(credentials).decode("ascii")
         self._endpoint = endpoint
-        self._host = quote(endpoint.virtual_host or "/", safe="")
+        self._quoted_virtual_host = quote(endpoint.virtual_host or "/", safe="")
 
     def queues(self, path_suffix: str) -> Any:
         """Return the answer about all queues, or about the queue that `path_suffix` names."""
-        return self.get(f"queues/{self._host}{path_suffix}")
+        return self.get(f"queues/{self._quoted_virtual_host}{path_suffix}")
 
     def all(self, kind: str) -> list[dict[str, Any]]:
         """Return all ``exchanges``, ``bindings`` or ``policies`` of the virtual host.
 
         Each object has the fields of `_FIELDS`, as strings.
         """
-        answer = self.get(f"{kind}/{self._host}")
+        answer = self.get(f"{kind}/{self._quoted_virtual_host}")
         if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
             raise self.unknown_answer(f"{kind} are a list of objects")
         for item in answer:
@@ -118,7 +118,7 @@ class Management:
         return answer
 
     def unknown_answer(self, rule: str) -> ValueError:
-        """Return the error for an answer that is not RabbitMQ's; `rule` describes RabbitMQ's."""
+        """Return the error for an answer that violates `rule`, a rule of RabbitMQ's answers."""
         return ValueError(f"{self.url} is not a management API of RabbitMQ, whose {rule}")
 
     def version(self) -> tuple[int, ...]:
@@ -132,8 +132,10 @@ class Management:
     def create(
         self, method: str, kind: str, name_parts: Sequence[str], body: Mapping[str, Any]
     ) -> None:
-        """Create an object in the virtual host; `name_parts` end its path."""
-        path = "/".join([kind, self._host, *(quote(part, safe="") for part in name_parts)])
+        """Create an object in the virtual host. `name_parts` are the end of its path."""
+        path = "/".join(
+            [kind, self._quoted_virtual_host, *(quote(part, safe="") for part in name_parts)]
+        )
         self._ask(f"{self.url}/api/{path}", method, json.dumps(body).encode())
 
     def get(self, path: str) -> Any:
@@ -159,9 +161,9 @@ class Management:
         request = urllib.request.Request(url, body, method=method)  # noqa: S310  (see above)
         if body is not None:
             request.add_header("Content-Type", "application/json")
-        request.add_unredirected_header("Authorization", f"Basic {self._word}")
+        request.add_unredirected_header("Authorization", f"Basic {self._basic_credentials}")
         context = self._endpoint.tls_context() or ssl.create_default_context()
-        # Directly, like the broker, without the proxies of the environment.
+        # Connect directly, as to the broker: ignore the proxies of the environment.
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         )
@@ -296,7 +298,7 @@ def _is_name(text: str) -> bool:
     """Whether a string can be a name in AMQP 0-9-1: UTF-8 of at most 255 bytes."""
     try:
         return len(text.encode()) <= _MAX_NAME
-    except UnicodeEncodeError:  # half of a surrogate pair
+    except UnicodeEncodeError:  # the text has half of a surrogate pair
         return False
 
 

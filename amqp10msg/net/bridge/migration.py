@@ -84,7 +84,7 @@ class Moved:
 
     @property
     def set_aside(self) -> int:
-        """Number of messages that are neither at the source nor at the target."""
+        """Number of messages that were quarantined or rejected."""
         return self.counts.quarantined.total() + self.counts.rejected.total()
 
     @property
@@ -99,7 +99,7 @@ class Moved:
     def open(self) -> list[str]:
         """Return the open issues of the queue, a sentence each; empty if it is done."""
         counts = self.counts
-        steps = [step for step in self.steps if _is_open(step)]
+        steps = [step for step in self.steps if _has_failed(step)]
         issues = [f"{step.kind} {step.name} {STATES[step.state]}" for step in steps]
         if self.fault:
             issues.append(self.fault)
@@ -152,19 +152,19 @@ class Moved:
         return issues
 
 
-def _is_open(step: Step) -> bool:
+def _has_failed(step: Step) -> bool:
     """Whether a declaration failed. A policy that only mirrors queues needs no declaration."""
     return not step.is_sound and not (step.state == "none" and step.kind == "policy")
 
 
-def _remaining_issues(counts: Statistics, keeps: bool) -> list[str]:
+def _remaining_issues(counts: Statistics, source_keeps_messages: bool) -> list[str]:
     """Return sentences about the messages that remain at the source or with its consumers."""
     if counts.remaining is None:
         return [f"what is left at the source is not known: {counts.uncounted or counts.state}"]
     issues = []
     if counts.remaining:
         issues.append(f"{counts.remaining:,} messages are left at the source")
-    if counts.unacknowledged and not keeps:
+    if counts.unacknowledged and not source_keeps_messages:
         count = counts.unacknowledged
         issues.append(f"{count:,} messages are held by other consumers of the source")
     elif counts.is_shared:
@@ -194,7 +194,7 @@ class Migration:
     new_queues: dict[str, str] = attrs.field(init=False, factory=dict)
 
     @moved.default
-    def _moved(self) -> list[Moved]:
+    def _default_moved(self) -> list[Moved]:
         return [Moved(queue, spec) for queue, spec in zip(self.queues, self.specs, strict=True)]
 
     def check(self) -> None:
@@ -246,7 +246,7 @@ class Migration:
                 moved.found_count = asyncio.run(_count_found(moved))
             except (OSError, ValueError) as error:
                 moved.fault = str(error)
-        # Last, because some routes may have ended long before the last route.
+        # Count the sources last: some routes may have ended long before the last route.
         for moved in self.moved:
             if not moved.fault:
                 moved.source_after = asyncio.run(_count(moved, source=True))
@@ -330,7 +330,7 @@ def _route_from_target(moved: Moved) -> RouteSpec:
     target = moved.spec.target
     if moved.queue.kind == "stream":
         target = target.read_from("first")
-    # Without files and hooks, because all messages are released.
+    # The route has no state file and no hook, because all of its messages are released.
     options = RouteOptions(max_message=moved.spec.options.max_message)
     return RouteSpec(target, attrs.evolve(moved.spec.target, queue="-"), options)
 
@@ -360,7 +360,7 @@ async def _depth(moved: Moved, *, source: bool) -> Depth:
     counting = Counting(endpoint, None, waits=moved.spec.options.waits)
     depth = await counting.begin(endpoint, _next_position(moved) if source else None)
     if not source and moved.end is None:
-        moved.end = counting.end  # the first count of the target is before the move
+        moved.end = counting.end  # set by the first count of the target, before the move
     return depth
 
 
@@ -381,8 +381,8 @@ async def depth_after(moved: Moved) -> int | None:
     """
     expected = (moved.target_before or 0) + moved.counts.accepted
     waited, count = 0.0, (await _depth(moved, source=False)).ready
-    settle = moved.spec.options.waits.count_lag  # the count of a quorum queue lags
-    while waited < settle and count != expected:
+    max_wait = moved.spec.options.waits.count_lag  # the count of a quorum queue lags
+    while waited < max_wait and count != expected:
         await asyncio.sleep(_RECOUNT_INTERVAL)
         waited += _RECOUNT_INTERVAL
         count = (await _depth(moved, source=False)).ready
@@ -433,7 +433,7 @@ def _count_in(moved: Moved, at_target: Counter[bytes]) -> int:
 async def _read_target(moved: Moved, limit: int = _MAX_COMPARED) -> Counter[bytes]:
     """Count the messages of the sample at the target, by digest.
 
-    Of a stream, only messages after the end that it had before the migration are read.
+    Of a stream, only the messages that were added since the migration began are read.
     """
     spec = _route_from_target(moved)
     count = moved.target_after if moved.target_after is not None else moved.target_before

@@ -58,7 +58,7 @@ def id_of_properties(properties: BasicProperties) -> str | None:
         return None
     try:
         text.encode()
-    except UnicodeEncodeError:  # bytes that are not UTF-8, as surrogates
+    except UnicodeEncodeError:  # the text has surrogates for bytes that are not UTF-8
         return f"octets:{text.encode('utf-8', 'surrogateescape').hex()}"
     return f"string:{text}"
 
@@ -358,8 +358,8 @@ class Positions:
         self._route = _storable(route)
         self._stream = stream
         self._pending: dict[int, bool] = {}  # position -> whether it is finished
-        self._turn: list[SourceDelivery] = []  # finished since the last `save`
-        self._last: SourceDelivery | None = None  # finished, but not in `_fingerprint` yet
+        self._finished_since_save: list[SourceDelivery] = []  # finished since the last `save`
+        self._last_settled: SourceDelivery | None = None  # settled; `_fingerprint` is older
         self._fingerprint: Fingerprint | None = None
         self._file: tuple[sqlite3.Connection, Path] | None = None
         if path is not None:
@@ -385,9 +385,9 @@ class Positions:
     @property
     def fingerprint(self) -> Fingerprint | None:
         """The fingerprint of the last settled message that was held in memory."""
-        if self._last is not None:
-            self._fingerprint = fingerprint_of(self._last, stream=self._stream)
-            self._last = None
+        if self._last_settled is not None:
+            self._fingerprint = fingerprint_of(self._last_settled, stream=self._stream)
+            self._last_settled = None
         return self._fingerprint
 
     def reset(self) -> None:
@@ -405,7 +405,7 @@ class Positions:
                     self._count_skipped(delivery.position)
 
     def _count_skipped(self, position: int) -> None:
-        """Count the positions between the last delivery and this one, but each only once."""
+        """Count the positions that the broker skipped before this one, each position once."""
         if self._expected is not None:
             self.skipped += max(position - max(self._expected, self._seen), 0)
         self._expected = position + 1
@@ -416,7 +416,7 @@ class Positions:
         if self.active and delivery.position in self._pending:
             self._pending[delivery.position] = True
             if delivery.large is None:
-                self._turn.append(delivery)
+                self._finished_since_save.append(delivery)
 
     def save(self) -> None:
         """Advance `next` past the finished deliveries, and write it to the file.
@@ -433,14 +433,16 @@ class Positions:
                 break
             del pending[first]
             self.next = first + 1
-        turn, self._turn = self._turn, []
+        finished, self._finished_since_save = self._finished_since_save, []
         if self.next is None or self.next == previous_next:
             return
         next_position = self.next
         settled = [
-            each for each in turn if each.position is not None and each.position < next_position
+            each for each in finished if each.position is not None and each.position < next_position
         ]
-        self._last = max(settled, key=lambda each: each.position or 0, default=self._last)
+        self._last_settled = max(
+            settled, key=lambda each: each.position or 0, default=self._last_settled
+        )
         if self._file is not None:
             with transaction(*self._file) as database:
                 database.execute(
@@ -504,10 +506,10 @@ class Pending:
     def take_unsent(self) -> list[SourceDelivery]:
         """Remove and return the deliveries that are not in flight."""
         unsent = list(self.unsent())
-        self._clear()
+        self._discard_unsent()
         return unsent
 
-    def _clear(self) -> None:
+    def _discard_unsent(self) -> None:
         self._waiting.clear()
         self._suspects.clear()
         self._held.clear()
@@ -533,13 +535,13 @@ class Pending:
         limit = 1 if self.isolating else self._limit - len(self.in_flight)
         max_count = int(min(max_count, limit))
         while len(batch) < max_count:
-            delivery = self._next(now)
+            delivery = self._take_next(now)
             if delivery is None:
                 break
             batch.append(delivery)
         return batch
 
-    def _next(self, now: float) -> SourceDelivery | None:
+    def _take_next(self, now: float) -> SourceDelivery | None:
         if self.isolating:
             if self.in_flight:
                 return None
@@ -551,7 +553,7 @@ class Pending:
         return self._waiting.popleft() if self._waiting else None
 
     def throttle(self) -> None:
-        """After a poison message: send one at a time, then more with each accepted message."""
+        """Send one message at a time after a poison message, and more with each accepted one."""
         self._limit = 1.0
 
     def succeed(self, count: int) -> None:
@@ -559,20 +561,20 @@ class Pending:
         self._limit += count * _LIMIT_GROWTH
 
     def lose_source(self) -> list[SourceDelivery]:
-        """Discard the unsent deliveries. Return the deliveries in flight, without their link."""
-        self._clear()
+        """Discard the unsent deliveries. Remove the link of those in flight, and return them."""
+        self._discard_unsent()
         for delivery in self.in_flight:
             delivery.link = None
         return list(self.in_flight)
 
     def lose_target(self) -> tuple[list[SourceDelivery], list[SourceDelivery]]:
         """Remove the deliveries in flight. Return (to resend, orphans without a source link)."""
-        flying: list[SourceDelivery] = []
+        to_resend: list[SourceDelivery] = []
         orphans: list[SourceDelivery] = []
         for delivery in self.in_flight:
-            (orphans if delivery.link is None else flying).append(delivery)
+            (orphans if delivery.link is None else to_resend).append(delivery)
         self.in_flight.clear()
-        return flying, orphans
+        return to_resend, orphans
 
     def suspect(self, deliveries: Iterable[SourceDelivery], *, isolated: bool) -> None:
         """Resend the deliveries that were in flight when the connection ended, before new messages.
@@ -674,7 +676,7 @@ class Records:
             for delivery, _, outcome in finished
             if outcome is not None
             and outcome.kind != "accepted"
-            # An unreadable line of the quarantine file itself stays there.
+            # If the quarantine file is the source, its unreadable lines are not copied.
             and not (delivery.fault and self._reads_quarantine)
         ]
         try:
@@ -685,12 +687,12 @@ class Records:
             unwritten = {delivery for delivery, _ in to_quarantine}
             finished = [each for each in finished if each[0] not in unwritten]
         try:
-            self._remember(finished)
+            self._write_ids_and_position(finished)
         except OSError as error:
             fault = fault or error
         return finished, fault
 
-    def _remember(self, finished: Sequence[Finished]) -> None:
+    def _write_ids_and_position(self, finished: Sequence[Finished]) -> None:
         """Write the message-ids of accepted messages, and the position in a stream or file."""
         if self.positions.active:
             for delivery, _, _ in finished:

@@ -33,7 +33,7 @@ def as_json(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
         }
         for spec in specs
     ]
-    # Routes that are not in the file any more; their URLs are unknown.
+    # Add the statistics without a specification, such as the sum of removed routes: no URLs.
     current_names = {route["name"] for route in routes}
     routes += [
         {"name": name, **stats.as_dict(), "empty": stats.is_empty}
@@ -55,9 +55,9 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
         ("duplicates left out", f"{sum(stats.duplicates for stats in all_statistics):,}", ""),
         ("connections lost", f"{lost_connections:,}", ""),
     ]
-    parts = [_routes(counts)]
+    parts = [_routes_table(counts)]
     for name, stats in counts.items():
-        parts += _of_route(name, stats)
+        parts += _route_parts(name, stats)
     return pages.render(
         "bridge.html",
         title="AMQP messages bridged",
@@ -69,7 +69,7 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
     )
 
 
-def _routes(counts: Mapping[str, Statistics]) -> Part:
+def _routes_table(counts: Mapping[str, Statistics]) -> Part:
     rows = []
     for name, stats in counts.items():
         numbers = (stats.received, stats.accepted, stats.quarantined.total(), round(stats.rate))
@@ -95,7 +95,7 @@ def _remaining_text(stats: Statistics) -> str:
     return f"{stats.remaining:,}{suffix}"
 
 
-def _of_route(name: str, stats: Statistics) -> list[Part]:
+def _route_parts(name: str, stats: Statistics) -> list[Part]:
     parts = []
     fates = [
         (reason, fate, f"{count:,}", REASONS[reason])
@@ -125,13 +125,13 @@ def _of_route(name: str, stats: Statistics) -> list[Part]:
 
 def migration_json(migration: Migration) -> str:
     """Return the result of a cut-over as JSON; URLs have no credentials."""
-    queues = [_moved(item) for item in migration.moved]
+    queues = [_moved_json(item) for item in migration.moved]
     report = {"made": facts(), "done": not migration.open(), "queues": queues}
     report["came"] = [*migration.new_queues]
     return json.dumps(report, indent=2) + "\n"
 
 
-def _moved(item: Moved) -> dict[str, Any]:
+def _moved_json(item: Moved) -> dict[str, Any]:
     counts = item.counts.as_dict()
     return {
         "name": item.queue.name,
@@ -200,20 +200,20 @@ def migration_html(migration: Migration) -> str:
         columns = dict.fromkeys(("kind", "name", "state", "what is different"), "")
         parts.append(table("What the target was to have", columns, declarations, most=None))
     for item in moved:
-        parts += _of_route(item.spec.name, item.counts)
+        parts += _route_parts(item.spec.name, item.counts)
     columns = dict.fromkeys(("name", "role", "date", "signature"), "")
     note = "Whoever signs has read what is not accounted for." if open_issues else ""
     parts.append(table("Signed", columns, [("…", "…", "…", "…")] * 2, note))
     return pages.render(
         "bridge.html",
         title="Cut-over of a RabbitMQ",
-        source=", ".join(sorted({_broker(item.spec.source) for item in moved})),
-        target=", ".join(sorted({_broker(item.spec.target) for item in moved})),
+        source=", ".join(sorted({_broker_url(item.spec.source) for item in moved})),
+        target=", ".join(sorted({_broker_url(item.spec.target) for item in moved})),
         profile=", ".join(sorted({profile_of(item.spec) for item in moved})),
         counts=head,
         parts=parts,
     )
 
 
-def _broker(endpoint: Endpoint) -> str:
+def _broker_url(endpoint: Endpoint) -> str:
     return str(endpoint).partition("?")[0]

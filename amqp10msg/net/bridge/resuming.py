@@ -19,8 +19,8 @@ from amqp10msg.net.bridge.wire import ConnectionPool
 _MESSAGE_TIMEOUT = 10.0
 #: Timeout in seconds of closing a link.
 _CLOSE_TIMEOUT = 5.0
-#: Number of messages to request in order to read one: RabbitMQ 4.0 exceeds the credit, and a peer
-#: that exceeds it by too much is cut off.
+#: Number of messages to request although one is needed: RabbitMQ 4.0 delivers more than the credit,
+#: and the link disconnects a peer that delivers a multiple of this window.
 _WINDOW = 10
 _UNKNOWN = "so it is not known whether the source was deleted and declared again, or replaced"
 
@@ -63,7 +63,7 @@ async def check_not_replaced(
     if source.file is not None:
         line = message_in_file(source, last.position, max_message)
         if line is None or fingerprint_of(line, stream=False) == last:
-            return ""  # a file that is shorter now is refused when it is read
+            return ""  # if the file is shorter now, reading it fails later
         location, cause = f"line {last.position + 1}", "the file was rotated or replaced"
         raise _replaced(source, location, cause, next_position)
     if oldest is not None and oldest > last.position:
@@ -91,7 +91,7 @@ def _replaced(
 async def _message_at(
     source: Endpoint, position: int, max_message: int, pool: ConnectionPool | None
 ) -> SourceDelivery | None:
-    """Return the first message of a stream from a position on, without its link.
+    """Return the first message of a stream from a position on. Its link is closed.
 
     Return None if the message has more than `max_message` bytes, or if no message arrives within
     `_MESSAGE_TIMEOUT` seconds.

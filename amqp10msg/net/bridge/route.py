@@ -60,7 +60,8 @@ from amqp10msg.wire.text import printable
 _BATCH = 100
 #: Disconnects with a single message in flight before that message is blamed.
 _MAX_DEATHS = 3
-#: Outcomes of a full target. They do not count as attempts to send a message.
+#: Kinds of outcome by which a full target refuses a message. They do not count as attempts to
+#: send it.
 _FULL = {"nacked", "full"}
 _SETTLE_BY_ACTION = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle.ACCEPT}
 _STANDBY = "another bridge runs it"
@@ -90,7 +91,7 @@ class Route:
         target: the target.
         options: the options.
         logger: receives events; see `log_event`.
-        sides: the connections that it can share with other routes; None for its own connections.
+        pools: the connections that it can share with other routes; None for its own connections.
 
     Attributes:
         statistics: the counts of the route.
@@ -118,7 +119,7 @@ class Route:
         self._records: Records
         self._loop: asyncio.AbstractEventLoop
         pool = self._pools.counting
-        self._ending = Ending(source, options, self.statistics, self.log, self._finish_as, pool)
+        self._ending = Ending(source, options, self.statistics, self.log, self._end_because, pool)
         self._prepare = sender_of(source, target, options, self.statistics)
         # Source, target and quarantine queue.
         self._guard = PoisonGuard(source)
@@ -128,8 +129,8 @@ class Route:
             options,
             self.log,
             open_link=self._open_source,
-            on_open=self._source_opened,
-            on_lost=self._lost_source,
+            on_open=self._on_source_opened,
+            on_lost=self._on_source_lost,
             report_early_loss=True,
         )
         self._target_link: ReconnectingLink[TargetLink] = ReconnectingLink(
@@ -138,30 +139,30 @@ class Route:
             options,
             self.log,
             open_link=self._open_target,
-            on_open=self._target_opened,
-            on_lost=self._lost_target,
-            on_refused=self._target_refused,
+            on_open=self._on_target_opened,
+            on_lost=self._on_target_lost,
+            on_refused=self._on_target_refused,
         )
         self._quarantine_queue: QuarantineQueue | None = None
         self._reading_paused = False
         self._reopen_reason = ""  # why the source will be reopened once all deliveries are settled
         self._releasing_all = False  # release all further deliveries until the source is reopened
-        self._sending_paused = (
-            False  # so that no message is in flight, and the target can be reopened
-        )
-        self._observer: Observer | None = None  # counts the source while it is not consumed
+        # Set until no message is in flight, so that the target can then be reopened.
+        self._sending_paused = False
+        self._observer: Observer | None = None  # counts the queue while it is not consumed
         self._closing: dict[asyncio.Future[None], Link] = {}
-        self._too_large = False  # the deliveries exceed max_bytes: needs its own connection
-        self._missing = MissingTarget(target, options, self.log)
-        # The deliveries.
+        self._exceeded_max_bytes = False  # deliveries exceeded max_bytes: use a separate connection
+        self._missing_target = MissingTarget(target, options, self.log)
+        # The deliveries. Those in `_to_release` stay unsettled until the route ends; then they are
+        # released.
         self._pending = Pending()
         self._finished: list[Finished] = []
-        self._surplus: list[SourceDelivery] = []
-        self._unmatched: dict[SourceDelivery, None] = {}  # did not pass the filter, until released
+        self._to_release: list[SourceDelivery] = []
+        self._unmatched: dict[SourceDelivery, None] = {}  # released after a pause
         self._bytes = 0
-        self._pumping = self._pump_scheduled = False
+        self._is_sending = self._is_send_scheduled = False
         # The run.
-        self._stopping = self._is_disk_full = False
+        self._stopping = self._has_record_fault = False
         self._stop = asyncio.Event()
         self._fault: BaseException | None = None
         self._depth_query: asyncio.Task[None] | None = None
@@ -185,9 +186,9 @@ class Route:
 
     def stop(self) -> None:
         """End the route: stop accepting deliveries, and wait for the messages in flight."""
-        self._finish_as("stopped")
+        self._end_because("stopped")
 
-    def _finish_as(self, ending: str) -> None:
+    def _end_because(self, ending: str) -> None:
         self._stopping = True
         if ending in {"count", "length"}:
             self.statistics.asked = False  # discard the count of an earlier query
@@ -212,22 +213,22 @@ class Route:
             if await self._acquire(lease):
                 await self._run()
         except OSError as error:
-            self._note_failure(error)
+            self._report_failure(error)
             raise
         finally:
             lease.release()
 
-    def _note_failure(self, error: Exception) -> None:
+    def _report_failure(self, error: Exception) -> None:
         """Log that the route failed before it ran, once."""
         if not self.statistics.failed:
             self.statistics.state = self.statistics.ending = "failed"
             self.log("route-failed", logging.ERROR, why=str(error))
 
-    def _measure(self) -> None:
+    def _update_duration(self) -> None:
         """Update the duration of the run."""
         self.statistics.seconds = self._loop.time() - self._started_at
 
-    async def _wait(self) -> bool:
+    async def _wait_for_stop(self) -> bool:
         """Wait for the stop of the route, for one tick at most. Return whether it is stopping."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._waits.check_interval):
@@ -245,17 +246,17 @@ class Route:
             if counts.state != _STANDBY:
                 counts.state = _STANDBY
                 self.log("route-stands-by", at=str(self.source), state=str(self.options.state))
-            self._measure()
+            self._update_duration()
             self._ending.end_if_late()
             if reach is not None and counts.seconds >= reach and not self._stop.is_set():
                 text = f"{self.options.state}: another bridge runs this route since {reach:g} s"
                 raise LinkError(text, permanent=True)
-            if await self._wait():
+            if await self._wait_for_stop():
                 self._ending.end_unasked(_STANDBY)
                 return False
         return True
 
-    async def _declare(self) -> bool:
+    async def _declare_queue(self) -> bool:
         """Declare the source's queue at the target. Return False if the route ended before that."""
         from amqp10msg.net.bridge.topology import declare_for  # noqa: PLC0415  (rarely used)
 
@@ -265,7 +266,7 @@ class Route:
         )
         try:
             while not (declaring.done() or self._stop.is_set()):
-                self._measure()
+                self._update_duration()
                 self._ending.end_if_late()
                 await asyncio.wait([declaring], timeout=self._waits.check_interval)
             if declaring.done():
@@ -278,11 +279,11 @@ class Route:
 
     async def _run(self) -> None:
         try:
-            if self.options.declare and not await self._declare():
+            if self.options.declare and not await self._declare_queue():
                 return
             self._records = Records(self.name, self.source, self.target, self.options)
         except (OSError, ValueError) as error:
-            self._note_failure(error)
+            self._report_failure(error)
             raise
         self._ticked_at = self._started_at
         warn_unverified_tls((self.source, self.target, self.options.quarantine_queue), self.log)
@@ -293,24 +294,24 @@ class Route:
                 self.options,
                 self._records.names,
                 self.log,
-                on_accepted=self._settle_queued,
-                write_to_file=self._write_to_file,
+                on_accepted=self._settle_quarantined,
+                write_to_file=self._quarantine_in_file,
                 pool=self._pools.targets,
             )
             keeping.append(self._quarantine_queue.keep())
         tasks = [asyncio.ensure_future(coroutine) for coroutine in keeping]
         for task in tasks:
-            task.add_done_callback(self._fail_with_task)
+            task.add_done_callback(self._on_task_done)
         try:
             while not self._stop.is_set():
-                self._measure()
-                if not await self._wait():
-                    self._tick()
+                self._update_duration()
+                if not await self._wait_for_stop():
+                    self._check_timers()
             self._stop_waiting_at = self._loop.time() + self._waits.shutdown_timeout
-            if self._fault is None or self._is_disk_full:
-                # Wait for outcomes: a message without an outcome is delivered again.
+            if self._fault is None or self._has_record_fault:
+                # Wait for outcomes: the source delivers a message without an outcome again.
                 await self._drain()
-            await self._count_rest()
+            await self._count_remaining()
         finally:
             try:
                 if self._depth_query is not None:
@@ -320,18 +321,18 @@ class Route:
                 await asyncio.gather(*tasks, return_exceptions=True)
                 await self._close()
             finally:
-                self._records.close()  # also if this task is cancelled meanwhile
+                self._records.close()  # even if this task is cancelled during the closing
             counts = self.statistics
             counts.in_flight = counts.waiting = counts.held = 0
             counts.position = self._records.positions.next
-            self._count_connections()
-            self._measure()
+            self._update_connections()
+            self._update_duration()
             counts.state = "failed" if self._fault else "ended"
         if self._fault is not None:
             self.log("route-failed", logging.ERROR, why=str(self._fault))
             raise self._fault
 
-    def _fail_with_task(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
 
@@ -340,11 +341,11 @@ class Route:
             self._fault = error
             self.statistics.ending = "failed"
             if self._source_link.link is not None:
-                # So that released messages are counted, not delivered again.
+                # Otherwise the source delivers released messages again, and does not count them.
                 self._source_link.link.stop()
         self._stop.set()
 
-    def _tick(self) -> None:
+    def _check_timers(self) -> None:
         """Check everything that depends on time: overdue outcomes, retries, the route's end."""
         now = self._loop.time()
         target, in_flight = self._target_link.link, self._pending.in_flight
@@ -357,10 +358,10 @@ class Route:
                 self._target_link.give_up(failed=True)
         if self._quarantine_queue is not None:
             self._quarantine_queue.tick(now)
-        self._pump()
-        if self._reopen_reason and not self._unsettled:
+        self._send_waiting()
+        if self._reopen_reason and not self._unsettled_count:
             self._reopen_source()
-        self._rejoin(now)
+        self._rejoin_shared_connections(now)
         # The pause of a process that was suspended does not count as idle time of the source.
         passed = min(now - self._ticked_at, self._waits.check_interval)
         self._ticked_at = now
@@ -368,10 +369,10 @@ class Route:
         if source is not None and source.incomplete and not self._reading_paused:
             self._watch_slow(passed)
         countable = source or self._observer
-        settled = countable is not None and not self._unsettled
+        settled = countable is not None and not self._unsettled_count
         if self._ending.wait(passed, settled=settled) and countable is not None:
-            self._ask(countable)
-        self._count()
+            self._query_count(countable)
+        self._update_counts()
         self._ending.end_if_late()
 
     def _watch_slow(self, passed: float) -> None:
@@ -387,21 +388,21 @@ class Route:
             )
             self.log("source-slow", logging.WARNING, at=str(self.source), why=reason)
 
-    def _ask(self, source: Countable) -> None:
+    def _query_count(self, source: Countable) -> None:
         """Query the number of messages at the source, unless a query is running."""
         if self._depth_query is None or self._depth_query.done():
             self._depth_query = asyncio.ensure_future(self._end_if_empty(source))
-            self._depth_query.add_done_callback(self._fail_with_task)
+            self._depth_query.add_done_callback(self._on_task_done)
 
     async def _end_if_empty(self, source: Countable) -> None:
         received = self.statistics.received
-        depth = await self._ending.ask(source, self._records.positions.next, self._held)
+        depth = await self._ending.ask(source, self._records.positions.next, self._held_count)
         link, observer = self._source_link.link, self._observer
         if source is not (link or observer) or self.statistics.received != received:
             return
-        if self._unsettled:
+        if self._unsettled_count:
             return
-        self._ending.end_if_empty(depth, self._held)
+        self._ending.end_if_empty(depth, self._held_count)
         if self._stop.is_set():
             return
         if link is not None:
@@ -419,17 +420,17 @@ class Route:
         """
         shared = depth.ready == 0 and depth.other_consumers and depth.unacknowledged is None
         observer = self._ending.observer()
-        if not shared or observer is None or self._held or self._reopen_reason:
+        if not shared or observer is None or self._held_count or self._reopen_reason:
             return
         received = self.statistics.received
         source.stop()
         with contextlib.suppress(LinkError, TimeoutError):
             async with asyncio.timeout(self._waits.close_timeout):
-                await source.count()  # deliveries in flight arrive before the answer
+                await source.count()  # the broker sends the deliveries in flight before the answer
         if source is not self._source_link.link or self._stop.is_set():
             return
         if self.statistics.received != received or self._reopen_reason:
-            source.resume()  # before settling anything: other bridges must see this consumer
+            source.resume()  # before a delivery is settled: other bridges must see this consumer
             return
         self._observer = observer
         self._source_link.release(reopen=False)
@@ -438,8 +439,8 @@ class Route:
             "source-left", at=str(self.source), others=depth.other_consumers, why=_LEFT_TO_OTHERS
         )
 
-    async def _count_rest(self) -> None:
-        self._finish()  # so that released messages are counted
+    async def _count_remaining(self) -> None:
+        self._settle_finished()  # settle first: the source then counts the released messages
         if self._depth_query is not None:
             self._depth_query.cancel()
         wait = min(
@@ -448,38 +449,43 @@ class Route:
         )
         next_position = self._records.positions.next
         source = self._source_link.link or self._observer
-        await self._ending.count_rest(source, next_position, wait, lambda: self._held)
+        await self._ending.count_rest(source, next_position, wait, lambda: self._held_count)
 
     @property
-    def _held(self) -> int:
+    def _held_count(self) -> int:
         """Number of unsettled messages that are released to the source when the route ends."""
-        return len(self._surplus) + len(self._unmatched) + len(self._pending) + self._quarantining
+        return (
+            len(self._to_release)
+            + len(self._unmatched)
+            + len(self._pending)
+            + self._quarantining_count
+        )
 
     @property
-    def _unsettled(self) -> int:
-        return len(self._pending) + len(self._finished) + self._quarantining
+    def _unsettled_count(self) -> int:
+        return len(self._pending) + len(self._finished) + self._quarantining_count
 
     @property
-    def _quarantining(self) -> int:
+    def _quarantining_count(self) -> int:
         """Number of messages that the quarantine queue has not answered yet."""
         return 0 if self._quarantine_queue is None else len(self._quarantine_queue)
 
     @property
     def _counted_total(self) -> int:
         """Number of messages that count for `max_messages`."""
-        # Finished messages are counted already, except those for the quarantine file.
+        # `settled` includes the finished messages already, except those for the quarantine file.
         counted = sum(
             outcome is None or outcome.kind == "accepted" for _, _, outcome in self._finished
         )
-        return self.statistics.settled + self._unsettled - counted
+        return self.statistics.settled + self._unsettled_count - counted
 
-    def _count(self) -> None:
+    def _update_counts(self) -> None:
         counts = self.statistics
         pending, target = self._pending, self._target_link.link
         counts.in_flight = len(pending.in_flight)
-        counts.waiting = self._unsettled - counts.in_flight
-        counts.held = pending.held_count + len(self._unmatched) + len(self._surplus)
-        self._count_connections()
+        counts.waiting = self._unsettled_count - counts.in_flight
+        counts.held = pending.held_count + len(self._unmatched) + len(self._to_release)
+        self._update_connections()
         if target is None:
             counts.state = "target is not connected"
         elif self._observer is not None:
@@ -497,7 +503,7 @@ class Route:
         else:
             counts.state = "running"
 
-    def _count_connections(self) -> None:
+    def _update_connections(self) -> None:
         """Update which ends are connected, and the number of failed attempts."""
         links: dict[str, ReconnectingLink[Any]] = {
             "source": self._source_link,
@@ -518,22 +524,27 @@ class Route:
             self._source_link.link.stop()
         now = self._loop.time()
         deadline, quiet = now + self.options.drain, now + self._waits.drain_idle
-        unsettled = self._unsettled
-        while self._pending.in_flight or self._finished or self._quarantining:
-            has_failed = self._fault is not None and not self._is_disk_full
+        unsettled = self._unsettled_count
+        while self._pending.in_flight or self._finished or self._quarantining_count:
+            has_failed = self._fault is not None and not self._has_record_fault
             now = self._loop.time()
-            if unsettled != self._unsettled:
-                unsettled, quiet = self._unsettled, now + self._waits.drain_idle
+            if unsettled != self._unsettled_count:
+                unsettled, quiet = self._unsettled_count, now + self._waits.drain_idle
                 self._stop_waiting_at = now + self._waits.shutdown_timeout
             if has_failed or now >= min(deadline, quiet):
                 break
             await asyncio.sleep(0.01)
-            self._count_connections()
+            self._update_connections()
 
     async def _close(self) -> None:
         """Release the unsent messages, and close the links."""
-        self._finish()
-        unsent = [*self._pending.unsent(), *self._surplus, *self._unmatched, *self._records.copies]
+        self._settle_finished()
+        unsent = [
+            *self._pending.unsent(),
+            *self._to_release,
+            *self._unmatched,
+            *self._records.copies,
+        ]
         seconds_left = self._stop_waiting_at - self._loop.time()
         wait = max(self._waits.min_close_timeout, min(self._waits.close_timeout, seconds_left))
         # A target that has not answered so far will not answer the close either.
@@ -557,7 +568,7 @@ class Route:
             TargetRequest(
                 endpoint=self.target,
                 on_outcomes=self._on_outcomes,
-                on_room=self._pump,
+                on_room=self._send_waiting,
                 on_lost=self._target_link.lose,
                 window=self.options.window,
                 on_passed=self._target_link.passed,
@@ -604,17 +615,17 @@ class Route:
                 self._pools.counting,
             )
         except SourceReplacedError as error:
-            self._fail(error)  # also in a running route: a retry cannot succeed
+            self._fail(error)  # fails a running route, too: a retry cannot succeed
             raise
         if reason and reason not in self._logged_reasons:
             self._logged_reasons.add(reason)
             self.log("source-unchecked", logging.WARNING, at=str(self.source), why=reason)
 
-    def _source_opened(self) -> None:
+    def _on_source_opened(self) -> None:
         self._ending.source_opened()
         self._incomplete_seconds = 0.0
         self._first_opened_at = self._first_opened_at or self._loop.time()
-        self._count()
+        self._update_counts()
 
     @property
     def _window(self) -> int:
@@ -626,7 +637,7 @@ class Route:
         next_position = self._records.positions.next
         return self.source if next_position is None else self.source.read_from(str(next_position))
 
-    def _lost_source(self, error: LinkError) -> None:
+    def _on_source_lost(self, error: LinkError) -> None:
         """Discard the deliveries that are not in flight: the source delivers them again."""
         self.statistics.source_lost += 1
         self._source_link.report(error)
@@ -636,14 +647,14 @@ class Route:
             self._fail(error)
             return
         if error.shared and (error.sent_by_peer or error.failed):
-            self._separate(self._source_link)
+            self._use_own_connection(self._source_link)
             return
         stuck = self._guard.connection_lost(error, self._window)
         if stuck is not None:
             self._fail(stuck)
 
     def _reopen_source(self) -> None:
-        """Reopen the source; all of its deliveries are settled."""
+        """Close the source's link, and open a new one. All of its deliveries must be settled."""
         reason = self._reopen_reason
         link = self._source_link.release()
         if link is not None:
@@ -659,13 +670,13 @@ class Route:
 
     # Shared connections.
 
-    def _separate(self, link: ReconnectingLink[Any]) -> None:
+    def _use_own_connection(self, link: ReconnectingLink[Any]) -> None:
         """Use a separate connection: a message of the route may have ended the shared one."""
         if not link.needs_own_connection:
             link.needs_own_connection = True
             self.log(f"{link.name}-apart", logging.WARNING, at=str(link.endpoint))
 
-    def _rejoin(self, now: float) -> None:
+    def _rejoin_shared_connections(self, now: float) -> None:
         """Share connections again, some time after a shared connection ended."""
         for reconnecting in (self._source_link, self._target_link):
             if (
@@ -675,7 +686,11 @@ class Route:
             ):
                 continue
             if reconnecting is self._source_link:
-                if not (self._too_large or self._reopen_reason or self._guard.single_message_mode):
+                if not (
+                    self._exceeded_max_bytes
+                    or self._reopen_reason
+                    or self._guard.single_message_mode
+                ):
                     reconnecting.needs_own_connection = False
                     self._reopen_soon("its separate connection was stable")
             elif not self._pending.isolating:
@@ -695,12 +710,12 @@ class Route:
             self._reopen_reason = reason
             source.stop()
 
-    def _hold(self, source: SourceLink) -> None:
+    def _pause_reading(self, source: SourceLink) -> None:
         """Pause reading. If other routes share the connection, move to a separate one instead."""
         self._reading_paused = True
         if not source.hold(True):
-            self._releasing_all = True  # deliveries in flight still arrive, without a bound
-            self._source_link.needs_own_connection = self._too_large = True
+            self._releasing_all = True  # release what still arrives: nothing limits its size
+            self._source_link.needs_own_connection = self._exceeded_max_bytes = True
             self._reopen_soon("its messages need a separate connection")
 
     def _forget_source(self) -> None:
@@ -712,41 +727,45 @@ class Route:
         ):
             delivery.link = None
             in_flight.append(delivery)
-        self._surplus.clear()
+        self._to_release.clear()
         self._unmatched.clear()
         self._bytes = sum(delivery.size for delivery in in_flight)
         self._records.reset(in_flight)
 
-    def _target_opened(self) -> None:
-        self._missing.end()
-        self._loop.call_soon(self._pump)
+    def _on_target_opened(self) -> None:
+        self._missing_target.end()
+        self._loop.call_soon(self._send_waiting)
 
-    def _target_refused(self, error: LinkError) -> bool:
-        """Refuse the waiting messages if the target's queue was deleted. Return whether it was."""
+    def _on_target_refused(self, error: LinkError) -> bool:
+        """Return whether the target's queue was deleted, and record that.
+
+        A route that ends by itself also refuses the waiting messages.
+        """
         if error.missing:
-            self._missing.begin(str(error))
+            self._missing_target.begin(str(error))
             if self.options.ends:
                 self._refuse_unsent()
         return error.missing
 
     def _refuse_unsent(self) -> None:
         for delivery in self._pending.take_unsent():
-            self._on_refused(delivery, self._missing.outcome)
+            self._on_refused(delivery, self._missing_target.outcome)
 
-    def _lost_target(self, error: LinkError) -> None:
-        """Resend the messages in flight: one at a time if one may have ended the connection.
+    def _on_target_lost(self, error: LinkError) -> None:
+        """Resend the messages that were in flight when the target's connection ended.
 
-        So a message is duplicated only by the first loss. A connection that was only cut is not
-        blamed on a message the first time.
+        They are sent one at a time if one of them may have ended the connection: after that, each
+        further loss can duplicate only one message. If the connection was only cut, no message is
+        suspected the first time.
         """
         self.statistics.target_lost += 1
         self._sending_paused = False
         in_flight, orphans = self._pending.lose_target()
         self._target_link.report(error, suspects=len(in_flight))
         for delivery in orphans:
-            self._forget(delivery)  # the source delivers it again
+            self._forget(delivery)  # without a settlement: the source delivers the message again
         if error.local:
-            self._pending.put_back(in_flight)  # released when the route ends
+            self._pending.put_back(in_flight)  # the route releases them when it ends
             self._fail(error)
             return
         blamed = error.sent_by_peer or error.failed
@@ -754,7 +773,7 @@ class Route:
             # A message is blamed only if no other route shared the connection.
             is_suspect = len(in_flight) == 1 and in_flight[0].suspected
             if is_suspect or (in_flight and blamed):
-                self._separate(self._target_link)
+                self._use_own_connection(self._target_link)
         elif len(in_flight) == 1:
             (suspect,) = in_flight
             suspect.deaths += _MAX_DEATHS if error.sent_by_peer else 1
@@ -776,13 +795,13 @@ class Route:
         self._incomplete_seconds = 0.0
         returning = [self._receive_delivery(delivery, now) for delivery in deliveries]
         if all(returning):
-            self._ending.resume(idle)  # no new message arrived
+            self._ending.resume(idle)  # all of them are released: the source still counts as idle
         self._guard.count_delivered(self.statistics.received - count)
 
     def _without_closing(self, deliveries: Sequence[SourceDelivery]) -> list[SourceDelivery]:
         """Drop the deliveries of links that are closing; return the remaining deliveries.
 
-        Deliveries of a closing link cannot be settled. The peer requeues them when it closes.
+        Deliveries of a closing link cannot be settled. The peer requeues them when the link closes.
         """
         closing = {id(link) for link in self._closing.values()}
         for delivery in deliveries:
@@ -803,11 +822,11 @@ class Route:
         counts.redelivered += delivery.redelivered
         limit, source = self._ending.max_settled, self._source_link.link
         if self._stopping or (limit is not None and self._counted_total >= limit):
-            if not self._surplus and source is not None:
+            if not self._to_release and source is not None:
                 source.stop()
             if delivery.large is not None:
                 delivery.large.discard()
-            self._surplus.append(delivery)
+            self._to_release.append(delivery)
             return False
         positions = self._records.positions
         positions.receive(delivery)
@@ -825,24 +844,25 @@ class Route:
             return False
         self._bytes += delivery.size
         if self._bytes > options.max_bytes and not self._reading_paused and source is not None:
-            self._hold(source)
+            self._pause_reading(source)
         if options.deduplicate is not None and not self._is_new(delivery):
             return False
-        if options.predicate is not None and not self._matches(delivery):
+        if options.predicate is not None and not self._passes_filter(delivery):
             return delivery in self._unmatched
         self._pending.add(delivery)
-        self._pump_soon()
+        self._send_soon()
         return False
 
     def _receive_large(self, delivery: SourceDelivery, large: Oversized) -> None:
         options = self.options
         if not large.is_whole:
-            # Kept until the end of the route: if released now, it would be delivered again.
+            # The message stays unsettled until the route ends: if it were released now, the source
+            # would deliver it again.
             self.statistics.left += 1
             text = f"{large.folder} holds {options.max_large} bytes at most (max-large)"
             self.log("message-left", logging.ERROR, size=len(large), why=text)
             large.discard()
-            self._surplus.append(delivery)
+            self._to_release.append(delivery)
             return
         text = f"{len(large)} bytes exceed max-message, {options.max_message}"
         self._on_refused(delivery, Outcome("too-large", "", text, final=True))
@@ -851,9 +871,9 @@ class Route:
         """Whether no message with the same message-id was accepted before or is in flight."""
         try:
             accepted = self._records.is_taken(delivery)
-        except OSError as error:  # the file is damaged; release the message
-            self._surplus.append(delivery)
-            self._is_disk_full = True
+        except OSError as error:  # the file is damaged: release the message at the end
+            self._to_release.append(delivery)
+            self._has_record_fault = True
             self._fail(error)
             return False
         if accepted:
@@ -861,7 +881,7 @@ class Route:
             self._settle_soon(delivery, Settle.ACCEPT)
         return accepted is False
 
-    def _matches(self, delivery: SourceDelivery) -> bool:
+    def _passes_filter(self, delivery: SourceDelivery) -> bool:
         try:
             predicate = self.options.predicate
             passes = predicate is None or predicate(message_of(delivery))
@@ -874,36 +894,41 @@ class Route:
             self.statistics.unmatched += 1
             action = self.options.unmatched
             if action == "requeue" and not self.source.keeps:
-                # After a pause, because the source may deliver it again immediately.
+                # Release it after a pause: the source may deliver it again immediately.
                 self._unmatched[delivery] = None
-                self._loop.call_later(self.options.max_backoff, self._release, delivery)
+                self._loop.call_later(self.options.max_backoff, self._release_unmatched, delivery)
             else:
                 self._settle_soon(
                     delivery, Settle.ACCEPT if action == "requeue" else _SETTLE_BY_ACTION[action]
                 )
         return passes
 
-    def _release(self, delivery: SourceDelivery) -> None:
+    def _release_unmatched(self, delivery: SourceDelivery) -> None:
         if self._unmatched.pop(delivery, self) is None:
             self._settle_soon(delivery, Settle.RELEASE)
 
-    def _pump_soon(self) -> None:
+    def _send_soon(self) -> None:
         """Send in the next iteration of the loop, so that deliveries are sent together."""
-        if not self._pump_scheduled:
-            self._pump_scheduled = True
-            self._loop.call_soon(self._pump)
+        if not self._is_send_scheduled:
+            self._is_send_scheduled = True
+            self._loop.call_soon(self._send_waiting)
 
-    def _pump(self) -> None:
+    def _send_waiting(self) -> None:
         """Send the waiting messages that the target has room for."""
-        self._pump_scheduled = False
+        self._is_send_scheduled = False
         target = self._target_link.link
-        if self._pumping or self._sending_paused or self._fault is not None or self._stop.is_set():
+        if (
+            self._is_sending
+            or self._sending_paused
+            or self._fault is not None
+            or self._stop.is_set()
+        ):
             return
         if target is None:
-            if self._missing.given_up:
+            if self._missing_target.given_up:
                 self._refuse_unsent()
             return
-        self._pumping = True
+        self._is_sending = True
         try:
             now = self._loop.time()
             while self._target_link.link is target and (room := min(target.room, _BATCH)) > 0:
@@ -923,10 +948,10 @@ class Route:
                     self._pending.in_flight.update((delivery, None) for _, delivery in ready)
                     target.send(ready)
         finally:
-            self._pumping = False
+            self._is_sending = False
 
     def _settle_unsendable(self, delivery: SourceDelivery, error: Exception | None) -> None:
-        """Handle a message that the hook dropped (None) or that cannot be translated."""
+        """Accept a message that the hook dropped (`error` is None); refuse any other message."""
         if error is None:
             self.statistics.dropped += 1
             self._settle_soon(delivery, Settle.ACCEPT)
@@ -945,10 +970,10 @@ class Route:
             self._target_link.made_progress = True
             if outcome.kind != "accepted":
                 if outcome.kind == "returned" and self.target.queue is not None:
-                    self._missing.begin(outcome.description)
+                    self._missing_target.begin(outcome.description)
                 self._on_refused(delivery, outcome)
                 continue
-            self._missing.end()
+            self._missing_target.end()
             accepted += 1
             self.statistics.octets += delivery.size
             self._settle_soon(delivery, Settle.ACCEPT, outcome)
@@ -964,12 +989,12 @@ class Route:
             outcome = outcome.without(candidate.password)
         counts.refused[outcome.kind] += 1
         if delivery.link is None:
-            self._forget(delivery)  # the source was lost, and delivers it again
+            self._forget(delivery)  # the source was lost, and delivers the message again
             return
         action = options.on.get(outcome.kind, "quarantine")
         if action == "requeue" and self.source.keeps:
-            action = "quarantine"  # a stream cannot requeue: the message would be skipped
-        if not self._missing.is_final(outcome):
+            action = "quarantine"  # a stream cannot requeue: it would skip the message
+        if not self._missing_target.is_final(outcome):
             now = self._loop.time()
             delivery.first_refused_at = delivery.first_refused_at or now
             delivery.tries += 1
@@ -978,15 +1003,15 @@ class Route:
             if delivery.attempts < options.attempts and patient:
                 due = now + backoff_delay(self.options, delivery.tries - 1)
                 self._pending.hold(delivery, due)
-                self._loop.call_at(due, self._pump)
+                self._loop.call_at(due, self._send_waiting)
                 return
-            error = self._missing.give_up(outcome, is_requeued=action == "requeue")
+            error = self._missing_target.give_up(outcome, is_requeued=action == "requeue")
             if error is not None:
                 self._fail(error)
         if action == "quarantine" and self._quarantine_queue is not None and delivery.large is None:
             self._quarantine_queue.add(delivery, outcome)
         elif action == "quarantine":
-            self._write_to_file(delivery, outcome)
+            self._quarantine_in_file(delivery, outcome)
         else:
             counter: Counter[str] = counts.requeued if action == "requeue" else counts.rejected
             counter[outcome.kind] += 1
@@ -997,16 +1022,16 @@ class Route:
         fields = {"reason": outcome.kind, "why": outcome.description or outcome.condition}
         self.log(f"message-{action}", logging.WARNING, size=delivery.size, **fields)
 
-    def _settle_queued(self, delivery: SourceDelivery, outcome: Outcome) -> None:
+    def _settle_quarantined(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         """Settle a delivery that the quarantine queue has accepted."""
         if delivery.link is not None:
             self.statistics.quarantined[outcome.kind] += 1
             self._log_refused("quarantine", delivery, outcome)
             self._settle_soon(delivery, Settle.ACCEPT)
         else:
-            self._forget(delivery)  # the source delivers it again
+            self._forget(delivery)  # the source was lost, and delivers the message again
 
-    def _write_to_file(self, delivery: SourceDelivery, outcome: Outcome) -> None:
+    def _quarantine_in_file(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         """Write a delivery to the quarantine file, and settle it."""
         if delivery.link is not None:
             self._settle_soon(delivery, Settle.ACCEPT, outcome)
@@ -1020,19 +1045,21 @@ class Route:
     ) -> None:
         """Settle a delivery in the next iteration of the loop, after its record is written."""
         if not self._finished:
-            self._loop.call_soon(self._finish)
+            self._loop.call_soon(self._settle_finished)
         self._finished.append((delivery, settlement, outcome))
 
-    def _finish(self) -> None:
+    def _settle_finished(self) -> None:
         """Write the records of the finished deliveries, and settle them."""
         to_record, self._finished = self._finished, []
         finished, fault = self._records.finish(to_record)
         if fault is not None:
-            self._is_disk_full = True
+            self._has_record_fault = True
             self._fail(fault)
             recorded = {delivery for delivery, _, _ in finished}
-            # Deliveries without a record stay unsettled, and are released.
-            self._surplus += [delivery for delivery, _, _ in to_record if delivery not in recorded]
+            # Deliveries without a record stay unsettled, and are released when the route ends.
+            self._to_release += [
+                delivery for delivery, _, _ in to_record if delivery not in recorded
+            ]
         now, latency = self._loop.time(), self.statistics.latency
         for settlement, group in itertools.groupby(finished, key=operator.itemgetter(1)):
             deliveries = []
@@ -1048,7 +1075,7 @@ class Route:
                 self._forget(delivery)
         if finished:
             self.statistics.busy = now - self._first_opened_at
-        if not self._unsettled:
+        if not self._unsettled_count:
             self._ending.end_if_done(self._records.positions.next)
             if not self._stop.is_set() and self._guard.can_resume_window(self._window):
                 self._reopen_soon("no message ended its connection")
@@ -1060,7 +1087,7 @@ class Route:
 
     def _forget(self, delivery: SourceDelivery) -> None:
         if delivery.large is not None:
-            delivery.large.discard()  # does not remove a file that was kept
+            delivery.large.discard()  # does not remove a file that the quarantine keeps
             return
         self._bytes -= delivery.size
         source = self._source_link.link
@@ -1071,4 +1098,4 @@ class Route:
         for copy in self._records.forget(delivery):
             if self._is_new(copy):
                 self._pending.add(copy)
-                self._pump_soon()
+                self._send_soon()

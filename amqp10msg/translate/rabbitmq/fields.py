@@ -202,10 +202,10 @@ def delivered_property(name: str, value: Any) -> Any:
     domain = DOMAINS[name]
     if domain == "shortstr":
         if not isinstance(value, bytes):
-            raise _unwritten(name, "no text for a short string")
+            raise _unwritten(name, "the value is not a string")
         if len(value) > 255:
             raise _unwritten(name, "longer than a short string")
         return text(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _unwritten(name, "no number")
+        raise _unwritten(name, "the value is not a number")
     return value & 0xFF if domain == "octet" else value & (2**64 - 1)

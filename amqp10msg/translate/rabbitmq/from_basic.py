@@ -214,7 +214,7 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
             raise CrashedError("the 1.0 consumer's session dies: the header holds no footer")
         parts.append(footer)
     try:
-        return _folded(parts)
+        return _group_sections(parts)
     except BrokerError as error:
         if properties.type != MARKER:
             raise
@@ -237,14 +237,14 @@ def _marked_body(broker: BrokerVersion, body: bytes) -> list[tuple[str, Any]]:
         parts = []
         for offset, term in terms:
             start = offset
-            parts.append(_section(term))
+            parts.append(_interpret_section(term))
     except BrokerError as error:
         raise type(error)(no_sections(start, error.reason), "body") from None
     return parts
 
 
-def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the decode_section sections by name, and all body sections as a list under ``body``.
+def _group_sections(parts: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the decoded sections by name, and all body sections as a list under ``body``.
 
     A repeated section replaces the earlier one, and an amqp-value section replaces the whole body.
     """
@@ -258,7 +258,10 @@ def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
         if code == BODY_CODES["amqp-value"]:
             body = []
         elif body and body[-1][0] == BODY_CODES["amqp-value"]:
-            raise CrashedError("the 1.0 consumer's session dies: a section after a value", "body")
+            raise CrashedError(
+                "the 1.0 consumer's session dies: a body section follows an amqp-value section",
+                "body",
+            )
         body.append((code, content))
     for code, content in body:
         if content is None and code == BODY_CODES["data"]:
@@ -282,16 +285,16 @@ def _section_of_header(
         raise type(error)(text, f"headers[{name!r}]") from None
     if len(parsed) != 1:
         raise CrashedError(
-            "the 1.0 consumer's session dies: the header holds not one section",
+            "the 1.0 consumer's session dies: the header does not hold exactly one section",
             f"headers[{name!r}]",
         )
-    return _section(parsed[0])
+    return _interpret_section(parsed[0])
 
 
-def _section(term: Term) -> tuple[str, Any]:
+def _interpret_section(term: Term) -> tuple[str, Any]:
     is_described = kind_of(term) == "described"
     if is_described and section_name(term[1]) == "amqp-sequence" and kind_of(term[2]) == "map":
-        return "amqp-sequence", None  # the broker does not use the content if a value follows
+        return "amqp-sequence", None  # ignored if an amqp-value section follows
     if is_described and section_name(term[1]) == "data" and kind_of(term[2]) in _TEXTS:
         return "data", None  # as for amqp-sequence
     name, content = decode_section(term)
@@ -403,7 +406,7 @@ def _id_term(broker: BrokerVersion, text: Any, name: str) -> Term:
         return ("utf8", data)
     if not _PAIRS.fullmatch(digits):
         raise CrashedError(
-            "the 1.0 consumer's session dies: no hexadecimal uuid", f"properties.{name}"
+            "the 1.0 consumer's session dies: the uuid is not hexadecimal", f"properties.{name}"
         )
     value = bytes.fromhex(digits.replace(b"-", b"").decode())
     if len(value) < 16:

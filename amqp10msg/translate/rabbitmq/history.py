@@ -43,14 +43,16 @@ def to_header(value: Term) -> FieldArray | None:
             (("symbol", name), kind) for name, kind in _DEATH
         ]:
             raise CrashedError(
-                "the consumer's connection dies (541): deaths of another shape",
+                "the consumer's connection dies (541): a death has unexpected fields or types",
                 "message-annotations['x-opt-deaths']",
             )
         death = {key[1]: item for key, item in remaining}
         keys = death[b"routing-keys"]
         if keys[1] != "utf8":
-            raise CrashedError("the consumer's connection dies (541): routing keys of another type")
-        entries += _fields(
+            raise CrashedError(
+                "the consumer's connection dies (541): the routing keys of a death are not strings"
+            )
+        entries += _death_fields(
             signed(death[b"count"][1]),
             text(death[b"reason"][1]),
             text(death[b"queue"][1]),
@@ -62,7 +64,7 @@ def to_header(value: Term) -> FieldArray | None:
     return FieldArray.of(deaths)
 
 
-def _fields(
+def _death_fields(
     count: int, reason: str, queue: str, seconds: int, exchange: str, keys: Sequence[str]
 ) -> list[tuple[str, str, Any]]:
     return [
@@ -89,7 +91,7 @@ def added_headers(
         return headers
     tables = []
     for death in circumstances.deaths:
-        entries = _fields(
+        entries = _death_fields(
             death.count,
             death.reason,
             death.queue,
@@ -238,7 +240,7 @@ def check_typed(annotations: dict[bytes, Term]) -> None:
     for name, term in annotations.items():
         if term is None or kind_of(term) in ("float", "double", "unread"):
             raise CrashedError(
-                "the consumer's connection dies: no type is found for what modified added",
+                "the consumer's connection dies: the broker cannot infer the type of an annotation",
                 f"message-annotations[{name.decode('utf-8', 'replace')!r}]",
             )
 

@@ -32,7 +32,7 @@ SAVED_SECTIONS = {
 }
 #: Prefixes of annotations that RabbitMQ 4 itself sets or interprets.
 OWN_ANNOTATIONS = (
-    *("x-cc", "x-basic-", "x-opt-deaths", "x-opt-rabbitmq-decode_received-time"),
+    *("x-cc", "x-basic-", "x-opt-deaths", "x-opt-rabbitmq-received-time"),
     *("x-routing-key", "x-exchange", "x-death"),
 )
 _FIELDS = {"header": HEADER_NAMES, "properties": PROPERTY_NAMES}
@@ -62,7 +62,7 @@ def decode_section(term: Term) -> tuple[str, Any]:
     """Interpret a described value as a section; return its name and content."""
     name = section_name(term[1]) if isinstance(term, tuple) and term[0] == "described" else None
     if name is None:
-        raise CrashedError("the session dies: no section")
+        raise CrashedError("the session dies: a value is not a section of a message")
     value = term[2]
     kind = value[0] if isinstance(value, tuple) else ""
     if name in _FIELDS:
@@ -73,7 +73,7 @@ def decode_section(term: Term) -> tuple[str, Any]:
         return name, []  # the broker does not use the content
     expected = _KINDS.get(name, "map")
     if name == "data" and kind == "list" and len(value[1]) < 2:
-        return name, None  # the broker does not use the content if a value follows
+        return name, None  # the broker ignores the content if an amqp-value section follows
     if kind != expected:
         raise CrashedError(f"the session dies: {name} is not a {expected}", name)
     if name == "amqp-sequence":
@@ -97,7 +97,9 @@ def fields_of(section: str, value: Term) -> dict[str, Term]:
     elif kind == "list" and len(value[1]) <= len(fields):
         fields.update(zip(fields, value[1], strict=False))
     else:
-        raise CrashedError(f"the session dies: {section} of the wrong shape", section)
+        raise CrashedError(
+            f"the session dies: {section} is not a list or map of its fields", section
+        )
     if any(kind_of(field) == "described" for field in fields.values()):
         raise CrashedError(f"the session dies: a described value in {section}", section)
     return fields
@@ -211,7 +213,7 @@ def with_metadata(
     broker: BrokerVersion, annotations: list[Any], metadata: list[tuple[bytes, Term]]
 ) -> list[Any]:
     """Add the broker's own annotations; they replace annotations of the same name."""
-    if broker.metadata_first:  # it does not remove duplicates among its own annotations
+    if broker.metadata_first:  # the broker does not remove duplicates among its own annotations
         added = [(("symbol", name), value) for name, value in reversed(metadata)]
         keys = {key for key, _ in added}
         return added + [pair for pair in annotations if pair[0] not in keys]

@@ -98,7 +98,7 @@ CODES = {
     row.code: ({"string": "utf8"}.get(row.type, row.type), row.width)
     for row in FORMAT_CODES.values()
 }
-_CONSTANTS: list[Term] = [None, True, False, ("uint", 0), ("ulong", 0)]  # of 0x40 to 0x44
+_CONSTANTS: list[Term] = [None, True, False, ("uint", 0), ("ulong", 0)]  # for codes 0x40 to 0x44
 _UNSIGNED = {"ubyte", "ushort", "uint", "ulong", "char"}
 _SIGNED = {"byte", "short", "int", "long", "timestamp"}
 _TEXTS = {"utf8", "symbol", "binary"}
@@ -309,7 +309,7 @@ def reencode_body(sections: bytes) -> bytes | None:
         if isinstance(term, tuple):
             if term[0] == "described":
                 return None
-            pending += term  # also its first item: in an entry of a map it is the key
+            pending += term  # the first item is a type, or the key of a map entry
         elif isinstance(term, list):
             pending += term
     return b"".join(encoded)
@@ -340,9 +340,9 @@ def generate(term: Term, level: int = 0, is_old: bool = False) -> bytes:
         return b"\x41" if term else b"\x42"
     kind = term[0]
     if kind in _TEXTS:
-        return _octets(kind, bytes(term[1]), is_old)
+        return _encode_octets(kind, bytes(term[1]), is_old)
     if kind in _UNSIGNED or kind in _SIGNED:
-        return _number(kind, term[1])
+        return _encode_integer(kind, term[1])
     if kind in _FLOAT_FORMS:
         return bytes([_CONSTRUCTORS[kind]]) + bytes(term[1])
     if kind == "boolean":
@@ -377,7 +377,7 @@ def _items(term: Term) -> list[Any]:
     return term[1] if term[0] == "list" else [item for pair in term[1] for item in pair]
 
 
-def _octets(kind: str, octets: bytes, is_old: bool) -> bytes:
+def _encode_octets(kind: str, octets: bytes, is_old: bool) -> bytes:
     """Encode a string, symbol or binary."""
     code, size = _CONSTRUCTORS[kind], len(octets)
     if is_old and kind == "symbol":
@@ -388,17 +388,17 @@ def _octets(kind: str, octets: bytes, is_old: bool) -> bytes:
     return bytes([code]) + size.to_bytes(4, "big") + octets
 
 
-def _number(kind: str, value: int) -> bytes:
+def _encode_integer(kind: str, value: int) -> bytes:
     """Encode an integer; a number that does not fit its type wraps around."""
     if value == 0 and kind in _ZERO:
         return bytes([_ZERO[kind]])
     short = _SHORT.get(kind)
     if short is not None and short[1] <= value <= short[2]:
         return bytes([short[0], value & 0xFF])
-    return bytes([_CONSTRUCTORS[kind]]) + _wrapped(kind, value)
+    return bytes([_CONSTRUCTORS[kind]]) + _low_bytes(kind, value)
 
 
-def _wrapped(kind: str, value: int) -> bytes:
+def _low_bytes(kind: str, value: int) -> bytes:
     """Return the low bytes of an integer, as Erlang's bit syntax does."""
     width = CODES[_CONSTRUCTORS[kind]][1]
     return (value & ((1 << 8 * width) - 1)).to_bytes(width, "big")
@@ -433,7 +433,7 @@ def _element(kind: Term, item: Term, level: int) -> bytes:
     if kind == "null":
         return b""
     if kind in _UNSIGNED or kind in _SIGNED:
-        return _wrapped(kind, item[1])
+        return _low_bytes(kind, item[1])
     if kind in _TEXTS:
         return len(item[1]).to_bytes(4, "big") + bytes(item[1])
     if kind in ("float", "double", "uuid"):
@@ -485,7 +485,7 @@ def check(data: bytes) -> None:
         if count > 10_000:
             raise RefusedError("refused: more than 10,000 sections")
         if not data.startswith(_DESCRIPTORS, pos):
-            raise RefusedError("refused: no section of a message")
+            raise RefusedError("refused: a value is not a section of a message")
         reader = TermReader(CODEC_43, data, pos + 1)
         name = section_name(reader.term())
         pos = reader.pos

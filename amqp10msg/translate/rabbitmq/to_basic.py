@@ -110,7 +110,7 @@ def to_basic(
     annotations_before_body = message.annotations
     creation_time = message.properties["creation-time"] if message.properties else None
     marker, payload, footer = _payload(broker, data, message, notes)
-    # Annotations in or after the bare message replace the stream's annotations, also the deaths.
+    # Annotations after the start of the bare message replace the stream's, including the deaths.
     is_hidden = broker.stream and (
         message.are_annotations_last or message.annotations is not annotations_before_body
     )
@@ -127,11 +127,11 @@ def to_basic(
     if not is_hidden:
         headers += history.added_headers(circumstances)
     headers += annotation_headers(broker, annotations, notes)
-    message_id = _id(fields["message-id"], b"x-message-id", notes)
-    correlation = _id(fields["correlation-id"], b"x-correlation-id", notes)
+    message_id = _id_property(fields["message-id"], b"x-message-id", notes)
+    correlation = _id_property(fields["correlation-id"], b"x-correlation-id", notes)
     headers += correlation[1] + message_id[1]
     headers += property_headers(broker, message.application, notes)
-    properties.headers = _sorted(headers, notes)
+    properties.headers = _sorted_headers(headers, notes)
     properties.message_id = delivered_property("message_id", message_id[0])
     properties.correlation_id = delivered_property("correlation_id", correlation[0])
     # The broker does not check the types of properties that follow the body.
@@ -139,7 +139,8 @@ def to_basic(
     if user_id is not None and not (
         isinstance(user_id, bytes) and len(user_id) < 256 and utf8_without_nul(user_id)
     ):
-        notes.add_dropped("properties.user-id", reportable(fields["user-id"]), "no short string")
+        reason = "the value is not a short string"
+        notes.add_dropped("properties.user-id", reportable(fields["user-id"]), reason)
         user_id = None
     properties.user_id = delivered_property("user_id", user_id)
     properties.reply_to = delivered_property(
@@ -245,7 +246,7 @@ def _payload(
         else:
             message.set_section(kind, value)
     if body[-1][0] != "data":
-        # The kind of the last section decides.
+        # The kind of the last body section decides how the whole body is delivered.
         encoded = b"".join([section(BODY_CODES[kind], value) for kind, value in body])
         return MARKER.encode(), encoded, footer
     content = []
@@ -288,7 +289,9 @@ def _set_transport(
     )
     lifetime = untyped(ttl)
     if lifetime is not None and not isinstance(lifetime, int):
-        raise CrashedError("the consumer's connection dies (541): no number", "header.ttl")
+        raise CrashedError(
+            "the consumer's connection dies (541): the ttl is not a number", "header.ttl"
+        )
     # The metadata has precedence, but the broker unwraps the annotation first, and may crash.
     fallback = None
     if lifetime is None:
@@ -339,14 +342,14 @@ def annotation_headers(
         path = f"message-annotations[{name.decode('utf-8', 'replace')!r}]"
         if name == b"x-cc":
             headers.append((b"CC", *field_of(broker, value, path, notes)))
-        elif name == b"x-opt-rabbitmq-decode_received-time" and is_kind(value, "timestamp"):
+        elif name == b"x-opt-rabbitmq-received-time" and is_kind(value, "timestamp"):
             headers.append((b"timestamp_in_ms", "l", value[1]))
         elif name == b"x-opt-deaths":
             deaths = history.to_header(value)
             if deaths is not None:
                 headers.append((b"x-death", "A", deaths))
             else:
-                notes.add_dropped(path, reportable(value), "no list of deaths")
+                notes.add_dropped(path, reportable(value), "the value is not a list of deaths")
         elif broker.drops_unread and is_kind(value, "as_is"):
             notes.add_dropped(path, reportable(value), "the broker cannot read the value")
         elif name.startswith(b"x-basic-") or name in _INTERNAL:
@@ -369,13 +372,15 @@ def property_headers(
         if broker.drops_unread and is_kind(value, "as_is"):
             notes.add_dropped(path, reportable(value), "the broker cannot read the value")
         elif not is_kind(key, "utf8") or len(key[1]) > 255:
-            notes.add_dropped(path, reportable(value), "no name of a header")
+            notes.add_dropped(path, reportable(value), "the key cannot be the name of a header")
         else:
             headers.append((key[1], *field_of(broker, value, path, notes)))
     return headers
 
 
-def _id(value: Term, header: bytes, notes: Notes) -> tuple[Any, list[tuple[bytes, str, Any]]]:
+def _id_property(
+    value: Term, header: bytes, notes: Notes
+) -> tuple[Any, list[tuple[bytes, str, Any]]]:
     path = f"properties.{header[2:].decode()}"
     if value is None:
         return None, []
@@ -417,7 +422,7 @@ def _check_user(properties: dict[str, Term] | None, user: str | None) -> None:
     check_user(value[1], user)
 
 
-def _sorted(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | None:
+def _sorted_headers(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | None:
     """Sort headers by name and keep the first of each name, as the broker does before delivery.
 
     Raises:
@@ -505,7 +510,8 @@ def _table(
         elif isinstance(name, bytes) and len(name) < 256:
             entries.append((text(name), letter, field))
         else:
-            error = CrashedError("the consumer's connection dies (541): no name of a field", path)
+            reason = "the consumer's connection dies (541): a map key cannot be the name of a field"
+            error = CrashedError(reason, path)
     return ("F", FieldTable.of(entries)) if error is None else (UNWRITTEN, error)
 
 
@@ -574,5 +580,5 @@ def short_string(value: Term, name: str, notes: Notes) -> bytes | None:
         return None
     if is_kind(value, "utf8") and len(value[1]) < 256:
         return bytes(value[1])
-    notes.add_dropped(f"properties.{name}", reportable(value), "no short string")
+    notes.add_dropped(f"properties.{name}", reportable(value), "the value is not a short string")
     return None

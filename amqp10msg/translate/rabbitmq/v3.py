@@ -94,7 +94,7 @@ def to_amqp10(
         annotations = _annotations(annotations, offset)
     body = basic.body
     if properties.type != MARKER:
-        body = b"\x00\x53\x75" + _old(("binary", basic.body))
+        body = b"\x00\x53\x75" + _encode_as_3_10(("binary", basic.body))
     properties_section = saved["properties"]
     if properties_section is None:
         fields = property_fields(broker, properties)
@@ -104,10 +104,10 @@ def to_amqp10(
             notes.add_defined(LOSSES["user"], "properties.user-id", user_id, user_id)
         if broker.stream and fields["creation-time"] is not None:
             fields["creation-time"] = ("timestamp", _stored_seconds(fields["creation-time"][1]))
-        properties_section = b"\x00\x53\x73" + _old(("list", [*fields.values()]))
+        properties_section = b"\x00\x53\x73" + _encode_as_3_10(("list", [*fields.values()]))
     return b"".join(
         (
-            b"\x00\x53\x70" + _old(("list", [*header.values()])),
+            b"\x00\x53\x70" + _encode_as_3_10(("list", [*header.values()])),
             annotations,
             properties_section,
             saved["application-properties"] or b"",
@@ -145,7 +145,10 @@ def _own_offset(table: FieldTable) -> int | None:
 
 
 def _annotations(saved: bytes, offset: int | None) -> bytes:
-    """Add an offset to annotations from a header, which the plugin decodes for this only."""
+    """Add the stream offset to the annotations in a header.
+
+    The plugin decodes these annotations only to add the offset.
+    """
     terms = CODEC_3.parse_all(saved)
     if len(terms) > 1:
         raise CrashedError("the 1.0 consumer dies: the header holds more than annotations")
@@ -157,7 +160,9 @@ def _annotations(saved: bytes, offset: int | None) -> bytes:
     # The plugin writes the key as a string instead of a symbol, and truncates a negative offset to
     # its last byte, with the constructor smallulong even if that byte is 0.
     number = ("ulong", offset) if offset >= 0 else ("as_is", 0x53, bytes([offset % 256]))
-    return b"\x00\x53\x72" + _old(("map", [(("utf8", STREAM_OFFSET.encode()), number), *pairs]))
+    return b"\x00\x53\x72" + _encode_as_3_10(
+        ("map", [(("utf8", STREAM_OFFSET.encode()), number), *pairs])
+    )
 
 
 # From 1.0 to 0-9-1.
@@ -243,7 +248,7 @@ def _stored_seconds(seconds: int) -> int:
     return whole_seconds(signed(seconds * 1000 % 2**64))
 
 
-def _old(term: Term) -> bytes:
+def _encode_as_3_10(term: Term) -> bytes:
     return generate(term, is_old=True)
 
 
@@ -272,7 +277,7 @@ def _check_stream(table: FieldTable) -> None:
             )
         if name in ("CC", "BCC") and letter not in "AF":
             raise CrashedError(
-                f"the 1.0 consumer's session dies: a stream stores no array, but this other {name}",
+                f"the 1.0 consumer's session dies: {name} is neither an array nor a table",
                 f"headers[{name!r}]",
             )
 
@@ -318,7 +323,7 @@ def split_message(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
 def _decode_section(term: Term) -> tuple[str, Any]:
     name = section_name(term[1]) if isinstance(term, tuple) and term[0] == "described" else None
     if name is None:
-        raise CrashedError("the connection dies: no section of a message")
+        raise CrashedError("the connection dies: a value is not a section of a message")
     value = term[2]
     kind = value[0] if isinstance(value, tuple) else ""
     if name in ("header", "properties"):
@@ -326,7 +331,7 @@ def _decode_section(term: Term) -> tuple[str, Any]:
     if kind == "list" and name != "amqp-sequence":
         # The plugin treats the list as the fields of a record with a single field.
         if len(value[1]) > 1:
-            raise CrashedError(f"the connection dies: a list of several items as {name}", name)
+            raise CrashedError(f"the connection dies: {name} is a list of several items", name)
         _check_described(value[1], name)
         return name, [] if name in _MAPS else value
     if name in _MAPS:
