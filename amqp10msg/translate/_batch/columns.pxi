@@ -1,12 +1,12 @@
-# Columns as Arrow lays them out: those that are read in place, and texts made of runs of bytes.
+# Arrow columns: input columns that are read in place, and output columns with growing buffers.
 
-# `ends` has an int32 for each cell and one before the first; `there` a byte, where cells may lack.
+# `ends` has the int32 end offset of each cell, after an initial 0; `there` a byte for each cell.
 cdef struct Texts:
     Out data, ends, there
 
 
 cdef int grow(Out* o, Py_ssize_t n) except -1:
-    """Make room for n more bytes."""
+    """Reserve capacity for n more bytes."""
     cdef Py_ssize_t room
     cdef void* moved
     if n > PY_SSIZE_T_MAX // 4 - o.size:
@@ -43,7 +43,7 @@ cdef inline bytes bytes_at(cursor p, Py_ssize_t n):
 
 
 cdef inline Span span_of(bytes octets) noexcept:
-    """Return where bytes stand, which must be held."""
+    """Return a pointer to the data of a bytes object, which the caller must keep alive."""
     cdef Span made
     made.at, made.n = <cursor> PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets)
     return made
@@ -68,7 +68,7 @@ cdef inline int octet(Out* o, int value) except -1:
 
 
 cdef inline int number(Out* o, uint64_t value, int width) except -1:
-    """Write an unsigned number in network order."""
+    """Write an unsigned number, big-endian."""
     reserve(o, width)
     write_number(o, value, width)
     return 0
@@ -88,7 +88,7 @@ cdef int signed_digits(Out* o, int64_t value) except -1:
 
 
 cdef int put_hex(Out* o, int value) except -1:
-    """Write the two digits of a byte."""
+    """Write a byte as two hexadecimal digits."""
     cdef uint8_t one = <uint8_t> value
     reserve(o, 2)
     write_hex(o.at + o.size, &one, 1)
@@ -114,7 +114,7 @@ cdef inline bytes taken(Out* o):
     return PyBytes_FromStringAndSize(<char*> o.at, o.size)
 
 
-# Columns that are written.
+# Output columns.
 
 
 cdef int begin_texts(Texts* column) except -1:
@@ -130,7 +130,7 @@ cdef void free_texts(Texts* column) noexcept:
 
 
 cdef inline int end_text(Texts* column) except -1:
-    """End a cell after the bytes that were written last."""
+    """End a cell after the last written byte."""
     cdef int32_t end
     if column.data.size > LARGEST:
         raise OverflowError("a column would exceed 2 GiB")
@@ -152,7 +152,7 @@ cdef inline void cut_texts(Texts* column, Py_ssize_t cells, Py_ssize_t size) noe
 
 
 cdef bytes bits_of(Out* o):
-    """Return a bitmap of bytes that are 0 or 1."""
+    """Convert an array of bytes 0 and 1 to a bitmap."""
     cdef Py_ssize_t i
     cdef Py_ssize_t size = (o.size + 7) // 8
     cdef bytes made = PyBytes_FromStringAndSize(NULL, size)
@@ -165,12 +165,12 @@ cdef bytes bits_of(Out* o):
 
 
 cdef tuple buffers_of(Texts* column):
-    """Return validity, None where no cell lacks, offsets and data."""
+    """Return the validity bitmap (None if no cell is null), the offsets and the data."""
     valid = bits_of(&column.there) if column.there.size else None
     return valid, taken(&column.ends), taken(&column.data)
 
 
-# Columns that are read.
+# Input columns.
 
 
 @cython.final
@@ -217,7 +217,7 @@ cdef class Column:
             self.size = self.data.shape[0]
 
     cdef bint cell(self, Py_ssize_t row, Span* found) except -1:
-        """Find the bytes of a cell; False where it is null, with none."""
+        """Set a span to the bytes of a cell. Return False for a null cell, with an empty span."""
         cdef Py_ssize_t begin, end
         found.at = <cursor> b""
         found.n = 0

@@ -1,16 +1,16 @@
-# A message of 0-9-1 as it is read, and the rules of a profile in C: what the engine works on.
+# Structures of the engine: the parsed 0-9-1 message, and the rules of a profile.
 
 cdef enum:
-    # What a check says of a value that 1.0 has no counterpart of.
+    # The result of a check for a value without a counterpart in 1.0.
     LACKING = 2
-    # More elements of arrays and tables make a row odd.
+    # Maximum number of elements of arrays and tables. More make a row odd.
     MOST_ITEMS = 4096
-    # What RabbitMQ takes for text has at most so many bytes.
+    # Maximum size in bytes of a long string that RabbitMQ treats as text.
     LONGEST_TEXT = 4096
-    # A scratch buffer of more bytes is given back.
+    # A larger scratch buffer is freed after use.
     MOST_KEPT = 1 << 20
 
-# How a property is read: `Form` in Python.
+# The conversion of a property: `Form` in Python.
 cdef enum:
     TEXT_FORM
     ID_FORM
@@ -26,7 +26,7 @@ cdef enum:
     USER_FORM
     ADDRESS_FORM
 
-# Where a header goes.
+# The destination of a header.
 cdef enum:
     UNPLACED
     LEFT_OUT
@@ -35,21 +35,21 @@ cdef enum:
     SAVED_SECTION
     RESIDUAL_HEADER
 
-# What a loss says stands there after: nothing, the same, or what is said beside it.
+# The value after a loss: none, the original value, or the value in the comment.
 cdef enum:
     NOTHING_AFTER
     SAME_AFTER
     ONE_AFTER
     BINARY_AFTER
 
-# What a loss is about: a property by its number, a header from its own number on, or this.
+# The subject of a loss: a property by its number, the redelivered flag, or a header by its index.
 cdef enum:
     REDELIVERED = PROPERTIES
     FIRST_HEADER = PROPERTIES + 1
 
-# What becomes of a property: the section that has the field, 0 for none, the place of the field in
-# it and the constructor of a text there; or the key of an annotation, and the one number that it
-# holds, -1 for all.
+# The target of a property: the section with the field (0 for none), the index of the field in
+# the section and the constructor of a text; or the key of an annotation, and the only number that
+# becomes the annotation (-1 for all numbers).
 cdef struct PropertyRule:
     int form, section, place, code, only
     const char* name
@@ -66,7 +66,7 @@ cdef struct Rules:
     bint own_first, trims, any_user
     const char* address
 
-# A header, and where it goes; of the residual, the encoded value that it had in 1.0.
+# A header and its destination; `kept` is its encoded 1.0 value from the residual.
 cdef struct Field:
     cursor start, stop, name
     Py_ssize_t size
@@ -74,7 +74,7 @@ cdef struct Field:
     Value value
     Span kept
 
-# A message of 0-9-1 as it was read. Of the residual: the encoded sections and values that it keeps.
+# A parsed 0-9-1 message, with the encoded sections and values of its residual.
 cdef struct Given:
     bint[PROPERTIES] there
     Value[PROPERTIES] given
@@ -90,8 +90,8 @@ cdef struct Given:
     Span header, delivery, annotations, properties, application, footer, shape
     bint[FIELDS] keeps
     Span[FIELDS] kept
-    # Likewise: whether the route stood in front, in what order the headers stood, and whether they
-    # stand otherwise now; and the header that the residual is.
+    # From the residual: whether the route annotations came first, and the original order of the
+    # headers; whether the order has changed; and the index of the residual's header.
     bint puts_first, is_moved
     Py_ssize_t place_count
     uint8_t[MOST] places
@@ -100,7 +100,7 @@ cdef struct Given:
 
 
 cdef int width_of(int letter) noexcept nogil:
-    """Return how many bytes a field has, -4 for those with a size in front, -1 for no letter."""
+    """Return the width of a field in bytes; -4 with a size prefix, -1 for an unknown letter."""
     if letter == c"S" or letter == c"x" or letter == c"A" or letter == c"F":
         return -4
     if letter == c"I" or letter == c"i" or letter == c"f":
@@ -117,7 +117,7 @@ cdef int width_of(int letter) noexcept nogil:
 
 
 cdef int read_content(cursor* place, cursor stop, int letter, Value* v) noexcept nogil:
-    """Read the content of a field and pass over it; odd where it is cut off."""
+    """Read the content of a field and skip it; ODD if it is truncated."""
     cdef cursor p = place[0]
     cdef int width = width_of(letter)
     v.start = v.at = p
@@ -148,7 +148,7 @@ cdef int read_content(cursor* place, cursor stop, int letter, Value* v) noexcept
 cdef int next_field(
     cursor* place, cursor stop, int around, Span* name, int* letter, Value* v
 ) noexcept nogil:
-    """Read the next field of an array, or of a table with its name; odd where it is cut off."""
+    """Read the next field of an array, or of a table with its name; ODD if it is truncated."""
     cdef cursor p = place[0]
     if around == c"F":
         if stop - p < p[0] + 2:
@@ -164,12 +164,12 @@ cdef int next_field(
 
 
 cdef inline bint is_number_field(int letter, int64_t bits) noexcept nogil:
-    """Whether the bits of a float or double field are a number."""
+    """Whether the bits of a float or double field are finite."""
     return is_finite(DOUBLE if letter == c"d" else FLOAT, <uint64_t> bits)
 
 
 cdef inline bint is_broker_text(cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether RabbitMQ takes a long string for text."""
+    """Whether RabbitMQ treats a long string as text."""
     return n <= LONGEST_TEXT and not bytes_found(p, n) & NUL and is_utf8(p, n)
 
 
@@ -179,7 +179,7 @@ cdef inline bint is_plain_ascii(cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef bint is_text_throughout(int letter, Value* v) noexcept nogil:
-    """Whether each long string in a field that was checked, or that it is, is UTF-8."""
+    """Whether all long strings in a checked field are UTF-8, including the field itself."""
     cdef cursor p = v.at
     cdef cursor stop = p + v.n
     cdef Value inner
@@ -198,14 +198,14 @@ cdef bint is_text_throughout(int letter, Value* v) noexcept nogil:
 
 
 cdef inline Py_ssize_t begin_compound(Out* o) except -1:
-    """Leave room for the head of a short list or map; return where it begins."""
+    """Reserve space for the head of a short list or map; return its position."""
     reserve(o, 3)
     o.size += 3
     return o.size - 3
 
 
 cdef int end_compound(Out* o, Py_ssize_t start, int code, Py_ssize_t count) except -1:
-    """Write the head of a list or map, `code` being that of its short form."""
+    """Write the head of a list or map; `code` is the constructor of its short form."""
     cdef Py_ssize_t size = o.size - start - 3
     cdef uint8_t* head
     if size < 255:
@@ -225,7 +225,7 @@ cdef int end_compound(Out* o, Py_ssize_t start, int code, Py_ssize_t count) exce
 
 
 cdef int put_narrow(Out* o, int code, cursor p, Py_ssize_t n) except -1:
-    """Write a string or a binary as RabbitMQ 3.10 does, whose short form ends one byte earlier."""
+    """Write a string or binary as RabbitMQ 3.10 does: its short form has at most 254 bytes."""
     if n != 255:
         return put_variable(o, code, p, n)
     octet(o, code + 0x10)
@@ -237,7 +237,7 @@ cdef const char* UPPER = b"0123456789ABCDEF"
 
 
 cdef int put_address(Out* o, const char* prefix, cursor p, Py_ssize_t n, bint quotes) except -1:
-    """Write the address of a queue, with percent signs for bytes that are reserved if asked for."""
+    """Write the address of a queue; optionally percent-encode reserved bytes."""
     cdef Py_ssize_t i
     cdef int code
     say(o, prefix)
@@ -256,7 +256,7 @@ cdef int put_address(Out* o, const char* prefix, cursor p, Py_ssize_t n, bint qu
 
 
 cdef bint is_one_section(cursor p, Py_ssize_t n, int code) noexcept nogil:
-    """Whether bytes are nothing but one section."""
+    """Whether bytes are exactly one section."""
     cdef cursor stop = p + n
     cdef Span found
     found.at = NULL
@@ -264,12 +264,12 @@ cdef bint is_one_section(cursor p, Py_ssize_t n, int code) noexcept nogil:
 
 
 cdef bytes bytes_of(text):
-    """Encode a text, lone surrogates as the bytes that they stand for."""
+    """Encode a text; lone surrogates become the bytes that they represent."""
     return b"" if text == "" else (<str?> text).encode("utf-8", "surrogateescape")
 
 
 cdef bytes header_of(properties, Original original, Py_ssize_t size):
-    """Return the content header of properties before a body of this size.
+    """Return the content header for properties and a body of `size` bytes.
 
     Args:
         properties: the properties.
@@ -291,7 +291,7 @@ cdef bytes header_of(properties, Original original, Py_ssize_t size):
 
 
 cdef bint are_plain(tuple values, list entries) except -1:
-    """Whether properties and headers are of the types in which they are decoded."""
+    """Whether properties and headers have the types that decoding returns."""
     cdef Py_ssize_t i
     for i in range(PROPERTIES):
         value = values[i]
@@ -305,7 +305,7 @@ cdef bint are_plain(tuple values, list entries) except -1:
     return are_plain_entries(entries, 3, 0)
 
 
-# By letter, what is decoded; of the others, whole numbers.
+# The decoded type for each letter; missing letters are integers.
 cdef dict KINDS_OF_FIELDS = {
     **{"S": str, "t": bool, "d": float, "x": bytes, "f": Float, "D": ScaledDecimal},
     **{"V": type(None), "F": FieldTable, "A": FieldArray},
@@ -313,7 +313,7 @@ cdef dict KINDS_OF_FIELDS = {
 
 
 cdef bint are_plain_entries(list entries, Py_ssize_t size, int level) except -1:
-    """Whether the values of a table or an array are of the types in which they are decoded."""
+    """Whether the values of a table or array have the types that decoding returns."""
     for entry in entries:
         if type(entry) is not tuple or len(<tuple> entry) != size:
             return False
@@ -357,7 +357,7 @@ cdef int put_double(Out* o, int letter, Value* v) except -1:
 
 
 cdef int read_kept_fields(Given* g, cursor* p, cursor stop) except -1:
-    """Read the fields of the properties that a residual keeps."""
+    """Read the fields of the properties section in a residual."""
     cdef uint64_t count = 0, index = 0, n = 0, i
     if cbor_read(p, stop, 5, &count) == ODD:
         return ODD
@@ -373,7 +373,7 @@ cdef int read_kept_fields(Given* g, cursor* p, cursor stop) except -1:
 
 
 cdef int read_kept_values(Given* g, cursor* p, cursor stop) except -1:
-    """Read the application properties that a residual keeps."""
+    """Read the application properties in a residual."""
     cdef uint64_t count = 0, size = 0, n = 0, i
     cdef cursor name
     cdef Py_ssize_t k
@@ -393,7 +393,7 @@ cdef int read_kept_values(Given* g, cursor* p, cursor stop) except -1:
 
 
 cdef int read_residual(Given* g, Out* o) except -1:
-    """Read what the message kept of the 1.0 message that it was."""
+    """Read the residual of the message: values of the original 1.0 message."""
     cdef cursor p, stop
     cdef uint64_t count = 0, key = 0, n = 0, met = 0, i, count_of_parts = 0
     cdef Py_ssize_t k
@@ -458,11 +458,11 @@ cdef int read_residual(Given* g, Out* o) except -1:
                 return ODD
         else:
             return ODD
-    return GOOD  # the checksum is compared with the rest, by the way back
+    return GOOD  # the reverse translation compares the checksum with the whole residual
 
 
 cdef bint are_upper_digits(cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether a text is the hexadecimal digits of bytes, in capital letters."""
+    """Whether a text consists of upper-case hexadecimal digits of whole bytes."""
     cdef Py_ssize_t i
     for i in range(n):
         if not (c"0" <= p[i] <= c"9" or c"A" <= p[i] <= c"F"):
@@ -471,7 +471,7 @@ cdef bint are_upper_digits(cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef bint contains(Span* section, cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether bytes stand anywhere in a section."""
+    """Whether a section contains the bytes."""
     cdef Py_ssize_t i
     if section.at == NULL:
         return False
@@ -482,7 +482,7 @@ cdef bint contains(Span* section, cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef int put_in_places(Given* g) noexcept nogil:
-    """Keep of the headers those of the message itself, in their order before a broker sorted them.
+    """Keep the sender's headers, in their order before a broker sorted them.
     """
     cdef Py_ssize_t i, count = 0
     cdef bint is_sorted = g.place_count > 0

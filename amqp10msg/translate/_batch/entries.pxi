@@ -1,7 +1,7 @@
-# Headers of a message of 0-9-1 on their way to or from sections of 1.0.
+# Headers of 0-9-1 messages while they are translated to or from sections of 1.0.
 
-# A header: its name, the letter of its field, and its value as 1.0 has it; `kept`
-# where the field does not say all.
+# A header: its name, the letter of its field, and its value in 1.0; `kept`
+# if the residual must keep the value because the field is not exact.
 cdef struct Entry:
     cursor name
     Py_ssize_t size
@@ -17,7 +17,7 @@ cdef struct Entries:
 cdef inline bint is_known(
     Entries* entries, Py_ssize_t first, Py_ssize_t end, cursor p, Py_ssize_t n
 ) noexcept nogil:
-    """Whether there is a header of this name among those from `first` to `end`."""
+    """Whether a header from index `first` to `end` has this name."""
     cdef Py_ssize_t i
     for i in range(first, end):
         if is_same(entries.at[i].name, entries.at[i].size, p, n):
@@ -26,7 +26,7 @@ cdef inline bint is_known(
 
 
 cdef bint is_among(list names, cursor p, Py_ssize_t n) except -1:
-    """Whether this is one of the names."""
+    """Whether the list of names contains a name."""
     cdef bytes name
     for name in names:
         if is_bytes(p, n, name):
@@ -37,20 +37,20 @@ cdef bint is_among(list names, cursor p, Py_ssize_t n) except -1:
 cdef inline bint stands_before(
     cursor p, Py_ssize_t n, cursor other, Py_ssize_t size
 ) noexcept nogil:
-    """Whether a name stands before another one by its bytes."""
+    """Whether a name sorts before another name, by bytes."""
     cdef int order = memcmp(p, other, <size_t> min(n, size))
     return order < 0 or (order == 0 and n < size)
 
 
 cdef inline bint precedes(Entry* one, Entry* other, bint by_size) noexcept nogil:
-    """Whether a name stands before another one by its bytes, if asked for by its length first."""
+    """Whether an entry's name sorts first: by bytes, or with `by_size` by length, then bytes."""
     if by_size and one.size != other.size:
         return one.size < other.size
     return stands_before(one.name, one.size, other.name, other.size)
 
 
 cdef bint sort(Entries* entries, uint8_t* places, bint by_size) noexcept nogil:
-    """Fill in the places of entries in the order of their names; return whether it is theirs."""
+    """Write the indexes of entries in the order of their names. Return whether they are sorted."""
     cdef Py_ssize_t i, k
     cdef uint8_t held
     cdef bint are_sorted = True
@@ -104,7 +104,7 @@ cdef int put_field(Out* o, Entry* entry) except -1:
 
 
 cdef inline int end_table(Out* o, Py_ssize_t start) except -1:
-    """Fill in the size of a table or long string that began there."""
+    """Fill in the size field of a table or long string after its content was written."""
     cdef uint64_t size = <uint64_t> (o.size - start - 4)
     cdef int i
     for i in range(4):

@@ -2,21 +2,22 @@
 # cython: annotation_typing=False
 """The kernel of `translate.batches`: translation of bytes to bytes, a batch at a time.
 
-Compiled only, and so in Cython's own language. It is one module, so that the C compiler inlines
-across its parts, which are included below in their order.
+The module only exists compiled, so it is written in Cython's language. It is one module, so that
+the C compiler inlines across its parts, which are included below.
 
-What it translates is what the lossless profile's own rules say of the usual messages: in the
-encodings that this library would choose, or in long forms of them, with one section as their body,
-and with losses that a residual keeps and the rows of the correspondence alone explain. Any other
-message makes the row an odd one: what it wrote is taken back, and the thorough way translates it.
-So it never says what is wrong. A message of 0-9-1 with a residual becomes what that says, where
-this becomes the very same message again, but for what a broker does at delivery: it sorts headers,
-adds some, and says exchange and routing key. One of 1.0 with a residual gets its headers and
-properties back where none of them was edited. Of what the profiles of RabbitMQ say, it knows what
-becomes of the same messages.
+The engine translates common messages: with the encodings that this library would choose, or their
+long forms, with one body section, and with losses that the residual and the rows of the
+correspondence cover. Every other message makes its row odd: its output is undone, and the plain
+rules translate it. So the engine never reports errors.
 
-Every size is compared with what is left before it is used: a cursor never passes the `stop` that it
-was given. Output grows before it is written to.
+A 0-9-1 message with a residual becomes the message in the residual, if the reverse translation of
+that equals the 0-9-1 message, except for the changes of a broker at delivery: sorted headers, added
+headers, exchange and routing key. A 1.0 message with a residual gets its original headers and
+properties back if none of them was edited. For the RabbitMQ profiles, the engine translates the
+same kinds of messages.
+
+Every size is compared with the remaining bytes before it is used: a cursor never passes its `stop`.
+Output buffers grow before they are written to.
 """
 
 cimport cython

@@ -1,4 +1,4 @@
-# What a translation does not carry over, as rows of a list in a column.
+# The losses of translations, as a column of lists.
 
 # The losses, in the order of Python's `ENGINE_LOSSES`: to 1.0, and to 0-9-1.
 cdef enum:
@@ -65,7 +65,7 @@ cdef struct Losses:
     Out recoverable, ends
     Py_ssize_t count
 
-# Where a row began, so that an odd one can be taken back.
+# The sizes at the start of a row, to undo an odd row.
 cdef struct Mark:
     Py_ssize_t count, path, action, before, after, reason
 
@@ -113,7 +113,7 @@ cdef void cut_losses(Losses* to, Mark* mark) noexcept:
 
 
 cdef bint are_recoverable(Losses* to, Py_ssize_t first) noexcept:
-    """Whether translating back makes good all losses from this one on."""
+    """Whether the reverse translation restores all losses from this index on."""
     cdef Py_ssize_t i
     for i in range(first, to.count):
         if not to.recoverable.at[i]:
@@ -122,20 +122,20 @@ cdef bint are_recoverable(Losses* to, Py_ssize_t first) noexcept:
 
 
 cdef int end_losses(Losses* to) except -1:
-    """End the list of a row."""
+    """End the list of losses of a row."""
     cdef int32_t end = <int32_t> to.count
     return put(&to.ends, &end, 4)
 
 
 cdef int end_loss(Losses* to, int loss, bint has_after) except -1:
-    """End a loss, whose path, value before and value after were written."""
+    """End a loss after its path, its original value and its translated value were written."""
     return put_loss(to, &LOSS_RULES[loss], True, has_after)
 
 
 cdef int tell_texts(
     Losses* to, const char* path, const char* before, const char* after, int loss
 ) except -1:
-    """Tell of a loss whose values are texts, NULL where there is none."""
+    """Add a loss whose values are texts; NULL for a missing value."""
     say(&to.path.data, path)
     if before != NULL:
         say(&to.before.data, before)
@@ -158,7 +158,7 @@ cdef int put_loss(Losses* to, LossRule* rule, bint has_before, bint has_after) e
 
 
 cdef tuple losses_of(Losses* to):
-    """Return the offsets of the lists, and the buffers of the members."""
+    """Return the offsets of the lists, and the buffers of the loss columns."""
     return (
         taken(&to.ends),
         buffers_of(&to.path),
@@ -174,7 +174,7 @@ cdef tuple losses_of(Losses* to):
 
 
 cdef int json_octet(Out* o, int code) except -1:
-    """Write a byte of a text within quotation marks."""
+    """Write a byte of a quoted JSON text, escaped if necessary."""
     if code == 34 or code == 92:
         octet(o, 92)
         return octet(o, code)
@@ -204,7 +204,7 @@ cdef int json_text(Out* o, cursor p, Py_ssize_t n) except -1:
 
 
 cdef int json_bytes(Out* o, cursor p, Py_ssize_t n) except -1:
-    """Write what `repr` says of bytes."""
+    """Write the `repr` of bytes."""
     cdef Py_ssize_t i
     cdef bint has_single = n > 0 and memchr(p, 39, <size_t> n) != NULL
     cdef bint has_double = n > 0 and memchr(p, 34, <size_t> n) != NULL
@@ -231,7 +231,7 @@ cdef int json_bytes(Out* o, cursor p, Py_ssize_t n) except -1:
 
 
 cdef int json_value(Out* o, Value* v) except -1:
-    """Write a value that a loss may tell."""
+    """Write a value of a loss as JSON."""
     if v.kind == STRING or v.kind == SYMBOL:
         return json_text(o, v.at, v.n)
     if v.kind == BINARY:
@@ -248,7 +248,7 @@ cdef int json_value(Out* o, Value* v) except -1:
 
 
 cdef bint is_plain_name(cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether `repr` gives a name as it is, between single quotation marks."""
+    """Whether the `repr` of a name is the unescaped name in single quotes."""
     cdef Py_ssize_t i
     for i in range(n):
         if not 32 <= p[i] < 127 or p[i] == 39 or p[i] == 92:

@@ -1,4 +1,4 @@
-# The residual: deterministic CBOR with a checksum; as the text of a header in base64.
+# The residual: deterministic CBOR with a checksum; in a header, as base64 text.
 
 from binascii import Error as Base64Error, a2b_base64, b2a_base64, crc32
 
@@ -23,13 +23,13 @@ cdef inline int cbor_bytes(Out* o, cursor p, Py_ssize_t n) except -1:
 
 
 cdef int put_key(Out* o, int* count, int key) except -1:
-    """Begin the next entry of a residual."""
+    """Write the key of the next entry of a residual."""
     count[0] += 1
     return cbor_head(o, 0, <uint64_t> key)
 
 
 cdef int put_packed(Out* o, int count, Out* content) except -1:
-    """Write a residual with so many entries, alone."""
+    """Write the envelope of a residual around its encoded entries."""
     o.size = 0
     octet(o, 0x83)
     octet(o, 1)
@@ -44,7 +44,7 @@ cdef int put_base64(Out* o, cursor p, Py_ssize_t n) except -1:
 
 
 cdef int take_base64(Out* o, cursor p, Py_ssize_t n) except -1:
-    """Decode base64 of the one form that `put_base64` writes; odd where it is another."""
+    """Decode base64 in the form that `put_base64` writes; ODD for any other form."""
     cdef bytes made
     if n & 3:
         return ODD
@@ -52,7 +52,7 @@ cdef int take_base64(Out* o, cursor p, Py_ssize_t n) except -1:
         made = a2b_base64(bytes_at(p, n), strict_mode=True)
     except Base64Error:
         return ODD
-    # Where the last digit stands for less than six bits, the others are zero.
+    # Unused bits of the last digit must be zero.
     if n and p[n - 1] == c"=" and strchr(
         b"AQgw" if p[n - 2] == c"=" else b"AEIMQUYcgkosw048", p[n - 2 - (p[n - 2] == c"=")]
     ) == NULL:
@@ -62,7 +62,7 @@ cdef int take_base64(Out* o, cursor p, Py_ssize_t n) except -1:
 
 
 cdef int cbor_read(cursor* place, cursor stop, int kind, uint64_t* value) noexcept nogil:
-    """Pass over the head of a value of this kind, and of a string over its bytes, too."""
+    """Skip the head of a value of this kind; for a string, skip its bytes as well."""
     cdef cursor p = place[0]
     cdef int low, width
     if p >= stop or p[0] >> 5 != kind:

@@ -1,18 +1,18 @@
-# What the rows of the correspondence say, in the words of the kernel.
+# The rows of the correspondence, converted to C tables.
 
 cdef enum:
     PROPERTIES = 14
     FIELDS = 13
-    # Sections that become headers, and beginnings of annotations that are a broker's own.
+    # Numbers of sections that become headers, and of prefixes of a broker's own annotations.
     SAVED = 4
     OWN = 7
     KINDS_OF_VALUES = NO_KIND + 1
-    # In a content header: class, weight and the size of the body.
+    # Size of class, weight and body size in a content header.
     BEFORE_PROPERTIES = 12
-    # A user-id of more bytes that are not ASCII.
+    # A longer user-id that is not ASCII can crash the broker.
     LONGEST_USER = 128
 
-# The properties of class basic, as the bits of the flags count them from above.
+# The properties of class basic, in the order of their flag bits, highest first.
 cdef enum:
     CONTENT_TYPE = 0
     CONTENT_ENCODING = 1
@@ -31,39 +31,39 @@ cdef enum:
 
 ctypedef const char* text
 
-# By field of the properties section: its name, and its usual type.
+# For each field of the properties section: its name and its usual type.
 cdef text[FIELDS] NAMES
 cdef int[FIELDS] KINDS = [
     STRING, BINARY, STRING, STRING, STRING, STRING, SYMBOL, SYMBOL, TIMESTAMP, TIMESTAMP, STRING,
     UINT, STRING,
 ]
-# The sections that a profile of RabbitMQ 3.10 makes headers of, in their order, and those.
+# The sections that a profile of RabbitMQ 3.10 stores as headers, in order, and the headers' names.
 cdef text[SAVED] SECTION_NAMES, SAVED_NAMES
-# How the names of annotations begin that may be the broker's own.
+# Prefixes of annotations that may be the broker's own.
 cdef text[OWN] OWN_ANNOTATIONS
 cdef const char* RESIDUAL
-# The type that says that the payload is encoded body sections.
+# The property type that marks a payload of encoded body sections.
 cdef const char* MARKER
 cdef const char* ROW_PREFIX
-# What the text of an id begins with that is a binary, or a ulong.
+# Prefixes of the text form of an id that is a binary or a ulong.
 cdef const char* BINARY_ID
 cdef const char* NUMBER_ID
-# Limits of the residual, and of a reply-to that may be a long address.
+# Limits of the residual, and the maximum size of a reply-to whose address is always short.
 cdef Py_ssize_t CERTAIN, ROOMY, MOST_CONTENT, LONGEST_REPLY
-# By kind of value, the letter of the field that holds it.
+# The letter of the field for each kind of value.
 cdef char[KINDS_OF_VALUES] LETTERS_OF
 cdef list HELD = []  # what is pointed to
 
 
 cdef const char* held(str given) except NULL:
-    """Return a text of the tables in Python, which stay."""
+    """Encode a text of the Python tables, and keep the bytes alive for C."""
     cdef bytes octets = given.encode()
     HELD.append(octets)
     return PyBytes_AS_STRING(octets)
 
 
 def _fill():
-    """Take over the tables of the plain rules."""
+    """Copy the tables of the plain rules."""
     global RESIDUAL, MARKER, ROW_PREFIX, BINARY_ID, NUMBER_ID
     global CERTAIN, ROOMY, MOST_CONTENT, LONGEST_REPLY
     RESIDUAL, MARKER, ROW_PREFIX = held(residual.NAME), held(table.MARKER), held(table.PREFIX)
@@ -89,7 +89,7 @@ def _fill():
 
 _fill()
 
-# What a message becomes: values of 0-9-1 (those that are not bytes in `numbers`), and what is kept.
+# The translated message: values of 0-9-1 (numeric values in `numbers`), and residual contents.
 cdef struct Made:
     bint[PROPERTIES] there
     Value[PROPERTIES] given
@@ -97,13 +97,13 @@ cdef struct Made:
     Py_ssize_t split
     bint is_delivered, redelivered, is_certain, is_marked
     Value exchange, routing_key
-    # For the residual: sections, fields of the properties, and whether any entry is kept.
+    # Contents of the residual: sections, fields of the properties, and whether it has any entry.
     Span header, annotations, properties, application
     bint[FIELDS] keeps
     Span[FIELDS] fields
     bint keeps_field, keeps_entry, keeps_shape
-    # Of the body: how many sections it has, and whether its values are in their smallest encodings.
-    # And the sections of which 0-9-1 knows nothing.
+    # The body: the number of its sections, and whether its values are in their smallest encodings.
+    # The sections without a counterpart in 0-9-1.
     Py_ssize_t parts
     bint is_usual
     Span delivery, footer
@@ -114,7 +114,7 @@ cdef bint is_letter_exact(int kind) noexcept nogil:
 
 
 cdef inline int letter_of(Value* v) noexcept nogil:
-    """Return the letter of the field that holds a value, 0 where there is none."""
+    """Return the letter of the field for a value; 0 if no field can hold it."""
     if v.kind == ULONG:
         return c"l" if v.number >= 0 else c"S"
     return 0 if v.kind == TIMESTAMP and v.number < 0 else LETTERS_OF[v.kind]
@@ -123,7 +123,7 @@ cdef inline int letter_of(Value* v) noexcept nogil:
 cdef int tell_header(
     Out* o, bint durable, Value* priority, Value* ttl, bint first, int64_t count
 ) except -1:
-    """Write what `repr` says of a header: the fields that are not as usual."""
+    """Write the `repr` of a header: the fields that differ from their defaults."""
     say(o, b'"Header(')
     if durable:
         tell_argument(o, b"durable=True", -1)
@@ -139,7 +139,7 @@ cdef int tell_header(
 
 
 cdef int tell_argument(Out* o, const char* text, int64_t number) except -1:
-    """Write an argument, and its number where it is not negative."""
+    """Write an argument of a `repr`, followed by its number unless the number is negative."""
     if o.at[o.size - 1] != c"(":
         say(o, b", ")
     say(o, text)

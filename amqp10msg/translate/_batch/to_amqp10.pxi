@@ -1,6 +1,6 @@
-# From content headers of 0-9-1 to encoded messages of 1.0: one engine for all profiles, and for
-# batches and single messages alike. What a profile does stands in a `ToAmqp10Rules` of Python,
-# which is copied into C once.
+# Translates content headers of 0-9-1 to encoded messages of 1.0: one engine for all profiles, for
+# batches and single messages. A `ToAmqp10Rules` of Python defines a profile; the engine copies it
+# into C once. Messages that the engine does not support are "odd": the plain rules translate them.
 
 
 @cython.final
@@ -9,17 +9,17 @@ cdef class ToAmqp10:
 
     Args:
         rules: a `ToAmqp10Rules`.
-        user: the name that a user-id must be, None where it may be any.
-        strict: messages of which something is lost for good are odd ones.
-        is_symbol: takes the bytes of a content-type (0) or content-encoding (1), and says whether
-            the field of 1.0 holds them before a body of data.
+        user: the required value of a user-id; None to allow any.
+        strict: treat messages with permanent losses as odd.
+        is_symbol: returns, for a content-type (0) or content-encoding (1) and its bytes, whether
+            the field of 1.0 can hold it if the body is data.
         field_json: returns the JSON of a field's value, given its letter and content.
         header_path: returns the path of a header, given the bytes of its name.
-        proofs: translate back without loss, and as RabbitMQ 3.10 does.
+        proofs: reverse engines for checks: of the lossless profile, and of RabbitMQ 3.10.
     """
 
     cdef object is_symbol, field_json, header_path
-    cdef list held  # what the rules point to
+    cdef list held  # keeps the bytes alive to which the rules point
     cdef list unplaced_names, history
     cdef bytes delivered_header, delivered_annotations
     cdef bytes user
@@ -30,9 +30,9 @@ cdef class ToAmqp10:
     cdef Texts wire
     cdef Losses losses
     cdef Out there, unpacked, packed
-    cdef list single  # of a single message, the losses; None in a batch
+    cdef list single  # the losses of a single message; None in a batch
     cdef bint strict, is_refused
-    cdef bint is_busy, lacks  # the nested value that was checked last has no counterpart
+    cdef bint is_busy, lacks  # lacks: the last checked nested value has no counterpart
     cdef Py_ssize_t items
 
     def __cinit__(
@@ -91,7 +91,7 @@ cdef class ToAmqp10:
         return 0
 
     cdef int begin(self) except -1:
-        """Begin a batch."""
+        """Start a batch."""
         self.there.size = 0
         begin_texts(&self.wire)
         return begin_losses(&self.losses)
@@ -99,10 +99,10 @@ cdef class ToAmqp10:
     def run(
         self, Py_ssize_t rows, content_header, payload, exchange, routing_key, redelivered
     ):
-        """Translate a batch: return the numbers of the odd rows, and the buffers of the others.
+        """Translate a batch. Return the numbers of the odd rows, and the buffers of all other rows.
 
         Args:
-            rows: how many.
+            rows: the number of rows.
             content_header, payload, exchange, routing_key: the columns, as for `Column`.
             redelivered: the column of bits, with its validity and the first cell; None for nulls.
         """
@@ -136,10 +136,10 @@ cdef class ToAmqp10:
         return odd, (valid, buffers_of(&self.wire), losses_of(&self.losses))
 
     def translate_one(self, basic):
-        """Translate one message; None where it is an odd one.
+        """Translate one message; None if it is odd.
 
         Returns:
-            What `encoded` returns; and where there are losses, the values of the properties and the
+            The result of `encoded`; with losses, also the values of the properties and the
             headers.
         """
         cdef bytes octets
@@ -155,7 +155,7 @@ cdef class ToAmqp10:
         if type(body) is not bytes:
             return None
         original = BASIC_LAYOUT.unchanged(properties, values, "rabbitmq")
-        # What is decoded is plain, unless it is nested too deeply.
+        # Decoded values are supported, unless they are nested too deeply.
         if (original is None or len(original.tables) > 1) and not are_plain(values, entries):
             return None
         octets = header_of(properties, original, len(<bytes> body))
@@ -167,11 +167,11 @@ cdef class ToAmqp10:
     def encoded(
         self, bytes content_header not None, bytes body not None, exchange, routing_key, redelivered
     ):
-        """Translate the content of one message; None where it is an odd one.
+        """Translate the content of one message; None if it is odd.
 
         Returns:
-            The encoded message; and the losses, each as numbers: what it is about, its rule, and
-            what stands there after.
+            The encoded message and the losses, each as three numbers: its subject, its rule, and
+            the kind of the translated value.
         """
         cdef Given* g = &self.given
         cdef Span header
@@ -197,7 +197,7 @@ cdef class ToAmqp10:
             self.is_busy = False
 
     cdef int row(self, Span* header) except -1:
-        """Translate a message as the next row; where it is odd, nothing is done."""
+        """Translate a message as the next row; an odd message has no effect."""
         cdef Out* o = &self.wire.data
         cdef Py_ssize_t start = o.size
         cdef Mark mark = mark_of(&self.losses)
@@ -214,12 +214,12 @@ cdef class ToAmqp10:
         return GOOD
 
     cdef int put_message(self, Span* header, Out* o) except -1:
-        """Write the message and make sure of it."""
+        """Write the message, and check it with the reverse engine if necessary."""
         cdef Given* g = &self.given
         cdef Py_ssize_t start = o.size
         cdef bint is_returned = g.residual.at != NULL and g.is_delivered, is_proved = False
         if is_returned:
-            # What the residual tells of may have been delivered before it was published.
+            # The message in the residual may have been delivered before it was published.
             g.is_delivered = g.puts_first or (
                 (g.header.at == NULL or g.header.n == 0) if g.annotations.at == NULL
                 else contains(&g.annotations, <cursor> EXCHANGE, <Py_ssize_t> strlen(EXCHANGE))
@@ -242,7 +242,7 @@ cdef class ToAmqp10:
             self.deliver()
 
     cdef int deliver(self) except -1:
-        """Say in the sections that the residual keeps what this delivery says."""
+        """Update the sections of the residual with the values of this delivery."""
         cdef Given* g = &self.given
         if g.header.at != NULL and g.header.n:
             self.delivered_header = self.lossless.plain.delivered_header(
@@ -259,7 +259,7 @@ cdef class ToAmqp10:
         return 0
 
     cdef int prove(self, Span* header, cursor p, Py_ssize_t n) except -1:
-        """Make sure of what was written where it was pasted, and not read."""
+        """Check sections that were copied from the residual without parsing."""
         cdef Given* g = &self.given
         cdef Out* o = &self.packed
         cdef cursor table
@@ -270,7 +270,7 @@ cdef class ToAmqp10:
             return self.plugin.read(p, n, &body)
         if g.residual.at == NULL:
             return GOOD
-        # Only what becomes this very message is what it was, but for what a broker did to headers.
+        # Restored only if the reverse translation equals this message, except for broker headers.
         self.lossless.begin()
         if (
             self.lossless.translate(p, n, &body) == ODD
@@ -385,14 +385,16 @@ cdef class ToAmqp10:
         return GOOD
 
     cdef int read_kind_of_body(self) except -1:
-        """Look at what the properties say of the body."""
+        """Determine from the properties whether the payload is encoded body sections."""
         cdef Given* g = &self.given
         cdef int i
         g.is_marked = g.there[TYPE] and is_text(g.given[TYPE].at, g.given[TYPE].n, MARKER)
         if self.rules.is_plugin:
             return GOOD
         if g.is_marked and not is_body(g.body.at, g.body.at + g.body.n) and not (
-            self.rules.is_lossless and g.body.n <= CERTAIN and self.lossless.plain.is_deliverable_body(
+            self.rules.is_lossless
+            and g.body.n <= CERTAIN
+            and self.lossless.plain.is_deliverable_body(
                 bytes_at(g.body.at, g.body.n)
             )
         ):
@@ -406,14 +408,14 @@ cdef class ToAmqp10:
         return GOOD
 
     cdef bint is_kept(self, int index) noexcept:
-        """Whether the residual has what a property was."""
+        """Whether the residual has the original value of a property."""
         cdef Given* g = &self.given
         return self.rules.rows[index].section == PROPERTIES_CODE and (
             g.properties.at != NULL or g.keeps[self.rules.rows[index].place]
         )
 
     cdef int read_property(self, int index, int form, Value* v) except -1:
-        """Read a property as the field or annotation that it becomes."""
+        """Convert a property to its field or annotation."""
         v.kind = STRING
         if self.given.residual.at != NULL and self.is_kept(index):
             return GOOD
@@ -426,7 +428,7 @@ cdef class ToAmqp10:
         if form == SECONDS_FORM or form == MOMENT_FORM:
             v.kind = TIMESTAMP
             v.number = <int64_t> unsigned_at(v.at, 8)
-            # As a moment it is milliseconds, and on the way back seconds again.
+            # The value is in milliseconds; the reverse translation converts it back to seconds.
             if not 0 <= v.number < (1000000000000 if form == SECONDS_FORM else 9223372036854776):
                 return ODD
             return GOOD
@@ -468,7 +470,7 @@ cdef class ToAmqp10:
         return GOOD
 
     cdef int read_number_id(self, Value* v) noexcept:
-        """Read the text of an id that is a ulong; odd without a residual, as a loss is told."""
+        """Read the text form of a ulong id; ODD without a residual, which needs a loss."""
         cdef uint64_t found = 0
         cdef Py_ssize_t size = <Py_ssize_t> strlen(NUMBER_ID)
         if self.given.residual.at == NULL or not begins(v.at, v.n, NUMBER_ID):
@@ -516,7 +518,7 @@ cdef class ToAmqp10:
         return self.read_facts() if g.has_facts or g.residual.at != NULL else GOOD
 
     cdef int read_facts(self) except -1:
-        """Read the residual, and leave out what RabbitMQ added to the headers."""
+        """Read the residual, and drop headers that RabbitMQ added."""
         cdef Given* g = &self.given
         cdef Py_ssize_t i
         if g.residual.at != NULL and read_residual(g, &self.unpacked) == ODD:
@@ -529,7 +531,7 @@ cdef class ToAmqp10:
         return GOOD if g.residual.at == NULL else put_in_places(g)
 
     cdef bint is_of_history(self, Field* field) noexcept:
-        """Whether RabbitMQ added a header to a dead letter which the message had not before."""
+        """Whether RabbitMQ added a header when it dead-lettered the message."""
         cdef bytes name
         cdef tuple one
         for one in self.history:
@@ -539,7 +541,7 @@ cdef class ToAmqp10:
         return False
 
     cdef int place(self, Field* field) except -1:
-        """Find out where a header goes."""
+        """Determine the destination of a header."""
         if self.rules.is_lossless:
             return self.place_lossless(field)
         if self.rules.is_plugin:
@@ -636,7 +638,7 @@ cdef class ToAmqp10:
                 field.place = SAVED_SECTION
                 if field.letter != c"S" and field.letter != c"x":
                     return ODD
-                # Annotations are read on the way into a stream; `plugin` looks at what is in them.
+                # A stream decodes annotations; `plugin` checks their content.
                 if (
                     self.rules.is_stream and i == 0
                     and not is_one_section(v.at, v.n, MESSAGE_ANNOTATIONS_CODE)
@@ -660,9 +662,9 @@ cdef class ToAmqp10:
         return self.check(field.letter, v, 0, False)
 
     cdef int check(self, int letter, Value* v, int level, bint is_converted) except -1:
-        """Whether a value can be read, and has a counterpart in 1.0 where it gets one.
+        """Whether a value can be read and, if it is translated, has a counterpart in 1.0.
 
-        `LACKING` where it has none without loss.
+        `LACKING` if it has no exact counterpart.
         """
         cdef bint is_lossless = self.rules.is_lossless
         if letter == c"S":
@@ -731,7 +733,7 @@ cdef class ToAmqp10:
     # Losses.
 
     cdef int tell(self, Py_ssize_t about, int loss, int after) except -1:
-        """Tell of a loss."""
+        """Add a loss."""
         cdef LossRule* rule = &LOSS_RULES[loss]
         cdef Losses* losses = &self.losses
         cdef bint has_before = True
@@ -776,7 +778,7 @@ cdef class ToAmqp10:
         return say(o, b"']")
 
     cdef bint tell_field(self, Py_ssize_t about, bint is_same_after) except -1:
-        """Write the value of a header; return whether it is one."""
+        """Write the value of a header as JSON; return whether it has a JSON form."""
         cdef Field* field = &self.given.fields[about - FIRST_HEADER]
         cdef Out* o = &self.losses.before.data
         cdef Py_ssize_t start = o.size

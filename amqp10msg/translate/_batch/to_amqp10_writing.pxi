@@ -1,4 +1,4 @@
-# Of `ToAmqp10`: the message of 1.0 as it is written.
+# Part of `ToAmqp10`: writing the 1.0 message.
 
 
 cdef int write(ToAmqp10 self, Out* o) except -1:
@@ -56,7 +56,7 @@ cdef int write(ToAmqp10 self, Out* o) except -1:
 
 
 cdef int write_parts(ToAmqp10 self, Out* o) except -1:
-    """Write the body in the parts that it had; odd where they are not those."""
+    """Write the body in its original data sections; ODD if its size has changed."""
     cdef Given* g = &self.given
     cdef cursor p = g.shape.at
     cdef cursor stop = p + g.shape.n
@@ -77,7 +77,7 @@ cdef int write_parts(ToAmqp10 self, Out* o) except -1:
 
 
 cdef int tell_unplaced(ToAmqp10 self) except -1:
-    """Tell of what the lossless profile does not say in the message itself."""
+    """Report the losses of values that the lossless profile drops or carries in the residual."""
     cdef Given* g = &self.given
     cdef Py_ssize_t i
     if g.redelivered and not g.is_delivered and g.residual.at == NULL:
@@ -91,7 +91,7 @@ cdef int tell_unplaced(ToAmqp10 self) except -1:
 
 
 cdef int tell_left_out(ToAmqp10 self) except -1:
-    """Tell of the headers that RabbitMQ 3.10 does not convert."""
+    """Report the headers that RabbitMQ 3.10 does not convert."""
     cdef Py_ssize_t i
     if not self.rules.is_plugin:
         return 0
@@ -144,7 +144,7 @@ cdef int write_header(ToAmqp10 self, Out* o) except -1:
 
 
 cdef int write_own(ToAmqp10 self, Out* o) except -1:
-    """Write the annotations of the broker; return how many values."""
+    """Write the broker's annotations; return the number of keys and values."""
     if self.rules.own_first or self.given.puts_first:
         write_name(self, o, b"x-routing-key", &self.given.routing_key)
         write_name(self, o, b"x-exchange", &self.given.exchange)
@@ -180,7 +180,7 @@ cdef int write_annotations(ToAmqp10 self, Out* o) except -1:
         if rule.section and not g.annotated[i] and (rule.only < 0 or v.number != rule.only):
             continue
         if i == TYPE and g.is_marked and self.rules.is_lossless:
-            continue  # the kind of body says it
+            continue  # the kind of the body implies it
         count += 2
         put_symbol(o, rule.key)
         if v.kind == UBYTE:
@@ -223,7 +223,7 @@ cdef int write_key(ToAmqp10 self, Out* o, Field* field) except -1:
 cdef int write_value(
     ToAmqp10 self, Out* o, int letter, Value* v, Py_ssize_t index, bint is_annotation
 ) except -1:
-    """Write the value of a header, or one within, that `check` finds good."""
+    """Write the value of a header, or a nested value, that `check` has accepted."""
     cdef int64_t n = v.number
     if letter == c"S":
         if self.rules.is_lossless or is_broker_text(v.at, v.n):
@@ -235,7 +235,7 @@ cdef int write_value(
     if letter == c"l" or letter == c"L":
         return put_long(o, n)
     if letter == c"t":
-        # A stream reads annotations, and writes them again as it likes.
+        # A stream decodes annotations, and re-encodes them.
         if self.rules.is_lossless or (self.rules.is_stream and is_annotation):
             return octet(o, 0x41 if n else 0x42)
         octet(o, 0x56)
@@ -287,10 +287,10 @@ cdef int write_nested(
 
 
 cdef int write_residual(ToAmqp10 self, Out* o) except -1:
-    """Write what the annotations do not say of the headers; return how many values.
+    """Write the residual's entries about headers; return the number of entries.
 
-    All of them where some have no place, else where those stood that became annotations, or
-    that there were none.
+    The entry is the whole table if some headers are untranslatable; otherwise the positions of the
+    headers that became annotations, or the mark of an empty table.
     """
     cdef Given* g = &self.given
     cdef Out* content = &self.packed
@@ -304,7 +304,7 @@ cdef int write_residual(ToAmqp10 self, Out* o) except -1:
             count += 1
         elif field.place == APPLICATION:
             is_mixed = is_mixed or count > 0
-    # A residual from 1.0 says the order itself.
+    # A residual from 1.0 records the order.
     if g.residual.at != NULL or not (g.has_unplaced or is_mixed or g.is_empty):
         return 0
     content.size = 0
@@ -347,9 +347,9 @@ cdef int write_table(ToAmqp10 self, Out* o) except -1:
 
 
 cdef int insert_own_offset(ToAmqp10 self, Out* o, Py_ssize_t start) except -1:
-    """Put the offset that a sender's header states after the header section, as RabbitMQ 3.10 does.
+    """Insert the offset of a sender's header after the header section, as RabbitMQ 3.10 does.
 
-    A string, where a symbol belongs; a negative number is cut to its last byte.
+    The key is a string instead of a symbol; a negative number is truncated to its last byte.
     """
     cdef int64_t offset = self.given.own_offset
     cdef Out* rest = &self.packed

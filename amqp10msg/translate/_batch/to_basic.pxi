@@ -1,9 +1,9 @@
-# From encoded 1.0 messages to content headers of 0-9-1: one engine for every profile.
+# Translates encoded 1.0 messages to content headers of 0-9-1: one engine for every profile.
 #
-# What differs between the profiles stands in `translate.to_basic_rules`: a row for each field of
-# the properties, and what the profile does with sections. Single values of types that are not
-# read here go to the plain rules, whose header is taken over; a message that is none of this is an
-# odd one.
+# `translate.to_basic_rules` defines the differences between the profiles: a row for each field of
+# the properties, and the conversion of sections. The plain rules convert single values of types
+# that the engine does not read. Messages that the engine does not support are "odd": the plain
+# rules translate them.
 
 cdef const char* FILTER_VALUE = b"x-stream-filter-value"
 cdef const char* EXCHANGE = b"x-exchange"
@@ -14,43 +14,43 @@ cdef const char* OLD_QUEUES = b"/queue/"
 cdef const char* IS_DATA = b"binary"
 
 cdef enum:
-    # A body of more sections is odd.
+    # Maximum number of body sections. More make a row odd.
     MOST_PARTS = 1000
     FACTS = 16
-    # The last moment, in seconds, whose milliseconds are a number of 64 bits.
+    # The largest number of seconds whose milliseconds fit into 64 bits.
     LATEST = 9223372036854775
 
-# What becomes of the sections, in the words of `translate.to_basic_rules`.
+# The conversion of sections: `ToBasicRules.way` of `translate.to_basic_rules`.
 cdef enum:
-    LOSSLESS = 0  # what 0-9-1 cannot say stands in a residual
+    LOSSLESS = 0  # the residual has the values that 0-9-1 cannot express
     CONVERTED = 1  # as RabbitMQ 4 does
     KEPT_WHOLE = 2  # as RabbitMQ 3.10 does: sections become headers
 WAYS = ("lossless", "converted", "kept whole")
 
-# What becomes of a field of the properties, likewise.
+# The conversion of a field of the properties: the forms of `translate.to_basic_rules`.
 cdef enum:
     DROPPED_FIELD = 0  # lost
-    CARRIED_FIELD  # in the residual
+    CARRIED_FIELD  # stored in the residual
     TEXT_FIELD  # at most 255 bytes
     SHORT_TEXT_FIELD  # a short string that fits an address
-    ID_FIELD  # as the correspondence has ids
+    ID_FIELD  # an id, by the rules of the correspondence
     BROKER_ID_FIELD  # UUIDs and numbers become text
     USER_FIELD  # a short string
     LOGIN_FIELD  # the name of the connection's user
-    ADDRESS_FIELD  # of a queue, which becomes its name
-    OLD_ADDRESS_FIELD  # likewise, as RabbitMQ 3.10 has them
+    ADDRESS_FIELD  # the address of a queue, which becomes its name
+    OLD_ADDRESS_FIELD  # likewise, in the form of RabbitMQ 3.10
     KNOWN_FIELD  # a symbol that the rules of 1.0 allow
-    BYTES_FIELD  # whatever its type says
-    SECONDS_FIELD  # and the rest in the residual
-    WHOLE_SECONDS_FIELD  # and the rest is lost
-    SAME_NUMBER_FIELD  # milliseconds are taken for seconds
+    BYTES_FIELD  # the bytes of a text or binary, of any type
+    SECONDS_FIELD  # whole seconds; the residual has the milliseconds
+    WHOLE_SECONDS_FIELD  # whole seconds; the milliseconds are lost
+    SAME_NUMBER_FIELD  # milliseconds become the same number of seconds
     RENAMED_FIELD  # the group-id becomes the app-id
 FIELD_FORMS = (
     "dropped", "carried", "text", "short text", "id", "broker id", "user", "login", "address",
     "old address", "known", "bytes", "seconds", "whole seconds", "same number", "renamed",
 )
 
-# A row: the field, the property or -1, and how one becomes the other.
+# A row: the field, the property or -1, and the conversion.
 cdef struct FieldRow:
     int index, target, form
 
@@ -70,14 +70,14 @@ cdef inline bint is_own(Value* key) noexcept nogil:
 
 
 cdef int put_quoted(Out* o, const char* name) except -1:
-    """Write a name within quotation marks."""
+    """Write a name in quotation marks."""
     octet(o, 34)
     say(o, name)
     return octet(o, 34)
 
 
 cdef inline int read_scalar(cursor* place, cursor stop, Value* v) noexcept nogil:
-    """Read a value as `read_value`, and a boolean in its long form; pass over neither if odd."""
+    """Read a value like `read_value`, or a boolean in its long form. Do not skip an odd value."""
     cdef cursor p = place[0]
     if stop - p < 2 or p[0] != 0x56:
         if read_value(&p, stop, v) == ODD:
@@ -96,7 +96,7 @@ cdef inline int read_scalar(cursor* place, cursor stop, Value* v) noexcept nogil
 
 
 cdef inline int read_pair(cursor* place, cursor stop, int kind, Pair* pair) noexcept nogil:
-    """Read a key of this kind and the value after it; odd where it is another, or cut off."""
+    """Read a key of this kind and its value; ODD for a different kind or a truncated pair."""
     cdef Value* v = &pair.value
     if read_value(place, stop, &pair.key) == ODD or pair.key.kind != kind:
         return ODD
@@ -109,7 +109,7 @@ cdef inline int read_pair(cursor* place, cursor stop, int kind, Pair* pair) noex
 
 
 cdef int end_told(Losses* to, tuple loss) except -1:
-    """Add a loss that the plain rules told: its members, texts but for the last."""
+    """Add a loss from the plain rules: its members, all texts except the last."""
     cdef LossRule rule
     put_bytes(&to.path.data, loss[0])
     if loss[2] is not None:
@@ -124,12 +124,12 @@ cdef int end_told(Losses* to, tuple loss) except -1:
 
 @cython.final
 cdef class ToBasic:
-    """Translates messages of 1.0 to content headers and payloads as a profile says.
+    """Translates messages of 1.0 to content headers and payloads by a profile.
 
     Args:
-        profile: what `translate.to_basic_rules.rules_of` returns.
-        plain: what the plain rules say of single values: `translate.to_basic_rules.PlainValues`.
-        user: the name that a user-id must be; None to leave messages with one to the plain rules.
+        profile: the `ToBasicRules` that `translate.to_basic_rules.rules_of` returns.
+        plain: the plain rules for single values: `translate.to_basic_rules.PlainValues`.
+        user: the required value of a user-id; None if the plain rules must check user-ids.
         strict: messages of which something is lost for good are odd ones.
     """
 
@@ -137,41 +137,41 @@ cdef class ToBasic:
     cdef object plain, is_symbol, reencode_body
     cdef bytes user
     cdef list odd_names
-    cdef list held  # what the plain rules made for the message, whose bytes entries refer to
+    cdef list held  # keeps the plain rules' results alive: entries point into their bytes
     # The profile.
     cdef int way
     cdef bint durable_by_default, stream
-    cdef text ulong_prefix  # of an id that is a number
+    cdef text ulong_prefix  # prefix of an id that is a number
     cdef bytes prefix
-    cdef FieldRow[FIELDS] early, late  # what is told before the application properties, and after
+    cdef FieldRow[FIELDS] early, late  # reported before and after the application properties
     cdef int early_count, late_count
     cdef Fact[FACTS] facts
     cdef int fact_count
-    cdef object profile  # whose names are pointed to
+    cdef object profile  # keeps its names alive, to which pointers refer
     # The message.
     cdef Made made
-    cdef Pair[MOST] pairs  # of the map that was read last
+    cdef Pair[MOST] pairs  # the entries of the last map that was read
     cdef Py_ssize_t pair_count
     cdef uint8_t[MOST] order
-    cdef Span sections  # those of the body
-    cdef Span deaths  # the history that a dead-letter exchange added, encoded
-    cdef Span saved  # a residual: what the message was when it was one of 0-9-1
+    cdef Span sections  # the body sections
+    cdef Span deaths  # the encoded history that a dead-letter exchange added
+    cdef Span saved  # the residual of the original 0-9-1 message
     cdef Entries originals
-    cdef bint is_empty  # its table of headers was there, and empty
+    cdef bint is_empty  # the original had an empty table of headers
     cdef Py_ssize_t size  # in bytes
     cdef bint puts_first, has_facts, is_wider, has_compounds, has_history
     # Exchange and routing key of a delivery are neither the first nor the last annotations.
     cdef bint is_elsewhere
-    cdef int64_t delivery_count  # of the header, as the profiles of RabbitMQ report it
-    cdef bint is_of_3  # the header is as RabbitMQ 3.10 writes it at delivery
-    cdef bint is_sections  # the payload is the body's sections, as a residual says
-    cdef bint is_busy  # with one message
-    cdef bint is_telling  # of losses all that there is, and not only how many
-    cdef Out shape, joined  # what stands before each data section's content, and that content
-    cdef Out decorated  # the header as a delivery has it
-    cdef Out anew  # the annotations without what a delivery added
+    cdef int64_t delivery_count  # the header's delivery-count, for the RabbitMQ profiles
+    cdef bint is_of_3  # RabbitMQ 3.10 wrote the header at delivery
+    cdef bint is_sections  # according to the residual, the payload is the body's sections
+    cdef bint is_busy  # a message is being translated
+    cdef bint is_telling  # record the losses, instead of only counting them
+    cdef Out shape, joined  # the heads of the data sections, and their joined contents
+    cdef Out decorated  # the header with the values of a delivery
+    cdef Out anew  # the annotations without the delivery's additions
     cdef Py_ssize_t anew_count
-    # What is made of the batch.
+    # The output of the batch.
     cdef Losses losses
     cdef Texts header, payload, exchange, routing_key
     cdef Out there, redelivered, table, content
@@ -203,7 +203,7 @@ cdef class ToBasic:
         self.begin()
 
     cdef int fill(self, FieldRow* to, rows) except -1:
-        """Take over rows of the profile; return how many."""
+        """Copy rows of the profile; return their number."""
         cdef int count = 0
         if len(rows) > FIELDS:
             raise ValueError("more rows than fields")
@@ -272,14 +272,14 @@ cdef class ToBasic:
         return odd, made
 
     def translate_one(self, bytes wire not None, bint is_encoded=False):
-        """Translate one message; None where it is odd.
+        """Translate one message; None if it is odd.
 
         Args:
             wire: the encoded message.
-            is_encoded: whether the content header is returned, and not the properties in it.
+            is_encoded: return the encoded content header instead of the properties.
 
         Returns:
-            The attributes of the message, how many losses there are, and whether all of them are
+            The attributes of the message, the number of losses, and whether all losses are
             recoverable.
         """
         cdef Span body
@@ -322,7 +322,7 @@ cdef class ToBasic:
         return bytes_at(v.at, v.n).decode("utf-8")
 
     cdef int blank(self) except -1:
-        """End a row that has no message."""
+        """End a row without a message."""
         end_text(&self.header)
         end_text(&self.payload)
         end_text(&self.exchange)
@@ -354,7 +354,7 @@ cdef class ToBasic:
         return GOOD
 
     cdef int translate(self, cursor p, Py_ssize_t n, Span* body) except -1:
-        """Write the content header and the losses of a message; where it is odd, nothing."""
+        """Write the content header and the losses of a message; write nothing if it is odd."""
         cdef Mark mark = mark_of(&self.losses)
         cdef Py_ssize_t size = self.header.data.size
         if (
@@ -397,7 +397,7 @@ cdef class ToBasic:
         return read_kept(self, &header, sections, p)
 
     cdef int begin_message(self) except -1:
-        """Forget the message before."""
+        """Reset the state of the previous message."""
         cdef Made* made = &self.made
         made.entries.count = made.split = made.parts = 0
         made.exchange.at = NULL
@@ -424,7 +424,7 @@ cdef class ToBasic:
         return 0
 
     cdef int read_header(self, Span* section, Value* values, Py_ssize_t* count) except -1:
-        """Read the fields of a header, those that are not there as null."""
+        """Read the fields of a header; missing fields are null."""
         cdef cursor p
         cdef cursor stop
         cdef cursor end = NULL
@@ -447,7 +447,7 @@ cdef class ToBasic:
         return GOOD if p == stop else ODD
 
     cdef int read_fields(self, Span* section, Value* fields, Py_ssize_t* count) except -1:
-        """Read the fields of the properties, those that are not there as null."""
+        """Read the fields of the properties; missing fields are null."""
         cdef cursor p
         cdef cursor stop
         cdef Py_ssize_t i
@@ -471,7 +471,7 @@ cdef class ToBasic:
         return GOOD if p == section.at + section.n else ODD
 
     cdef int set_fields(self, Value* fields, FieldRow* rows, int count) except -1:
-        """Set properties as rows say."""
+        """Set properties according to the rows."""
         cdef int i
         for i in range(count):
             if fields[rows[i].index].kind != NULL_KIND:
@@ -480,7 +480,7 @@ cdef class ToBasic:
         return GOOD
 
     cdef int set_field(self, FieldRow* row, Value* v) except -1:
-        """Set the property that a field becomes, and tell what it loses."""
+        """Convert a field to its property, and report its losses."""
         cdef Made* made = &self.made
         cdef Losses* losses = &self.losses
         cdef int form = row.form
@@ -507,7 +507,7 @@ cdef class ToBasic:
         elif form == KNOWN_FIELD:
             if not is_short(v.at, v.n):
                 return ODD
-            # Without data the field says nothing.
+            # If the body is not data, the field is not used.
             if made.is_marked or not made.parts or not self.is_known_symbol(
                 row.target, v.at, v.n
             ):
@@ -571,13 +571,13 @@ cdef class ToBasic:
         return self.is_symbol(target, bytes_at(p, n))
 
     cdef int tell_field(self, FieldRow* row, Value* v) except -1:
-        """Begin to tell of a field."""
+        """Start a loss about a field."""
         say(&self.losses.path.data, b"properties.")
         say(&self.losses.path.data, NAMES[row.index])
         return json_value(&self.losses.before.data, v)
 
     cdef int keep_field(self, FieldRow* row, Value* v) except -1:
-        """Keep a field in the residual, and begin to tell of it."""
+        """Keep a field in the residual, and start its loss."""
         self.made.keeps_field = True
         self.made.keeps[row.index] = True
         self.made.fields[row.index].at = v.start
@@ -585,7 +585,7 @@ cdef class ToBasic:
         return self.tell_field(row, v)
 
     cdef int tell_key(self, Value* key) except -1:
-        """Write where an annotation or an application property stands."""
+        """Write the path of an annotation or application property."""
         cdef Out* o = &self.losses.path.data
         cdef bint is_quoted = key.kind == SYMBOL or self.way == LOSSLESS
         say(o, b"message-annotations[" if key.kind == SYMBOL else b"application-properties[")
@@ -597,12 +597,12 @@ cdef class ToBasic:
         return octet(o, 93)
 
     cdef int tell_entry(self, Value* key, Value* v) except -1:
-        """Begin to tell of an annotation or an application property."""
+        """Start a loss about an annotation or application property."""
         self.tell_key(key)
         return json_value(&self.losses.before.data, v)
 
     cdef int read_map(self, Span* section, int kind) except -1:
-        """Read the pairs of a map with keys of this kind, each of which stands there once."""
+        """Read the pairs of a map with keys of this kind and without duplicate keys."""
         cdef cursor p = section.at + 3
         cdef cursor stop = section.at + section.n
         cdef cursor end = NULL
@@ -625,9 +625,9 @@ cdef class ToBasic:
         return GOOD if p == stop else ODD
 
     cdef int ask_plain(self, Entry* entry, Pair* pair) except -1:
-        """Have the plain rules make a header of a value that is not read here.
+        """Let the plain rules convert a value that the engine does not read to a header.
 
-        The entry has no name where the value is left out; it is `kept` where it is not exact.
+        The entry has no name if the value is dropped; it is `kept` if the header is not exact.
         """
         cdef Value* key = &pair.key
         cdef bytes name, field, wire
@@ -662,7 +662,7 @@ cdef class ToBasic:
         return GOOD
 
     cdef int keep_inexact(self, FieldRow* row, Value* v) except -1:
-        """Keep a text that comes back as another value, and tell of it."""
+        """Keep a text whose reverse translation has a different value, and report the loss."""
         self.keep_field(row, v)
         json_value(&self.losses.after.data, v)
         return end_loss(&self.losses, LOST_INEXACT, True)
@@ -687,7 +687,7 @@ cdef class ToBasic:
         cdef Py_ssize_t i, k, start, begin = o.size
         cdef int flags = 0
         cdef bint keeps = self.way == LOSSLESS and self.saved.at == NULL and self.keeps()
-        # Otherwise the plain rules prove that it can be undone.
+        # For larger messages the plain rules must check the reverse translation.
         if keeps and not made.is_certain:
             return ODD
         if not keeps and self.way == LOSSLESS and not (self.saved.at != NULL and is_sorted(self)):
@@ -730,11 +730,11 @@ cdef class ToBasic:
                 else:
                     put(o, v.at, v.n)
                 o.at[start] = <uint8_t> (o.size - start - 1)
-        # What has no compounds fits since its sections do.
+        # Without compound values, the properties fit if the sections fit.
         return ODD if self.has_compounds and o.size - begin > MOST_CONTENT else GOOD
 
     cdef int put_residual(self, Out* o) except -1:
-        """Write the header that holds what the others cannot say."""
+        """Write the header with the residual."""
         cdef Made* made = &self.made
         cdef Entries* entries = &made.entries
         cdef Out* content = &self.content
@@ -782,7 +782,7 @@ cdef class ToBasic:
         return end_table(o, start)
 
     cdef int put_kept(self, Out* content) except -1:
-        """Write the application properties that are kept."""
+        """Write the application properties of the residual."""
         cdef Entries* entries = &self.made.entries
         cdef Entry* entry
         cdef uint8_t[MOST] places
@@ -802,7 +802,7 @@ cdef class ToBasic:
 
 
 cdef int put_kept_section(Out* content, int* count, int code, Span* section) except -1:
-    """Write a section that is kept whole, where there is one."""
+    """Write a section that the residual keeps as a whole, if any."""
     if section.at == NULL:
         return 0
     put_key(content, count, code)
@@ -810,7 +810,7 @@ cdef int put_kept_section(Out* content, int* count, int code, Span* section) exc
 
 
 cdef int put_header(Out* o, Entry* entry) except -1:
-    """Write name, letter and value of a header, which the plain rules may have made."""
+    """Write the name, letter and value of a header, also of a header from the plain rules."""
     if entry.value.kind != ENCODED:
         return put_field(o, entry)
     octet(o, <int> entry.size)

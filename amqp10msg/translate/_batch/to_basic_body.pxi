@@ -1,8 +1,8 @@
-# Of `ToBasic`: the body, and the sections that have no counterpart in 0-9-1.
+# Part of `ToBasic`: the body, and the sections without a counterpart in 0-9-1.
 
 
 cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
-    """Read the body, and find the footer: its data, or all its sections as they are encoded."""
+    """Read the body (its data, or all its encoded sections), and find the footer."""
     cdef Made* made = &self.made
     cdef cursor first = p
     cdef int code = p[2] if stop - p > 2 else 0
@@ -74,7 +74,7 @@ cdef int read_data(ToBasic self, cursor* place, cursor stop, Span* body) except 
 
 
 cdef int tell_parts(ToBasic self) except -1:
-    """Tell of a body that 0-9-1 has not, or in one piece."""
+    """Report the loss of a body that is missing or has several sections."""
     cdef Losses* losses = &self.losses
     cdef bint comes_back = self.way == LOSSLESS and self.saved.at == NULL
     if self.made.parts == 1 or self.made.is_marked:
@@ -88,12 +88,12 @@ cdef int tell_parts(ToBasic self) except -1:
 
 
 cdef int tell_map(ToBasic self, Span* section, const char* path, int loss) except -1:
-    """Tell of delivery-annotations or a footer, where there are some; odd where they are odd.
+    """Report the loss of delivery-annotations or a footer, if present; ODD if they are odd.
 
     Args:
-        section: where it stands.
-        path: its name.
-        loss: what is told, -1 for nothing.
+        section: the encoded section.
+        path: the name of the section.
+        loss: the index of the loss; -1 to report nothing.
     """
     cdef Losses* losses = &self.losses
     cdef bytes said = b""

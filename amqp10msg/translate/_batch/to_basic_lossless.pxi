@@ -1,4 +1,4 @@
-# Of `ToBasic`: what the lossless profile makes of a message.
+# Part of `ToBasic`: the lossless profile.
 
 
 cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) except -1:
@@ -20,19 +20,19 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
             return ODD
         if sections[1].at != NULL and is_subject_of_3(self, &sections[1]):
             sections[1].at = NULL
-    # What a delivery added to the header is told before the body.
+    # Losses of the delivery's additions to the header precede the losses of the body.
     if not (self.has_facts and header.at != NULL) and tell_body(self, body) == ODD:
         return ODD
     if header.at != NULL:
         told = self.losses.count
         if read_lossless_header(self, header, body) == ODD:
             return ODD
-        # What a residual from 1.0 would hold, one from 0-9-1 does not.
+        # A message with a residual from 0-9-1 does not get a residual from 1.0.
         for told in range(told, self.losses.count if self.saved.at != NULL else 0):
             if self.losses.recoverable.at[told]:
                 return ODD
     elif made.is_delivered:
-        made.header.at = <cursor> b""  # one that says nothing
+        made.header.at = <cursor> b""  # an empty string: no header section
         made.header.n = 0
     if sections[1].at != NULL:
         if read_lossless_properties(self, &sections[1]) == ODD:
@@ -42,14 +42,14 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
     if sections[2].at != NULL and read_application(self, &sections[2]) == ODD:
         return ODD
     if self.saved.n > 3 and self.saved.at[3] == 3:
-        cut_losses(&self.losses, &mark)  # all come back with the whole table, or it is odd
+        cut_losses(&self.losses, &mark)  # the whole table restores all, or the row is odd
     if sections[2].at != NULL and (self.is_wider or is_wide(&sections[2])):
         made.application = sections[2]
     told = self.losses.count - mark.count
     made.split = made.entries.count
     if annotations.at != NULL and read_annotations(self, annotations) == ODD:
         return ODD
-    # What is in another encoding is kept whole.
+    # A section with an unusual encoding is kept as a whole.
     if header.at != NULL and is_wide(header) and not self.has_facts and not self.is_of_3:
         made.header = header[0]
     for count in range(made.entries.count):
@@ -60,7 +60,7 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
         return ODD
     if tell_map(self, &made.footer, b"footer", LOST_CARRIED_FOOTER) == ODD:
         return ODD
-    # After a broker they could not be told from its own annotations, or would be in another order.
+    # After a delivery, they would look like the broker's annotations, or be in a different order.
     if (self.has_history or self.is_elsewhere) and made.annotations.at == NULL and self.keeps():
         keep_annotations(self, annotations)
     return GOOD
@@ -77,12 +77,12 @@ cdef int tell_body(ToBasic self, Span* body) except -1:
     if made.is_marked and not made.is_usual and write_anew(self, body) == ODD:
         return ODD
     if made.parts == 0 and self.saved.at != NULL:
-        return ODD  # such a residual does not say so
+        return ODD  # the residual of a 0-9-1 message cannot express it
     return tell_parts(self) or GOOD
 
 
 cdef int write_anew(ToBasic self, Span* body) except -1:
-    """Tell where RabbitMQ encodes a body otherwise than as it came; odd where it cannot."""
+    """Report a body that RabbitMQ re-encodes differently; ODD if it cannot encode the body."""
     cdef bytes given = bytes_at(body.at, body.n)
     written = self.reencode_body(given)
     if written is None:
@@ -93,7 +93,7 @@ cdef int write_anew(ToBasic self, Span* body) except -1:
 
 
 cdef int find_delivery(ToBasic self, Span* section) except -1:
-    """Find the two annotations of a delivery, and tell of what else RabbitMQ added to it."""
+    """Find the two annotations of a delivery, and report RabbitMQ's further additions."""
     cdef Py_ssize_t i, rest = 0, exchange = -1, routing_key = -1
     cdef Value* key
     cdef Value* v
@@ -162,7 +162,7 @@ cdef int tell_facts(ToBasic self) except -1:
 
 
 cdef int report_former_ttl(ToBasic self) except -1:
-    """Tell of the time to live that RabbitMQ took from a dead letter."""
+    """Report the loss of the time to live that RabbitMQ removed from a dead letter."""
     losses = self.plain.former_ttl(
         bytes_at(self.deaths.at, self.deaths.n)
     )
@@ -200,7 +200,7 @@ cdef int tell_header_of_3(ToBasic self, Span* section) except -1:
 
 
 cdef bint is_subject_of_3(ToBasic self, Span* section) except -1:
-    """Whether RabbitMQ 3.10 added the properties, as `without_rabbitmq_3_additions` has it; report them."""
+    """Report properties that RabbitMQ 3.10 added (see `without_rabbitmq_3_additions`), if any."""
     cdef Value[FIELDS] fields
     cdef Py_ssize_t count = 0, i
     if section.at[3] != 0xC0 or self.read_fields(section, fields, &count) == ODD:
@@ -230,8 +230,12 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
     first = values[3].kind == BOOLEAN and values[3].number != 0
     delivered_before = values[4].number if values[4].kind == UINT else 0
     if self.has_facts:
-        # It is taken for one with all fields, and without a count.
-        if self.deaths.at != NULL and values[2].kind == NULL_KIND and report_former_ttl(self) == ODD:
+        # The header counts as a header with all fields and no delivery-count.
+        if (
+            self.deaths.at != NULL
+            and values[2].kind == NULL_KIND
+            and report_former_ttl(self) == ODD
+        ):
             return ODD
         if delivered_before:
             say(&self.losses.path.data, b"header.delivery-count")
@@ -244,7 +248,7 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
             values[1].kind = NULL_KIND
         put_decorated(self, durable, &values[1], &values[2], first)
     elif made.is_delivered:
-        # A delivered message says all fields.
+        # The header of a delivered message has all fields.
         is_exact = (
             count == 5 and values[0].kind == BOOLEAN and values[3].kind == BOOLEAN
             and values[4].kind == UINT and values[4].number == 0
@@ -254,7 +258,7 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
         if values[1].kind == UBYTE and values[1].number == 4:
             values[1].kind = NULL_KIND
     else:
-        # What need not be said is kept.
+        # Redundant fields are kept.
         is_exact = count == 0 or values[count - 1].kind != NULL_KIND
         is_exact = is_exact and (values[0].kind == NULL_KIND or durable)
         is_exact = is_exact and (values[3].kind == NULL_KIND or first)
@@ -303,7 +307,7 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
 cdef int put_decorated(
     ToBasic self, bint durable, Value* priority, Value* ttl, bint first
 ) except -1:
-    """Write a header with all fields, as RabbitMQ 4 does at delivery."""
+    """Write a header section with all fields, as RabbitMQ 4 does at delivery."""
     cdef Out* o = &self.decorated
     cdef Py_ssize_t start
     o.size = 0
@@ -353,7 +357,7 @@ cdef int read_lossless_properties(ToBasic self, Span* section) except -1:
 
 
 cdef int ask_properties(ToBasic self, Span* section) except -1:
-    """Have the plain rules read the properties, where there is a value that is not read here."""
+    """Let the plain rules read properties with a value that the engine does not read."""
     cdef Made* made = &self.made
     cdef bytes text
     cdef Value* v
@@ -374,7 +378,7 @@ cdef int ask_properties(ToBasic self, Span* section) except -1:
     memset(made.keeps, 0, sizeof(made.keeps))
     given, seconds, keeps, is_kept, losses = said
     if is_kept and self.saved.at != NULL:
-        return ODD  # beside a residual from 0-9-1 the fields are kept, not the section
+        return ODD  # together with a residual from 0-9-1, the fields are kept, not the section
     for target, text in given:
         i = target
         made.there[i] = True
@@ -399,7 +403,7 @@ cdef int ask_properties(ToBasic self, Span* section) except -1:
 
 
 cdef int keep_padding(ToBasic self, Span* section, Value* fields, Py_ssize_t count) except -1:
-    """Keep what properties say although they need not: that they are there, and nulls."""
+    """Keep redundant details of the properties: an empty section, and trailing nulls."""
     cdef Py_ssize_t i
     cdef bint has_value = False
     for i in range(count):
@@ -437,7 +441,7 @@ cdef int read_application(ToBasic self, Span* section) except -1:
         else:
             if self.ask_plain(entry, &self.pairs[i]) == ODD:
                 return ODD
-            # What no header says is kept with all the others, as what has another encoding is.
+            # A value without a header: keep the whole section, as for unusual encodings.
             self.is_wider = self.is_wider or entry.name == NULL or is_longer(entry, v)
             if entry.name == NULL:
                 if self.saved.at != NULL:
@@ -450,14 +454,14 @@ cdef int read_application(ToBasic self, Span* section) except -1:
 
 
 cdef inline bint is_longer(Entry* entry, Value* v) noexcept:
-    """Whether a value is in another encoding than the smallest, which the plain rules gave."""
+    """Whether a value's encoding differs from the smallest encoding, from the plain rules."""
     return not is_same(
         v.start, wire_size(v), entry.value.start, <Py_ssize_t> entry.value.number
     )
 
 
 cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
-    """Make a property or an annotation a header; tell where it is not quite the same."""
+    """Convert a property or annotation to a header; report a loss if it is not exact."""
     cdef Value* v = &entry.value
     cdef bint is_annotation = key.kind == SYMBOL
     cdef bint is_same_name = True
@@ -539,7 +543,7 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
             put_anew(self, key, v)
             continue
         is_odd = is_odd_name(self, key)
-        # The digits of a real number are told by the plain rules.
+        # The plain rules format floating-point numbers.
         if v.kind != ENCODED and not is_odd and letter_of(v) and v.kind != NULL_KIND and not (
             (v.kind == DOUBLE or v.kind == FLOAT) and not begins(key.at, key.n, b"x-opt-")
         ):
@@ -566,7 +570,7 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
         made.entries.count += 1
     if self.saved.at != NULL:
         for i in range(told, self.losses.count):
-            self.losses.recoverable.at[i] = False  # no residual will hold it
+            self.losses.recoverable.at[i] = False  # the residual will not keep it
         return GOOD
     if not is_exact or (is_wider and not self.has_facts):
         keep_annotations(self, section)
@@ -576,7 +580,7 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
 
 
 cdef int keep_annotations(ToBasic self, Span* section) except -1:
-    """Keep all annotations, but for those that a delivery added."""
+    """Keep all annotations except the delivery's additions."""
     self.made.annotations = section[0]
     if self.has_facts:
         self.content.size = 0
@@ -590,7 +594,7 @@ cdef int keep_annotations(ToBasic self, Span* section) except -1:
 
 
 cdef int put_anew(ToBasic self, Value* key, Value* v) except -1:
-    """Write an annotation as this library would, where some are left out."""
+    """Write an annotation in this library's encoding, after additions were removed."""
     if not self.has_facts:
         return 0
     self.anew_count += 2
@@ -601,7 +605,7 @@ cdef int put_anew(ToBasic self, Value* key, Value* v) except -1:
 
 
 cdef int annotated(ToBasic self, Value* key, Value* v) except -1:
-    """Read an annotation that holds a property; return its number, 0 for an odd one."""
+    """Read an annotation for a property; return the property's number, or 0 if it is odd."""
     cdef cursor p = key.at + strlen(ROW_PREFIX)
     cdef Py_ssize_t n = key.n - <Py_ssize_t> strlen(ROW_PREFIX)
     cdef int target
@@ -617,7 +621,7 @@ cdef int annotated(ToBasic self, Value* key, Value* v) except -1:
         elif is_text(p, n, b"cluster-id"):
             target = CLUSTER_ID
         elif is_text(p, n, b"content-type") or is_text(p, n, b"content-encoding"):
-            # What a field of 1.0 could not say.
+            # Only values that a field of 1.0 cannot express.
             target = CONTENT_TYPE if n == 12 else CONTENT_ENCODING
             if v.kind == STRING and (bytes_found(v.at, v.n) or (
                 self.made.parts and not self.made.is_marked
@@ -640,7 +644,7 @@ cdef int annotated(ToBasic self, Value* key, Value* v) except -1:
 
 
 cdef int tell_order(ToBasic self) except -1:
-    """Tell of which section a broker that sorts the headers loses the order."""
+    """Report the sections whose order is lost if a broker sorts the headers."""
     cdef Entries* entries = &self.made.entries
     cdef Py_ssize_t last = 0, i
     cdef bint are_apart = True
@@ -648,7 +652,7 @@ cdef int tell_order(ToBasic self) except -1:
     for i in range(1, self.made.split):
         if precedes(&entries.at[last], &entries.at[i], False):
             last = i
-    # The last property after an annotation: they come back with a residual of their places.
+    # If a property sorts after an annotation, they return with a residual of their positions.
     for i in range(self.made.split, entries.count if self.made.split else 0):
         are_apart = are_apart and precedes(&entries.at[last], &entries.at[i], False)
     if not are_apart:
@@ -672,7 +676,7 @@ cdef int tell_sorted(ToBasic self, const char* path) except -1:
 
 
 cdef bint is_odd_name(ToBasic self, Value* key) except -1:
-    """Whether an annotation, or the header that it would become, means something to brokers."""
+    """Whether an annotation or its header has a special meaning to brokers."""
     cdef Py_ssize_t skipped = 6 if begins(key.at, key.n, b"x-opt-x-") else 0
     cdef cursor p = key.at + skipped
     cdef Py_ssize_t n = key.n - skipped

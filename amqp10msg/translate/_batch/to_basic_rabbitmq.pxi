@@ -1,8 +1,8 @@
-# Of `ToBasic`: what the profiles of RabbitMQ make of a message.
+# Part of `ToBasic`: the RabbitMQ profiles.
 
 
 cdef int remember(ToBasic self, Span* section) except -1:
-    """Set what a broker remembers of the header section."""
+    """Set the values that a broker keeps from the header section."""
     cdef Made* made = &self.made
     cdef Value[5] values
     cdef Py_ssize_t count = 0
@@ -12,7 +12,7 @@ cdef int remember(ToBasic self, Span* section) except -1:
     self.delivery_count = values[4].number if values[4].kind == UINT else 0
     if values[0].kind == BOOLEAN:
         durable = values[0].number != 0
-    # A stream keeps a header section, and has one written where there is none.
+    # A stream stores the header section, and adds one to a message without a header.
     made.there[DELIVERY_MODE] = durable or (
         self.stream and (section.at == NULL or values[0].kind == BOOLEAN)
     )
@@ -25,7 +25,7 @@ cdef int remember(ToBasic self, Span* section) except -1:
 
 
 cdef int tell_delivery_count(ToBasic self) except -1:
-    """Report a count of earlier deliveries, for which 0-9-1 has no place."""
+    """Report the delivery-count, for which 0-9-1 has no field."""
     if self.delivery_count == 0:
         return 0
     say(&self.losses.path.data, b"header.delivery-count")
@@ -34,7 +34,7 @@ cdef int tell_delivery_count(ToBasic self) except -1:
 
 
 cdef int read_converted(ToBasic self, Span* header, Span* sections) except -1:
-    """Read a message as RabbitMQ 4 does, in the order in which losses are told."""
+    """Read a message as RabbitMQ 4 does, in the order of the reported losses."""
     cdef Made* made = &self.made
     cdef Value[FIELDS] fields
     cdef Value type_
@@ -66,12 +66,12 @@ cdef int read_converted(ToBasic self, Span* header, Span* sections) except -1:
 
 
 cdef int read_headers(ToBasic self, Span* section, int kind, Value* type_) except -1:
-    """Make headers of annotations, among which the type may be, or of application properties.
+    """Convert annotations, which may include the type, or application properties to headers.
 
     Args:
         section: the map.
-        kind: of its keys.
-        type_: where the type goes.
+        kind: the kind of its keys.
+        type_: receives the property type.
     """
     cdef Py_ssize_t i
     cdef Value* key
@@ -79,7 +79,7 @@ cdef int read_headers(ToBasic self, Span* section, int kind, Value* type_) excep
     cdef Entry* entry
     cdef Entries* entries = &self.made.entries
     cdef bint is_simple
-    # Keys stand there once: so the usual names can only be those of the section before.
+    # Keys are unique, so an equal name can only come from the previous section.
     cdef Py_ssize_t before = entries.count
     if self.read_map(section, kind) == ODD:
         return ODD
@@ -96,7 +96,7 @@ cdef int read_headers(ToBasic self, Span* section, int kind, Value* type_) excep
             if not begins(key.at, key.n, b"x-"):
                 return ODD
             if is_text(key.at, key.n, FILTER_VALUE) and v.kind != STRING:
-                return ODD  # which ends the session of who sends it to a stream
+                return ODD  # in a stream, it ends the publisher's session
             if self.stream and v.kind == NULL_KIND:
                 return ODD  # likewise
             if is_own(key):
@@ -131,7 +131,7 @@ cdef int read_headers(ToBasic self, Span* section, int kind, Value* type_) excep
 
 
 cdef int field_of(ToBasic self, Entry* entry, Value* key) except -1:
-    """Make a value a header; tell where it is not the same."""
+    """Convert a value to a header; report a loss if it is not exact."""
     cdef Value* v = &entry.value
     cdef Losses* losses = &self.losses
     cdef int kind = v.kind
@@ -172,18 +172,18 @@ cdef int field_of(ToBasic self, Entry* entry, Value* key) except -1:
 
 
 cdef int read_kept(ToBasic self, Span* header, Span* sections, cursor body) except -1:
-    """Read a message as RabbitMQ 3.10 does, from a queue and from a stream alike."""
+    """Read a message as RabbitMQ 3.10 does, for queues and streams."""
     cdef Made* made = &self.made
     cdef Value[FIELDS] fields
     cdef Py_ssize_t count = 0
     cdef Entry* entry
     cdef int i
     if made.delivery.at != NULL or made.parts > 1:
-        return ODD  # which it does not take, or turns round
+        return ODD  # RabbitMQ 3.10 refuses it, or reverses the sections
     if not made.is_marked:
         self.set_type(IS_DATA)
     elif body[2] == AMQP_VALUE_CODE and (body[3] == 0x45 or body[3] & 0xEF == 0xC0):
-        return ODD  # a list as the value is taken for the fields of a record
+        return ODD  # RabbitMQ 3.10 treats a list as the fields of a record
     if header.at != NULL:
         if remember(self, header) == ODD:
             return ODD
@@ -219,7 +219,7 @@ cdef int read_kept(ToBasic self, Span* header, Span* sections, cursor body) exce
 
 
 cdef int check_map(ToBasic self, Span* section, int kind) except -1:
-    """Look whether a section is a map whose values this version reads, with such keys."""
+    """Check that a section is a map with keys of this kind and values that this version reads."""
     cdef cursor p = section.at + 3
     cdef cursor stop = section.at + section.n
     cdef cursor end = NULL
@@ -241,5 +241,5 @@ cdef int check_map(ToBasic self, Span* section, int kind) except -1:
         if pair.value.kind == ENCODED and self.ask_plain(&entry, &pair) == ODD:
             return ODD
         if self.stream and kind == SYMBOL and pair.value.kind == NULL_KIND:
-            return ODD  # which a stream does not hold
+            return ODD  # a stream does not store it
     return GOOD if p == stop else ODD

@@ -1,12 +1,12 @@
-# Of `ToBasic`: a message of 1.0 that was one of 0-9-1, whose residual is read here.
+# Part of `ToBasic`: reading the residual of a 1.0 message that was translated from 0-9-1.
 #
-# It is deterministic, and compared byte by byte: the whole table of headers, single fields of it,
-# their order, or that there were none; properties that stand nowhere in 1.0; or that the payload is
-# the body's sections. Where one of them was edited since, the plain rules merge the two.
+# The encoding is deterministic, and compared byte by byte. It has the whole table of headers, or
+# single fields, their order, or the mark of an empty table; properties without a 1.0 counterpart;
+# or the mark of a payload of body sections. The plain rules merge it with edited messages.
 
 
 cdef int restore(ToBasic self, Py_ssize_t told) except -1:
-    """Put the headers as they were; `told` losses are about application properties."""
+    """Restore the original headers; the first `told` losses are about application properties."""
     cdef Made* made = &self.made
     cdef cursor p = self.saved.at
     cdef cursor stop = p + self.saved.n
@@ -17,7 +17,7 @@ cdef int restore(ToBasic self, Py_ssize_t told) except -1:
     if made.delivery.at != NULL or made.footer.at != NULL or made.keeps_entry:
         return ODD
     for i in range(FIELDS):
-        if made.keeps[i] and made.fields[i].at[0] != 0x40:  # but for nulls after the last value
+        if made.keeps[i] and made.fields[i].at[0] != 0x40:  # except trailing nulls
             return ODD
     if stop - p < 3 or p[0] != 0x83 or p[1] != 1:
         return ODD
@@ -43,7 +43,7 @@ cdef int restore(ToBasic self, Py_ssize_t told) except -1:
             what = restore_property(self, &p, stop, <int> min(key, 255))
         if what == ODD:
             return ODD
-    # Heads are the shortest, and keys ascend: this is the one encoding, if nothing is damaged.
+    # Shortest heads and ascending keys: an undamaged residual has exactly this encoding.
     self.table.size = 0
     cbor_head(
         &self.table, 0,
@@ -53,14 +53,14 @@ cdef int restore(ToBasic self, Py_ssize_t told) except -1:
 
 
 cdef int restore_order(ToBasic self, cursor* place, cursor stop) except -1:
-    """Put the headers that were annotations to their positions among the others."""
+    """Insert the headers from annotations at their original positions."""
     cdef Made* made = &self.made
     cdef uint64_t count = 0, n = 0, last = 0
     cdef Py_ssize_t i, k, at, size = made.split
     if cbor_read(place, stop, 4, &count) == ODD or count > MOST:
         return ODD
     for i in range(<Py_ssize_t> count):
-        # Positions that ascend leave them in their own order, of which losses are told.
+        # Ascending positions keep the order of the annotations, in which losses are reported.
         if cbor_read(place, stop, 0, &n) == ODD or (i > 0 and n <= last):
             return ODD
         last = n
@@ -75,7 +75,7 @@ cdef int restore_order(ToBasic self, cursor* place, cursor stop) except -1:
 
 
 cdef int restore_property(ToBasic self, cursor* place, cursor stop, int number) except -1:
-    """Set a property that stands nowhere in 1.0; odd where it stands there."""
+    """Set a property that has no counterpart in 1.0; ODD if the message has a counterpart."""
     cdef cursor p = place[0]
     cdef bint is_text = p < stop and p[0] >> 5 == 2
     cdef uint64_t n = 0
@@ -89,7 +89,7 @@ cdef int restore_property(ToBasic self, cursor* place, cursor stop, int number) 
         said = n
     if (
         not 0 < number <= PROPERTIES or self.made.there[number - 1]
-        or number - 1 == EXPIRATION or number - 1 == TIMESTAMP_AT  # which are written from numbers
+        or number - 1 == EXPIRATION or number - 1 == TIMESTAMP_AT  # both are written from numbers
         or not self.plain.is_only_in_residual(
             number, said, self.made.parts > 0 and not self.made.is_marked
         )
@@ -103,7 +103,7 @@ cdef int restore_property(ToBasic self, cursor* place, cursor stop, int number) 
 
 
 cdef int restore_fields(ToBasic self, cursor* place, cursor stop) except -1:
-    """Put the fields that headers were in their places; odd where one of them was edited."""
+    """Restore the original fields of headers; ODD if a header was edited."""
     cdef Entries* entries = &self.made.entries
     cdef Entry* entry
     cdef uint64_t count = 0, size = 0, n = 0, last_size = 0
@@ -147,7 +147,7 @@ cdef int restore_fields(ToBasic self, cursor* place, cursor stop) except -1:
 
 
 cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
-    """Take the headers from the table that was; odd where one of them was edited."""
+    """Restore the headers from the original table; ODD if a header was edited."""
     cdef Entries* found = &self.originals
     cdef Entries* entries = &self.made.entries
     cdef uint64_t size = 0
@@ -179,7 +179,7 @@ cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
             found, 0, found.count, entry.name, entry.size
         ):
             return ODD
-        # As it stands after the letter.
+        # The bytes after the letter.
         entry.value.kind = ENCODED
         entry.value.at = entry.value.start
         entry.value.n = p - entry.value.start
@@ -189,7 +189,7 @@ cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
                 break
         else:
             if is_representable(self, entry):
-                return ODD  # it was taken away
+                return ODD  # the header was removed
             continue
         if entries.at[k].kept:
             return ODD
@@ -202,7 +202,7 @@ cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
         matched += 1
     if matched != entries.count:
         return ODD
-    # The others first, as they stand among the application properties.
+    # First the headers from application properties, in their order.
     entries.count = 0
     for is_annotation in range(2):
         for i in range(found.count):
@@ -216,14 +216,14 @@ cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
 
 
 cdef bint is_representable(ToBasic self, Entry* entry) except -1:
-    """Whether 1.0 has a place for a header, so that not only the residual holds it."""
+    """Whether a 1.0 message can hold a header outside of the residual."""
     return self.plain.is_representable(
         bytes_at(entry.name, entry.size), bytes_at(entry.value.start - 1, entry.value.n + 1)
     )
 
 
 cdef bint is_rewritten_same(int letter, Value* v, int level, Py_ssize_t* items) noexcept nogil:
-    """Whether a field that `read_content` read is written again as it stands."""
+    """Whether a field that `read_content` has read would be written with the same bytes."""
     cdef cursor p, stop
     cdef Value inner
     cdef Span name
@@ -254,7 +254,7 @@ cdef bint is_rewritten_same(int letter, Value* v, int level, Py_ssize_t* items) 
 
 
 cdef bint is_sorted(ToBasic self) noexcept:
-    """Whether the headers stand in the order of their names."""
+    """Whether the headers are sorted by name."""
     cdef Entries* entries = &self.made.entries
     cdef Py_ssize_t i
     for i in range(1, entries.count):

@@ -1,16 +1,16 @@
-# Simple values of AMQP 1.0 in their smallest encodings, which alone are read here, and what holds
-# them.
+# Simple values of AMQP 1.0 in their smallest encodings, and structures for them. The engine only
+# reads these encodings.
 
 cdef enum:
-    # More headers, or entries of a map, make a row odd: their names are compared with one another.
+    # Maximum number of headers or map entries, whose names are compared pairwise. More are odd.
     MOST = 64
-    # So do values nested deeper.
+    # Maximum depth of nesting. Deeper values make a row odd.
     MOST_LEVELS = 16
-    # The kind of a value that is not read here, or that the plain rules made: its encoded form has
+    # The kind of a value that the engine does not read, or that the plain rules wrote: it has
     # `number` bytes from `start` on.
     ENCODED = 100
 
-# A value: where it begins, its content of n bytes; of an integer its number, a ulong modulo 2^64.
+# A value: its start, its content of n bytes; for an integer also its number, a ulong modulo 2^64.
 cdef struct Value:
     int kind
     cursor start
@@ -18,7 +18,7 @@ cdef struct Value:
     Py_ssize_t n
     int64_t number
 
-# An entry of a map. A value that is not read here is `ENCODED`.
+# An entry of a map. A value that the engine does not read is `ENCODED`.
 cdef struct Pair:
     Value key, value
 
@@ -27,14 +27,14 @@ cdef struct Span:
     cursor at
     Py_ssize_t n
 
-# What the bytes of a text are, as bits.
+# Bit mask of properties of a text.
 cdef enum:
     HIGH = 1
     NUL = 2
 
 
 cdef int bytes_found(cursor p, Py_ssize_t n) noexcept nogil:
-    """Return whether there are bytes beyond ASCII, and NUL."""
+    """Return a bit mask: whether bytes contain non-ASCII bytes, and NUL."""
     cdef uint64_t word, high = 0, nul = 0
     cdef uint64_t ones = 0x0101010101010101
     cdef uint64_t highs = 0x8080808080808080
@@ -66,7 +66,7 @@ cdef inline bint is_text(cursor p, Py_ssize_t n, const char* text) noexcept nogi
 
 
 cdef inline bint is_short(cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether a text is a short string as 0-9-1 says: UTF-8, no NUL, at most 255 bytes."""
+    """Whether a text is a valid short string of 0-9-1: UTF-8, no NUL, at most 255 bytes."""
     cdef int found
     if n > 255:
         return False
@@ -89,7 +89,7 @@ cdef int read_text(cursor p, cursor stop, int code, Value* v) noexcept nogil:
 
 
 cdef int read_value(cursor* place, cursor stop, Value* v) noexcept nogil:
-    """Read a value and pass over it; odd where it is of another type, or longer than it must be."""
+    """Read a value and skip it; ODD for an unsupported type, or if not the smallest encoding."""
     cdef cursor p = place[0]
     cdef Code* type_
     cdef int width
@@ -152,7 +152,7 @@ cdef inline bint is_section(cursor p, cursor stop, int code) noexcept nogil:
 
 
 cdef int skip_section(cursor* place, cursor stop, int code, Span* found) noexcept nogil:
-    """Pass over a list or map section of this code, where one is; odd where it is cut off."""
+    """Skip a list or map section with this code, if it is next; ODD if it is truncated."""
     cdef cursor p = place[0]
     cdef int usual = 0xC0 if code == HEADER_CODE or code == PROPERTIES_CODE else 0xC1
     cdef Py_ssize_t count = 0
@@ -215,7 +215,7 @@ cdef bint is_canonical(cursor* place, cursor stop, int depth) noexcept nogil:
 
 
 cdef bint skip_body(cursor* place, cursor stop) noexcept nogil:
-    """Pass over an amqp-sequence or amqp-value section; False where it is not of such values."""
+    """Skip an amqp-sequence or amqp-value section; False if it has unsupported values."""
     cdef cursor p = place[0]
     cdef bint is_sequence = is_section(p, stop, AMQP_SEQUENCE_CODE)
     if not is_sequence and not is_section(p, stop, AMQP_VALUE_CODE):
@@ -230,12 +230,12 @@ cdef bint skip_body(cursor* place, cursor stop) noexcept nogil:
 
 
 cdef bint is_body(cursor p, cursor stop) noexcept nogil:
-    """Whether this is one such section."""
+    """Whether bytes are exactly one such section."""
     return skip_body(&p, stop) and p == stop
 
 
 cdef Py_ssize_t size_of(cursor p, cursor stop) noexcept nogil:
-    """Return the size of an encoded value that is not described, 0 where it is cut off."""
+    """Return the size of an encoded value that is not described; 0 if it is truncated."""
     cdef int code, width
     cdef Py_ssize_t head, n
     if p >= stop:
@@ -255,7 +255,7 @@ cdef Py_ssize_t size_of(cursor p, cursor stop) noexcept nogil:
 
 
 cdef int skip_any(cursor* place, cursor stop) noexcept nogil:
-    """Pass over any value, which may be described; odd where it is cut off."""
+    """Skip any value, also a described value; ODD if it is truncated."""
     cdef cursor p = place[0]
     cdef Py_ssize_t n
     cdef int level
@@ -274,18 +274,18 @@ cdef int skip_any(cursor* place, cursor stop) noexcept nogil:
 
 
 cdef Py_ssize_t any_size(cursor p, cursor stop) noexcept nogil:
-    """Return the size of any encoded value, which may be described; 0 where it is cut off."""
+    """Return the size of any encoded value, also a described value; 0 if it is truncated."""
     cdef cursor begin = p
     return p - begin if skip_any(&p, stop) == GOOD else 0
 
 
 cdef inline Py_ssize_t wire_size(Value* v) noexcept nogil:
-    """Return how many bytes a value has from its constructor on."""
+    """Return the encoded size of a value, including its constructor."""
     return <Py_ssize_t> v.number if v.kind == ENCODED else v.at + v.n - v.start
 
 
 cdef inline bint is_wide(Span* section) noexcept nogil:
-    """Whether a section's list or map is in its long form and need not be."""
+    """Whether a section's list or map has the long form although the short form is sufficient."""
     return section.at[3] & 0xD0 == 0xD0 and section.n < 3 + 9 + 255
 
 
@@ -293,14 +293,14 @@ cdef inline bint is_wide(Span* section) noexcept nogil:
 
 
 cdef int put_compound(Out* o, int code, Py_ssize_t count, Out* content) except -1:
-    """Write a list or map, `code` being that of its short form."""
+    """Write a list or map; `code` is the constructor of its short form."""
     reserve(o, 9)
     write_head(o, code, content.size, count)
     return put_out(o, content)
 
 
 cdef inline int put_variable(Out* o, int code, cursor p, Py_ssize_t n) except -1:
-    """Write a binary, string or symbol, `code` being that of its short form."""
+    """Write a binary, string or symbol; `code` is the constructor of its short form."""
     reserve(o, 5)
     write_sized_head(o, code, n)
     return put(o, p, n)
@@ -334,11 +334,11 @@ cdef inline int begin_section(Out* o, int code) except -1:
     return 0
 
 
-# Texts that are values of other types.
+# Text forms of values of other types.
 
 
 cdef int read_digits(Value* v) noexcept nogil:
-    """Read the usual decimal digits of a ttl."""
+    """Read a ttl in decimal digits without sign or leading zeros."""
     cdef uint64_t found = 0
     if v.n > 10 or not is_number(v.at, v.n, &found) or found >> 32:
         return ODD
@@ -348,7 +348,7 @@ cdef int read_digits(Value* v) noexcept nogil:
 
 
 cdef bint is_uuid(cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether a text is a UUID in its usual form, in small letters."""
+    """Whether a text is a UUID in its canonical form, in lower case."""
     cdef uint8_t[16] made
     cdef Py_ssize_t i
     if not read_uuid(made, p, n):
@@ -360,7 +360,7 @@ cdef bint is_uuid(cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef int put_uuid_value(Out* o, cursor p) except -1:
-    """Write the UUID of 36 characters."""
+    """Write the 16 bytes of a UUID, given its 36 characters."""
     reserve(o, 17)
     write_byte(o, UUID_CODE)
     read_uuid(o.at + o.size, p, 36)
