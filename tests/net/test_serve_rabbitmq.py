@@ -304,7 +304,7 @@ def test_responses_go_to_the_receiving_session(server: Server) -> None:
         for session in (gone, asks):
             attacher._request(session, "/management", request, 0)  # nobody takes these
         gone.end()
-        node = attacher._responses(takes, "/management")
+        node = attacher._response_node(takes, "/management")
         node.attach("responses")
         attacher._request(asks, "/management", request, 0)
         return len(node), len(attacher._services)
