@@ -54,8 +54,7 @@ class Amqp10(DataSource):
     """Reads files of messages, in the formats of `amqp10msg.files`; writing runs a job on the rows.
 
     Options for reading:
-        path: a file, a folder (read recursively) or a pattern; a local path or the URL of an object
-            store.
+        path: a file, a folder (read recursively) or a pattern, in a local or object store path.
         form: one of `amqp10msg.files.FORMS`; by default, the format of each file is recognised.
         rangeBytes: the size of the range that one task reads; default 128 MiB.
         maxSize: the largest message, in bytes.

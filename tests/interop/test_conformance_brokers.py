@@ -201,7 +201,7 @@ def test_command_reports_errors(tmp_path: Path) -> None:
     assert "--broker: a URL begins with" in said
     status, said = run("--broker", "amqp://127.0.0.1/q", "--only", "Part 1, 1.6.5")
     assert status == 2
-    assert "no chosen case is a message that a broker can be sent" in said
+    assert "no selected case is a message to send" in said
     status, said = run("--broker", "amqp://127.0.0.1:1/q", "--timeout", "0.5")
     assert status == 1
     assert "no peer could be tested" in said

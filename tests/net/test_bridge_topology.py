@@ -75,7 +75,7 @@ MIRROR = {
 class Broker:
     """A management API in memory, which has what it is asked to make."""
 
-    place = "http://here"
+    url = "http://here"
 
     def __init__(self, version: tuple[int, ...] = (4, 0, 5), **has: list[dict[str, Any]]) -> None:
         self._version = version
@@ -97,7 +97,7 @@ class Broker:
     def all(self, kind: str) -> list[dict[str, Any]]:
         return self.has[kind]
 
-    def make(self, method: str, kind: str, what: tuple[str, ...], body: Any) -> None:
+    def create(self, method: str, kind: str, what: tuple[str, ...], body: Any) -> None:
         assert ("POST" if kind == "bindings" else "PUT") == method
         if "refused" in what:
             raise LinkError("no such")

@@ -270,7 +270,7 @@ def test_install_instructions_mention_compilation_and_its_time() -> None:
 
     # pip hides what a build prints, so it is said beforehand, here and on the index's page.
     assert "README.md" == PYPROJECT["project"]["readme"]
-    for said in ("pip compiles the kernel", "minutes of one core", "`AMQP10MSG_EXT=skip`"):
+    for said in ("pip compiles the kernel", "minutes of CPU time", "`AMQP10MSG_EXT=skip`"):
         assert said in " ".join(install.split())
 
 

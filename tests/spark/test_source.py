@@ -454,7 +454,7 @@ def test_offset_size_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_other_file_systems_are_an_error() -> None:
-    with pytest.raises(ValueError, match=r"hdfs://.*s3://, gs:// and abfss://"):
+    with pytest.raises(ValueError, match=r"hdfs://.*s3://, gs:// or abfss://"):
         reader_of("hdfs://node/landing").partitions({"last": "", "count": 0}, {"last": "z"})
 
 

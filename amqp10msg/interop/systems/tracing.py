@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIELDS", "Place", "TraceParent", "extract", "fields", "inject", "with_fields"]
 
-#: The section in which fields are stored: the first belongs to the sender, the second to
+#: The section in which fields are stored. The first one belongs to the sender, the second one to
 #: intermediaries.
 Place: TypeAlias = Literal["application-properties", "message-annotations"]
 
