@@ -318,7 +318,7 @@ def test_a_value_that_contains_itself() -> None:
         ([("application_properties.a", object)], "not the class of an AMQP type"),
         ([("application_properties.a", type(None))], "not the class of an AMQP type"),
         ([("body", Header)], "not the class of an AMQP type"),
-        ([("header", Properties)], "header is Header"),
+        ([("header", Properties)], "header is a section of class Header"),
     ],
 )
 def test_wrong_fields(fields: list[Any], text: str) -> None:
