@@ -49,7 +49,7 @@ napoleon_use_ivar = True  # an attribute called `type` is not a target for every
 
 # The build works without a network, so the inventories of other projects are not at hand.
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections|datetime|decimal|enum|os|pathlib|types|typing|uuid)(\..*)?"),
+    ("py:.*", r"(collections|datetime|decimal|enum|os|pathlib|re|types|typing|uuid)(\..*)?"),
     ("py:.*", r"(contextlib|hypothesis|logging|pandas|proton|pyarrow|pyspark|ssl)(\..*)?"),
     # What a rule's check looks at is not part of the interface.
     ("py:class", r"amqp10msg\.(delivery|validation)\.(_.*|rules\.Occurrence)"),
@@ -68,6 +68,8 @@ nitpick_ignore_regex = [
     ("py:class", r"amqp10msg\.validation\.EncodableMessage"),
     ("py:class", r"BaseCloudEvent|Context|Format|Path|TextMapPropagator"),
     ("py:class", r"Coding|ContentMode|Occurrence|ProfileName|Severity|Suspicion"),
+    # Aliases of the functions of a file format.
+    ("py:class", "RangeFinder|RecordReader"),
     # Neither is what stands after a job's sink and statistics.
     ("py:class", r"amqp10msg\.spark\.(sink|broker_sink)\..*"),
     # Neither is what a profile of the translator calls, the type variable of its result and the

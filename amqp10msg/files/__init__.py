@@ -10,17 +10,8 @@
         else:  # AMQP 0-9-1
             print(record.exchange, record.routing_key, record.payload)
 
-=============== =================================================================================
-``raw``         the bytes of one message
-``prefixed``    each message after its size: four bytes in network byte order
-``jsonl``       one JSON object per line with the message under raw, hex, base64 or data_base64
-``cborseq``     a CBOR sequence (RFC 8742) of byte strings, each a message
-``pcap``        pcap and pcapng: the transfers of AMQP 1.0 and the content of AMQP 0-9-1,
-                reassembled from segments and frames; TLS must be decrypted first
-``parquet``     tables with a column ``wire`` or ``raw``, and the output of jobs, including their
-                quarantine (extra ``arrow``)
-``avro``        files of Event Hubs Capture; see `amqp10msg.files.event_hubs` (extra ``avro``)
-=============== =================================================================================
+`FORMATS` lists the formats. A file may be compressed with gzip. Parquet needs the extra ``arrow``,
+and Avro the extra ``avro``. Network captures contain AMQP 1.0 and 0-9-1; decrypt TLS first.
 
 A message that cannot be read is a record with a fault, not an exception. A file that is empty or of
 another form raises `UnusableFileError`. Files are read as streams: the memory depends on the
@@ -31,16 +22,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp10msg.files._forms import FORMS, MAX_SIZE
+from amqp10msg.files._record import MAX_SIZE
 from amqp10msg.wire.later import later
 
 if TYPE_CHECKING:
     from amqp10msg.files._record import Range, Record, UnusableFileError
+    from amqp10msg.files.formats import FORMATS, FORMS, FileFormat
     from amqp10msg.files.reading import form_of, form_of_name, ranges, read, read_stream
 
 __all__ = [
+    "FORMATS",
     "FORMS",
     "MAX_SIZE",
+    "FileFormat",
     "Range",
     "Record",
     "UnusableFileError",
@@ -56,6 +50,7 @@ if not TYPE_CHECKING:  # with `__getattr__`, type checkers would accept any name
         __name__,
         {
             "_record": ["Range", "Record", "UnusableFileError"],
+            "formats": ["FORMATS", "FORMS", "FileFormat"],
             "reading": ["form_of", "form_of_name", "ranges", "read", "read_stream"],
         },
     )

@@ -1,8 +1,11 @@
-"""`Record`, a message of a file; `Range`, a part of a file; and `UnusableFileError`."""
+"""`Record`, a message of a file; `Range`, a part of a file; errors and limits."""
 
 from __future__ import annotations
 
 import attrs
+
+#: The default maximum size of a message in bytes, which limits memory.
+MAX_SIZE = 256 << 20
 
 
 class UnusableFileError(ValueError):
@@ -64,7 +67,7 @@ class Range:
 
     Attributes:
         path: the file.
-        form: one of `FORMS`.
+        form: the name of the format, a key of `FORMATS`.
         start: offset of the first record, in bytes.
         stop: records that begin at this offset or later are not in the range.
         identity: distinguishes the file from other files with the same name at other times; empty

@@ -14,7 +14,7 @@ from typing import IO
 import attrs
 
 from amqp10msg.files._record import Record
-from amqp10msg.files.recognition import PCAP, PCAPNG
+from amqp10msg.files.signatures import PCAP, PCAPNG
 
 # Block types of pcapng, and option codes of its interface blocks.
 _INTERFACE, _SIMPLE_PACKET, _ENHANCED_PACKET = 1, 3, 6

@@ -8,8 +8,7 @@ from typing import IO
 
 import attrs
 
-from amqp10msg.files._forms import MAX_SIZE
-from amqp10msg.files._record import Record
+from amqp10msg.files._record import MAX_SIZE, Record
 from amqp10msg.files._resync import BASIC_FRAME_TYPES, FRAME_END, FRAME_HEAD
 from amqp10msg.files._segments import (
     LINKS,

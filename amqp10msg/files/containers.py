@@ -10,15 +10,13 @@ import io
 import mmap
 import zlib
 from collections.abc import Callable, Iterator
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
 import attrs
 
-from amqp10msg.files._forms import MAX_SIZE
-from amqp10msg.files._record import Record, UnusableFileError
+from amqp10msg.files._record import MAX_SIZE, Record, UnusableFileError
 from amqp10msg.files.text import RefusedError, octets_of_base64, octets_of_hex, parse_json
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.wire.reprs import encodable
@@ -278,6 +276,13 @@ def read_prefixed(
     return _read_sized(stream, start, stop, max_size, limits, head_of=_prefix_head)
 
 
+def read_cborseq(
+    stream: IO[bytes], start: int, stop: int | None, max_size: int, limits: Limits
+) -> Iterator[Record]:
+    """Read a CBOR sequence of byte strings, each with a message."""
+    return _read_sized(stream, start, stop, max_size, limits, head_of=_cbor_head)
+
+
 def _prefix_head(stream: Any) -> tuple[bytes, int | None]:
     """Read the size before a message of the form prefixed; see `_HeadOf`."""
     prefix = stream.read(4)
@@ -340,6 +345,16 @@ def _read_sized(
         offset += len(head) + len(octets or b"")
 
 
+def prefixed_starts(path: Path, size: int, octets: int) -> list[int]:
+    """Return the starts of ranges of about `octets` bytes in a file of messages with sizes."""
+    return _starts(path, size, octets, head_of=_prefix_head)
+
+
+def cborseq_starts(path: Path, size: int, octets: int) -> list[int]:
+    """Return the starts of ranges of about `octets` bytes in a CBOR sequence."""
+    return _starts(path, size, octets, head_of=_cbor_head)
+
+
 def _starts(path: Path, size: int, octets: int, *, head_of: _HeadOf) -> list[int]:
     """Return the starts of ranges of about `octets` bytes, found by reading the head of each item.
 
@@ -380,17 +395,19 @@ def read_lines(
             yield start_of_line, line, ""
 
 
-def _raw(
+def read_raw(
     stream: IO[bytes], start: int, _stop: int | None, max_size: int, _limits: Limits
 ) -> Iterator[Record]:
+    """Read a file that is one message."""
     octets = read_up_to(stream, max_size + 1)
     is_large = len(octets) > max_size
     yield Record(start, octets[:1024] if is_large else octets, too_large(max_size) * is_large)
 
 
-def _jsonl(
+def read_jsonl(
     stream: IO[bytes], start: int, stop: int | None, max_size: int, limits: Limits
 ) -> Iterator[Record]:
+    """Read JSON lines: one message per line."""
     empty = limits.zero_width
     is_damaged = False  # whether a record has reported damage already
     # Hex has two characters per byte, and a record has other members, too.
@@ -457,7 +474,8 @@ def _record_of_document(offset: int, document: Any) -> Record:
     )
 
 
-def _jsonl_starts(path: Path, size: int, octets: int) -> list[int]:
+def jsonl_starts(path: Path, size: int, octets: int) -> list[int]:
+    """Return the starts of ranges of about `octets` bytes, each at the beginning of a line."""
     starts, offset = [0], octets
     with path.open("rb") as file:
         while offset < size:
@@ -472,19 +490,3 @@ def _jsonl_starts(path: Path, size: int, octets: int) -> list[int]:
 
 #: Width of the size field in bytes, by the first byte of a CBOR byte string (RFC 8949, 3).
 _CBOR_SIZES = {**dict.fromkeys(range(0x40, 0x58), 0), 0x58: 1, 0x59: 2, 0x5A: 4, 0x5B: 8}
-
-
-#: The readers of containers, by form.
-READERS: dict[str, Callable[[IO[bytes], int, int | None, int, Limits], Iterator[Record]]] = {
-    "raw": _raw,
-    "prefixed": read_prefixed,
-    "jsonl": _jsonl,
-    "cborseq": partial(_read_sized, head_of=_cbor_head),
-}
-#: Functions that return the starts of ranges, by form. The arguments are the path, the file's size
-#: and the size of a range.
-STARTS: dict[str, Callable[[Path, int, int], list[int]]] = {
-    "prefixed": partial(_starts, head_of=_prefix_head),
-    "jsonl": _jsonl_starts,
-    "cborseq": partial(_starts, head_of=_cbor_head),
-}

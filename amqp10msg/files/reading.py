@@ -9,35 +9,17 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.files import containers, stores
-from amqp10msg.files._forms import FORMS, MAX_SIZE
-from amqp10msg.files._record import Range, Record, UnusableFileError
-from amqp10msg.files.capture import read_capture
+from amqp10msg.files import stores
+from amqp10msg.files._record import MAX_SIZE, Range, Record, UnusableFileError
 from amqp10msg.files.containers import GZIP, DamagedGzipError, opened
-from amqp10msg.files.event_hubs import read_avro
-from amqp10msg.files.recognition import HEAD, advice, form_of_head
-from amqp10msg.files.tables import read_parquet
+from amqp10msg.files.formats import FORMATS
+from amqp10msg.files.recognition import HEAD, advice, fallback_form, form_of_head
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
-
-_SUFFIXES = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".cborseq": "cborseq",
-    ".cbor": "cborseq",
-    ".pcap": "pcap",
-    ".pcapng": "pcap",
-    ".cap": "pcap",
-    ".bin": "prefixed",
-    ".prefixed": "prefixed",
-    ".parquet": "parquet",
-    ".avro": "avro",
-}
-
 
 # The end of a range that extends to the end of the file, whose size may be unknown.
 _END = 1 << 62
-# For these suffixes, `form_of` trusts the suffix more than the content.
-_TRUSTED_SUFFIXES = frozenset({".prefixed", ".cborseq", ".jsonl", ".ndjson"})
+_FORM_OF_SUFFIX = {suffix: name for name, item in FORMATS.items() for suffix in item.suffixes}
+_TRUSTED_SUFFIXES = {suffix for item in FORMATS.values() for suffix in item.trusted_suffixes}
 
 
 def form_of(path: str | PathLike[str]) -> str:
@@ -52,19 +34,19 @@ def form_of(path: str | PathLike[str]) -> str:
         head = stream.peek(HEAD)[:HEAD]
     suffix = _suffix_of(path)
     form = None if suffix in _TRUSTED_SUFFIXES else form_of_head(head)
-    form = form or _SUFFIXES.get(suffix) or ("jsonl" if head[:1] == b"{" else None)
-    if form is None or (form in {"pcap", "parquet", "avro"} and form != form_of_head(head)):
+    form = form or _FORM_OF_SUFFIX.get(suffix) or fallback_form(head)
+    if form is None or (FORMATS[form].is_always_signed and form != form_of_head(head)):
         hint = advice(head) or ("" if head else "it is empty")
         raise UnusableFileError(
             f"{path}: the form of the file is unknown: name it, one of "
-            f"{', '.join(FORMS)}{f' ({hint})' if hint else ''}"
+            f"{', '.join(FORMATS)}{f' ({hint})' if hint else ''}"
         )
     return form
 
 
 def form_of_name(path: str | PathLike[str]) -> str | None:
     """Return the form for the suffix of a file name, ignoring ``.gz``; None if unknown."""
-    return _SUFFIXES.get(_suffix_of(path))
+    return _FORM_OF_SUFFIX.get(_suffix_of(path))
 
 
 def _suffix_of(path: str | PathLike[str]) -> str:
@@ -79,8 +61,8 @@ def _form_or_recognise(path: str | PathLike[str], form: str | None) -> str:
 
 
 def _check_form(form: str) -> None:
-    if form not in FORMS:
-        raise ValueError(f"unknown form {form!r}: use one of {', '.join(FORMS)}")
+    if form not in FORMATS:
+        raise ValueError(f"unknown form {form!r}: use one of {', '.join(FORMATS)}")
 
 
 def read(
@@ -101,7 +83,7 @@ def read(
     Args:
         path: the file, or a URL of an object store (``s3://``, ``gs://`` or ``abfss://``), which
             needs the extra ``arrow``.
-        form: one of `FORMS`; None to recognise the form.
+        form: a name in `FORMATS`; None to recognise the form.
         start: offset to start at, in bytes: the start of a range of `ranges`.
         stop: offset to stop at: records that begin there or later are not read. None for the end of
             the file.
@@ -115,8 +97,8 @@ def read(
     """
     form = _form_or_recognise(path, form)
     limits = DEFAULT_LIMITS if limits is None else limits
-    is_parquet = form == "parquet"
-    file = stores.opened_for_random_access(path) if is_parquet else opened(path, limits)
+    seekable = FORMATS[form].needs_random_access
+    file = stores.opened_for_random_access(path) if seekable else opened(path, limits)
     with file as stream:
         if start:
             stream.seek(start)
@@ -143,7 +125,7 @@ def read_stream(
 
     Args:
         stream: a buffered stream with a method ``peek``, positioned at `start`.
-        form: one of `FORMS`.
+        form: a name in `FORMATS`.
         start: the position of the stream, in bytes.
         stop: offset to stop at: records that begin there or later are not read. None for the end of
             the file.
@@ -160,7 +142,8 @@ def read_stream(
     _check_form(form)
     hint = advice(stream.peek(HEAD)[:HEAD], form) if not start else ""
     try:
-        for record in _records(stream, form, start, stop, max_size, limits or DEFAULT_LIMITS):
+        records = FORMATS[form].read(stream, start, stop, max_size, limits or DEFAULT_LIMITS)
+        for record in records:
             yield (
                 attrs.evolve(record, fault=f"{record.fault}; {hint}")
                 if (hint and record.fault)
@@ -169,18 +152,6 @@ def read_stream(
             hint = ""
     except DamagedGzipError as error:
         yield Record(stream.tell(), fault=str(error), ends=True)
-
-
-def _records(
-    stream: Any, form: str, start: int, stop: int | None, max_size: int, limits: Limits
-) -> Iterator[Record]:
-    if form == "pcap":
-        return read_capture(stream, max_size=max_size)
-    if form == "parquet":
-        return read_parquet(stream, max_size, limits)
-    if form == "avro":
-        return read_avro(stream, max_size, limits)
-    return containers.READERS[form](stream, start, stop, max_size, limits)
 
 
 def ranges(
@@ -197,7 +168,7 @@ def ranges(
 
     Args:
         path: the file.
-        form: one of `FORMS`; None to recognise the form.
+        form: a name in `FORMATS`; None to recognise the form.
         octets: target size of a range in bytes.
         keep_unusable: if the form cannot be recognised, return a single range with an empty form
             instead of raising. `read` raises UnusableFileError for it, so that a job can report
@@ -217,16 +188,17 @@ def ranges(
         if not keep_unusable:
             raise
         return [Range(str(path), "", 0, _END)]
-    if form == "parquet" and keep_unusable:
+    if FORMATS[form].needs_random_access and keep_unusable:
         return [Range(str(path), form, 0, _END)]
-    if form == "parquet":
-        raise ValueError(f"{path}: Parquet files cannot be read in ranges of bytes")
+    if FORMATS[form].needs_random_access:
+        raise ValueError(f"{path}: {form} files cannot be read in ranges of bytes")
     if stores.is_url(path):
         return [Range(str(path), form, 0, _END)]
     path = Path(path)
     size = path.stat().st_size
     with path.open("rb") as file:
-        is_whole = form not in containers.STARTS or size <= octets or file.read(2) == GZIP
-        starts = [0] if is_whole else containers.STARTS[form](path, size, octets)
+        find_ranges = FORMATS[form].find_ranges
+        is_whole = find_ranges is None or size <= octets or file.read(2) == GZIP
+        starts = [0] if find_ranges is None or is_whole else find_ranges(path, size, octets)
     stops = [*starts[1:], _END]
     return [Range(str(path), form, start, stop) for start, stop in zip(starts, stops, strict=True)]

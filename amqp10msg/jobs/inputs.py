@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from amqp10msg import files
 from amqp10msg.delivery.filters import Selector
-from amqp10msg.files import Record, recognition, stores
+from amqp10msg.files import Record, stores
 from amqp10msg.files.recognition import decode_whole
+from amqp10msg.files.signatures import PARQUET as PARQUET_SIGNATURE
 from amqp10msg.files.stores import State, UnknownStoreError
 from amqp10msg.jobs import parquet
 from amqp10msg.jobs.manifest import list_committed_files
@@ -97,7 +98,7 @@ def is_parquet(source: str) -> bool:
     path = Path(local)
     if path.is_file():
         with path.open("rb") as file:
-            return file.read(len(recognition.PARQUET)) == recognition.PARQUET
+            return file.read(len(PARQUET_SIGNATURE)) == PARQUET_SIGNATURE
     is_folder = path.is_dir()
     return any(
         name.endswith(".parquet")

@@ -24,7 +24,7 @@ from amqp10msg.files.tables import BUFFER_SIZE, Bounded, ExpansionError, plain_b
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.reprs import readable
 
-#: The name of the format, in addition to those in `amqp10msg.files.FORMS`.
+#: The name of the format, as in `amqp10msg.files.FORMATS`.
 PARQUET = "parquet"
 # The end of a fault: no row of the file was read, or these rows were not read.
 _ALL_UNREAD = "nothing of it is read"

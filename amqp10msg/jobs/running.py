@@ -106,7 +106,7 @@ def run(
             store: ``s3://``, ``gs://`` or ``abfss://``.
         path: the output folder, as a path or a URL.
         job: the job to run.
-        form: the input format: ``parquet`` or one of `amqp10msg.files.FORMS`; None to recognise it.
+        form: the input format, a name in `amqp10msg.files.FORMATS`; None to recognise it.
         mode: if the folder exists, ``error`` raises FileExistsError, ``append`` adds files to it,
             and ``overwrite`` replaces it.
         options: ``rangeBytes``: the size of a part, in bytes. ``maxSize``: the largest message, in
@@ -418,7 +418,7 @@ def read(
     Args:
         source: a file, a folder (read recursively) or a pattern.
         job: the job to run; None for ``Job("decode")``.
-        form: the input format: ``parquet`` or one of `amqp10msg.files.FORMS`; None to recognise it.
+        form: the input format, a name in `amqp10msg.files.FORMATS`; None to recognise it.
         options: the options of `run`, without ``compression``.
 
     Raises:

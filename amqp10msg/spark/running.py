@@ -62,7 +62,7 @@ def run(
             store: ``s3://``, ``gs://`` or ``abfss://``. The executors open the files.
         path: the output folder, as a path or a URL.
         job: the job to run.
-        form: the input format: ``parquet`` or one of `amqp10msg.files.FORMS`; None to recognise it.
+        form: the input format, a name in `amqp10msg.files.FORMATS`; None to recognise it.
         mode: if the folder exists, ``error`` raises FileExistsError, ``append`` adds files to it,
             and ``overwrite`` replaces it.
         options: the options of `Amqp10` for reading message files.

@@ -20,6 +20,7 @@ from amqp10msg.brokers import RABBITMQ
 from amqp10msg.composite import COMPOSITES, Composite, Field
 from amqp10msg.delivery import TERMINUS_NOT_VISIBLE, TERMINUS_RULES
 from amqp10msg.delivery.filters import DIALECTS
+from amqp10msg.files import FORMATS
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.options import options_of, shown_default
 from amqp10msg.sections import KINDS
@@ -305,6 +306,22 @@ def route_options() -> str:
     )
 
 
+def file_formats() -> str:
+    """The formats of files that the library reads."""
+    return table(
+        ("Format", "Content", "Suffixes", "Ranges are read in parallel"),
+        (
+            (
+                code(name),
+                item.description,
+                ", ".join(map(code, item.suffixes)),
+                "yes" if item.find_ranges or item.needs_random_access else "",
+            )
+            for name, item in FORMATS.items()
+        ),
+    )
+
+
 class Generated(SphinxDirective):
     """Parses what `source` gives as if it stood in the page."""
 
@@ -350,6 +367,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         rabbitmq_names,
         reply_codes,
         route_options,
+        file_formats,
     ):
         name = function.__name__.replace("_", "-")
         app.add_directive(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from amqp10msg import Message
 from amqp10msg.app.cli._input import Inputs
-from amqp10msg.app.cli._options import FORMATS
+from amqp10msg.app.cli._options import format_descriptions
 from amqp10msg.app.cli.convert import require_bytes
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.notation import to_plain, to_typed
@@ -353,7 +353,7 @@ def test_file_without_read_permission(tmp_path: Path) -> None:
 def test_any_file_gives_items(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.mktemp("any") / "file"
     file.write_bytes(content)
-    for form in FORMATS:
+    for form in format_descriptions():
         for item in items(file, form=form):
             assert not item.fault or not item.data
 

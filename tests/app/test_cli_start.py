@@ -22,7 +22,8 @@ PACKAGE = "amqp10msg"
 #: What takes long to import: the rest of the library, and what draws tables.
 HEAVY = {
     *("rich", "jinja2", "pyarrow", "cbor2", "proton"),
-    *("amqp10msg.notation", "amqp10msg.delivery", "amqp10msg.translate", "amqp10msg.files"),
+    *("amqp10msg.notation", "amqp10msg.delivery", "amqp10msg.translate"),
+    *("amqp10msg.files.containers", "amqp10msg.files.reading", "amqp10msg.files.recognition"),
     *("amqp10msg.jobs", "amqp10msg.basic", "amqp10msg.interop.corpus", "amqp10msg.app.pages"),
 }
 REPORT = (
@@ -71,7 +72,7 @@ INSPECT = {
     "app.cli": {"_app", "_input", "_missing", "_options", "_output", "inspect"},
     "app.inspector": {"judging", "reading"},
     "composite": {"_codec", "_declarations"},
-    "files": {"_forms", "recognition", "text"},
+    "files": {"_record", "formats", "recognition", "signatures", "text"},
     "message": {"_adapters", "_encoding", "picks", "templates"},
     "notation": {"_common", "_rows", "text", "tree"},
     "sections": {"_classes", "parts", "paths"},

@@ -19,16 +19,17 @@ import click
 
 from amqp10msg.app.cli._output import DelayedBar
 from amqp10msg.app.inspector.reading import NOT_TEXT, InputReader, Item, buffered, messages_in_text
+from amqp10msg.files.formats import FORMATS
 from amqp10msg.files.text import OddDigitsError, parse_json
 from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Formats in which an empty file is valid and holds no messages.
-_MAY_BE_EMPTY = ("jsonl", "prefixed", "cborseq")
+# Formats in which an empty file is valid and holds no messages.
+_MAY_BE_EMPTY = {name for name, item in FORMATS.items() if item.may_be_empty}
 # Binary formats: an argument of such a format is written in hex or base64.
-_BINARY_FORMS = ("raw", "prefixed", "cborseq", "pcap", "parquet", "avro", "cbor")
+_BINARY_FORMS = {"cbor", *(name for name, item in FORMATS.items() if not item.is_text)}
 _RANGE = r"(?a)(\d+)(?:(-)(\d*))?"
 # FILE:NUMBER or FILE@OFFSET.
 _PLACE = re.compile(r"(?P<path>.+)(?P<kind>[:@])(?P<number>\d+)", re.ASCII | re.DOTALL)

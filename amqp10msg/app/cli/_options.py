@@ -22,17 +22,37 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from amqp10msg.app.cli._input import Selection
+    from amqp10msg.files import FileFormat
     from amqp10msg.options import Option
 
-#: The values of --format.
-FORMATS = (
-    *("auto", "raw", "hex", "base64", "jsonl", "prefixed", "cborseq", "pcap", "parquet", "avro"),
-    *("typed", "plain", "cbor"),
-)
-
-
+# Formats of messages as text, and notations, with their descriptions.
+_NOTATIONS = {
+    "hex": "hex digits; also with spaces, colons or 0x, and dumps of xxd or hexdump",
+    "base64": "standard or URL-safe alphabet",
+    "typed": "JSON with the type of every value: lossless",
+    "plain": "JSON as people write it, with types only if they matter",
+    "cbor": "lossless and compact",
+}
 #: The values of --out.
 TARGETS = ("typed", "plain", "cbor", "hex", "base64", "jsonl", "raw", "prefixed")
+
+
+def format_descriptions() -> dict[str, str]:
+    """Return the description of each input format of ``convert``, by name."""
+    return {name: item.description for name, item in file_formats().items()} | _NOTATIONS
+
+
+def file_formats() -> Mapping[str, FileFormat]:
+    """Return the formats of files, by name."""
+    from amqp10msg.files import FORMATS
+
+    return FORMATS
+
+
+def format_help(names: Iterable[str]) -> str:
+    """Return the help of the option ``--format`` of a command that reads these formats."""
+    *others, last = names
+    return f"The format of the input; guessed by default. One of {', '.join(others)} or {last}."
 
 
 class LateChoice(click.Choice[str]):
@@ -46,6 +66,31 @@ class LateChoice(click.Choice[str]):
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # an attribute in click
         """The names that the option accepts."""
         return tuple(self._names())
+
+
+class _LateHelp:
+    """Computes the help of an option or command when it is shown, because importing is slow."""
+
+    def __init__(self, *args: Any, help_of: Callable[[], str], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._help_of = help_of
+
+    @property
+    def help(self) -> str:
+        """The text that ``--help`` shows."""
+        return self._help_of()
+
+    @help.setter
+    def help(self, text: str | None) -> None:
+        """Ignore the text that click's constructor sets."""
+
+
+class LateHelpOption(_LateHelp, click.Option):  # type: ignore[misc]  # an attribute in click
+    """An option whose help is computed when it is shown."""
+
+
+class LateHelpCommand(_LateHelp, click.Command):  # type: ignore[misc]  # an attribute in click
+    """A command whose help is computed when it is shown."""
 
 
 class FilePath(click.Path):
@@ -254,12 +299,12 @@ def messages_argument(
             decorated = click.option(
                 *names,
                 "form",
-                type=click.Choice(FORMATS),
+                cls=LateHelpOption,
+                type=LateChoice(lambda: ["auto", *format_descriptions()]),
                 metavar="FORMAT",
                 default=form,
                 show_default=True,
-                help="The format of the input; guessed by default. One of "
-                f"{', '.join(FORMATS[1:-1])} or {FORMATS[-1]}.",
+                help_of=lambda: format_help(format_descriptions()),
             )(_select_option(decorated))
         return _sources_argument(decorated)
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from amqp10msg.app.cli._options import TARGETS, messages_argument, output_option
+from amqp10msg.app.cli._options import (
+    TARGETS,
+    LateHelpCommand,
+    format_descriptions,
+    messages_argument,
+    output_option,
+)
 from amqp10msg.app.cli._output import Sink, json_text
 from amqp10msg.wire.errors import AmqpError
 
@@ -19,7 +26,41 @@ if TYPE_CHECKING:
     from amqp10msg.app.inspector.reading import Item
 
 
+def _format_table() -> str:
+    """Return a line of help for each format and notation."""
+    lines: list[str] = []
+    for name, text in format_descriptions().items():
+        shown = text if name in TARGETS else f"{text} (input only)"
+        lines += textwrap.wrap(
+            shown,
+            70,
+            break_on_hyphens=False,
+            initial_indent=f"{name:<10}",
+            subsequent_indent=" " * 10,
+        )
+    return "\n".join(lines)
+
+
+def _convert_help() -> str:
+    return f"""Convert messages to another format.
+
+SOURCES are files, directories, hex, base64 or JSON, or - for standard input, which is the
+default. FILE:LINE and FILE@OFFSET select one message of a file.
+
+\b
+{_format_table()}
+
+Typed, plain and CBOR keep every value and type, but not the encoding: converting hex to typed
+and back produces the smallest encoding. AMQP values that are not messages can be converted too.
+
+If a message cannot be read or written, the command stops with exit status 1, and with -o
+writes no file.
+"""
+
+
 @click.command(
+    cls=LateHelpCommand,
+    help_of=_convert_help,
     epilog="""
 \b
 Examples:
@@ -27,7 +68,7 @@ Examples:
   amqp10msg convert --format base64 --out hex AFN3oQJoaQ==
   amqp10msg convert --out prefixed captured/ -o all.bin
   xxd message.bin | amqp10msg convert --out plain | jq .properties
-"""
+""",
 )
 @messages_argument("-f", "--format")
 @click.option(
@@ -35,34 +76,7 @@ Examples:
 )
 @output_option
 def convert(inputs: Inputs, target: str, output: Path | None) -> None:
-    """Convert messages to another format.
-
-    SOURCES are files, directories, hex, base64 or JSON, or - for standard input, which is the
-    default. FILE:LINE and FILE@OFFSET select one message of a file.
-
-    \b
-    raw       the bytes of one message
-    hex       hex digits; also with spaces, colons or 0x, and dumps of xxd
-              or hexdump
-    base64    standard or URL-safe alphabet
-    jsonl     JSON lines: objects with the message in hex or base64 under
-              the key raw, hex, base64 or data_base64
-    prefixed  each message after its length: four bytes, big-endian
-    cborseq   a CBOR sequence of byte strings (input only)
-    pcap      a network capture, pcap or pcapng (input only)
-    parquet   a table with a column wire or raw, such as a quarantine
-              (input only)
-    avro      the files of Event Hubs Capture (input only)
-    typed     JSON with the type of every value: lossless
-    plain     JSON as people write it, with types only if they matter
-    cbor      lossless and compact
-
-    Typed, plain and CBOR keep every value and type, but not the encoding: converting hex to typed
-    and back produces the smallest encoding. AMQP values that are not messages can be converted too.
-
-    If a message cannot be read or written, the command stops with exit status 1, and with -o
-    writes no file.
-    """
+    """Convert messages to another format."""
     with Sink(output) as sink:
         _write_all(inputs.messages(), target, sink)
 

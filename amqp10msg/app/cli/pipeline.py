@@ -8,7 +8,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -19,8 +19,11 @@ import click
 
 from amqp10msg.app.cli._options import (
     LateChoice,
+    LateHelpOption,
     color_option,
     declared_options,
+    file_formats,
+    format_help,
     given_options,
     number_option,
     showing_option,
@@ -70,12 +73,6 @@ def _is_within(errors: int, messages: int, max_errors: str) -> bool:
 _TRUSTED = {"expansion": str(1 << 62), "zeroWidth": str(1 << 62)}
 
 
-def _format_names() -> Iterable[str]:
-    from amqp10msg.files import FORMS
-
-    return ("auto", *FORMS)
-
-
 class _Target(click.Path):
     """A local folder, or the URL of a folder in an object store."""
 
@@ -113,11 +110,11 @@ def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "-f",
                 "--format",
                 "form",
-                type=LateChoice(_format_names),
+                cls=LateHelpOption,
+                type=LateChoice(lambda: ["auto", *file_formats()]),
                 metavar="FORMAT",
                 show_default="auto",
-                help="The format of the input; guessed by default. One of raw, prefixed, jsonl, "
-                "cborseq, pcap, parquet or avro.",
+                help_of=lambda: format_help(file_formats()),
             ),
             declared_options(JobOptions, only=("column",)),
             click.option(

@@ -461,7 +461,7 @@ def _translate_bytes(
     item: Item, target: str, default_address: tuple[str, str], options: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[Loss, ...]]:
     from amqp10msg.app.inspector.protocols import encode_message, is_basic, translate
-    from amqp10msg.files.recognition import SECTION
+    from amqp10msg.files.signatures import SECTION
     from amqp10msg.wire.errors import DecodeError
 
     to_amqp10 = target == "1.0"

@@ -9,7 +9,8 @@ import attrs
 from amqp10msg import notation
 from amqp10msg.app.inspector.reading import Item
 from amqp10msg.composite import composite_of
-from amqp10msg.files.recognition import SECTION, advice, decode_whole
+from amqp10msg.files.recognition import advice, decode_whole
+from amqp10msg.files.signatures import SECTION
 from amqp10msg.sections import CODES
 from amqp10msg.validation import PROFILES, Violation, validate
 from amqp10msg.wire.errors import AmqpError, DecodeError

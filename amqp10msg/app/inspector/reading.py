@@ -18,7 +18,9 @@ from typing import IO, Any
 import attrs
 
 from amqp10msg import files, notation
-from amqp10msg.files.recognition import CONTENT_HEADER, SECTION, advice, form_of_head
+from amqp10msg.files.formats import FORMATS
+from amqp10msg.files.recognition import advice, form_of_head
+from amqp10msg.files.signatures import CONTENT_HEADER, SECTION
 from amqp10msg.files.text import (
     OddDigitsError,
     RefusedError,
@@ -77,7 +79,7 @@ class InputReader:
     """Reads messages from streams.
 
     Args:
-        form: ``auto``, a member of `files.FORMS`, ``hex``, ``base64``, ``cbor``, ``typed``,
+        form: ``auto``, a name in `files.FORMATS`, ``hex``, ``base64``, ``cbor``, ``typed``,
             ``plain``, or ``written``: JSON in the typed or plain notation.
         max_size: the maximum size of one message in the input, in bytes; `files.MAX_SIZE` if None.
         basic: also accept messages of AMQP 0-9-1.
@@ -110,17 +112,18 @@ class InputReader:
             DamagedGzipError: the stream is damaged gzip.
             ImportError: an extra is missing; the message names it.
         """
-        from amqp10msg.files.containers import STARTS, unpacked  # noqa: PLC0415  (arguments skip it)
+        from amqp10msg.files.containers import unpacked  # noqa: PLC0415  (arguments skip it)
 
         stream, form = buffered(stream), self.form
-        if form not in ("raw", "parquet"):
+        if form != "raw" and not (form in FORMATS and FORMATS[form].needs_random_access):
             stream = unpacked(stream, self._limits)
         if form == "auto":
             head = stream.peek(4096)[:4096]
             # An empty file is an empty message, unless its name ends in .jsonl or the like.
             form = _guess_format(head) if head else files.form_of_name(name) or "raw"
         start = 0
-        if offset and form in {*STARTS, "json"} and stream.seekable():
+        has_ranges = form in FORMATS and FORMATS[form].find_ranges is not None
+        if offset and (has_ranges or form == "json") and stream.seekable():
             start = stream.seek(offset)
         match form:
             case "jsonl" | "json" | "written" | "typed" | "plain":
