@@ -70,6 +70,8 @@ nitpick_ignore_regex = [
     ("py:class", r"Coding|ContentMode|Occurrence|ProfileName|Severity|Suspicion"),
     # Aliases of the functions of a file format.
     ("py:class", "RangeFinder|RecordReader"),
+    # Any function that takes and returns a message.
+    ("py:class", r"amqp10msg\.translate\.profiles\.Step"),
     # Neither is what stands after a job's sink and statistics.
     ("py:class", r"amqp10msg\.spark\.(sink|broker_sink)\..*"),
     # Neither is what a profile of the translator calls, the type variable of its result and the

@@ -34,12 +34,13 @@ from amqp10msg.translate._single import (
 )
 from amqp10msg.translate.account import explain
 from amqp10msg.translate.circumstances import USUAL, Circumstances, Death
-from amqp10msg.translate.profiles import PROFILES, ProfileName, TranslationProfile
+from amqp10msg.translate.profiles import LOSSLESS, PROFILES, ProfileName, TranslationProfile
 from amqp10msg.translate.report import Action, Loss, Notes, Owner, Translation, lazy_translation
 from amqp10msg.wire.errors import AmqpError, DecodeError, TranslationError, as_bytes, expect
 from amqp10msg.wire.limits import UNLIMITED
 
 __all__ = [
+    "LOSSLESS",
     "PROFILES",
     "Action",
     "Circumstances",
@@ -129,10 +130,10 @@ def to_basic(
         TypeError: `message` is not a `Message`.
     """
     circumstances = circumstances or USUAL
-    name = _name_of(profile)
+    engine = _engine_of(profile)
     notes = Notes()
     try:
-        fast = basic_translation(message, name, circumstances, _find_losses)
+        fast = basic_translation(message, engine, circumstances, _find_losses)
         if fast is not None:
             translation, is_recoverable = fast
             if is_recoverable or not strict:
@@ -231,8 +232,8 @@ def encoded_to_amqp10(
         TypeError: the body is not bytes.
     """
     circumstances = circumstances or USUAL
-    name = _name_of(profile)
-    fast = None if strict else encoded_translation(content, name, circumstances)
+    engine = _engine_of(profile)
+    fast = None if strict else encoded_translation(content, engine, circumstances)
     if fast is not None:
         octets, losses = fast
         if losses:
@@ -276,10 +277,10 @@ def encoded_to_basic(
         TypeError: `data` is not bytes.
     """
     circumstances = circumstances or USUAL
-    name = _name_of(profile)
+    engine = _engine_of(profile)
     octets = as_bytes(data, "encoded_to_basic")
     translation: Any
-    fast = encoded_basic_translation(octets, name, circumstances, _find_losses)
+    fast = encoded_basic_translation(octets, engine, circumstances, _find_losses)
     if fast is not None:
         translation, is_recoverable = fast
         if is_recoverable or not strict:
@@ -298,16 +299,20 @@ def _find_losses(profile: Any, circumstances: Circumstances, wire: bytes) -> tup
     return tuple(notes.losses)
 
 
-def _name_of(profile: ProfileName | TranslationProfile) -> str:
-    """Return the name of a profile. Raises TypeError if it is neither a name nor a profile."""
+def _engine_of(profile: ProfileName | TranslationProfile) -> str:
+    """Return the name of the engine's rules for a profile; unknown to the engine if it has none.
+
+    Raises:
+        TypeError: `profile` is neither a name nor a profile.
+    """
     if isinstance(profile, str):
         return profile
     expect(profile, TranslationProfile, "the profile", "a name or a TranslationProfile")
-    return profile.name
+    return profile.engine
 
 
 def _bridge(profile: ProfileName | TranslationProfile) -> Any:
-    _name_of(profile)
+    _engine_of(profile)
     return profile.bridge if isinstance(profile, TranslationProfile) else _bridge_of(profile)
 
 

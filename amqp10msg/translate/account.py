@@ -10,7 +10,12 @@ import attrs
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.message import Message
-from amqp10msg.translate.profiles import PROFILES, Circumstances, ProfileName
+from amqp10msg.translate.profiles import (
+    PROFILES,
+    Circumstances,
+    ProfileName,
+    TranslationProfile,
+)
 from amqp10msg.translate.report import Loss
 from amqp10msg.wire.errors import TranslationError
 
@@ -20,7 +25,7 @@ _WIDTH = 100
 
 def explain(
     message: BasicMessage | Message,
-    profile: ProfileName = "lossless",
+    profile: ProfileName | TranslationProfile = "lossless",
     *,
     circumstances: Circumstances | None = None,
 ) -> str:
@@ -28,7 +33,7 @@ def explain(
 
     Args:
         message: the message, of either protocol.
-        profile: a name of `PROFILES`.
+        profile: a profile of `PROFILES`, or its name.
         circumstances: further inputs of a broker's translation.
 
     Raises:
@@ -45,8 +50,8 @@ def explain(
             else to_basic(message, profile, circumstances=circumstances)
         )
     except TranslationError as error:
-        return f"{PROFILES[profile].name}: no translation to {target}\n  {error}\n"
-    lines = [f"{PROFILES[profile].name}: to {target}"]
+        return f"{_name_of(profile)}: no translation to {target}\n  {error}\n"
+    lines = [f"{_name_of(profile)}: to {target}"]
     lines += [f"  {path}: {format_value(value)}" for path, value in parts_of(translation.message)]
     if not translation.losses:
         lines.append("Nothing is lost.")
@@ -55,6 +60,10 @@ def explain(
         lines.append("Losses:" if is_lossy else "Nothing is lost for good:")
         lines += [f"  {_describe(loss)}" for loss in translation.losses]
     return "\n".join(lines) + "\n"
+
+
+def _name_of(profile: ProfileName | TranslationProfile) -> str:
+    return profile.name if isinstance(profile, TranslationProfile) else PROFILES[profile].name
 
 
 def _describe(loss: Loss) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import attrs
 
@@ -13,21 +14,22 @@ from amqp10msg.brokers import RABBITMQ, ByName, SeriesName, translations
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import Malformed
 from amqp10msg.translate import _lossless
-from amqp10msg.translate._single import translate_by_engine
+from amqp10msg.translate._single import basic_translation, translate_by_engine
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import from_basic, to_basic, v3
 from amqp10msg.translate.rabbitmq.fields import no_sections
 from amqp10msg.translate.rabbitmq.terms import BrokerError
 from amqp10msg.translate.rabbitmq.version import VERSIONS, BrokerVersion
-from amqp10msg.translate.report import Notes
+from amqp10msg.translate.report import Loss, Notes
 from amqp10msg.translate.table import MARKER
 from amqp10msg.wire.errors import DecodeError, TranslationError
 from amqp10msg.wire.limits import UNLIMITED
 
-__all__ = ["PROFILES", "Circumstances", "ProfileName", "TranslationProfile"]
+__all__ = ["LOSSLESS", "PROFILES", "Circumstances", "ProfileName", "TranslationProfile"]
 
 #: The names of the profiles, including series of RabbitMQ that behave like an earlier one.
 ProfileName: TypeAlias = Literal["lossless", SeriesName]
+_LOSSLESS_NAME = "lossless"
 
 
 class _Bridge(Protocol):
@@ -105,6 +107,21 @@ def _report_violations(
             )
 
 
+#: A message of either protocol: a step of a derived profile returns one of the same class.
+M = TypeVar("M", BasicMessage, Message)
+
+
+class Step(Protocol):
+    """A function that changes messages of both protocols, such as a generic function."""
+
+    def __call__(self, message: Any, /) -> Any:
+        """Return the message to continue with: the same object, or another of the same class."""
+
+
+def _unchanged(message: M) -> M:
+    return message
+
+
 @attrs.frozen
 class TranslationProfile:
     """A translation profile.
@@ -114,12 +131,88 @@ class TranslationProfile:
         description: its purpose, in a sentence.
         bridge: the translations in both directions.
         reversible: whether the reverse translation restores the same bytes.
+        engine: the name of the compiled engine's rules for this profile; empty if `bridge` has to
+            be called for each message.
     """
 
     name: str
     description: str
     bridge: _Bridge = attrs.field(repr=False)
     reversible: bool = False
+    engine: str = attrs.field(default="", repr=False)
+
+    def derive(
+        self,
+        name: str,
+        description: str = "",
+        *,
+        before: Step = _unchanged,
+        after: Step = _unchanged,
+    ) -> TranslationProfile:
+        """Return a profile that changes messages before or after this profile translates them.
+
+        Both functions are called in both directions: `before` with a `BasicMessage` on the way to
+        AMQP 1.0 and with a `Message` on the way to 0-9-1, and `after` with the translated message,
+        of the other class. They return the message to continue with, and may raise
+        `TranslationError` to refuse it. Their changes are not among the losses.
+
+        Args:
+            name: the new profile's name.
+            description: its purpose, in a sentence; by default, the name of the base.
+            before: changes the message to translate.
+            after: changes the translated message.
+
+        Raises:
+            ValueError: a profile of this library has the name already.
+        """
+        if name in {"", _LOSSLESS_NAME, *VERSIONS}:
+            raise ValueError(f"a derived profile needs a name of its own, not {name!r}")
+        description = description or f"Derived from {self.name}."
+        return TranslationProfile(name, description, _Derived(name, self, before, after))
+
+
+@attrs.frozen
+class _Derived:
+    """The translations of a derived profile: those of `base`, with a step before and after."""
+
+    name: str
+    base: TranslationProfile
+    before: Step
+    after: Step
+
+    def to_amqp10(self, basic: BasicMessage, notes: Notes, circumstances: Circumstances) -> Message:
+        basic = self._run("before", basic, BasicMessage)
+        message = self.base.bridge.to_amqp10(basic, notes, circumstances)
+        return self._run("after", message, Message)
+
+    def to_basic(
+        self, message: Message, notes: Notes, circumstances: Circumstances
+    ) -> BasicMessage:
+        message = self._run("before", message, Message)
+        translated = basic_translation(message, self.base.engine, circumstances, self._find_losses)
+        if translated is None:
+            basic = self.base.bridge.to_basic(message, notes, circumstances)
+        else:
+            translation, _ = translated
+            notes.find_losses = partial(getattr, translation, "losses")
+            basic = translation.message
+        return self._run("after", basic, BasicMessage)
+
+    def _run(self, step: Literal["before", "after"], message: M, expected: type[M]) -> M:
+        changed = getattr(self, step)(message)
+        if not isinstance(changed, expected):
+            raise TypeError(
+                f"the function {step!r} of the profile {self.name!r} must return a "
+                f"{expected.__name__}, not {type(changed).__name__}"
+            )
+        return changed
+
+    def _find_losses(
+        self, _engine: str, circumstances: Circumstances, wire: bytes
+    ) -> tuple[Loss, ...]:
+        notes = Notes()
+        self.base.bridge.to_basic(Message.decode(wire, limits=UNLIMITED), notes, circumstances)
+        return tuple(notes.losses)
 
 
 def _rabbitmq(version: BrokerVersion) -> TranslationProfile:
@@ -135,20 +228,23 @@ def _rabbitmq(version: BrokerVersion) -> TranslationProfile:
         version.profile,
         f"What RabbitMQ {version.name}{plugin} delivers from {queue}.{source}",
         _RabbitMQ(version, *translations_of_version),
+        engine=version.profile,
     )
 
 
-def _profiles() -> Iterator[TranslationProfile]:
-    yield TranslationProfile(
-        "lossless",
-        "A message that follows the specification and can be translated back byte for byte.",
-        _lossless,
-        reversible=True,
-    )
-    yield from map(_rabbitmq, VERSIONS.values())
-
-
+#: The profile that loses nothing.
+LOSSLESS = TranslationProfile(
+    _LOSSLESS_NAME,
+    "A message that follows the specification and can be translated back byte for byte.",
+    _lossless,
+    reversible=True,
+    engine=_LOSSLESS_NAME,
+)
+_TABLE = (
+    LOSSLESS,
+    *map(_rabbitmq, VERSIONS.values()),
+)
 #: The profiles by name. ``PROFILES["rabbitmq-4.1"]`` is the profile of 4.0: both behave alike.
 PROFILES: ByName[TranslationProfile] = ByName(
-    {profile.name: profile for profile in _profiles()}, translations()
+    {profile.name: profile for profile in _TABLE}, translations()
 )
