@@ -150,7 +150,10 @@ def show_counts(counts: Mapping[str, Statistics], *, remains: bool = True) -> No
 
     With `remains`, also print the messages that remain at each source.
     """
-    rows = table("route", "received", "moved", "per s", "duplicates", "quarantined", "losses")
+    names = ["route", "received", "moved", "per s", "duplicates", "quarantined", "losses"]
+    rows = table(*names)
+    # Rates differ by orders of magnitude between runs; the other columns should not move with them.
+    rows.columns[names.index("per s")].min_width = len("9,999,999")
     for name, route in counts.items():
         numbers = (
             *(route.received, route.accepted, round(route.rate), route.duplicates),
