@@ -253,7 +253,9 @@ def test_client_certificate_authenticates_1_0(authority: Authority) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["amqp", "amqp091"])
-@pytest.mark.parametrize("first, said", [(b"", "said anything; by TLS"), (b"A", "virtual host")])
+@pytest.mark.parametrize(
+    "first, said", [(b"", "sent anything; does it use TLS"), (b"A", "does the virtual host exist")]
+)
 def test_error_of_a_cut_connection_has_a_hint(scheme: str, first: bytes, said: str) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(8)

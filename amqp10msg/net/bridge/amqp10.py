@@ -32,7 +32,7 @@ from amqp10msg.net.bridge.terms import (
     no_room_for_large,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import AttachedLink, Wire, attached, dial, fail_future
+from amqp10msg.net.bridge.wire import AttachedLink, Wire, attach_link, dial, fail_future
 from amqp10msg.net.transport import SenderSettleMode
 from amqp10msg.wire.errors import (
     CONNECTION_FORCED,
@@ -706,7 +706,9 @@ async def connected(endpoint: Endpoint) -> Amqp10Connection:
 
 async def open_source(request: SourceRequest) -> Amqp10Source:
     """Open a receiver."""
-    return await attached(request, connected, lambda connection: Amqp10Source(request, connection))
+    return await attach_link(
+        request, connected, lambda connection: Amqp10Source(request, connection)
+    )
 
 
 async def open_target(request: TargetRequest) -> Amqp10Target:
@@ -718,13 +720,13 @@ async def open_target(request: TargetRequest) -> Amqp10Target:
     """
     attempts: list[Amqp10Target] = []
 
-    def make(connection: Amqp10Connection) -> Amqp10Target:
+    def make_target(connection: Amqp10Connection) -> Amqp10Target:
         attempts.append(Amqp10Target(request, connection, checks_queue=not attempts))
         return attempts[-1]
 
     try:
-        return await attached(request, connected, make)
+        return await attach_link(request, connected, make_target)
     except LinkError as error:
         if not attempts or attempts[0].queue_probe is None or NOT_FOUND in str(error):
             raise
-        return await attached(request, connected, make)
+        return await attach_link(request, connected, make_target)

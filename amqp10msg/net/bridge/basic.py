@@ -58,7 +58,7 @@ from amqp10msg.net.bridge.wire import (
     AttachedLink,
     ConnectionPool,
     Wire,
-    attached,
+    attach_link,
     dial,
     fail_future,
 )
@@ -663,14 +663,14 @@ async def _open_connection(endpoint: Endpoint) -> BasicConnection:
 
 async def open_source(request: SourceRequest) -> BasicSource:
     """Open a consumer of a queue."""
-    return await attached(
+    return await attach_link(
         request, _open_connection, lambda connection: BasicSource(request, connection)
     )
 
 
 async def open_target(request: TargetRequest) -> BasicTarget:
     """Open a publisher to an exchange, or to a queue by the default exchange."""
-    return await attached(
+    return await attach_link(
         request, _open_connection, lambda connection: BasicTarget(request, connection)
     )
 
@@ -689,7 +689,7 @@ async def depth_of(endpoint: Endpoint, queue: str, pool: ConnectionPool | None =
         answer = await channel.ask(declare, spec.Queue.DeclareOk)
         return Depth(ready=answer.message_count, other_consumers=answer.consumer_count)
 
-    depth = await channel.within(declare_queue)
+    depth = await channel.with_timeout(declare_queue)
     await channel.close(_CLOSE_TIMEOUT)
     return depth
 
@@ -740,6 +740,6 @@ async def _read_digests(
         )
         source = await open_source(request)
         # Wait until the deliveries have arrived: the broker sends them before this answer.
-        await source.within(lambda: source.ask(spec.Basic.Qos(0, 1, False), spec.Basic.QosOk))
+        await source.with_timeout(lambda: source.ask(spec.Basic.Qos(0, 1, False), spec.Basic.QosOk))
         await source.close(_CLOSE_TIMEOUT)
     return digests

@@ -14,7 +14,7 @@ import attrs
 from amqp10msg.net.bridge.dry import Checked, DryRun, check_queue, dry_run
 from amqp10msg.net.bridge.management import Queue
 from amqp10msg.net.bridge.monitor import Monitor
-from amqp10msg.net.bridge.records import rename
+from amqp10msg.net.bridge.records import rename_route
 from amqp10msg.net.bridge.route import Route, log_event
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.service import Service
@@ -241,7 +241,7 @@ class Bridge:
             return
         if old != name:
             try:
-                await asyncio.to_thread(rename, self._specs[name].options, old, name)
+                await asyncio.to_thread(rename_route, self._specs[name].options, old, name)
             except OSError as error:
                 event, reason = "route-not-renamed", str(error)
                 log_event(self._logger, event, logging.ERROR, route=name, why=reason)

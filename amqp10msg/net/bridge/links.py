@@ -1,6 +1,7 @@
 """Keeps the source, the target and the quarantine queue of a route connected.
 
-A message that the target refuses is sent to the `QuarantineQueue` before it is settled.
+With a quarantine queue, a message that the target refuses is sent to that queue before it is
+settled at the source.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from amqp10msg.net.bridge import files
 from amqp10msg.net.bridge.terms import (
     Link,
     LinkError,
-    OnPassed,
+    OnAddressSkipped,
     Outcome,
     Outgoing,
     SourceDelivery,
@@ -36,11 +37,11 @@ from amqp10msg.sections import Data, Header, Properties
 
 #: The route fails after this many consecutive connections that closed before delivering a message.
 _MAX_EMPTY_CONNECTIONS = 3
-#: A connection that delivered at most this many windows of messages made no progress.
+#: A connection made progress if it delivered more messages than this multiple of the window.
 _MIN_WINDOWS_OF_PROGRESS = 4
 #: After this many connections without progress, messages are requested one at a time.
 _MAX_STALLED_CONNECTIONS = 2
-#: Outcomes of a message sent to a deleted queue: basic.return of 0-9-1, released of 1.0.
+#: Kinds of outcome that a deleted queue causes, basic.return of 0-9-1 and released of 1.0.
 _NO_QUEUE_OUTCOMES = {"returned", "released"}
 #: Maximum number of messages in flight to the quarantine queue.
 _QUARANTINE_WINDOW = 100
@@ -49,12 +50,12 @@ _DELIVERY_MODE_DURABLE = 2
 
 _Link = TypeVar("_Link", bound=Link)
 _T = TypeVar("_T")
-#: Called with a delivery and the outcome for which it is quarantined.
-OnDecided = Callable[[SourceDelivery, Outcome], None]
+#: Called with a delivery and the target's outcome for which it is quarantined.
+QuarantineCallback = Callable[[SourceDelivery, Outcome], None]
 
 
 async def open_source(request: SourceRequest) -> SourceLink:
-    """Open a source. From then on its deliveries are passed to `request.receive`."""
+    """Open a source link. It passes its deliveries to `request.receive`."""
     link: SourceLink = await open_first_reachable(
         _link_module(request.endpoint).open_source, request
     )
@@ -62,7 +63,7 @@ async def open_source(request: SourceRequest) -> SourceLink:
 
 
 async def open_target(request: TargetRequest) -> TargetLink:
-    """Open a target. Outcomes are passed to `request.on_outcomes`."""
+    """Open a target link. It passes outcomes to `request.on_outcomes`."""
     link: TargetLink = await open_first_reachable(
         _link_module(request.endpoint).open_target, request
     )
@@ -70,7 +71,7 @@ async def open_target(request: TargetRequest) -> TargetLink:
 
 
 def _link_module(endpoint: Endpoint) -> Any:
-    """Return the module with the sources and targets of the endpoint's protocol."""
+    """Return the module with `open_source` and `open_target` for the endpoint."""
     if endpoint.file is not None:
         return files
     if endpoint.protocol == "0-9-1":
@@ -85,7 +86,7 @@ def _link_module(endpoint: Endpoint) -> Any:
 def warn_unverified_tls(endpoints: Iterable[Endpoint | None], log: Callable[..., None]) -> None:
     """Log a warning for each address whose TLS certificate is not verified."""
     for candidate in (
-        candidate for end in endpoints if end is not None for candidate in end.places
+        candidate for endpoint in endpoints if endpoint is not None for candidate in endpoint.places
     ):
         if candidate.tls and not candidate.verify:
             reason = "verify=verify_none: an attacker in between can read and change all messages"
@@ -93,7 +94,7 @@ def warn_unverified_tls(endpoints: Iterable[Endpoint | None], log: Callable[...,
 
 
 async def open_first_reachable(open_: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
-    """Open a link at the first address of its endpoint that can be used.
+    """Call `open_` with the request for each address of its endpoint, until one can be opened.
 
     Passwords are removed from errors, also from the error that `request.on_lost` receives later.
     """
@@ -104,17 +105,17 @@ async def open_first_reachable(open_: Callable[[Any], Awaitable[Any]], request: 
     async def open_candidate(candidate: Endpoint) -> Any:
         return await open_(attrs.evolve(request, endpoint=candidate, on_lost=on_lost))
 
-    return await first_reachable(request.endpoint, open_candidate, request.on_passed)
+    return await first_reachable(request.endpoint, open_candidate, request.on_address_skipped)
 
 
 async def first_reachable(
     endpoint: Endpoint,
     attempt: Callable[[Endpoint], Awaitable[_T]],
-    on_passed: OnPassed | None = None,
+    on_address_skipped: OnAddressSkipped | None = None,
 ) -> _T:
     """Return the result of `attempt` for the first address of an endpoint for which it succeeds.
 
-    `on_passed` is called for each earlier address.
+    Then calls `on_address_skipped` with each earlier address and its error.
 
     Raises:
         LinkError: `attempt` failed for all addresses. The error has the reason of each address. It
@@ -127,15 +128,15 @@ async def first_reachable(
         except LinkError as error:
             errors.append(_without_passwords(error, endpoint))
             continue
-        if on_passed is not None:
-            for passed, error_of_candidate in zip(endpoint.places, errors, strict=False):
-                on_passed(passed, error_of_candidate)
+        if on_address_skipped is not None:
+            for skipped, error_of_skipped in zip(endpoint.places, errors, strict=False):
+                on_address_skipped(skipped, error_of_skipped)
         return result
     raise _combine_errors(endpoint, errors) from None
 
 
 def connect_first_reachable(endpoint: Endpoint, connect: Callable[[Endpoint], _T]) -> _T:
-    """Connect to the first address of an endpoint for which it succeeds, without asyncio.
+    """Return the result of `connect` for the first address for which it succeeds; blocks.
 
     Raises:
         LinkError: all addresses failed; see `first_reachable`.
@@ -150,7 +151,7 @@ def connect_first_reachable(endpoint: Endpoint, connect: Callable[[Endpoint], _T
 
 
 def _combine_errors(endpoint: Endpoint, errors: list[LinkError]) -> LinkError:
-    """Combine the errors of all addresses of an endpoint."""
+    """Return one error for the errors of all addresses of an endpoint."""
     if len(errors) == 1:
         return errors[0]
     reasons = "; ".join(
@@ -174,19 +175,19 @@ def _without_passwords(error: LinkError, endpoint: Endpoint) -> LinkError:
 
 
 def backoff_delay(options: RouteOptions, tries: int) -> float:
-    """Return the seconds to wait before the next attempt: exponential backoff with jitter."""
+    """Return the seconds to wait after `tries` attempts: exponential backoff with jitter."""
     longest: float = min(options.backoff * 2.0 ** min(tries, 30), options.max_backoff)
     return longest * random.uniform(0.5, 1.0)  # noqa: S311  (jitter)
 
 
 class ReconnectingLink(Generic[_Link]):
-    """Keeps one end of a route connected: opens a new link after the present one is lost.
+    """Keeps one end of a route connected: opens a new link whenever the link is lost.
 
     Args:
         name: the role of the link in logs: ``source``, ``target`` or ``quarantine``.
         endpoint: the broker or file to connect to.
         options: the options of the route.
-        log: logs an event.
+        log: logs an event with its fields.
         open_link: opens a link; raises LinkError. The link calls `lose` when it is lost.
         on_lost: called when the link is lost.
         on_open: called when a link is open.
@@ -196,13 +197,14 @@ class ReconnectingLink(Generic[_Link]):
 
     Attributes:
         endpoint: as above.
-        link: the open link, or None.
-        made_progress: whether the present link delivered or settled a message. If so, the next
+        link: the open link; None while no link is open.
+        made_progress: whether the current link delivered or settled a message. If so, the next
             link is opened immediately; otherwise after a backoff.
-        opened: set once a link was open.
+        opened: set once the first link is open.
         failed_attempts: number of failed attempts to open a link.
         needs_own_connection: whether the link must not share its connection with other routes.
-        opened_at: when the link was opened, in seconds of the event loop's clock.
+        opened_at: time at which the link was opened, in seconds of the event loop's clock.
+        name: as above.
     """
 
     def __init__(
@@ -231,23 +233,23 @@ class ReconnectingLink(Generic[_Link]):
         self._open_link = open_link
         self._on_open, self._on_lost, self._on_refused = on_open, on_lost, on_refused
         self._report_early_loss = report_early_loss
-        self._lost = asyncio.Event()
-        self._reason = "no answer"
-        self._error = LinkError("it was lost as soon as it was open")
+        self._lost = asyncio.Event()  # set when `keep` must open the next link
+        self._open_failure = "no answer"  # why the latest attempt to open a link failed
+        self._early_error = LinkError("it was lost as soon as it was open")
 
     async def keep(self) -> None:
         """Keep the link open until cancelled.
 
         Raises:
-            LinkError: a retry cannot succeed; the endpoint was not reached within
-                `RouteOptions.reach`; or the route ends by itself, and the endpoint refused to
-                reopen the link for `RouteOptions.reach`.
+            LinkError: a retry cannot succeed; the first link was not open within
+                `RouteOptions.reach` seconds; or the route ends by itself (`RouteOptions.ends`),
+                and the endpoint refused a later link for that time.
         """
         while True:
             link = await self._open()
             if not link.alive:
                 if self._report_early_loss:
-                    self._on_lost(self._error)
+                    self._on_lost(self._early_error)
                 continue
             self.link = link
             self.opened_at = asyncio.get_running_loop().time()
@@ -255,9 +257,9 @@ class ReconnectingLink(Generic[_Link]):
             await self._lost.wait()
 
     def lose(self, error: LinkError) -> None:
-        """Record that the link was lost, and open a new one."""
+        """Record that the link was lost. `keep` then opens a new link."""
         if self.link is None:
-            self._error = error  # for `keep`: the link was lost while it was being opened
+            self._early_error = error  # the link was lost while it was being opened
             return
         self.link = None
         self._on_lost(error)
@@ -268,14 +270,17 @@ class ReconnectingLink(Generic[_Link]):
         endpoint = str(self.endpoint)
         self._log(f"{self.name}-lost", logging.WARNING, at=endpoint, why=str(error), **fields)
 
-    def passed(self, candidate: Endpoint, error: LinkError) -> None:
+    def address_skipped(self, candidate: Endpoint, error: LinkError) -> None:
         """Log that one address of the endpoint could not be used, but a later one could."""
         self.failed_attempts += 1
         event = f"{self.name}-place-unreachable"
         self._log(event, logging.WARNING, at=str(candidate), why=str(error))
 
     def give_up(self, *, failed: bool = False) -> None:
-        """Drop the link, because it did not answer in time."""
+        """Drop the link, because the peer reported no outcome within `outcome_timeout` seconds.
+
+        `failed` is the attribute of the LinkError with which the link is lost.
+        """
         link = self.link
         if link is not None:
             link.abort()
@@ -283,7 +288,7 @@ class ReconnectingLink(Generic[_Link]):
             self.lose(LinkError(text, failed=failed))
 
     def release(self, *, reopen: bool = True) -> _Link | None:
-        """Hand the open link over to the caller, who must close it. Return None if none is open.
+        """Return the open link, which the caller must close; None if no link is open.
 
         The next link is opened immediately, or if `reopen` is False, when `reopen()` is called.
         """
@@ -293,7 +298,7 @@ class ReconnectingLink(Generic[_Link]):
         return link
 
     def reopen(self) -> None:
-        """Open the next link, after `release(reopen=False)`."""
+        """Let `keep` open the next link, after `release(reopen=False)`."""
         self._lost.set()
 
     async def close(self, wait: float) -> None:
@@ -315,18 +320,19 @@ class ReconnectingLink(Generic[_Link]):
             async with asyncio.timeout(reach):
                 return await self._open_with_retries()
         except TimeoutError:
-            text = f"{self.endpoint}: not reached within {reach:g} s ({self._reason})"
+            text = f"{self.endpoint}: not reached within {reach:g} s ({self._open_failure})"
             raise LinkError(text, permanent=True) from None
 
     def _warn_slow(self, endpoint: str) -> None:
-        """Log that the peer has not answered yet."""
+        """Log that the peer has not answered within `Waits.slow_connect` seconds."""
         reason = f"no answer for {self._options.waits.slow_connect:g} s"
         self._log(f"{self.name}-silent", logging.WARNING, at=endpoint, why=reason)
 
     async def _open_with_retries(self) -> _Link:
+        """Open a link, and retry with backoff until it is open or a retry cannot succeed."""
         tries, endpoint = 0, str(self.endpoint)
         clock = asyncio.get_running_loop().time
-        refused: float | None = None  # when the peer began to refuse the link permanently
+        refused_since: float | None = None  # when the peer began to refuse the link permanently
         while True:
             if tries or not self.made_progress:
                 await asyncio.sleep(backoff_delay(self._options, tries))
@@ -341,16 +347,20 @@ class ReconnectingLink(Generic[_Link]):
                 self.needs_own_connection = self.needs_own_connection or error.shared
                 if error.permanent and not self.opened.is_set():
                     raise LinkError(f"{endpoint}: {error}", permanent=True) from None
-                level, self._reason = logging.WARNING, str(error)
+                level, self._open_failure = logging.WARNING, str(error)
                 self._log(
-                    f"{self.name}-unreachable", level, at=endpoint, why=self._reason, tries=tries
+                    f"{self.name}-unreachable",
+                    level,
+                    at=endpoint,
+                    why=self._open_failure,
+                    tries=tries,
                 )
                 if not error.permanent or self._on_refused(error):
-                    refused = None
-                elif refused is None:
-                    refused = clock()
-                elif self._options.ends and clock() - refused >= (self._options.reach or 0.0):
-                    text = f"{endpoint}: refused for {clock() - refused:.0f} s ({error})"
+                    refused_since = None
+                elif refused_since is None:
+                    refused_since = clock()
+                elif self._options.ends and clock() - refused_since >= (self._options.reach or 0.0):
+                    text = f"{endpoint}: refused for {clock() - refused_since:.0f} s ({error})"
                     raise LinkError(text, permanent=True) from None
                 continue
             finally:
@@ -378,7 +388,8 @@ class PoisonGuard:
     def __init__(self, endpoint: Endpoint) -> None:
         self.single_message_mode = False
         self._endpoint = endpoint
-        self._delivered = 0
+        self._delivered = 0  # messages on the current connection
+        # Consecutive connections without progress, and in single-message mode, without a delivery.
         self._stalled_connections = 0
         self._empty_connections = 0
 
@@ -392,7 +403,10 @@ class PoisonGuard:
         self._delivered += count
 
     def can_resume_window(self, usual_window: int) -> bool:
-        """Whether a full window was delivered one message at a time; then call `resume_window`."""
+        """Whether the caller may call `resume_window`.
+
+        True once single-message mode has delivered `usual_window` messages on one connection.
+        """
         return self.single_message_mode and self._delivered >= usual_window
 
     def resume_window(self) -> None:
@@ -428,13 +442,13 @@ class PoisonGuard:
 class MissingTarget:
     """Handles a target queue or address that was deleted after the link was opened.
 
-    Refused messages are normally retried. A route that ends by itself retries only the first
-    message: later messages are tried once, because otherwise every window would wait for a queue
-    that is gone. If the action for refused messages is ``requeue``, the source would deliver them
-    forever, so the route fails instead.
+    Refused messages are normally retried. A route that ends by itself (`RouteOptions.ends`) retries
+    only the first message, and sends later messages once: otherwise every window of messages would
+    wait for a queue that does not exist. If the action for refused messages is ``requeue``, the
+    source would deliver them forever, so the route fails instead.
 
     Attributes:
-        given_up: whether the route has stopped waiting for the target to return.
+        given_up: whether the route has stopped waiting for the target to be declared again.
     """
 
     def __init__(self, endpoint: Endpoint, options: RouteOptions, log: Callable[..., None]) -> None:
@@ -442,16 +456,16 @@ class MissingTarget:
         self._endpoint = endpoint
         self._options = options
         self._log = log
-        self._reason: str | None = None
+        self._reason: str | None = None  # the broker's reason; None while the target exists
 
-    def begin(self, reason: str) -> None:
+    def mark_missing(self, reason: str) -> None:
         """Record that the target is missing; `reason` is the broker's reason."""
         if self._reason is None:
             text = f"up to {self._options.window} of the messages that it accepted last may be lost"
             self._log("target-queue-deleted", logging.ERROR, at=str(self._endpoint), why=text)
         self._reason = reason
 
-    def end(self) -> None:
+    def mark_present(self) -> None:
         """Record that the target exists."""
         self._reason, self.given_up = None, False
 
@@ -462,14 +476,15 @@ class MissingTarget:
         return Outcome(kind, "", self._reason or "")
 
     def is_final(self, outcome: Outcome) -> bool:
-        """Whether a message with this outcome is not retried."""
+        """Whether a message with this outcome must not be retried."""
         return outcome.final or (self.given_up and outcome.kind in _NO_QUEUE_OUTCOMES)
 
     def give_up(self, outcome: Outcome, *, is_requeued: bool) -> LinkError | None:
-        """Record that all attempts to send a message have failed, the last with this outcome.
+        """Stop waiting for a missing target. Called after the last attempt to send a message.
 
-        Return the error that the route must fail with, or None to settle the message. The route
-        must fail if the message is requeued, because the source would deliver it forever.
+        A no-op unless the route ends by itself and `outcome` is due to the missing target. Return
+        the error that the route must fail with, or None to settle the message. The route must fail
+        if the message would be requeued, because the source would deliver it forever.
         """
         if self._reason is None or outcome.kind not in _NO_QUEUE_OUTCOMES or not self._options.ends:
             return None
@@ -482,19 +497,19 @@ class MissingTarget:
 
 
 class QuarantineQueue(ReconnectingLink[TargetLink]):
-    """Sends deliveries to a queue, each as a line in the format of the quarantine file.
+    """Sends refused deliveries to a queue, each as a line in the format of the quarantine file.
 
-    A delivery is written to the file if the queue does not accept it, or may not have received it.
-    It may then be in both, but no delivery waits for the queue.
+    A delivery is written to the quarantine file instead if no link to the queue is open, if the
+    queue refuses it, or if the link is lost before its outcome. In the last case it may be in both.
 
     Args:
         endpoint: the queue.
         options: the options of the route.
         names: the names of the route, source and target for the lines.
-        log: logs an event.
+        log: logs an event with its fields.
         on_accepted: called with each delivery that the queue accepted.
         write_to_file: called with each delivery that must be written to the file.
-        pool: the connections that can be shared.
+        pool: connections to share with other links.
     """
 
     def __init__(
@@ -504,24 +519,25 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
         names: dict[str, str],
         log: Callable[..., None],
         *,
-        on_accepted: OnDecided,
-        write_to_file: OnDecided,
+        on_accepted: QuarantineCallback,
+        write_to_file: QuarantineCallback,
         pool: ConnectionPool,
     ) -> None:
         self.names = names
         self._on_accepted, self._write_to_file = on_accepted, write_to_file
+        # The deliveries that the queue has not accepted or refused yet, with the target's outcomes.
         self._reasons: dict[SourceDelivery, Outcome] = {}
-        self._waiting: deque[SourceDelivery] = deque()
+        self._unsent: deque[SourceDelivery] = deque()
 
         def open_link() -> Awaitable[TargetLink]:
             return open_target(
                 TargetRequest(
                     endpoint=endpoint,
                     on_outcomes=self._on_outcomes,
-                    on_room=self._send_waiting,
+                    on_room=self._send_unsent,
                     on_lost=self.lose,
                     window=_QUARANTINE_WINDOW,
-                    on_passed=self.passed,
+                    on_address_skipped=self.address_skipped,
                     pool=pool,
                     alone=self.needs_own_connection,
                 )
@@ -536,32 +552,32 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
 
     @property
     def deliveries(self) -> list[SourceDelivery]:
-        """The deliveries without an outcome."""
+        """The deliveries that the queue has not accepted or refused yet."""
         return list(self._reasons)
 
     def __len__(self) -> int:
         return len(self._reasons)
 
     def add(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        """Send a delivery. Calls `on_accepted` or `write_to_file` for it, now or later."""
+        """Send a delivery. `on_accepted` or `write_to_file` is called with it, now or later."""
         if self.link is None:
             self._write_to_file(delivery, outcome)
             return
         delivery.sent_at = asyncio.get_running_loop().time()
         self._reasons[delivery] = outcome
-        self._waiting.append(delivery)
-        self._send_waiting()
+        self._unsent.append(delivery)
+        self._send_unsent()
 
     def tick(self, now: float) -> None:
-        """Drop the link if the queue did not answer in time."""
+        """Drop the link if a delivery has no outcome after `outcome_timeout` seconds."""
         oldest = next(iter(self._reasons), None)
         if oldest is not None and now - oldest.sent_at > self._options.outcome_timeout:
             self.give_up()
 
-    def _send_waiting(self) -> None:
-        while self._waiting and (link := self.link) is not None and link.room > 0:
-            delivery = self._waiting.popleft()
-            link.send([(self._outgoing(delivery, self._reasons[delivery]), delivery)])
+    def _send_unsent(self) -> None:
+        while self._unsent and (link := self.link) is not None and link.room > 0:
+            delivery = self._unsent.popleft()
+            link.send([(self._quarantine_message(delivery, self._reasons[delivery]), delivery)])
 
     def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
         for delivery, outcome in outcomes:
@@ -582,12 +598,12 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
     def _write_all_to_file(self, error: LinkError) -> None:
         self.report(error)
         unanswered, self._reasons = self._reasons, {}
-        self._waiting.clear()
+        self._unsent.clear()
         for delivery, outcome in unanswered.items():
             self._write_to_file(delivery, outcome)
 
-    def _outgoing(self, delivery: SourceDelivery, outcome: Outcome) -> Outgoing:
-        """Return the message for the quarantine queue: the line of a delivery as its body."""
+    def _quarantine_message(self, delivery: SourceDelivery, outcome: Outcome) -> Outgoing:
+        """Return the message for the queue. Its body is the quarantine line of the delivery."""
         queue = self.endpoint
         body = files.line_of(delivery, outcome, self.names).encode()
         headers: Any = {"route": self.names["route"], "reason": outcome.kind}

@@ -1,6 +1,8 @@
-"""The records of a route: pending deliveries in memory; quarantine, message-ids, position on disk.
+"""The records of a route.
 
-The SQLite files survive ``kill -9``. A loss of power may undo their last transaction.
+Pending deliveries are kept in memory; the quarantine, accepted message-ids and the position in a
+stream or file are kept on disk. The SQLite files survive ``kill -9``. A loss of power may undo
+their last transaction.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ from amqp10msg.sections.parts import Scan, scan
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import ULong
 
-#: The types of a message-id (Part 3, 3.2.11).
-_TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
+#: Names of the AMQP types of a message-id (Part 3, 3.2.11), by Python type.
+_ID_TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
 
 
 def id_of_message(parts: Scan) -> str | None:
@@ -48,11 +50,11 @@ def id_of_message(parts: Scan) -> str | None:
     if message_id is None or message_id in ("", b""):
         return None
     id_text = message_id.hex() if isinstance(message_id, bytes) else str(message_id)
-    return f"{_TYPES[type(message_id)]}:{id_text}"
+    return f"{_ID_TYPES[type(message_id)]}:{id_text}"
 
 
 def id_of_properties(properties: BasicProperties) -> str | None:
-    """Return the message-id of a 0-9-1 message; None if it is missing or empty."""
+    """Return the message-id of a 0-9-1 message with its type; None if it is missing or empty."""
     text = properties.message_id
     if not text:
         return None
@@ -63,9 +65,9 @@ def id_of_properties(properties: BasicProperties) -> str | None:
     return f"string:{text}"
 
 
-#: Errors of SQLite about a file. A damaged schema may also put bytes into an error text that are
-#: not UTF-8, so that sqlite3 raises UnicodeDecodeError instead of its own error.
-_FAULTS = (sqlite3.Error, UnicodeDecodeError)
+#: Errors that sqlite3 raises for a file that cannot be used. UnicodeDecodeError occurs if sqlite3
+#: cannot decode the error text, because it quotes a damaged schema.
+_SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
 def open_database(path: Path, *tables: str) -> sqlite3.Connection:
@@ -77,7 +79,7 @@ def open_database(path: Path, *tables: str) -> sqlite3.Connection:
     create_private(path)
     try:
         database = sqlite3.connect(path, isolation_level=None)
-    except _FAULTS as error:
+    except _SQLITE_ERRORS as error:
         raise OSError(f"{path}: {error}") from None
     try:
         # WAL and NORMAL: transactions survive a kill; a loss of power may undo the last one.
@@ -85,7 +87,7 @@ def open_database(path: Path, *tables: str) -> sqlite3.Connection:
         database.execute("PRAGMA synchronous=NORMAL")
         for table in tables:
             database.execute(table)
-    except _FAULTS as error:
+    except _SQLITE_ERRORS as error:
         database.close()
         raise OSError(f"{path}: {error}") from None
     return database
@@ -101,7 +103,7 @@ def fetch_all(
     """
     try:
         return database.execute(query, arguments).fetchall()
-    except _FAULTS as error:
+    except _SQLITE_ERRORS as error:
         raise OSError(f"{path}: {error}") from None
 
 
@@ -116,26 +118,27 @@ def transaction(database: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Co
         database.execute("BEGIN IMMEDIATE")
         yield database
         database.execute("COMMIT")
-    except _FAULTS as error:
+    except _SQLITE_ERRORS as error:
         if database.in_transaction:
             database.execute("ROLLBACK")
         raise OSError(f"{path}: {error}") from None
 
 
-_TAKEN = """
+#: The message-ids that the target of each route has accepted; `number` is their order.
+_TAKEN_TABLE = """
 CREATE TABLE IF NOT EXISTS taken (
   number INTEGER PRIMARY KEY, route TEXT NOT NULL, identity BLOB NOT NULL, UNIQUE (route, identity)
 ) STRICT
 """
-#: Maximum size in bytes of a message-id that is stored as it is, instead of its hash.
+#: Maximum size in bytes of a message-id that is stored itself; of a larger one, the hash is stored.
 _MAX_KEY = 64
 
 
 def identity_of(delivery: SourceDelivery) -> str | None:
-    """Return the message-id of a delivery with its type.
+    """Return the message-id of a delivery with its type, to find duplicates.
 
     Return None if there is no message-id or the message cannot be decoded. Equal messages without
-    a message-id are not duplicates: the sender may have meant to send both.
+    a message-id are not duplicates: the sender may have intended to send both.
     """
     try:
         if delivery.content_header is not None:
@@ -148,20 +151,20 @@ def identity_of(delivery: SourceDelivery) -> str | None:
 class Ledger:
     """A file of the message-ids that the target of a route has accepted.
 
-    It survives ``kill -9``. Messages whose acceptance was not written yet may then be duplicated:
-    at most the messages accepted in one iteration of the event loop.
+    After ``kill -9``, messages may be duplicated that were accepted, but whose ids were not written
+    yet: at most the messages accepted in one iteration of the event loop.
 
     Args:
         path: the file, which several routes may share.
         route: the name of the route.
-        max_count: number of message-ids to keep for this route; the oldest are deleted.
+        max_count: maximum number of message-ids of this route; the oldest are deleted.
     """
 
     def __init__(self, path: Path, route: str, max_count: int) -> None:
         self._path = path
         self._route = _storable(route)
         self._max_count = max_count
-        self._database = open_database(path, _TAKEN)
+        self._database = open_database(path, _TAKEN_TABLE)
         try:
             query = "SELECT count(*) FROM taken WHERE route = ?"
             rows = fetch_all(self._database, path, query, self._route)
@@ -180,15 +183,16 @@ class Ledger:
             OSError: the file is damaged.
         """
         query = "SELECT 1 FROM taken WHERE route = ? AND identity = ?"
-        return bool(fetch_all(self._database, self._path, query, self._route, _key(identity)))
+        key = _database_key(identity)
+        return bool(fetch_all(self._database, self._path, query, self._route, key))
 
     def add(self, identities: Iterable[str]) -> None:
-        """Write message-ids to the file."""
+        """Write message-ids to the file, and delete the oldest ones above `max_count`."""
         with transaction(self._database, self._path) as database:
             changes_before = database.total_changes
             database.executemany(
                 "INSERT OR IGNORE INTO taken (route, identity) VALUES (?, ?)",
-                [(self._route, _key(identity)) for identity in identities],
+                [(self._route, _database_key(identity)) for identity in identities],
             )
             count = self._count + database.total_changes - changes_before
             if count > self._max_count:
@@ -205,17 +209,19 @@ class Ledger:
         self._database.close()
 
 
-def _key(identity: str) -> bytes:
-    """Return the key of an id in the file: the id, or its hash if it is long."""
+def _database_key(identity: str) -> bytes:
+    """Return the key of a message-id in the file: the id, or its hash if the id is long."""
     octets = identity.encode("utf-8", "surrogatepass")
     return octets if len(octets) <= _MAX_KEY else b"\0" + hashlib.sha256(octets).digest()
 
 
-_POSITION = """
+#: The position from which each route continues.
+_POSITION_TABLE = """
 CREATE TABLE IF NOT EXISTS position (route TEXT PRIMARY KEY, next INTEGER NOT NULL) STRICT
 """
-# A separate table, so that earlier versions can still use the file.
-_FINGERPRINT = """
+#: The fingerprint of the last message that each route settled. It is not in the position table, so
+#: that earlier versions of this library can still use the file.
+_FINGERPRINT_TABLE = """
 CREATE TABLE IF NOT EXISTS fingerprint (
   route TEXT PRIMARY KEY, position INTEGER NOT NULL, protocol TEXT NOT NULL, digest BLOB NOT NULL
 ) STRICT
@@ -238,7 +244,7 @@ def _storable(route: str) -> str:
 def position_of(delivery: SourceDelivery) -> int | None:
     """Return the position of a delivery in its stream or file, or None.
 
-    A value above `_MAX_POSITION` is ignored: no stream is that long.
+    A stream offset above `_MAX_POSITION` in the message is ignored: no stream is that long.
     """
     if delivery.position is not None:
         return delivery.position
@@ -253,11 +259,14 @@ def position_of(delivery: SourceDelivery) -> int | None:
     return int(offset) if isinstance(offset, int) and 0 <= offset <= _MAX_POSITION else None
 
 
-def rename(options: RouteOptions, old: str, new: str) -> None:
-    """Rename a route in its files. Rows that the new name has already are kept."""
+def rename_route(options: RouteOptions, old: str, new: str) -> None:
+    """Rename a route in its state file and deduplication file.
+
+    If a file already has a row of the new name, this row is kept.
+    """
     for path, schemas in (
-        (options.state, {"position": _POSITION, "fingerprint": _FINGERPRINT}),
-        (options.deduplicate, {"taken": _TAKEN}),
+        (options.state, {"position": _POSITION_TABLE, "fingerprint": _FINGERPRINT_TABLE}),
+        (options.deduplicate, {"taken": _TAKEN_TABLE}),
     ):
         if path is None or not path.exists():
             continue
@@ -274,10 +283,10 @@ def rename(options: RouteOptions, old: str, new: str) -> None:
 
 
 class Lease:
-    """A lock that lets one process at a time run a route that has a state file.
+    """A file lock that lets only one process at a time run a route with a state file.
 
-    The system releases the lock when the process ends or is killed, so that another process can
-    continue. The lock is on a separate file in the folder of the state file.
+    The operating system releases the lock when the process ends or is killed, so that another
+    process can continue. The lock file is in the folder of the state file.
     """
 
     def __init__(self, state: Path, route: str) -> None:
@@ -312,15 +321,15 @@ class Lease:
             self._handle = None
 
 
-_COLUMNS = ("position", "protocol", "digest")
+_FINGERPRINT_COLUMNS = ("position", "protocol", "digest")
 
 
-def _check_column(path: Path, table: str, column: str, value: object, kind: type) -> None:
-    """Raise OSError unless a value is of a type; a position must be 0 or more.
+def _check_column(path: Path, table: str, column: str, value: object, expected_type: type) -> None:
+    """Raise OSError unless `value` has the expected type; a number must also be 0 or more.
 
-    Another program's table may have columns of the same names, with other types.
+    Another program may have created a table with the same names of columns, but other types.
     """
-    if type(value) is not kind or (isinstance(value, int) and value < 0):
+    if type(value) is not expected_type or (isinstance(value, int) and value < 0):
         raise OSError(
             f"{path}: column {column} of table {table} holds {value!r:.40}: this is not a file "
             "that a bridge wrote, or it is damaged; give another file"
@@ -333,9 +342,9 @@ class Positions:
     Args:
         path: the state file, which several routes may share; None to not store the position.
         route: the name of the route.
-        active: whether the source is a stream or file. A message does not show that: a message
-            in a queue may have come from a stream.
-        stream: whether the source is a stream, whose broker adds headers to the messages.
+        active: whether the source is a stream or file; if not, positions are not tracked. The
+            messages do not show this: a message of a queue may have the offset of a stream.
+        stream: whether the source is a stream: its broker adds headers to the messages.
 
     Attributes:
         active: as above.
@@ -353,20 +362,25 @@ class Positions:
         self.active = active
         self.next: int | None = None
         self.skipped = 0
-        self._expected: int | None = None  # position after the connection's last delivery
-        self._seen = 0  # all positions before this one were delivered or counted as skipped
+        # The position after the last delivery of the current connection.
+        self._expected: int | None = None
+        # All positions before this one were delivered or counted as skipped.
+        self._counted_to = 0
         self._route = _storable(route)
         self._stream = stream
-        self._pending: dict[int, bool] = {}  # position -> whether it is finished
-        self._finished_since_save: list[SourceDelivery] = []  # finished since the last `save`
-        self._last_settled: SourceDelivery | None = None  # settled; `_fingerprint` is older
+        # The positions that were delivered and not saved yet, and whether each is finished.
+        self._pending: dict[int, bool] = {}
+        self._finished_since_save: list[SourceDelivery] = []
+        # The last settled delivery, if `_fingerprint` is not its fingerprint yet.
+        self._last_settled: SourceDelivery | None = None
         self._fingerprint: Fingerprint | None = None
         self._file: tuple[sqlite3.Connection, Path] | None = None
         if path is not None:
             self._load(path)
 
     def _load(self, path: Path) -> None:
-        database = open_database(path, _POSITION, _FINGERPRINT)
+        """Open the state file, and read the position and fingerprint of the route."""
+        database = open_database(path, _POSITION_TABLE, _FINGERPRINT_TABLE)
         try:
             query = "SELECT next FROM position WHERE route = ?"
             for (position,) in fetch_all(database, path, query, self._route):
@@ -374,8 +388,10 @@ class Positions:
                 self.next = position
             query = "SELECT position, protocol, digest FROM fingerprint WHERE route = ?"
             for row in fetch_all(database, path, query, self._route):
-                for name, value, kind in zip(_COLUMNS, row, (int, str, bytes), strict=True):
-                    _check_column(path, "fingerprint", name, value, kind)
+                for name, value, expected_type in zip(
+                    _FINGERPRINT_COLUMNS, row, (int, str, bytes), strict=True
+                ):
+                    _check_column(path, "fingerprint", name, value, expected_type)
                 self._fingerprint = Fingerprint(*row)
         except OSError:
             database.close()
@@ -384,7 +400,7 @@ class Positions:
 
     @property
     def fingerprint(self) -> Fingerprint | None:
-        """The fingerprint of the last settled message that was held in memory."""
+        """The fingerprint of the last settled message; too large messages are disregarded."""
         if self._last_settled is not None:
             self._fingerprint = fingerprint_of(self._last_settled, stream=self._stream)
             self._last_settled = None
@@ -407,19 +423,19 @@ class Positions:
     def _count_skipped(self, position: int) -> None:
         """Count the positions that the broker skipped before this one, each position once."""
         if self._expected is not None:
-            self.skipped += max(position - max(self._expected, self._seen), 0)
+            self.skipped += max(position - max(self._expected, self._counted_to), 0)
         self._expected = position + 1
-        self._seen = max(self._seen, position + 1)
+        self._counted_to = max(self._counted_to, position + 1)
 
     def finish(self, delivery: SourceDelivery) -> None:
-        """Record that a delivery is finished: accepted, quarantined, rejected or dropped."""
+        """Record that a delivery is finished. The next `save` can advance past it."""
         if self.active and delivery.position in self._pending:
             self._pending[delivery.position] = True
             if delivery.large is None:
                 self._finished_since_save.append(delivery)
 
     def save(self) -> None:
-        """Advance `next` past the finished deliveries, and write it to the file.
+        """Advance `next` to the first unfinished delivery, and write it to the file.
 
         Raises:
             OSError: the file cannot be written.
@@ -458,37 +474,39 @@ class Positions:
             self._file[0].close()
 
 
-#: After a poison message, each accepted message raises the limit of messages in flight by this.
+#: After a poison message, the limit of messages in flight grows by this per accepted message.
 _LIMIT_GROWTH = 0.1
 
 
 class Pending:
     """The unfinished deliveries of a route.
 
-    Each delivery is waiting, in flight, held for a retry, or a suspect. Suspects were in flight
-    when the target's connection ended. If a suspect may be the cause, the suspects are isolated:
-    they are sent one at a time. After a poison message was found, only one message is in flight at
-    first, and more with each accepted message, because more poison messages may follow.
+    Each delivery is in flight, held for a retry, a suspect, or waiting to be sent for the first
+    time. Suspects were in flight when the target's connection ended. If a suspect may have ended
+    it, the suspects are isolated: they are sent one at a time. After a poison message was found,
+    the limit of messages in flight is 1, and grows with each accepted message, because more poison
+    messages may follow.
 
     Attributes:
-        in_flight: the deliveries without an outcome, in the order in which they were sent.
-        isolating: whether messages are sent one at a time.
+        in_flight: the deliveries that were sent and have no outcome, in the order of sending.
+        isolating: whether messages are sent one at a time, to find a poison message.
     """
 
     def __init__(self) -> None:
         self.in_flight: dict[SourceDelivery, None] = {}
         self.isolating = False
-        self._limit = math.inf
+        self._limit = math.inf  # of messages in flight
         self._waiting: deque[SourceDelivery] = deque()
+        # A heap of deliveries by the time of their retry, then by the order of their refusals.
         self._held: list[tuple[float, int, SourceDelivery]] = []
         self._suspects: deque[SourceDelivery] = deque()
         self._order = itertools.count()
 
     def __len__(self) -> int:
-        return self.waiting + len(self.in_flight)
+        return self.unsent_count + len(self.in_flight)
 
     @property
-    def waiting(self) -> int:
+    def unsent_count(self) -> int:
         """Number of deliveries that are not in flight."""
         return len(self._waiting) + len(self._held) + len(self._suspects)
 
@@ -498,7 +516,7 @@ class Pending:
         return len(self._held)
 
     def unsent(self) -> Iterator[SourceDelivery]:
-        """Yield the deliveries that are not in flight."""
+        """Yield the deliveries that are not in flight, without removing them."""
         yield from self._waiting
         yield from self._suspects
         yield from (delivery for _, _, delivery in self._held)
@@ -515,15 +533,15 @@ class Pending:
         self._held.clear()
 
     def add(self, delivery: SourceDelivery) -> None:
-        """Add a delivery to send."""
+        """Add a new delivery, to be sent."""
         self._waiting.append(delivery)
 
     def hold(self, delivery: SourceDelivery, due: float) -> None:
-        """Hold a delivery until `due`, in seconds of the event loop's clock."""
+        """Hold a refused delivery until `due`, in seconds of the event loop's clock."""
         heapq.heappush(self._held, (due, next(self._order), delivery))
 
     def put_back(self, deliveries: list[SourceDelivery]) -> None:
-        """Return unsent deliveries of `take_batch` to the front of the queue."""
+        """Insert deliveries that `take_batch` removed at the front of the waiting deliveries."""
         self._waiting.extendleft(reversed(deliveries))
 
     def take_batch(self, now: float, max_count: int) -> list[SourceDelivery]:
@@ -542,6 +560,7 @@ class Pending:
         return batch
 
     def _take_next(self, now: float) -> SourceDelivery | None:
+        """Remove and return the next delivery to send: a suspect, a due retry, or a new one."""
         if self.isolating:
             if self.in_flight:
                 return None
@@ -553,22 +572,22 @@ class Pending:
         return self._waiting.popleft() if self._waiting else None
 
     def throttle(self) -> None:
-        """Send one message at a time after a poison message, and more with each accepted one."""
+        """Reduce the limit of messages in flight to 1, because a poison message was found."""
         self._limit = 1.0
 
-    def succeed(self, count: int) -> None:
-        """Record that the target has accepted `count` messages."""
+    def count_accepted(self, count: int) -> None:
+        """Raise the limit of messages in flight: the target has accepted `count` messages."""
         self._limit += count * _LIMIT_GROWTH
 
     def lose_source(self) -> list[SourceDelivery]:
-        """Discard the unsent deliveries. Remove the link of those in flight, and return them."""
+        """Discard the unsent deliveries, and return the deliveries in flight without their link."""
         self._discard_unsent()
         for delivery in self.in_flight:
             delivery.link = None
         return list(self.in_flight)
 
     def lose_target(self) -> tuple[list[SourceDelivery], list[SourceDelivery]]:
-        """Remove the deliveries in flight. Return (to resend, orphans without a source link)."""
+        """Remove the deliveries in flight. Return the ones to resend, and those without a link."""
         to_resend: list[SourceDelivery] = []
         orphans: list[SourceDelivery] = []
         for delivery in self.in_flight:
@@ -577,10 +596,11 @@ class Pending:
         return to_resend, orphans
 
     def suspect(self, deliveries: Iterable[SourceDelivery], *, isolated: bool) -> None:
-        """Resend the deliveries that were in flight when the connection ended, before new messages.
+        """Resend deliveries that were in flight when the target's connection ended.
 
-        They are sent one at a time if a message may have ended the connection (`isolated`), or if a
-        delivery was already in flight when an earlier connection ended.
+        They are sent before other deliveries. They are sent one at a time if a message may have
+        ended the connection (`isolated`), or if one of them was also in flight when an earlier
+        connection ended.
         """
         suspects = list(deliveries)
         repeated = bool(self._suspects) or any(delivery.suspected for delivery in suspects)
@@ -590,15 +610,16 @@ class Pending:
         self.isolating = bool(self._suspects) and (repeated or isolated)
 
 
-#: A finished delivery, how to settle it at the source, and the target's outcome.
+#: A finished delivery, how to settle it at the source, and an outcome. The outcome is ``accepted``
+#: if the target accepted the message, the reason of a message for the quarantine file, or None.
 Finished = tuple[SourceDelivery, Settle, "Outcome | None"]
 
 
 class Records:
     """The quarantine file, the deduplication file and the state file of a route.
 
-    With deduplication, it also tracks the unfinished deliveries, and the duplicates that arrive
-    before their outcomes.
+    With deduplication, the unfinished deliveries are tracked, too. A duplicate that arrives before
+    the first delivery is finished is kept until then.
 
     Attributes:
         names: the names of the route, its source and its target, for lines of the quarantine.
@@ -622,19 +643,20 @@ class Records:
             except OSError:
                 self.positions.close()
                 raise
+        # By message-id: the first unfinished delivery, and its duplicates.
         self._unfinished: dict[str, SourceDelivery] = {}
-        self._copies: dict[str, list[SourceDelivery]] = {}
+        self._duplicates: dict[str, list[SourceDelivery]] = {}
 
     @property
-    def copies(self) -> list[SourceDelivery]:
-        """The deliveries that wait for the outcome of a delivery with the same message-id."""
-        return [copy for copies in self._copies.values() for copy in copies]
+    def duplicates(self) -> list[SourceDelivery]:
+        """The deliveries that wait until a delivery with the same message-id is finished."""
+        return [duplicate for duplicates in self._duplicates.values() for duplicate in duplicates]
 
-    def is_taken(self, delivery: SourceDelivery) -> bool | None:
+    def was_accepted(self, delivery: SourceDelivery) -> bool | None:
         """Whether the target has accepted a message with this message-id before.
 
-        Return None if a message with this id is unfinished: `forget` will return `delivery` when
-        that message is finished.
+        Return None if another delivery with this message-id is unfinished. Then `delivery` is kept
+        until `forget` returns it, when that other delivery is finished.
         """
         if self._ledger is None:
             return False
@@ -642,7 +664,7 @@ class Records:
         if identity is None:
             return False
         if identity in self._unfinished:
-            self._copies.setdefault(identity, []).append(delivery)
+            self._duplicates.setdefault(identity, []).append(delivery)
             return None
         if self._ledger.has(identity):
             delivery.identity = None
@@ -651,24 +673,24 @@ class Records:
         return False
 
     def forget(self, delivery: SourceDelivery) -> list[SourceDelivery]:
-        """Forget a finished delivery. Return its duplicates, which must be checked again."""
+        """Forget a finished delivery. Return its duplicates: call `was_accepted` for each again."""
         identity = delivery.identity
         if identity is None or self._unfinished.pop(identity, None) is None:
             return []
-        return self._copies.pop(identity, [])
+        return self._duplicates.pop(identity, [])
 
     def reset(self, in_flight: Sequence[SourceDelivery]) -> None:
-        """Forget all deliveries but those in flight, because the source delivers them again."""
+        """Forget all deliveries except those in flight: the source will deliver them again."""
         self.positions.reset()
-        self._copies.clear()
+        self._duplicates.clear()
         self._unfinished = {each.identity: each for each in in_flight if each.identity is not None}
 
     def finish(self, finished: Sequence[Finished]) -> tuple[Sequence[Finished], OSError | None]:
-        """Write the records of deliveries, which must be on disk before they are settled.
+        """Write the records of finished deliveries. The caller settles the deliveries afterwards.
 
         Return the deliveries that can be settled, and the error if a file could not be written. An
-        accepted delivery can be settled even if its message-id could not be written: otherwise it
-        would certainly be delivered again.
+        accepted delivery can be settled even if its message-id could not be written: if it were
+        not settled, it would certainly be duplicated.
         """
         fault = None
         to_quarantine = [
@@ -693,7 +715,7 @@ class Records:
         return finished, fault
 
     def _write_ids_and_position(self, finished: Sequence[Finished]) -> None:
-        """Write the message-ids of accepted messages, and the position in a stream or file."""
+        """Write the message-ids of accepted messages, and the next position of a stream or file."""
         if self.positions.active:
             for delivery, _, _ in finished:
                 self.positions.finish(delivery)

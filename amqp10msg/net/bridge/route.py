@@ -1,7 +1,8 @@
 """A route: moves the messages of one source to one target.
 
-A delivery is pending until the target reports its outcome. Then it is finished: it is settled at
-the source in the next iteration of the event loop, after its record is on disk.
+A delivery is pending until the target reports its outcome. Then it is finished: in the next
+iteration of the event loop, its quarantine line, message-id or position is written to disk, and it
+is settled at the source.
 """
 
 from __future__ import annotations
@@ -56,17 +57,22 @@ from amqp10msg.net.options import RouteOptions
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.text import printable
 
-#: Maximum number of messages that are translated together.
-_BATCH = 100
-#: Disconnects with a single message in flight before that message is blamed.
+#: Maximum number of messages that are translated and sent together.
+_MAX_BATCH = 100
+#: After this many disconnects during which a message was the only one in flight, it is refused with
+#: the outcome `fatal`.
 _MAX_DEATHS = 3
-#: Kinds of outcome by which a full target refuses a message. They do not count as attempts to
-#: send it.
-_FULL = {"nacked", "full"}
+#: Kinds of outcome by which a full target refuses a message. Such a refusal does not count as an
+#: attempt to send the message.
+_FULL_TARGET_OUTCOMES = {"nacked", "full"}
+#: How to settle a message at the source, by action of `RouteOptions.on` or `.unmatched`.
 _SETTLE_BY_ACTION = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle.ACCEPT}
+#: State of a route that waits for the end of another process, which runs the same route.
 _STANDBY = "another bridge runs it"
+#: State of a route that only counts the messages of its empty source; see `_leave_to_others`.
 _LEFT_TO_OTHERS = "leaves the queue to its other consumers, unless messages are ready"
-_SKIPPED = (
+#: Why positions of a stream are skipped, for the log.
+_SKIPPED_REASON = (
     "the broker delivers nothing for some positions: they are its own entries, or messages that it "
     "delivers only over its stream protocol, such as those in compressed batches"
 )
@@ -87,11 +93,11 @@ class Route:
 
     Args:
         name: the name of the route in logs and reports.
-        source: the source.
-        target: the target.
+        source: the endpoint to receive from.
+        target: the endpoint to send to.
         options: the options.
         logger: receives events; see `log_event`.
-        pools: the connections that it can share with other routes; None for its own connections.
+        pools: connections to share with other routes; None to open connections for this route.
 
     Attributes:
         statistics: the counts of the route.
@@ -122,7 +128,7 @@ class Route:
         self._ending = Ending(source, options, self.statistics, self.log, self._end_because, pool)
         self._prepare = sender_of(source, target, options, self.statistics)
         # Source, target and quarantine queue.
-        self._guard = PoisonGuard(source)
+        self._poison_guard = PoisonGuard(source)
         self._source_link: ReconnectingLink[SourceLink] = ReconnectingLink(
             "source",
             source,
@@ -150,7 +156,7 @@ class Route:
         # Set until no message is in flight, so that the target can then be reopened.
         self._sending_paused = False
         self._observer: Observer | None = None  # counts the queue while it is not consumed
-        self._closing: dict[asyncio.Future[None], Link] = {}
+        self._closing: dict[asyncio.Future[None], Link] = {}  # links that are being closed
         self._exceeded_max_bytes = False  # deliveries exceeded max_bytes: use a separate connection
         self._missing_target = MissingTarget(target, options, self.log)
         # The deliveries. Those in `_to_release` stay unsettled until the route ends; then they are
@@ -159,12 +165,13 @@ class Route:
         self._finished: list[Finished] = []
         self._to_release: list[SourceDelivery] = []
         self._unmatched: dict[SourceDelivery, None] = {}  # released after a pause
-        self._bytes = 0
+        self._bytes = 0  # total size of the unsettled deliveries that are in memory
         self._is_sending = self._is_send_scheduled = False
         # The run.
-        self._stopping = self._has_record_fault = False
+        self._stopping = False
+        self._has_record_fault = False  # the quarantine, state or deduplication file has failed
         self._stop = asyncio.Event()
-        self._fault: BaseException | None = None
+        self._fault: BaseException | None = None  # the error that the route fails with
         self._depth_query: asyncio.Task[None] | None = None
         self._started_at = self._ticked_at = 0.0
         self._incomplete_seconds = 0.0  # since the first bytes of an incomplete message
@@ -178,17 +185,18 @@ class Route:
         log_event(self._logger, event, level, route=self.name, **fields)
 
     async def depth(self) -> int | None:
-        """Query the number of remaining messages. Return the previous answer, or None at first."""
+        """Query the number of messages at the source. Return the previous answer, or None."""
         source = self._source_link.link
         return await source.depth() if source is not None else None
 
     # The run.
 
     def stop(self) -> None:
-        """End the route: stop accepting deliveries, and wait for the messages in flight."""
+        """Start to end the route: it accepts no more deliveries, and waits for outcomes."""
         self._end_because("stopped")
 
     def _end_because(self, ending: str) -> None:
+        """Start to end the route. `ending` is the reason, a key of `ENDINGS`."""
         self._stopping = True
         if ending in {"count", "length"}:
             self.statistics.asked = False  # discard the count of an earlier query
@@ -219,7 +227,7 @@ class Route:
             lease.release()
 
     def _report_failure(self, error: Exception) -> None:
-        """Log that the route failed before it ran, once."""
+        """Record and log that the route failed before it ran, unless this was done before."""
         if not self.statistics.failed:
             self.statistics.state = self.statistics.ending = "failed"
             self.log("route-failed", logging.ERROR, why=str(error))
@@ -229,14 +237,16 @@ class Route:
         self.statistics.seconds = self._loop.time() - self._started_at
 
     async def _wait_for_stop(self) -> bool:
-        """Wait for the stop of the route, for one tick at most. Return whether it is stopping."""
+        """Wait for a stop, for at most `Waits.check_interval`. Return whether the route stops."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._waits.check_interval):
                 await self._stop.wait()
         return self._stop.is_set()
 
     async def _acquire(self, lease: Lease) -> bool:
-        """Wait until no other bridge runs this route. Return False if it was stopped meanwhile.
+        """Acquire `lease`: wait until no other bridge runs this route.
+
+        Return False if the route was stopped during the wait.
 
         Raises:
             LinkError: the other bridge did not end within `RouteOptions.reach`.
@@ -257,7 +267,7 @@ class Route:
         return True
 
     async def _declare_queue(self) -> bool:
-        """Declare the source's queue at the target. Return False if the route ended before that."""
+        """Declare the source's queue at the target. Return False if the route was stopped first."""
         from amqp10msg.net.bridge.topology import declare_for  # noqa: PLC0415  (rarely used)
 
         self.statistics.state = "declaring"
@@ -278,6 +288,7 @@ class Route:
             declaring.cancel()
 
     async def _run(self) -> None:
+        """Run the route. The caller holds its lease if it has a state file."""
         try:
             if self.options.declare and not await self._declare_queue():
                 return
@@ -333,15 +344,17 @@ class Route:
             raise self._fault
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        """Fail the route if a background task has failed."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
+        """Start to end the route because of `error`; only the first error is kept."""
         if self._fault is None:
             self._fault = error
             self.statistics.ending = "failed"
             if self._source_link.link is not None:
-                # Otherwise the source delivers released messages again, and does not count them.
+                # Stop first: the source must count the released messages, not deliver them again.
                 self._source_link.link.stop()
         self._stop.set()
 
@@ -363,23 +376,26 @@ class Route:
             self._reopen_source()
         self._rejoin_shared_connections(now)
         # The pause of a process that was suspended does not count as idle time of the source.
-        passed = min(now - self._ticked_at, self._waits.check_interval)
+        elapsed = min(now - self._ticked_at, self._waits.check_interval)
         self._ticked_at = now
         source = self._source_link.link
         if source is not None and source.incomplete and not self._reading_paused:
-            self._watch_slow(passed)
+            self._warn_incomplete(elapsed)
         countable = source or self._observer
         settled = countable is not None and not self._unsettled_count
-        if self._ending.wait(passed, settled=settled) and countable is not None:
+        if self._ending.wait(elapsed, settled=settled) and countable is not None:
             self._query_count(countable)
         self._update_counts()
         self._ending.end_if_late()
 
-    def _watch_slow(self, passed: float) -> None:
-        """Log repeatedly that a message is still incomplete."""
+    def _warn_incomplete(self, elapsed: float) -> None:
+        """Add `elapsed` seconds to the age of an incomplete message.
+
+        Log a warning each time that the age reaches a multiple of `outcome_timeout`.
+        """
         previous, self._incomplete_seconds = (
             self._incomplete_seconds,
-            self._incomplete_seconds + passed,
+            self._incomplete_seconds + elapsed,
         )
         every = self.options.outcome_timeout
         if previous // every != self._incomplete_seconds // every:
@@ -389,12 +405,16 @@ class Route:
             self.log("source-slow", logging.WARNING, at=str(self.source), why=reason)
 
     def _query_count(self, source: Countable) -> None:
-        """Query the number of messages at the source, unless a query is running."""
+        """Start a query of the messages at the source, unless a query is running."""
         if self._depth_query is None or self._depth_query.done():
             self._depth_query = asyncio.ensure_future(self._end_if_empty(source))
             self._depth_query.add_done_callback(self._on_task_done)
 
     async def _end_if_empty(self, source: Countable) -> None:
+        """Count the messages at the source, and end the route if there are none.
+
+        If the route was only counting and messages are ready, consume the source again.
+        """
         received = self.statistics.received
         depth = await self._ending.ask(source, self._records.positions.next, self._held_count)
         link, observer = self._source_link.link, self._observer
@@ -414,9 +434,9 @@ class Route:
     async def _leave_to_others(self, source: SourceLink, depth: Depth) -> None:
         """Stop consuming an empty queue that has other consumers, and only count its messages.
 
-        The broker does not report the messages that a consumer holds, so two bridges that run until
-        their common queue is empty would wait for each other. A route that holds messages of the
-        source keeps its link: closing it would requeue them.
+        The broker reports the number of consumers, but not the messages that they hold. Two bridges
+        that run until their common queue is empty would therefore wait for each other. A route that
+        holds messages of the source keeps its link: closing it would requeue them.
         """
         shared = depth.ready == 0 and depth.other_consumers and depth.unacknowledged is None
         observer = self._ending.observer()
@@ -434,12 +454,13 @@ class Route:
             return
         self._observer = observer
         self._source_link.release(reopen=False)
-        self._close_later(source)
+        self._close_in_background(source)
         self.log(
             "source-left", at=str(self.source), others=depth.other_consumers, why=_LEFT_TO_OTHERS
         )
 
     async def _count_remaining(self) -> None:
+        """Count the messages that remain at the source when the route ends."""
         self._settle_finished()  # settle first: the source then counts the released messages
         if self._depth_query is not None:
             self._depth_query.cancel()
@@ -463,23 +484,26 @@ class Route:
 
     @property
     def _unsettled_count(self) -> int:
+        """Number of deliveries that are pending, finished, or sent to the quarantine queue."""
         return len(self._pending) + len(self._finished) + self._quarantining_count
 
     @property
     def _quarantining_count(self) -> int:
-        """Number of messages that the quarantine queue has not answered yet."""
+        """Number of deliveries that the quarantine queue has not accepted or refused yet."""
         return 0 if self._quarantine_queue is None else len(self._quarantine_queue)
 
     @property
     def _counted_total(self) -> int:
-        """Number of messages that count for `max_messages`."""
-        # `settled` includes the finished messages already, except those for the quarantine file.
+        """Number of messages that count towards `max_messages`: settled, or to be settled."""
+        # `statistics.settled` already includes the finished messages, except those for the
+        # quarantine file.
         counted = sum(
             outcome is None or outcome.kind == "accepted" for _, _, outcome in self._finished
         )
         return self.statistics.settled + self._unsettled_count - counted
 
     def _update_counts(self) -> None:
+        """Update the statistics that describe the current state of the route."""
         counts = self.statistics
         pending, target = self._pending, self._target_link.link
         counts.in_flight = len(pending.in_flight)
@@ -519,19 +543,24 @@ class Route:
         )
 
     async def _drain(self) -> None:
+        """Stop the source, and wait for the outcomes of the messages in flight.
+
+        Give up after `RouteOptions.drain` seconds, or `Waits.drain_idle` seconds without an
+        outcome.
+        """
         self.statistics.state = "draining"
         if self._source_link.link is not None and self._fault is None:
             self._source_link.link.stop()
         now = self._loop.time()
-        deadline, quiet = now + self.options.drain, now + self._waits.drain_idle
+        deadline, idle_deadline = now + self.options.drain, now + self._waits.drain_idle
         unsettled = self._unsettled_count
         while self._pending.in_flight or self._finished or self._quarantining_count:
             has_failed = self._fault is not None and not self._has_record_fault
             now = self._loop.time()
             if unsettled != self._unsettled_count:
-                unsettled, quiet = self._unsettled_count, now + self._waits.drain_idle
+                unsettled, idle_deadline = self._unsettled_count, now + self._waits.drain_idle
                 self._stop_waiting_at = now + self._waits.shutdown_timeout
-            if has_failed or now >= min(deadline, quiet):
+            if has_failed or now >= min(deadline, idle_deadline):
                 break
             await asyncio.sleep(0.01)
             self._update_connections()
@@ -543,7 +572,7 @@ class Route:
             *self._pending.unsent(),
             *self._to_release,
             *self._unmatched,
-            *self._records.copies,
+            *self._records.duplicates,
         ]
         seconds_left = self._stop_waiting_at - self._loop.time()
         wait = max(self._waits.min_close_timeout, min(self._waits.close_timeout, seconds_left))
@@ -571,30 +600,31 @@ class Route:
                 on_room=self._send_waiting,
                 on_lost=self._target_link.lose,
                 window=self.options.window,
-                on_passed=self._target_link.passed,
+                on_address_skipped=self._target_link.address_skipped,
                 pool=self._pools.targets,
                 alone=self._target_link.needs_own_connection,
             )
         )
 
     async def _keep_source(self) -> None:
+        """Keep the source open, after the target and the quarantine queue were opened."""
         await self._target_link.opened.wait()
         if self._quarantine_queue is not None:
             await self._quarantine_queue.opened.wait()
         await self._source_link.keep()
 
     async def _open_source(self) -> SourceLink:
-        await self._ending.begin(self._source_now(), self._records.positions.next)
+        await self._ending.begin(self._source_to_resume(), self._records.positions.next)
         await self._check_last_message()
         return await open_source(
             SourceRequest(
-                endpoint=self._source_now(),
+                endpoint=self._source_to_resume(),
                 receive=self._receive,
                 on_lost=self._source_link.lose,
-                window=self._guard.start_connection(self._window),
+                window=self._poison_guard.start_connection(self._window),
                 max_message=self.options.max_message,
                 overflow=self._overflow,
-                on_passed=self._source_link.passed,
+                on_address_skipped=self._source_link.address_skipped,
                 pool=self._pools.sources,
                 alone=self._source_link.needs_own_connection,
             )
@@ -632,8 +662,8 @@ class Route:
         """Maximum number of unsettled deliveries of the source."""
         return min(self.options.window, self._ending.max_settled or self.options.window)
 
-    def _source_now(self) -> Endpoint:
-        """Return the source with the offset up to which it was read."""
+    def _source_to_resume(self) -> Endpoint:
+        """Return the source; a stream or file is read from the first unsettled position."""
         next_position = self._records.positions.next
         return self.source if next_position is None else self.source.read_from(str(next_position))
 
@@ -649,9 +679,9 @@ class Route:
         if error.shared and (error.sent_by_peer or error.failed):
             self._use_own_connection(self._source_link)
             return
-        stuck = self._guard.connection_lost(error, self._window)
-        if stuck is not None:
-            self._fail(stuck)
+        poison_error = self._poison_guard.connection_lost(error, self._window)
+        if poison_error is not None:
+            self._fail(poison_error)
 
     def _reopen_source(self) -> None:
         """Close the source's link, and open a new one. All of its deliveries must be settled."""
@@ -659,11 +689,11 @@ class Route:
         link = self._source_link.release()
         if link is not None:
             self.log("source-reopened", at=str(self.source), why=reason)
-            self._guard.resume_window()
+            self._poison_guard.resume_window()
             self._forget_source()
-            self._close_later(link)
+            self._close_in_background(link)
 
-    def _close_later(self, link: Link) -> None:
+    def _close_in_background(self, link: Link) -> None:
         closing = asyncio.ensure_future(link.close(5.0))
         self._closing[closing] = link
         closing.add_done_callback(self._closing.pop)
@@ -671,13 +701,20 @@ class Route:
     # Shared connections.
 
     def _use_own_connection(self, link: ReconnectingLink[Any]) -> None:
-        """Use a separate connection: a message of the route may have ended the shared one."""
+        """Open the next link on a separate connection.
+
+        A message of the route may have ended the shared connection.
+        """
         if not link.needs_own_connection:
             link.needs_own_connection = True
             self.log(f"{link.name}-apart", logging.WARNING, at=str(link.endpoint))
 
     def _rejoin_shared_connections(self, now: float) -> None:
-        """Share connections again, some time after a shared connection ended."""
+        """Move links back to shared connections, `Waits.rejoin_delay` seconds after their opening.
+
+        The source is moved when its deliveries are settled, the target when no message is in
+        flight.
+        """
         for reconnecting in (self._source_link, self._target_link):
             if (
                 not reconnecting.needs_own_connection
@@ -689,7 +726,7 @@ class Route:
                 if not (
                     self._exceeded_max_bytes
                     or self._reopen_reason
-                    or self._guard.single_message_mode
+                    or self._poison_guard.single_message_mode
                 ):
                     reconnecting.needs_own_connection = False
                     self._reopen_soon("its separate connection was stable")
@@ -701,7 +738,7 @@ class Route:
                     reconnecting.made_progress = True
                     link = reconnecting.release()
                     if link is not None:
-                        self._close_later(link)
+                        self._close_in_background(link)
 
     def _reopen_soon(self, reason: str) -> None:
         """Stop requesting deliveries, and reopen the source when all deliveries are settled."""
@@ -714,11 +751,15 @@ class Route:
         """Pause reading. If other routes share the connection, move to a separate one instead."""
         self._reading_paused = True
         if not source.hold(True):
-            self._releasing_all = True  # release what still arrives: nothing limits its size
+            self._releasing_all = True  # release further deliveries: their size has no limit
             self._source_link.needs_own_connection = self._exceeded_max_bytes = True
             self._reopen_soon("its messages need a separate connection")
 
     def _forget_source(self) -> None:
+        """Discard the state of the source's link, which was lost or is being closed.
+
+        Deliveries in flight are kept, without a link: their outcomes may still arrive.
+        """
         self._reading_paused = self._releasing_all = False
         self._reopen_reason = ""
         in_flight = self._pending.lose_source()
@@ -733,7 +774,7 @@ class Route:
         self._records.reset(in_flight)
 
     def _on_target_opened(self) -> None:
-        self._missing_target.end()
+        self._missing_target.mark_present()
         self._loop.call_soon(self._send_waiting)
 
     def _on_target_refused(self, error: LinkError) -> bool:
@@ -742,21 +783,22 @@ class Route:
         A route that ends by itself also refuses the waiting messages.
         """
         if error.missing:
-            self._missing_target.begin(str(error))
+            self._missing_target.mark_missing(str(error))
             if self.options.ends:
                 self._refuse_unsent()
         return error.missing
 
     def _refuse_unsent(self) -> None:
+        """Refuse the messages that are not in flight, because the target's queue was deleted."""
         for delivery in self._pending.take_unsent():
             self._on_refused(delivery, self._missing_target.outcome)
 
     def _on_target_lost(self, error: LinkError) -> None:
         """Resend the messages that were in flight when the target's connection ended.
 
-        They are sent one at a time if one of them may have ended the connection: after that, each
-        further loss can duplicate only one message. If the connection was only cut, no message is
-        suspected the first time.
+        The messages are sent one at a time if one of them may have ended the connection: each
+        further disconnect can then duplicate only one message. If the network or a shutdown cut
+        the connection, no message is suspected the first time.
         """
         self.statistics.target_lost += 1
         self._sending_paused = False
@@ -787,18 +829,21 @@ class Route:
     # Deliveries.
 
     def _receive(self, deliveries: Sequence[SourceDelivery]) -> None:
+        """Process deliveries of the source."""
         if self._closing:
-            deliveries = self._without_closing(deliveries)
+            deliveries = self._drop_from_closing_links(deliveries)
             if not deliveries:
                 return
         now, idle, count = self._loop.time(), self._ending.restart(), self.statistics.received
         self._incomplete_seconds = 0.0
-        returning = [self._receive_delivery(delivery, now) for delivery in deliveries]
-        if all(returning):
-            self._ending.resume(idle)  # all of them are released: the source still counts as idle
-        self._guard.count_delivered(self.statistics.received - count)
+        are_released = [self._receive_delivery(delivery, now) for delivery in deliveries]
+        if all(are_released):
+            self._ending.resume(idle)  # the source still counts as idle
+        self._poison_guard.count_delivered(self.statistics.received - count)
 
-    def _without_closing(self, deliveries: Sequence[SourceDelivery]) -> list[SourceDelivery]:
+    def _drop_from_closing_links(
+        self, deliveries: Sequence[SourceDelivery]
+    ) -> list[SourceDelivery]:
         """Drop the deliveries of links that are closing; return the remaining deliveries.
 
         Deliveries of a closing link cannot be settled. The peer requeues them when the link closes.
@@ -810,7 +855,7 @@ class Route:
         return [delivery for delivery in deliveries if id(delivery.link) not in closing]
 
     def _receive_delivery(self, delivery: SourceDelivery, now: float) -> bool:
-        """Process a delivery. Return whether it will be released, and so delivered again."""
+        """Process a delivery. Return whether the route releases it while it runs."""
         counts, options = self.statistics, self.options
         if self._releasing_all:
             if delivery.large is not None:
@@ -835,7 +880,7 @@ class Route:
             if not self._skipped_logged:
                 self._skipped_logged = True
                 endpoint = str(self.source)
-                self.log("stream-skipped", logging.WARNING, at=endpoint, why=_SKIPPED)
+                self.log("stream-skipped", logging.WARNING, at=endpoint, why=_SKIPPED_REASON)
         if delivery.large is not None:
             self._receive_large(delivery, delivery.large)
             return False
@@ -854,6 +899,7 @@ class Route:
         return False
 
     def _receive_large(self, delivery: SourceDelivery, large: Oversized) -> None:
+        """Refuse a message that is too large for memory, or leave it if its file is not whole."""
         options = self.options
         if not large.is_whole:
             # The message stays unsettled until the route ends: if it were released now, the source
@@ -868,9 +914,13 @@ class Route:
         self._on_refused(delivery, Outcome("too-large", "", text, final=True))
 
     def _is_new(self, delivery: SourceDelivery) -> bool:
-        """Whether no message with the same message-id was accepted before or is in flight."""
+        """Whether to send a delivery: its message-id was neither accepted before nor is unfinished.
+
+        A duplicate of an accepted message is settled. A duplicate of an unfinished message waits
+        until that message is finished.
+        """
         try:
-            accepted = self._records.is_taken(delivery)
+            accepted = self._records.was_accepted(delivery)
         except OSError as error:  # the file is damaged: release the message at the end
             self._to_release.append(delivery)
             self._has_record_fault = True
@@ -882,6 +932,7 @@ class Route:
         return accepted is False
 
     def _passes_filter(self, delivery: SourceDelivery) -> bool:
+        """Whether a message passes the filter. If not, apply `RouteOptions.unmatched`."""
         try:
             predicate = self.options.predicate
             passes = predicate is None or predicate(message_of(delivery))
@@ -904,6 +955,7 @@ class Route:
         return passes
 
     def _release_unmatched(self, delivery: SourceDelivery) -> None:
+        """Release a delivery that did not pass the filter, unless its link was lost."""
         if self._unmatched.pop(delivery, self) is None:
             self._settle_soon(delivery, Settle.RELEASE)
 
@@ -931,7 +983,7 @@ class Route:
         self._is_sending = True
         try:
             now = self._loop.time()
-            while self._target_link.link is target and (room := min(target.room, _BATCH)) > 0:
+            while self._target_link.link is target and (room := min(target.room, _MAX_BATCH)) > 0:
                 batch = self._pending.take_batch(now, room)
                 if not batch:
                     break
@@ -951,7 +1003,11 @@ class Route:
             self._is_sending = False
 
     def _settle_unsendable(self, delivery: SourceDelivery, error: Exception | None) -> None:
-        """Accept a message that the hook dropped (`error` is None); refuse any other message."""
+        """Settle a message that cannot be sent.
+
+        A message that the hook dropped (`error` is None) is accepted at the source. Any other is
+        refused with the outcome ``untranslatable``.
+        """
         if error is None:
             self.statistics.dropped += 1
             self._settle_soon(delivery, Settle.ACCEPT)
@@ -963,6 +1019,7 @@ class Route:
         self._on_refused(delivery, Outcome("untranslatable", "", reason, final=True))
 
     def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
+        """Finish accepted messages, and process refusals."""
         in_flight, accepted = self._pending.in_flight, 0
         for delivery, outcome in outcomes:
             if in_flight.pop(delivery, self) is self:
@@ -970,15 +1027,15 @@ class Route:
             self._target_link.made_progress = True
             if outcome.kind != "accepted":
                 if outcome.kind == "returned" and self.target.queue is not None:
-                    self._missing_target.begin(outcome.description)
+                    self._missing_target.mark_missing(outcome.description)
                 self._on_refused(delivery, outcome)
                 continue
-            self._missing_target.end()
+            self._missing_target.mark_present()
             accepted += 1
             self.statistics.octets += delivery.size
             self._settle_soon(delivery, Settle.ACCEPT, outcome)
         if accepted:
-            self._pending.succeed(accepted)
+            self._pending.count_accepted(accepted)
             self.statistics.accepted += accepted
             self.statistics.last_success = time.time()
 
@@ -998,7 +1055,7 @@ class Route:
             now = self._loop.time()
             delivery.first_refused_at = delivery.first_refused_at or now
             delivery.tries += 1
-            delivery.attempts += outcome.kind not in _FULL
+            delivery.attempts += outcome.kind not in _FULL_TARGET_OUTCOMES
             patient = options.patience is None or now - delivery.first_refused_at < options.patience
             if delivery.attempts < options.attempts and patient:
                 due = now + backoff_delay(self.options, delivery.tries - 1)
@@ -1032,7 +1089,7 @@ class Route:
             self._forget(delivery)  # the source was lost, and delivers the message again
 
     def _quarantine_in_file(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        """Write a delivery to the quarantine file, and settle it."""
+        """Write a delivery to the quarantine file and settle it, in the next iteration."""
         if delivery.link is not None:
             self._settle_soon(delivery, Settle.ACCEPT, outcome)
         else:
@@ -1043,7 +1100,7 @@ class Route:
     def _settle_soon(
         self, delivery: SourceDelivery, settlement: Settle, outcome: Outcome | None = None
     ) -> None:
-        """Settle a delivery in the next iteration of the loop, after its record is written."""
+        """Settle a delivery in the next iteration of the loop, after its records are written."""
         if not self._finished:
             self._loop.call_soon(self._settle_finished)
         self._finished.append((delivery, settlement, outcome))
@@ -1056,7 +1113,7 @@ class Route:
             self._has_record_fault = True
             self._fail(fault)
             recorded = {delivery for delivery, _, _ in finished}
-            # Deliveries without a record stay unsettled, and are released when the route ends.
+            # Deliveries that are not in the quarantine stay unsettled, and are released at the end.
             self._to_release += [
                 delivery for delivery, _, _ in to_record if delivery not in recorded
             ]
@@ -1077,25 +1134,31 @@ class Route:
             self.statistics.busy = now - self._first_opened_at
         if not self._unsettled_count:
             self._ending.end_if_done(self._records.positions.next)
-            if not self._stop.is_set() and self._guard.can_resume_window(self._window):
+            if not self._stop.is_set() and self._poison_guard.can_resume_window(self._window):
                 self._reopen_soon("no message ended its connection")
 
     def _settle(self, deliveries: Sequence[SourceDelivery], settlement: Settle) -> None:
+        """Settle each delivery at the link that delivered it; skip deliveries of lost links."""
         for link, group in itertools.groupby(deliveries, key=operator.attrgetter("link")):
             if link is not None:
                 link.settle(list(group), settlement)
 
     def _forget(self, delivery: SourceDelivery) -> None:
+        """Free the memory of a finished delivery, and check its duplicates again.
+
+        Reading is resumed if it was paused and the unsettled deliveries are below half of
+        `max_bytes`.
+        """
         if delivery.large is not None:
             delivery.large.discard()  # does not remove a file that the quarantine keeps
             return
         self._bytes -= delivery.size
         source = self._source_link.link
-        room = self._bytes * 2 < self.options.max_bytes
-        if self._reading_paused and room and not self._releasing_all and source is not None:
+        has_room = self._bytes * 2 < self.options.max_bytes
+        if self._reading_paused and has_room and not self._releasing_all and source is not None:
             self._reading_paused = False
             source.hold(False)
-        for copy in self._records.forget(delivery):
-            if self._is_new(copy):
-                self._pending.add(copy)
+        for duplicate in self._records.forget(delivery):
+            if self._is_new(duplicate):
+                self._pending.add(duplicate)
                 self._send_soon()

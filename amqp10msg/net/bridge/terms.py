@@ -1,8 +1,8 @@
 """The types that the sources, the targets and the routes of a bridge exchange.
 
-A source delivers messages and settles them; a target sends messages and reports their outcomes.
-Deliveries and outcomes are passed to callbacks in one event loop. No function on their path awaits,
-so a message needs no task or future.
+A source link receives messages and settles them; a target link sends messages and reports their
+outcomes. Links pass deliveries and outcomes to callbacks in one event loop. The callbacks are not
+coroutines, so a message needs no task or future.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from amqp10msg.wire.text import printable
 class Oversized:
     """The bytes of a message that is too large for memory, in a temporary file.
 
-    The file is removed unless `keep` is called. If the process is killed, it stays, with the
+    The file is removed unless `keep` is called. If the process is killed, the file stays, with the
     suffix ``.part``.
 
     Args:
         folder: the folder of the file. It is created if it does not exist.
-        max_folder_size: total bytes of all files in the folder. When a message exceeds them, its
-            bytes are dropped.
+        max_folder_size: maximum size of all files in the folder, in bytes. If the message would
+            exceed it, the bytes of this message are discarded.
 
     Attributes:
         folder: as above.
-        is_whole: whether the file has all bytes of the message, because the limit was not exceeded.
-        on_fault: called if bytes could not be written; if None, the OSError is raised.
+        is_whole: whether the file has all bytes of the message; False once they were discarded.
+        on_fault: called with the OSError if bytes cannot be written; None to raise the error.
     """
 
     def __init__(self, folder: Path, max_folder_size: int) -> None:
@@ -48,7 +48,7 @@ class Oversized:
         folder.mkdir(0o700, exist_ok=True)
         self._max_size = max_folder_size
         for entry in os.scandir(folder):
-            with contextlib.suppress(FileNotFoundError):  # removed by another bridge since
+            with contextlib.suppress(FileNotFoundError):  # another bridge removed the file
                 self._max_size -= entry.stat().st_size
         # Closed by `keep` or `discard`.
         self._file = tempfile.NamedTemporaryFile(dir=folder, suffix=".part")  # noqa: SIM115  (see above)
@@ -66,7 +66,7 @@ class Oversized:
             if self.is_whole:
                 with self._name_folder_in_errors():
                     self._file.write(octets)
-                    self._file.flush()  # another message reads the sizes of all files in the folder
+                    self._file.flush()  # other `Oversized` objects read the sizes of all files
         except OSError as error:
             if self.on_fault is None:
                 raise
@@ -86,7 +86,7 @@ class Oversized:
 
     @contextlib.contextmanager
     def _name_folder_in_errors(self) -> Iterator[None]:
-        """Raise each OSError again with the folder as its file name."""
+        """Replace the file name in an OSError of the block by the folder."""
         try:
             yield
         except OSError as error:
@@ -94,18 +94,18 @@ class Oversized:
 
     def discard(self) -> None:
         """Close and remove the temporary file. May be called several times."""
-        with contextlib.suppress(OSError):  # a full disk refuses the buffered bytes again
+        with contextlib.suppress(OSError):  # closing writes buffered bytes; the disk may be full
             self._file.close()
 
 
 class Settle(enum.Enum):
-    """How a delivery is settled at its source: outcomes of Part 3, 3.4, and methods of 0-9-1."""
+    """How to settle a delivery at its source: outcome of 1.0 (Part 3, 3.4) or method of 0-9-1."""
 
     #: Outcome accepted, or basic.ack.
     ACCEPT = "accept"
-    #: Outcome released, or basic.reject with requeue.
+    #: Outcome released, or basic.nack with requeue.
     RELEASE = "requeue"
-    #: Outcome rejected, or basic.reject without requeue, which dead-letters the message if the
+    #: Outcome rejected, or basic.nack without requeue, which dead-letters the message if the
     #: queue has a dead-letter exchange.
     REJECT = "reject"
 
@@ -118,26 +118,27 @@ class SourceDelivery:
         octets: the payload of a 1.0 transfer, or the body of a 0-9-1 message.
         content_header: the payload of the content header frame of 0-9-1; None for 1.0.
         exchange: the exchange that a 0-9-1 message was published to. Bytes that are not UTF-8 are
-            surrogate escapes.
+            decoded as surrogate escapes.
         routing_key: the routing key that a 0-9-1 message was published with.
-        redelivered: the source marked the message as possibly delivered before.
-        tag: the source's own handle of the delivery.
-        link: the link that delivered it; only this link can settle it.
+        redelivered: whether the source marked the message as possibly delivered before.
+        tag: identifies the delivery for its link, such as a delivery-tag of 0-9-1.
+        link: the link that received the delivery and can settle it; None if that link was lost, or
+            the delivery is settled.
         large: the bytes of a message that is too large for memory; `octets` is empty then.
         position: the position in a stream or file; None for a queue.
         written: for a file, the time at which the line was written, in ISO 8601; empty if unknown.
-        fault: for a file, why the line `octets` is not a message; empty if it is one.
-        message_format: the message-format of the 1.0 transfer (Part 2, 2.7.5); 0 is AMQP's own.
-        tries: number of refusals by the target.
-        attempts: number of refusals for other reasons than a full target.
-        deaths: number of times that the target's connection ended while this was the only message
-            in flight.
-        suspected: the target's connection ended while this message was in flight.
+        fault: for a file, why the line `octets` is not a message; empty if the line is a message.
+        message_format: the message-format of the 1.0 transfer (Part 2, 2.7.5); 0 for an AMQP
+            message.
+        tries: number of times that the target refused the message.
+        attempts: the same number, without refusals because the target was full.
+        deaths: counts disconnects of the target during which this was the only message in flight.
+        suspected: whether the target's connection ended while this message was in flight.
         received_at: time of arrival, in seconds of the event loop's clock.
-        sent_at: time of the latest attempt to send it, on the same clock.
-        first_refused_at: time of the first refusal, on the same clock; 0.0 if it was not refused.
-        identity: the message-id with its type, if the route looks for duplicates.
-        size: size of the message in bytes.
+        sent_at: time of the latest attempt to send the message, on the same clock.
+        first_refused_at: time of the first refusal, on the same clock; 0.0 without a refusal.
+        identity: the message-id with its type, if the route removes duplicates; otherwise None.
+        size: size of the message in bytes, without `large`.
     """
 
     octets: bytes
@@ -168,7 +169,7 @@ class SourceDelivery:
 
     @property
     def is_new(self) -> bool:
-        """Whether the message was not sent before."""
+        """Whether the message is sent for the first time."""
         return not (self.tries or self.suspected)
 
     @property
@@ -179,7 +180,7 @@ class SourceDelivery:
 
 @attrs.define
 class Outgoing:
-    """A message in the form in which it is sent.
+    """A message as it is sent to the target.
 
     Attributes:
         octets: the payload of a 1.0 transfer, or the body of a 0-9-1 message.
@@ -201,12 +202,12 @@ class Outcome:
     """The result of sending a message to the target.
 
     Attributes:
-        kind: ``accepted``; of 1.0 ``released``, ``rejected``, ``modified``, or ``full`` if RabbitMQ
-            rejected the message without an error; of 0-9-1 ``nacked`` or ``returned``;
-            ``too-large`` if it exceeds the target's max-message-size. The route itself adds
-            ``untranslatable``, and ``fatal`` if the target ended the connection because of the
-            message.
-        condition: an error condition such as ``amqp:not-allowed``, or a reply code.
+        kind: ``accepted``, or a key of `REASONS`. A 1.0 target reports ``released``, ``rejected``,
+            ``modified``, or ``full`` if RabbitMQ rejected the message without an error. A 0-9-1
+            target reports ``nacked`` or ``returned``. Both report ``too-large`` if the message
+            exceeds a limit of the target. The other kinds are set by the route.
+        condition: an error condition such as ``amqp:not-allowed``, or a reply code of 0-9-1; empty
+            if there is none.
         description: the description of the error.
         final: whether a retry cannot succeed.
     """
@@ -217,7 +218,7 @@ class Outcome:
     final: bool = False
 
     def without(self, secret: str | None) -> Outcome:
-        """Return a copy with ``…`` for `secret`: the peer may have repeated a password."""
+        """Return a copy in which ``…`` replaces `secret`: the peer may have repeated a password."""
         if not secret or secret not in self.description + self.condition:
             return self
         condition, description = (
@@ -227,7 +228,7 @@ class Outcome:
 
 
 ACCEPTED = Outcome("accepted")
-#: A message to send, and the delivery that it was made from.
+#: A message to send, and the delivery from which it was made.
 Sent = tuple[Outgoing, SourceDelivery]
 
 
@@ -237,13 +238,13 @@ NO_COUNT = "the broker does not report the number of messages"
 
 @attrs.frozen(kw_only=True)
 class Depth:
-    """The number of messages that a source holds. A count that is unknown is None.
+    """The number of messages that a source holds. Unknown numbers are None.
 
     Attributes:
-        ready: messages that the source could deliver now.
-        other_consumers: number of other consumers, which may hold messages.
-        unacknowledged: messages that the other consumers hold.
-        reason: the reason why messages cannot be counted, or empty.
+        ready: number of messages that the source can deliver now.
+        other_consumers: number of consumers besides this route; they may hold messages.
+        unacknowledged: number of messages that the other consumers hold.
+        reason: why a number is unknown; may be empty.
     """
 
     ready: int | None = None
@@ -258,10 +259,12 @@ class LinkError(ConnectionError):
     The text is printable: control characters that a peer sent cannot affect a terminal.
 
     Attributes:
-        sent_by_peer: whether the peer sent an error, instead of only cutting the connection.
+        sent_by_peer: whether the peer sent an error that a message may have caused. False if the
+            connection was cut, or the peer shut down or failed.
         permanent: whether a retry cannot succeed: wrong credentials, no such queue.
-        failed: whether the peer reported a failure of its own (an internal error).
-        scope: the peer ended this: ``connection``, ``session`` or ``link``; empty if unknown.
+        failed: whether the peer reported an internal error, or did not report an outcome in time;
+            a message may have caused this.
+        scope: which of ``connection``, ``session`` or ``link`` the peer ended; empty if unknown.
         shared: whether other links used the connection, and may have caused its end.
         missing: whether the queue, exchange or address does not exist.
         local: whether this machine failed, for example because its disk is full: neither the peer
@@ -291,23 +294,23 @@ class LinkError(ConnectionError):
         self.local = local
 
     def without(self, secret: str | None) -> LinkError:
-        """Return a copy with ``…`` for `secret`: the peer may have repeated a password."""
+        """Return a copy in which ``…`` replaces `secret`: the peer may have repeated a password."""
         text = str(self)
         if not secret or secret not in text:
             return self
         return LinkError(text.replace(secret, "…"), **vars(self))
 
     def as_shared(self) -> LinkError:
-        """Return a copy with `shared` set: several links used the connection."""
+        """Return a copy with `shared` set, because several links used the connection."""
         return LinkError(str(self), **{**vars(self), "shared": True})
 
 
 class Link(Protocol):
-    """An open connection to a source or target, until it is lost or closed.
+    """A connection to a source or target that was opened, and may have been lost or closed.
 
     Attributes:
         product: name and version of the peer, such as ``RabbitMQ 4.0.5``; empty if unknown.
-        endpoint: the broker or file that it is connected to.
+        endpoint: the broker or file that the link is connected to.
     """
 
     product: str
@@ -321,7 +324,7 @@ class Link(Protocol):
         """Send the pending messages and settlements, and close. Give up after `wait` seconds."""
 
     def abort(self) -> None:
-        """Drop the connection without a close. No callback is called afterwards."""
+        """Drop the link without waiting for the peer. No callback is called afterwards."""
 
 
 def no_room_for_large(error: OSError) -> LinkError:
@@ -334,7 +337,7 @@ def no_room_for_large(error: OSError) -> LinkError:
 
 
 class Countable(Protocol):
-    """A way to count the messages of a source."""
+    """An object that can count the messages of a source."""
 
     @property
     def product(self) -> str:
@@ -342,13 +345,13 @@ class Countable(Protocol):
 
     @property
     def incomplete(self) -> bool:
-        """Whether a message has arrived only in part."""
+        """Whether a part of a message has arrived, but not its end."""
 
     async def count(self) -> Depth:
         """Query the number of messages and wait for the answer to this query.
 
-        The peer has processed all earlier settlements when it answers. The caller must have
-        settled every delivery.
+        The caller must have settled every delivery. The peer processes these settlements before it
+        answers, so it counts released messages.
 
         Raises:
             LinkError: the peer cannot be queried.
@@ -356,13 +359,13 @@ class Countable(Protocol):
 
 
 class SourceLink(Link, Countable, Protocol):
-    """An open source. Deliveries are passed to the callback that it was opened with."""
+    """A link to a source. Deliveries are passed to `SourceRequest.receive`."""
 
     def settle(self, deliveries: Sequence[SourceDelivery], settlement: Settle) -> None:
         """Settle the deliveries that belong to this link; ignore deliveries of other links."""
 
     async def depth(self) -> int | None:
-        """Query the number of remaining messages. Return the previous answer, or None at first."""
+        """Query the number of messages at the source. Return the previous answer, or None."""
 
     def stop(self) -> None:
         """Stop requesting deliveries. Deliveries in flight may still arrive."""
@@ -371,14 +374,14 @@ class SourceLink(Link, Countable, Protocol):
         """Request deliveries again after `stop`."""
 
     def hold(self, pause: bool) -> bool:
-        """Pause or resume reading from the connection, to bound the bytes in memory.
+        """Pause (`pause`) or resume reading from the connection, to limit the bytes in memory.
 
-        Return False if other links use the connection: it is not paused then.
+        Return False if reading was not paused, because other links use the connection.
         """
 
 
 class TargetLink(Link, Protocol):
-    """An open target. Outcomes are passed to the callback that it was opened with."""
+    """A link to a target. Outcomes are passed to `TargetRequest.on_outcomes`."""
 
     @property
     def room(self) -> int:
@@ -386,20 +389,25 @@ class TargetLink(Link, Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether the target has blocked publishing for now, so that outcomes may be late."""
+        """Whether the target currently blocks publishing, so that outcomes may be late."""
 
     def send(self, messages: Sequence[Sent]) -> None:
-        """Send messages. Their outcomes are reported later, with the deliveries."""
+        """Send messages. `TargetRequest.on_outcomes` is called later with each outcome."""
 
 
+#: Called with deliveries.
 Receive = Callable[[Sequence[SourceDelivery]], None]
+#: Returns the file for a message that is too large for memory.
 Overflow = Callable[[], Oversized]
+#: Called with deliveries whose messages were sent, and the outcome of each.
 OnOutcomes = Callable[[Sequence[tuple[SourceDelivery, Outcome]]], None]
+#: Called when a link is lost.
 OnLost = Callable[[LinkError], None]
+#: Called when a target link may be able to send messages again.
 OnRoom = Callable[[], None]
-#: Called with an alternative address that could not be used, and its error, when a later address
-#: of the same end could be used.
-OnPassed = Callable[[Endpoint, LinkError], None]
+#: Called with an address of an endpoint that could not be used, and its error, when a later address
+#: of the same endpoint could be used.
+OnAddressSkipped = Callable[[Endpoint, LinkError], None]
 
 
 _LinkT = TypeVar("_LinkT")
@@ -411,12 +419,16 @@ class SharedConnections(Protocol):
     async def join(
         self,
         endpoint: Endpoint,
-        call: Callable[[Endpoint], Awaitable[Any]],
-        make: Callable[[Any], _LinkT],
+        open_connection: Callable[[Endpoint], Awaitable[Any]],
+        make_link: Callable[[Any], _LinkT],
         *,
         alone: bool = False,
     ) -> _LinkT:
-        """Return a link: `call` opens a connection to `endpoint`, `make` a link on a connection."""
+        """Return a new link on a shared connection to `endpoint`.
+
+        `open_connection` opens a connection. `make_link` makes a link on it. With `alone`, the link
+        does not share its connection.
+        """
 
 
 @attrs.frozen(kw_only=True)
@@ -426,14 +438,15 @@ class Request:
     Attributes:
         endpoint: the broker or file to connect to.
         on_lost: called when the link is lost.
-        on_passed: called if an address of the endpoint could not be used and a later one could.
-        pool: the connections that links can share; None to open one.
-        alone: open a connection for this link alone.
+        on_address_skipped: called with each address of the endpoint that could not be used, if a
+            later address could be used.
+        pool: the connections that links can share; None to open a connection for this link.
+        alone: whether to open a connection that no other link shares.
     """
 
     endpoint: Endpoint
     on_lost: OnLost
-    on_passed: OnPassed | None = None
+    on_address_skipped: OnAddressSkipped | None = None
     pool: SharedConnections | None = None
     alone: bool = False
 
@@ -445,8 +458,9 @@ class SourceRequest(Request):
     Attributes:
         receive: called with deliveries.
         window: maximum number of unsettled deliveries.
-        max_message: size in bytes from which on a message is written to a file.
-        overflow: returns such a file.
+        max_message: maximum size in bytes of a message in memory; a larger message is written to a
+            file.
+        overflow: returns the file for a larger message.
     """
 
     receive: Receive
@@ -461,7 +475,7 @@ class TargetRequest(Request):
 
     Attributes:
         on_outcomes: called with outcomes.
-        on_room: called when messages can be sent again.
+        on_room: called when the link may be able to send messages again.
         window: maximum number of messages without an outcome.
     """
 

@@ -1,7 +1,7 @@
 """Client connections that several links share, for AMQP 0-9-1 and 1.0.
 
 A `Wire` is a connection. An `AttachedLink` is a channel (0-9-1) or a session (1.0) on a `Wire`. A
-`ConnectionPool` holds the connections to all sources, or to all targets, of a bridge.
+`ConnectionPool` has the connections to all sources, or to all targets, of a bridge.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from amqp10msg.net.bridge.terms import LinkError, OnLost, Request, SharedConnect
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.sockets import Socket
 
-# The text of asyncio's error has the number of each address that was tried.
+# If several addresses were tried, asyncio's error has the error number of each only in its text.
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
-#: Number of bytes after which a link must let other links of its connection send.
+#: Number of bytes that a link may send before the other links of its connection may send.
 _MAX_BYTES_PER_TURN = 1 << 18
 _T = TypeVar("_T")
 _W = TypeVar("_W", bound="Wire")
@@ -36,7 +36,7 @@ _L = TypeVar("_L", bound="AttachedLink")
 async def in_thread(call: Callable[..., _T], *args: Any) -> _T:
     """Run a blocking call in a daemon thread, and return its result.
 
-    The process can exit during the call; it would wait for a thread of `asyncio.to_thread`.
+    The process can exit during the call. With `asyncio.to_thread`, it would wait for the call.
     """
     result: Future[_T] = Future()
     # Mark it as running: cancelling the await must not cancel `result`, which the thread sets.
@@ -92,9 +92,12 @@ def tls_context(endpoint: Endpoint) -> ssl.SSLContext | None:
 
 
 def dialing_error(error: OSError, endpoint: Endpoint) -> LinkError:
-    """Convert an error of connecting; it is permanent if the TLS handshake failed."""
+    """Convert an error of connecting to a LinkError.
+
+    It is permanent if the TLS handshake failed, unless the peer cut the connection.
+    """
     if isinstance(error, TimeoutError):
-        return LinkError(_no_answer(endpoint))
+        return LinkError(_no_answer_text(endpoint))
     if isinstance(error, ssl.SSLCertVerificationError):
         text = (
             f"its certificate is not trusted: {error.verify_message}; give the trusted "
@@ -105,13 +108,13 @@ def dialing_error(error: OSError, endpoint: Endpoint) -> LinkError:
         hint = "; the peer does not use TLS" if error.reason == "WRONG_VERSION_NUMBER" else ""
         cut = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError))
         return LinkError(f"TLS: {error.reason or error}{hint}", permanent=not cut)
-    return LinkError(_describe(error))
+    return LinkError(_describe_os_error(error))
 
 
 async def _connect(endpoint: Endpoint) -> socket.socket:
     """Return a socket that is connected to the first reachable IP address of the host.
 
-    asyncio's own lookup of the name would delay the exit of the process.
+    The name is looked up by `in_thread`, because asyncio's lookup would delay the process's exit.
 
     Raises:
         OSError: the name has no address, or no address can be reached.
@@ -142,8 +145,8 @@ async def _connect(endpoint: Endpoint) -> socket.socket:
     raise OSError("; ".join(map(str, errors)))
 
 
-def _describe(error: OSError) -> str:
-    """Return the system's description of an error, instead of asyncio's name of the failed call."""
+def _describe_os_error(error: OSError) -> str:
+    """Return the operating system's description of an error, without asyncio's additions."""
     numbers = {int(number) for number in _ERRNO.findall(str(error))}
     if not numbers and error.errno is not None:
         numbers = {error.errno}
@@ -155,13 +158,13 @@ def _describe(error: OSError) -> str:
 
 
 def fail_future(awaited: asyncio.Future[Any] | None, error: LinkError) -> None:
-    """Fail a future that waits for an answer of the peer, if there is one."""
+    """Set the exception of a future that waits for an answer of the peer; None is ignored."""
     if awaited is not None and not awaited.done():
         awaited.set_exception(error)
-        awaited.exception()  # marks it as retrieved: asyncio warns of errors that nobody awaits
+        awaited.exception()  # marks it as retrieved, so that asyncio logs no warning
 
 
-def _no_answer(endpoint: Endpoint) -> str:
+def _no_answer_text(endpoint: Endpoint) -> str:
     return f"no answer within {endpoint.timeout:g} s"
 
 
@@ -183,7 +186,7 @@ class AttachedLink:
         self._wire = wire
         self._on_lost = on_lost
         self._closing = False
-        self._turn = 0  # bytes sent in the present turn
+        self._sent_in_turn = 0  # bytes
         wire.links[self] = None
 
     # Implemented per protocol.
@@ -202,12 +205,12 @@ class AttachedLink:
         """Send the pending messages and the end of the link, and wait for the answer."""
 
     def on_room(self) -> None:
-        """Called when messages can perhaps be sent again."""
+        """Called when the link may be able to send messages again."""
 
     # Ending the link.
 
     def fail(self, error: LinkError) -> None:
-        """End this link only: the peer ended it, or violated the protocol on it."""
+        """End this link, but not its connection: the peer ended it or violated the protocol."""
         if self.alive:
             self.send_end()
             self.lose(error)
@@ -229,9 +232,9 @@ class AttachedLink:
             self._wire.remove_link(self)
 
     async def close(self, wait: float) -> None:
-        """Send the pending messages, and end the link; also the connection if it has no other link.
+        """Send the pending messages, and end the link. Give up after `wait` seconds.
 
-        Give up after `wait` seconds.
+        The connection is closed if it has no other link.
         """
         self._closing = True
         if not self.alive:
@@ -247,27 +250,25 @@ class AttachedLink:
         finally:
             self.abort()
 
-    async def within(self, agree: Callable[[], Awaitable[_T]]) -> _T:
-        """Await `agree()`, which waits for the peer, for the endpoint's timeout at most.
-
-        On an error, end the link.
+    async def with_timeout(self, request: Callable[[], Awaitable[_T]]) -> _T:
+        """Return the result of `request`, which waits for the peer. On an error, end the link.
 
         Raises:
-            LinkError: the peer did not answer in time, or the connection was lost.
+            LinkError: the peer did not answer within `Endpoint.timeout`, or the link was lost.
         """
         try:
             async with asyncio.timeout(self._wire.endpoint.timeout):
                 if not self.alive:
                     raise LinkError("the connection was cut")
-                return await agree()
+                return await request()
         except TimeoutError:
             self.abort()
-            raise LinkError(_no_answer(self._wire.endpoint)) from None
+            raise LinkError(_no_answer_text(self._wire.endpoint)) from None
         except BaseException:
             self.abort()
             raise
 
-    # Turns: links that share a connection send in turn.
+    # Turns. Links that share a connection send in turn, `_MAX_BYTES_PER_TURN` each.
 
     @property
     def is_sole(self) -> bool:
@@ -275,9 +276,9 @@ class AttachedLink:
         return len(self._wire.links) == 1
 
     def hold(self, pause: bool) -> bool:
-        """Pause or resume reading from the connection.
+        """Pause (`pause`) or resume reading from the connection.
 
-        Return False if the connection has other links: it is not paused then.
+        Return False if reading was not paused, because other links use the connection.
         """
         if pause and not self.is_sole:
             return False
@@ -286,32 +287,32 @@ class AttachedLink:
         return True
 
     def count_sent(self, octets: int) -> None:
-        """Count bytes that are sent in this turn."""
-        self._turn += octets
+        """Add to the number of bytes that the link sent in this turn."""
+        self._sent_in_turn += octets
 
     @property
     def has_turn(self) -> bool:
         """Whether the link may send more in this turn."""
-        return self._turn < _MAX_BYTES_PER_TURN or self.is_sole
+        return self._sent_in_turn < _MAX_BYTES_PER_TURN or self.is_sole
 
     def next_turn(self) -> bool:
         """Begin the next turn. Return whether the link sent its maximum in the last turn."""
-        used, self._turn = self._turn >= _MAX_BYTES_PER_TURN, 0
-        return used
+        reached_maximum, self._sent_in_turn = self._sent_in_turn >= _MAX_BYTES_PER_TURN, 0
+        return reached_maximum
 
 
 class Wire(Socket):
-    """A client's connection.
+    """A client's connection to a broker, which its links share.
 
     Attributes:
         endpoint: the broker to connect to.
         product: name and version of the peer.
         closed: done when the connection has ended.
         is_open: whether the handshake is complete.
-        links: the links of the connection, in the order of their turns.
+        links: the links of the connection, in the order in which they send.
         max_links: maximum number of links.
         exclusive: whether no further link may share the connection.
-        reading_paused: whether reading is paused, to bound the bytes in memory.
+        reading_paused: whether reading is paused, to limit the bytes in memory.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -338,17 +339,21 @@ class Wire(Socket):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the connection, because the peer has closed it."""
-        self.fail(LinkError(f"the connection was cut{f' ({exc})' if exc else ''}{self._hint()}"))
+        self.fail(
+            LinkError(f"the connection was cut{f' ({exc})' if exc else ''}{self._cut_hint()}")
+        )
         if not self.closed.done():
             self.closed.set_result(None)
 
-    def _hint(self) -> str:
-        """Return a probable reason for which the peer closed the connection without an error."""
+    def _cut_hint(self) -> str:
+        """Return a hint for the error of a cut connection; empty after the handshake."""
         if self.is_open:
             return ""
         if self._has_received:
-            return " before it was open; is there such a virtual host?"
-        return " before the peer said anything" + ("" if self.endpoint.tls else "; by TLS?")
+            return " before it was open; does the virtual host exist?"
+        return " before the peer sent anything" + (
+            "" if self.endpoint.tls else "; does it use TLS?"
+        )
 
     def wants_input(self) -> bool:
         """Whether to read from the peer now."""
@@ -361,7 +366,7 @@ class Wire(Socket):
         self.update_reading()
 
     def on_resumed(self) -> None:
-        """Resume sending."""
+        """Resume sending: the socket can be written again."""
         self.flush()
         self.let_links_send()
 
@@ -385,15 +390,15 @@ class Wire(Socket):
     # Turns.
 
     def end_turn(self) -> None:
-        """Begin the next turn of each link: called when the bytes of the last turn were flushed."""
+        """Begin the next turn of each link. Called when the bytes of the last turn are flushed."""
         if len(self.links) > 1:
-            used = [link for link in self.links if link.next_turn()]
-            if used and not self.paused and not self._turn_scheduled:
+            links_at_maximum = [link for link in self.links if link.next_turn()]
+            if links_at_maximum and not self.paused and not self._turn_scheduled:
                 self._turn_scheduled = True
                 self.loop.call_soon(self.let_links_send)
 
     def let_links_send(self) -> None:
-        """Let all links send, beginning with a different one each time."""
+        """Let all links send, in an order that begins with another link each time."""
         self._turn_scheduled = False
         links = list(self.links)
         if len(links) > 1:
@@ -441,7 +446,7 @@ class Wire(Socket):
             self.abort()
 
     async def end_gracefully(self) -> None:
-        """Close with `close_gracefully`, then close the socket; return when it is closed."""
+        """Close the connection with `close_gracefully`, then close the socket and wait for that."""
         self._closing = True
         await self.close_gracefully()
         if self._stream is not None:
@@ -451,10 +456,10 @@ class Wire(Socket):
 
 @attrs.define
 class _Dialing:
-    """A connection that is being opened, and the number of links that wait for it."""
+    """A connection that is being opened, and the number of callers that wait for it."""
 
     task: asyncio.Task[Wire]
-    waiting: int = 0
+    waiting_count: int = 0
 
 
 class ConnectionPool:
@@ -467,8 +472,8 @@ class ConnectionPool:
     async def join(
         self,
         endpoint: Endpoint,
-        call: Callable[[Endpoint], Awaitable[Any]],
-        make: Callable[[Any], _T],
+        open_connection: Callable[[Endpoint], Awaitable[Any]],
+        make_link: Callable[[Any], _T],
         *,
         alone: bool = False,
     ) -> _T:
@@ -476,12 +481,13 @@ class ConnectionPool:
 
         Args:
             endpoint: the address.
-            call: opens a connection.
-            make: makes a link on the connection that it is called with.
-            alone: open a connection for this link alone.
+            open_connection: opens a connection.
+            make_link: makes a link on the connection that it is called with.
+            alone: whether to open a connection that no other link shares.
 
         Raises:
-            LinkError: the connection could not be opened. All links that wait for it get the error.
+            LinkError: the connection could not be opened. All callers that wait for it get the
+                error.
         """
         connection_key = attrs.evolve(
             endpoint,
@@ -493,24 +499,27 @@ class ConnectionPool:
             others=(),
         )
         if alone:
-            wire = await call(connection_key)
+            wire = await open_connection(connection_key)
             wire.exclusive = True
-            return make(wire)
+            return make_link(wire)
         while True:
             for wire in self._wires.get(connection_key, ()):
                 if wire.joinable:
-                    return make(wire)
+                    return make_link(wire)
             dialing = self._dialing.get(connection_key)
             if dialing is None:
-                task = asyncio.ensure_future(self._open_and_register(connection_key, call))
+                task = asyncio.ensure_future(
+                    self._open_and_register(connection_key, open_connection)
+                )
                 dialing = self._dialing[connection_key] = _Dialing(task)
             await self._wait_until_open(connection_key, dialing)
 
     async def _open_and_register(
-        self, endpoint: Endpoint, call: Callable[[Endpoint], Awaitable[Any]]
+        self, endpoint: Endpoint, open_connection: Callable[[Endpoint], Awaitable[Any]]
     ) -> Wire:
+        """Open a connection, and add it to the pool."""
         try:
-            wire: Wire = await call(endpoint)
+            wire: Wire = await open_connection(endpoint)
         finally:
             dialing = self._dialing.get(endpoint)
             if dialing is not None and dialing.task is asyncio.current_task():
@@ -520,29 +529,31 @@ class ConnectionPool:
         return wire
 
     async def _wait_until_open(self, endpoint: Endpoint, dialing: _Dialing) -> None:
-        """Wait until the connection is open; stop opening it if all waiting tasks are cancelled."""
+        """Wait until the connection is open. If all callers are cancelled, stop opening it."""
         task = dialing.task
-        dialing.waiting += 1
+        dialing.waiting_count += 1
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            if dialing.waiting == 1:
+            if dialing.waiting_count == 1:
                 if self._dialing.get(endpoint) is dialing:
                     del self._dialing[endpoint]
                 if not task.cancel() and task.exception() is None and not task.result().links:
                     task.result().abort()
             raise
         finally:
-            dialing.waiting -= 1
+            dialing.waiting_count -= 1
 
 
-async def attached(
-    request: Request, call: Callable[[Endpoint], Awaitable[Any]], make: Callable[[Any], _L]
+async def attach_link(
+    request: Request,
+    open_connection: Callable[[Endpoint], Awaitable[Any]],
+    make_link: Callable[[Any], _L],
 ) -> _L:
-    """Open the requested link, and return it once the peer has opened it."""
+    """Return the requested link, once the peer has opened it. The arguments are as for `join`."""
     pool: SharedConnections = request.pool or ConnectionPool()
-    link = await pool.join(request.endpoint, call, make, alone=request.alone)
-    await link.within(link.attach)
+    link = await pool.join(request.endpoint, open_connection, make_link, alone=request.alone)
+    await link.with_timeout(link.attach)
     return link
 
 
