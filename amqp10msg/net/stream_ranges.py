@@ -29,7 +29,7 @@ from amqp10msg.delivery.filters import (
 )
 from amqp10msg.message import Message
 from amqp10msg.net import transport
-from amqp10msg.net.bridge.amqp10 import Amqp10Connection, SessionLink, connected
+from amqp10msg.net.bridge.amqp10 import Amqp10Connection, SessionLink, open_connection
 from amqp10msg.net.bridge.links import open_first_reachable
 from amqp10msg.net.bridge.terms import LinkError, OnLost, Request
 from amqp10msg.net.bridge.urls import Endpoint, queue_address
@@ -374,7 +374,7 @@ MakeStreams = Callable[[Request, Amqp10Connection], Streams]
 
 async def _open(endpoint: Endpoint, on_lost: OnLost, make: MakeStreams) -> Streams:
     async def open_(request: Request) -> Any:
-        return make(request, await connected(request.endpoint))
+        return make(request, await open_connection(request.endpoint))
 
     request = Request(endpoint=endpoint, on_lost=on_lost)
     streams: Streams = await open_first_reachable(open_, request)

@@ -1,6 +1,6 @@
 """The sources and targets of AMQP 1.0. Payloads are passed on without decoding them.
 
-Each link has a session. The end of a session does not affect other sessions of its connection.
+Each link has its own session. If a session ends, the other sessions of its connection stay open.
 """
 
 from __future__ import annotations
@@ -46,30 +46,36 @@ from amqp10msg.wire.errors import (
     UNAUTHORIZED_ACCESS,
 )
 
+#: Our max-frame-size, in bytes.
 _MAX_FRAME = 1 << 16
-#: If a peer does not read, and this number of bytes waits to be sent to it, stop reading from it.
+#: Stop reading from a peer that does not read, if more than this number of bytes are unsent.
 _MAX_UNSENT = 1 << 20
-#: Our channel-max: one less than the number of sessions per connection.
+#: Our channel-max, one less than the number of sessions per connection.
 _CHANNEL_MAX = 255
 #: Seconds between two checks whether the peer has answered the end of a session.
-_END_INTERVAL = 0.005
-#: Maximum number of frames per iteration of the event loop.
+_END_CHECK_INTERVAL = 0.005
+#: Maximum number of frames to process per iteration of the event loop.
 _MAX_FRAMES_PER_TURN = 200
-#: Maximum number of deliveries that one callback receives.
+#: Maximum number of deliveries per call of `on_transfers`.
 _MAX_DELIVERIES_PER_CALL = 100
-#: Error conditions that a retry cannot fix.
-_PERMANENT = {NOT_FOUND, UNAUTHORIZED_ACCESS, NOT_ALLOWED, INVALID_FIELD}
-#: Error conditions that do not blame a message: the peer shuts down, has failed, or took the link
-#: or its node away.
-_AMBIGUOUS = {CONNECTION_FORCED, INTERNAL_ERROR, RESOURCE_DELETED, DETACH_FORCED, STOLEN}
+#: Error conditions of a new link that a retry cannot fix.
+_PERMANENT_CONDITIONS = {NOT_FOUND, UNAUTHORIZED_ACCESS, NOT_ALLOWED, INVALID_FIELD}
+#: Error conditions of a peer that shuts down, has failed, or has removed the link or its node.
+_PEER_FAULT_CONDITIONS = {
+    CONNECTION_FORCED,
+    INTERNAL_ERROR,
+    RESOURCE_DELETED,
+    DETACH_FORCED,
+    STOLEN,
+}
 
 
 class Amqp10Connection(Wire, transport.Handler):
-    """A client's connection of AMQP 1.0, with SASL.
+    """A client's connection over AMQP 1.0, with SASL.
 
     Attributes:
-        unblocked_links: links that may be able to send again since the last iteration of the event
-            loop.
+        unblocked_links: links that may be able to send again because of the frames that are being
+            processed.
         opened: done when the peer has opened the connection.
         engine: the protocol state.
     """
@@ -104,8 +110,8 @@ class Amqp10Connection(Wire, transport.Handler):
         """Wait until the peer has opened the connection."""
         await self.opened
 
-    def session_of(self, link: SessionLink) -> transport.Session:
-        """Begin a session.
+    def begin_session(self, link: SessionLink) -> transport.Session:
+        """Begin a session for a link, and return the session.
 
         Raises:
             LinkError: no channel is free, because the peer has not answered the end of sessions.
@@ -127,7 +133,7 @@ class Amqp10Connection(Wire, transport.Handler):
         self.flush()
 
     def receive(self, data: bytes) -> None:
-        """Process bytes of the peer."""
+        """Process received bytes."""
         self.engine.feed(data)
         if self.engine.authenticated:
             self.process()
@@ -135,7 +141,7 @@ class Amqp10Connection(Wire, transport.Handler):
             self.flush()
 
     def process(self) -> None:
-        """Process received frames, a limited number per iteration: other routes must run, too."""
+        """Process received frames, a limited number per iteration, so that other routes can run."""
         if self._failed:
             return
         self._frames_left = _MAX_FRAMES_PER_TURN
@@ -168,20 +174,23 @@ class Amqp10Connection(Wire, transport.Handler):
         return not (self.reading_paused or self._frames_waiting or is_choked)
 
     def count_frames(self, count: int) -> None:
-        """Count each delivery of a callback as one frame; the callback is counted already."""
+        """Count `count` deliveries of one `on_transfers` call as frames of this turn.
+
+        The call itself has been counted as one frame.
+        """
         self._frames_left -= count - 1
 
     def _beat(self) -> None:
-        """Send empty frames in time, and fail the connection if the peer is silent."""
+        """Send empty frames in time, and fail the connection if nothing is received in time."""
         now = self.loop.time()
-        patience = float(max(self.endpoint.heartbeat, 2))
-        if now - self._last_received_at > patience and self._reading:
-            self.fail(LinkError(f"no frame from the peer for {patience:g} s"))
+        timeout = float(max(self.endpoint.heartbeat, 2))
+        if now - self._last_received_at > timeout and self._reading:
+            self.fail(LinkError(f"no frame from the peer for {timeout:g} s"))
             return
         deadline = self.engine.tick(now)
         self.flush()
-        later = now + patience / 4
-        self.call_at(min(later, max(deadline or later, now + 0.01)), self._beat)
+        next_check = now + timeout / 4
+        self.call_at(min(next_check, max(deadline or next_check, now + 0.01)), self._beat)
 
     # Called by the transport.
 
@@ -208,7 +217,7 @@ class Amqp10Connection(Wire, transport.Handler):
         """Fail the connection: the peer closed it, or violated the protocol (`fault`)."""
         prefix = "the peer violated the protocol: " if fault else ""
         links: list[Any] = list(self.links)
-        # If the only link is not attached yet, its attach may be the reason of the close.
+        # If the only link is not attached yet, the peer may have refused its attach by this close.
         new = not self.opened.done() or (len(links) == 1 and not links[0].in_use)
         self.fail(error_of("connection", error, prefix, new=new))
 
@@ -220,9 +229,9 @@ class Amqp10Connection(Wire, transport.Handler):
     # The end.
 
     def fail_waiters(self, error: LinkError) -> None:
-        """Send the pending close frame, and fail the wait for the open.
+        """Send the pending bytes, and fail `opened`.
 
-        The close frame has an error if the peer violated the protocol.
+        If the peer violated the protocol, the pending bytes end with a close frame with the error.
         """
         if self.engine.authenticated and not (self.paused or self.is_closing):
             self._stream.write(self.engine.take())
@@ -236,18 +245,18 @@ class Amqp10Connection(Wire, transport.Handler):
 
 
 class SessionLink(AttachedLink, transport.Handler):
-    """A session of a connection, as the base of links."""
+    """Base class of links that have their own session on a connection."""
 
     def __init__(self, request: Request, connection: Amqp10Connection) -> None:
         self.endpoint = request.endpoint
-        self.session = connection.session_of(self)
+        self.session = connection.begin_session(self)
         self._connection = connection
         self._ended = False  # whether the peer has ended the session
         super().__init__(connection, request.on_lost)
 
     @property
     def in_use(self) -> bool:
-        """Whether the peer has accepted this link, so that later errors have another cause."""
+        """Whether the peer has accepted this link, so that a later error is not a refusal."""
         raise NotImplementedError
 
     def touch(self) -> None:
@@ -277,11 +286,16 @@ class SessionLink(AttachedLink, transport.Handler):
         """End the session, and wait for the answer."""
         self.send_end()
         while not self._connection.is_ended(self.session):
-            await asyncio.sleep(_END_INTERVAL)
+            await asyncio.sleep(_END_CHECK_INTERVAL)
 
 
 class Amqp10Link(SessionLink):
-    """A session with one sending or receiving link."""
+    """Base class of the source and target, a session with one sending or receiving link.
+
+    Attributes:
+        opened: done when the link can be used.
+        link: the sending or receiving link.
+    """
 
     def __init__(self, request: Request, connection: Amqp10Connection, *, sends: bool) -> None:
         self.opened: asyncio.Future[None] = connection.loop.create_future()
@@ -301,19 +315,19 @@ class Amqp10Link(SessionLink):
     def on_attach(self, link: transport.Link) -> None:
         """Check the peer's attach, and refuse links that the peer initiates."""
         if link is not self.link or link.remote is None:
-            link.refuse(_NO_LINKS)
+            link.refuse(_NO_PEER_LINKS)
             return
-        end: Any = link.remote.target if link.sends else link.remote.source
+        terminus: Any = link.remote.target if link.sends else link.remote.source
         # Without a terminus the link is refused: a detach follows (Part 2, 2.6.3).
-        if end is not None and self._check_attach(link.remote):
-            self._open()
+        if terminus is not None and self._check_attach(link.remote):
+            self._set_opened()
 
     def _check_attach(self, remote: transport.Attach) -> bool:
         """Check the peer's attach. Return whether the link can be used now."""
         raise NotImplementedError
 
-    def _open(self) -> None:
-        """Mark the link as open."""
+    def _set_opened(self) -> None:
+        """Record that the link can be used."""
         if not self.opened.done():
             self.opened.set_result(None)
 
@@ -323,7 +337,7 @@ class Amqp10Link(SessionLink):
             self._end("link", error)
 
     def fail_waiters(self, error: LinkError) -> None:
-        """Fail the wait for the attach."""
+        """Fail `opened`."""
         fail_future(self.opened, error)
 
 
@@ -332,19 +346,24 @@ def error_of(
 ) -> LinkError:
     """Convert the error with which a peer ended a connection, session or link (`scope`).
 
-    `new`: the connection, session or link was not open yet.
+    Args:
+        scope: ``connection``, ``session`` or ``link``.
+        error: the peer's error; None if the peer sent no error.
+        prefix: the beginning of the text.
+        new: whether the connection, session or link was not open yet.
+        product: name and version of the peer.
     """
     if error is None:
         return LinkError(f"the peer closed the {scope}", scope=scope)
     name = str(error.condition)
     # If the connection, session or link was open, a message may have caused the error.
-    permanent = name in _PERMANENT and new
+    permanent = name in _PERMANENT_CONDITIONS and new
     reason = f"{prefix}{name}: {error.description}"
     if name == INVALID_FIELD and product.startswith("RabbitMQ 3."):
         reason += "; give address_version=1 for the addresses of RabbitMQ 3"
     return LinkError(
         reason,
-        sent_by_peer=name not in _AMBIGUOUS,
+        sent_by_peer=name not in _PEER_FAULT_CONDITIONS,
         permanent=permanent,
         failed=name == INTERNAL_ERROR,
         scope=scope,
@@ -353,8 +372,9 @@ def error_of(
     )
 
 
-_NO_LINKS = Error(NOT_ALLOWED, "this end offers no links")
-_STATES = {
+#: The error with which links are refused that the peer initiates.
+_NO_PEER_LINKS = Error(NOT_ALLOWED, "this end offers no links")
+_OUTCOMES = {
     Settle.ACCEPT: Accepted(),
     Settle.RELEASE: Released(),
     Settle.REJECT: Rejected(),
@@ -366,29 +386,29 @@ _COUNTING_PRODUCTS = ("RabbitMQ ", "amqp10msg ")
 #: Disconnect a peer that ignores the credit and delivers this multiple of the window.
 _EXCESS_FACTOR = 4
 
-#: Prefix of the address of a queue before RabbitMQ 4.
-_QUEUE_BEFORE_4 = "/amq/queue/"
+#: Prefix of queue addresses in RabbitMQ 3.
+_QUEUE_PREFIX_OF_3 = "/amq/queue/"
 
 
 class Amqp10Source(Amqp10Link):
-    """A receiver. Deliveries are passed to `request.receive`."""
+    """A receiver. It passes deliveries to `request.receive`."""
 
     def __init__(self, request: SourceRequest, connection: Amqp10Connection) -> None:
         super().__init__(request, connection, sends=False)
         self._receive = request.receive
         self._window = request.window
         self._overflow = request.overflow
-        self._incomplete: Oversized | None = None
-        self._owed_credit = 0
+        self._incomplete_large: Oversized | None = None
+        self._owed_credit = 0  # credit for settled deliveries that was not granted yet
         self._stopped = False
-        self._answer: asyncio.Future[None] | None = None
+        self._answer: asyncio.Future[None] | None = None  # done when the pending query is answered
         source = Source(address=self.endpoint.address)
         start = self.endpoint.start
         if start is not None:
             source.filter = {StreamOffset.SYMBOL: StreamOffset(start).to_described()}
         self.link.attach(source=source, target=Target())
-        # Enforced here, but not sent in the attach: a broker might drop or dead-letter messages
-        # that exceed a max-message-size.
+        # Not sent in the attach, because a broker might drop or dead-letter larger messages.
+        # Larger messages are written to files.
         self.link.max_message_size = request.max_message
         self.link.overflow = self._new_overflow_file
         self.link.excess = _EXCESS_FACTOR * self._window
@@ -397,19 +417,19 @@ class Amqp10Source(Amqp10Link):
     def _new_overflow_file(self) -> transport.Sink:
         """Return the file for a message that is too large for memory."""
         try:
-            large = self._incomplete = self._overflow()
+            large = self._incomplete_large = self._overflow()
         except OSError as error:
             self._on_file_error(error)
-            return bytearray()  # discards the rest of the frame: the session has ended
+            return bytearray()  # receives the rest of the frame, which is not used
         large.on_fault = self._on_file_error
         return large
 
     def _on_file_error(self, error: OSError) -> None:
-        """Fail this link only: a large message could not be written to its file."""
+        """Fail this link, because a large message could not be written to its file."""
         self.fail(no_room_for_large(error))
 
     def _check_attach(self, remote: transport.Attach) -> bool:
-        """Grant credit, unless the peer sends settled: lost messages would not be redelivered."""
+        """Grant credit. Fail the link if the peer sends settled messages, which could be lost."""
         if remote.snd_settle_mode is SenderSettleMode.SETTLED:
             text = "this source sends settled: messages in flight could be lost"
             self.fail(LinkError(text, sent_by_peer=True, permanent=True))
@@ -423,11 +443,11 @@ class Amqp10Source(Amqp10Link):
 
     @property
     def incomplete(self) -> bool:
-        """Whether a message has arrived in part."""
+        """Whether a part of a message has arrived, but not its end."""
         return self.link.is_partial
 
     def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
-        """Pass deliveries on."""
+        """Pass deliveries to `request.receive`."""
         self._connection.count_frames(len(deliveries))
         if not self.alive or link is not self.link:
             return
@@ -435,10 +455,10 @@ class Amqp10Source(Amqp10Link):
         for delivery in deliveries:
             octets = delivery.payload
             if octets is None:  # aborted
-                self._discard()
+                self._discard_incomplete()
                 self._replenish_credit()
                 continue
-            large, self._incomplete = self._incomplete, None
+            large, self._incomplete_large = self._incomplete_large, None
             source_delivery = SourceDelivery(
                 octets, redelivered=_is_redelivered(octets), tag=delivery, link=self, large=large
             )
@@ -448,61 +468,62 @@ class Amqp10Source(Amqp10Link):
         if received:
             self._receive(received)
 
-    def _discard(self) -> None:
-        """Discard an incomplete large message."""
-        if self._incomplete is not None:
-            self._incomplete.discard()
-            self._incomplete = None
+    def _discard_incomplete(self) -> None:
+        """Discard the file of an incomplete large message."""
+        if self._incomplete_large is not None:
+            self._incomplete_large.discard()
+            self._incomplete_large = None
 
     async def close(self, wait: float) -> None:
         """Send the pending settlements, and close. Give up after `wait` seconds."""
         await super().close(wait)
-        self._discard()
+        self._discard_incomplete()
 
     def abort(self) -> None:
         """End the link without waiting. No callback is called afterwards."""
         super().abort()
-        self._discard()
+        self._discard_incomplete()
 
     def settle(self, deliveries: Sequence[SourceDelivery], settlement: Settle) -> None:
         """Settle the deliveries that belong to this link; ignore deliveries of other links."""
-        alive, state, settled = self.alive, _STATES[settlement], 0
+        alive, outcome, settled = self.alive, _OUTCOMES[settlement], 0
         for delivery in deliveries:
             if delivery.link is self:
                 delivery.link = None
                 if alive:
-                    tag, delivery.tag = delivery.tag, None
-                    tag.update(state)
+                    link_delivery, delivery.tag = delivery.tag, None
+                    link_delivery.update(outcome)
                     settled += 1
         if settled:
             self._replenish_credit(settled)
             self.touch()
 
     def _replenish_credit(self, count: int = 1) -> None:
-        """Grant credit for settled deliveries, in batches of a quarter of the window."""
+        """Grant credit for settled deliveries, once it amounts to a quarter of the window."""
         self._owed_credit += count
         if self._owed_credit * 4 >= self._window and not self._stopped:
             self.link.grant(self._owed_credit)
             self._owed_credit = 0
 
     async def depth(self) -> int | None:
-        """Query the number of ready messages. Return the previous answer."""
-        # RabbitMQ 3 treats every flow frame as new credit.
+        """Query the number of ready messages. Return the previous answer, or None."""
+        # RabbitMQ 3 interprets every flow frame as new credit, also the one of this query.
         if self.alive and not self.product.startswith("RabbitMQ 3."):
             self.link.request_flow()
             self.touch()
         return self.link.available
 
     async def count(self) -> Depth:
-        """Query the number of ready messages.
+        """Return the number of ready messages.
 
-        RabbitMQ and this library's server report it. Other brokers may report zero in any case:
-        this method drains the link, and counts zero if no message arrives (Part 2, 2.6.7).
+        RabbitMQ and this library's server report it. Other brokers may report zero although there
+        are messages. If they report zero, this method drains the link (Part 2, 2.6.7): the source
+        is empty if no message arrives before the answer.
 
         Raises:
             LinkError: the connection ended.
         """
-        # The first flow may answer an earlier query.
+        # Two queries, because the first flow may be the answer to an earlier query.
         for _ in range(2):
             await self._request_flow(self.link.request_flow)
         available = self.link.available
@@ -521,7 +542,7 @@ class Amqp10Source(Amqp10Link):
         return Depth(ready=0)
 
     async def _request_flow(self, send_request: Callable[[], None]) -> None:
-        """Call `send_request` to request a flow frame from the peer, and wait for that frame."""
+        """Call `send_request`, which sends a flow frame, and wait for the peer's flow frame."""
         if not self.alive:
             raise LinkError("the connection ended")
         self._answer = self._connection.loop.create_future()
@@ -530,7 +551,7 @@ class Amqp10Source(Amqp10Link):
         await self._answer
 
     def on_flow(self, link: transport.Link) -> None:
-        """Complete the pending query. With drain, wait until the peer has used up the credit."""
+        """Complete the pending query. A drain is complete when the peer has used up the credit."""
         answer = self._answer
         if link is not self.link or answer is None or answer.done():
             return
@@ -540,7 +561,7 @@ class Amqp10Source(Amqp10Link):
     def fail_waiters(self, error: LinkError) -> None:
         """Discard an incomplete message, and fail the pending query."""
         super().fail_waiters(error)
-        self._discard()
+        self._discard_incomplete()
         fail_future(self._answer, error)
 
     def stop(self) -> None:
@@ -560,37 +581,38 @@ class Amqp10Source(Amqp10Link):
 
 
 class Amqp10Target(Amqp10Link):
-    """A sender. Outcomes are passed to `request.on_outcomes`.
+    """A sender. It passes outcomes to `request.on_outcomes`.
 
-    RabbitMQ 3 accepts messages over 1.0 even if their queue does not exist. A receiver is therefore
-    attached first: that fails if the queue does not exist.
+    RabbitMQ 3 accepts messages over 1.0 even if their queue does not exist. Before the link can be
+    used, a receiver (the queue probe) is therefore attached to the queue and detached again: the
+    attach fails if the queue does not exist.
 
     Args:
         request: the request.
         connection: the connection.
-        checks_queue: whether to attach that receiver.
+        checks_queue: whether to attach the queue probe.
 
     Attributes:
-        queue_probe: that receiver, until the peer has attached it; then None.
+        queue_probe: the queue probe, until the peer has attached it; otherwise None.
     """
 
     def __init__(
         self, request: TargetRequest, connection: Amqp10Connection, *, checks_queue: bool = True
     ) -> None:
         super().__init__(request, connection, sends=True)
-        self._outcomes = request.on_outcomes
+        self._on_outcomes = request.on_outcomes
         self._checks_queue = checks_queue
         self.queue_probe: transport.Link | None = None
         self._on_room = request.on_room
         self._window = request.window
-        self._sent = 0
+        self._sent_count = 0
         self._unsettled = 0
         self._max_message_size = 0  # the peer's limit in bytes; 0 for none
         self.link.attach(source=Source(), target=Target(address=self.endpoint.address))
         self.touch()
 
     def _check_attach(self, remote: transport.Attach) -> bool:
-        """Store the max-message-size. For RabbitMQ 3, check that the queue exists."""
+        """Store the max-message-size. For RabbitMQ 3, attach the queue probe, and return False."""
         self._max_message_size = remote.max_message_size or 0
         address = self.endpoint.address or ""
         if not self.product.startswith("RabbitMQ 3."):
@@ -599,20 +621,20 @@ class Amqp10Target(Amqp10Link):
             text = "RabbitMQ 3 does not find names over 1.0 that are not ASCII: send over amqp091"
             self.fail(LinkError(text, sent_by_peer=True, permanent=True))
             return False
-        if not self._checks_queue or not address.startswith(_QUEUE_BEFORE_4):
+        if not self._checks_queue or not address.startswith(_QUEUE_PREFIX_OF_3):
             return True
         self.queue_probe = self.session.link(f"{self.link.name}-asks", sends=False)
         self.queue_probe.attach(source=Source(address=address), target=Target())
         return False
 
     def on_attach(self, link: transport.Link) -> None:
-        """Open the link if the queue exists."""
+        """Check the peer's attach. The attach of the queue probe opens the link."""
         if link is not self.queue_probe:
             super().on_attach(link)
         elif link.remote is not None and link.remote.source is not None:
             self.queue_probe = None
             link.detach()
-            self._open()
+            self._set_opened()
 
     @property
     def room(self) -> int:
@@ -627,7 +649,7 @@ class Amqp10Target(Amqp10Link):
         return False
 
     def on_room(self) -> None:
-        """Send waiting messages: there may be credit, or room in the window."""
+        """Send waiting messages, if the link is open."""
         if self.opened.done():
             self._on_room()
 
@@ -643,39 +665,40 @@ class Amqp10Target(Amqp10Link):
             link.drained()
 
     def send(self, messages: Sequence[Sent]) -> None:
-        """Send messages. One that exceeds the max-message-size is refused immediately."""
-        charged = 0
+        """Send messages. Messages that exceed the max-message-size are refused immediately."""
+        sent_bytes = 0
         for outgoing, delivery in messages:
             octets = outgoing.octets
             if self._max_message_size and len(octets) > self._max_message_size:
                 limit = self._max_message_size
                 text = f"{len(octets)} bytes exceed the target's max-message-size, {limit}"
-                self._outcomes([(delivery, Outcome("too-large", "", text, final=True))])
+                self._on_outcomes([(delivery, Outcome("too-large", "", text, final=True))])
                 continue
-            self._sent += 1
-            kind = outgoing.message_format
+            self._sent_count += 1
+            message_format = outgoing.message_format
             link_delivery = self.link.send(
-                self._sent.to_bytes(8, "big"), octets, message_format=kind
+                self._sent_count.to_bytes(8, "big"), octets, message_format=message_format
             )
             link_delivery.context = delivery
             self._unsettled += 1
-            charged += len(octets)
-        self.count_sent(charged)
+            sent_bytes += len(octets)
+        self.count_sent(sent_bytes)
         self.touch()
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
-        """Report the outcome of a message."""
+        """Report the outcome of a message, and settle it."""
         self._connection.unblocked_links[self] = None
         state = delivery.state
         if delivery.done or (not delivery.settled and (state is None or type(state) is Received)):
-            return  # not terminal
+            return  # was reported before, or is not a terminal state
         outcome = ACCEPTED if type(state) is Accepted else self._outcome_of(state)
         delivery.update(state)
         self._unsettled -= 1
         source_delivery, delivery.context = delivery.context, None
-        self._outcomes([(source_delivery, outcome)])
+        self._on_outcomes([(source_delivery, outcome)])
 
     def _outcome_of(self, state: Any) -> Outcome:
+        """Convert a terminal delivery state (Part 3, 3.4), except accepted, to an `Outcome`."""
         if isinstance(state, Rejected):
             error = state.error
             if error is not None:
@@ -694,12 +717,12 @@ class Amqp10Target(Amqp10Link):
 
 
 def _is_redelivered(octets: bytes) -> bool:
-    """Whether the header marks the message as possibly delivered before."""
+    """Whether the header of a message marks it as possibly delivered before."""
     header = header_of(octets)
     return header is not None and bool(header.delivery_count or header.first_acquirer is False)
 
 
-async def connected(endpoint: Endpoint) -> Amqp10Connection:
+async def open_connection(endpoint: Endpoint) -> Amqp10Connection:
     """Open a connection, and wait until the peer has opened it, too."""
     return await dial(Amqp10Connection(endpoint))
 
@@ -707,16 +730,16 @@ async def connected(endpoint: Endpoint) -> Amqp10Connection:
 async def open_source(request: SourceRequest) -> Amqp10Source:
     """Open a receiver."""
     return await attach_link(
-        request, connected, lambda connection: Amqp10Source(request, connection)
+        request, open_connection, lambda connection: Amqp10Source(request, connection)
     )
 
 
 async def open_target(request: TargetRequest) -> Amqp10Target:
     """Open a sender.
 
-    For RabbitMQ 3, a receiver checks that the queue exists. If it fails for another reason than a
-    missing queue, the sender is opened without this check: a stream, for example, cannot be read
-    from RabbitMQ 3 over 1.0.
+    For RabbitMQ 3, a queue probe checks that the queue exists; see `Amqp10Target`. If the probe
+    fails for another reason than a missing queue, the sender is opened without it: a stream, for
+    example, cannot be read from RabbitMQ 3 over 1.0.
     """
     attempts: list[Amqp10Target] = []
 
@@ -725,8 +748,8 @@ async def open_target(request: TargetRequest) -> Amqp10Target:
         return attempts[-1]
 
     try:
-        return await attach_link(request, connected, make_target)
+        return await attach_link(request, open_connection, make_target)
     except LinkError as error:
         if not attempts or attempts[0].queue_probe is None or NOT_FOUND in str(error):
             raise
-        return await attach_link(request, connected, make_target)
+        return await attach_link(request, open_connection, make_target)

@@ -1,6 +1,6 @@
 """The sources and targets of AMQP 0-9-1: connections, channels, consumers and publishers.
 
-Each link has a channel. The end of a channel does not affect other channels of its connection.
+Each link is a channel. If a channel is closed, the other channels of its connection stay open.
 """
 
 from __future__ import annotations
@@ -63,17 +63,20 @@ from amqp10msg.net.bridge.wire import (
     fail_future,
 )
 
+#: Our frame-max, in bytes.
 _MAX_FRAME = 131_072
 #: Maximum number of channels per connection if the broker gives no limit.
 _MAX_CHANNELS = 2_047
-#: Reply codes that a retry cannot fix: payment required, access refused, not found, not allowed.
-_PERMANENT = {402, 403, 404, 530}
-#: Reply codes that do not blame a message: the broker shuts down (320) or has failed (541).
-_AMBIGUOUS = {320, 541}
+#: Reply codes that a retry cannot fix, namely payment required (402), access refused (403), not
+#: found (404) and not allowed (530).
+_PERMANENT_CODES = {402, 403, 404, 530}
+#: Reply codes of a broker that shuts down (320) or has failed (541).
+_BROKER_FAULT_CODES = {320, 541}
 #: Reply code "internal error".
 _INTERNAL_ERROR = 541
-#: Reply code "not found" of a queue or exchange.
+#: Reply code "not found" for a queue or exchange.
 _NOT_FOUND = 404
+#: The client's capabilities in connection.start-ok.
 _CAPABILITIES = (
     *("publisher_confirms", "basic.nack", "consumer_cancel_notify"),
     *("connection.blocked", "authentication_failure_close"),
@@ -81,7 +84,7 @@ _CAPABILITIES = (
 
 
 class BasicConnection(Wire):
-    """A client's connection of AMQP 0-9-1: handshake, heartbeats, and its channels.
+    """A client's connection over AMQP 0-9-1: handshake, heartbeats and channels.
 
     Attributes:
         max_frame: negotiated frame-max, in bytes.
@@ -93,7 +96,7 @@ class BasicConnection(Wire):
         self.max_frame = _MAX_FRAME
         self.blocked = False
         self._reader = FrameReader(_MAX_FRAME)
-        self._awaited: asyncio.Future[Any] | None = None
+        self._awaited: asyncio.Future[Any] | None = None  # the answer to the pending request
         self._channels: dict[int, Channel] = {}
         self._closing_channels: set[int] = set()  # channels whose close-ok has not arrived
         self._channels_to_settle: dict[Channel, None] = {}  # channels with settlements to send
@@ -107,15 +110,15 @@ class BasicConnection(Wire):
         self._stream.write(PREAMBLE)
 
     def receive(self, data: bytes) -> None:
-        """Process bytes of the peer."""
+        """Process received bytes."""
         try:
-            for kind, channel, payload in self._reader.feed(data):
+            for frame_type, channel, payload in self._reader.feed(data):
                 if channel:
-                    self._process_frame(kind, channel, payload)
-                elif kind == METHOD:
+                    self._process_frame(frame_type, channel, payload)
+                elif frame_type == METHOD:
                     self._process_method(decode_method(payload))
-                elif kind != BEAT:
-                    raise FrameError(f"an unexpected frame of type {kind} on channel 0")
+                elif frame_type != BEAT:
+                    raise FrameError(f"an unexpected frame of type {frame_type} on channel 0")
                 if self._stream.is_closing():
                     return
         except FrameError as error:
@@ -123,19 +126,23 @@ class BasicConnection(Wire):
 
     # Frames.
 
-    def _process_frame(self, kind: int, number: int, payload: bytes) -> None:
+    def _process_frame(self, frame_type: int, number: int, payload: bytes) -> None:
+        """Process a frame of channel `number`."""
         channel = self._channels.get(number)
         if channel is None:
-            if kind == METHOD:
-                self._receive_late(number, payload)
+            if frame_type == METHOD:
+                self._process_late_method(number, payload)
             return
         try:
-            channel.frame(kind, payload)
+            channel.process_frame(frame_type, payload)
         except OSError as error:
             channel.fail(no_room_for_large(error))
 
-    def _receive_late(self, number: int, payload: bytes) -> None:
-        """Process a frame of a closed channel: complete its close, ignore everything else."""
+    def _process_late_method(self, number: int, payload: bytes) -> None:
+        """Process a method of the closed channel `number`.
+
+        Answer a channel.close, free the number on a channel.close-ok, and ignore other methods.
+        """
         if number in self._closing_channels and len(payload) >= 4:
             index = int.from_bytes(payload[:4], "big")
             if index == spec.Channel.Close.INDEX:
@@ -144,6 +151,7 @@ class BasicConnection(Wire):
                 self._closing_channels.discard(number)
 
     def _process_method(self, received: Any) -> None:
+        """Process a method of channel 0, which belongs to the connection."""
         if isinstance(received, spec.Connection.Close):
             self._stream.write(method(0, spec.Connection.CloseOk()))
             self.fail(_close_error(received))
@@ -159,7 +167,7 @@ class BasicConnection(Wire):
 
     @property
     def joinable(self) -> bool:
-        """Whether another channel can be opened."""
+        """Whether another link can open a channel."""
         in_use = len(self._channels) + len(self._closing_channels)
         return super().joinable and in_use < self.max_links
 
@@ -171,7 +179,7 @@ class BasicConnection(Wire):
         return number
 
     def remove_channel(self, channel: Channel, *, ended: bool) -> None:
-        """Remove a channel. Close it, unless its close was completed already (`ended`)."""
+        """Remove a channel. Send channel.close, unless the channel is closed already (`ended`)."""
         del self._channels[channel.number]
         self._channels_to_settle.pop(channel, None)
         if not ended:
@@ -185,8 +193,8 @@ class BasicConnection(Wire):
         self._unsent.append(octets)
         self.touch()
 
-    def extend(self, pieces: list[bytes]) -> None:
-        """Send many byte strings at the end of the current event-loop iteration."""
+    def write_many(self, pieces: list[bytes]) -> None:
+        """Send a list of byte strings at the end of the current event-loop iteration."""
         self._unsent += pieces
         self.touch()
 
@@ -196,7 +204,7 @@ class BasicConnection(Wire):
         self.touch()
 
     def flush(self) -> None:
-        """Send the settlements and the written bytes."""
+        """Send the bytes that were written, and the settlements of all channels."""
         self._flushing = False
         channels, self._channels_to_settle = self._channels_to_settle, {}
         for channel in channels:
@@ -208,7 +216,10 @@ class BasicConnection(Wire):
         self.end_turn()
 
     def _beat(self, interval: float) -> None:
-        """Send heartbeats, and fail the connection if the peer sends no frames."""
+        """Send heartbeats. Fail the connection if nothing is received for two intervals.
+
+        `interval` is the negotiated heartbeat interval in seconds.
+        """
         now = self.loop.time()
         if now - self._last_received_at > 2 * interval and not self.reading_paused:
             self.fail(LinkError(f"no heartbeat from the peer for {2 * interval:g} s"))
@@ -220,7 +231,7 @@ class BasicConnection(Wire):
     # Requests.
 
     async def _ask(self, request: Any, *expected: Any) -> Any:
-        """Send `request`, unless it is None, and return the answer, which must be `expected`."""
+        """Send `request`, unless it is None. Return the answer, an `expected` method."""
         self._awaited = self.loop.create_future()
         if request is not None:
             self.write(method(0, request))
@@ -229,7 +240,7 @@ class BasicConnection(Wire):
         return _check_answer(answer, *expected)
 
     async def handshake(self) -> None:
-        """Open the connection."""
+        """Log in, negotiate the limits, and open the virtual host."""
         endpoint = self.endpoint
         start = await self._ask(None, spec.Connection.Start)
         properties = start.server_properties if isinstance(start.server_properties, dict) else {}
@@ -249,19 +260,19 @@ class BasicConnection(Wire):
         )
         tune = await self._ask(start_ok, spec.Connection.Tune)
         # 0 means that the broker sets no limit: use ours.
-        size = min(tune.frame_max or _MAX_FRAME, _MAX_FRAME)
-        self._reader.max_frame = size
-        self.max_frame = size
+        frame_max = min(tune.frame_max or _MAX_FRAME, _MAX_FRAME)
+        self._reader.max_frame = frame_max
+        self.max_frame = frame_max
         self.max_links = min(tune.channel_max or _MAX_CHANNELS, _MAX_CHANNELS)
-        beat = min(endpoint.heartbeat, tune.heartbeat or endpoint.heartbeat)
-        self.write(method(0, spec.Connection.TuneOk(tune.channel_max, size, beat)))
+        heartbeat = min(endpoint.heartbeat, tune.heartbeat or endpoint.heartbeat)
+        self.write(method(0, spec.Connection.TuneOk(tune.channel_max, frame_max, heartbeat)))
         await self._ask(spec.Connection.Open(endpoint.virtual_host or "/"), spec.Connection.OpenOk)
-        self._beat(float(beat))
+        self._beat(float(heartbeat))
 
     # The end.
 
     def fail_waiters(self, error: LinkError) -> None:
-        """Fail the request that waits for an answer."""
+        """Fail the pending request."""
         fail_future(self._awaited, error)
 
     def abort(self) -> None:
@@ -271,7 +282,7 @@ class BasicConnection(Wire):
             channel.discard()
 
     async def close_gracefully(self) -> None:
-        """Send the pending settlements, and close."""
+        """Send the pending settlements and connection.close, and wait for the answer."""
         self.flush()
         await self._ask(spec.Connection.Close(200, "", 0, 0), spec.Connection.CloseOk)
 
@@ -281,7 +292,7 @@ class Channel(AttachedLink):
 
     Args:
         connection: the connection.
-        on_lost: called when the channel is lost.
+        on_lost: called when the channel or its connection is lost.
         max_message: maximum size in bytes of a body in memory; a larger one is written to a file.
         overflow: returns the file for a larger body; None to fail the connection instead.
     """
@@ -298,32 +309,33 @@ class Channel(AttachedLink):
         self._connection = connection
         self._max_message = max_message
         self._overflow = overflow
-        self._content: Content | None = None
-        self._awaited: asyncio.Future[Any] | None = None
-        self._ended = self._is_removed = False
+        self._content: Content | None = None  # the message that has arrived in part
+        self._awaited: asyncio.Future[Any] | None = None  # the answer to the pending request
+        self._ended = False  # whether channel.close or close-ok was received
+        self._is_removed = False  # from the connection
 
     # Callbacks, which subclasses override.
 
     def on_content(self, content: Content) -> None:
-        """Called with each complete content: a delivery or a returned message."""
+        """Called with each complete method with content: a delivery or a returned message."""
 
     def on_confirm(self, tag: int, multiple: bool, accepted: bool) -> None:
         """Called with each publisher confirm."""
 
     def on_declared(self, declare_ok: Any) -> bool:  # noqa: ARG002  (used by subclasses)
-        """Called with each queue.declare-ok. Return whether a query of the subclass awaited it."""
+        """Called with each queue.declare-ok. Return whether the subclass had asked for it."""
         return False
 
     def settlements(self) -> list[bytes]:
-        """Return the frames of the settlements to send."""
+        """Return frames that settle deliveries. Called when the connection sends its bytes."""
         return []
 
     @property
     def incomplete(self) -> bool:
-        """Whether a message has arrived in part."""
+        """Whether a part of a message has arrived, but not its end."""
         return self._content is not None
 
-    def frame(self, kind: int, payload: bytes) -> None:
+    def process_frame(self, frame_type: int, payload: bytes) -> None:
         """Process a frame that arrived on this channel.
 
         Raises:
@@ -331,10 +343,10 @@ class Channel(AttachedLink):
             OSError: a large message could not be written to its file.
         """
         content = self._content
-        if kind != METHOD:
+        if frame_type != METHOD:
             if content is None:
-                raise FrameError(f"a frame of type {kind} without a method that has content")
-            if content.add(kind, payload, self._max_message, self._overflow):
+                raise FrameError(f"a frame of type {frame_type} without a method that has content")
+            if content.add(frame_type, payload, self._max_message, self._overflow):
                 self._content = None
                 self.on_content(content)
             return
@@ -351,6 +363,7 @@ class Channel(AttachedLink):
             self._process_method(decode_method(payload))
 
     def _process_method(self, received: Any) -> None:
+        """Process a method without content."""
         if isinstance(received, spec.Channel.Close):
             self._ended = True
             self.write(spec.Channel.CloseOk())
@@ -386,7 +399,7 @@ class Channel(AttachedLink):
     # The end.
 
     def fail_waiters(self, error: LinkError) -> None:
-        """Discard an incomplete message, and fail the request that waits for an answer."""
+        """Discard an incomplete message, and fail the pending request."""
         self.discard()
         fail_future(self._awaited, error)
 
@@ -411,12 +424,12 @@ class Channel(AttachedLink):
 
 
 def _close_error(close: Any) -> LinkError:
-    """Convert a channel.close or connection.close to an error."""
+    """Convert a channel.close or connection.close to a LinkError."""
     code = close.reply_code
     return LinkError(
         f"{code} {_as_text(close.reply_text)}",
-        sent_by_peer=code not in _AMBIGUOUS,
-        permanent=code in _PERMANENT,
+        sent_by_peer=code not in _BROKER_FAULT_CODES,
+        permanent=code in _PERMANENT_CODES,
         failed=code == _INTERNAL_ERROR,
         missing=code == _NOT_FOUND and isinstance(close, spec.Channel.Close),
     )
@@ -431,6 +444,7 @@ def _check_answer(answer: Any, *expected: Any) -> Any:
 
 
 def _as_text(value: Any) -> str:
+    """Convert a field of the peer to a string: bytes are decoded, and None is empty."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return "" if value is None else str(value)
@@ -439,16 +453,16 @@ def _as_text(value: Any) -> str:
 #: Disconnect a peer that delivers more unacknowledged messages than the prefetch-count times
 #: `_EXCESS_FACTOR`, plus `_EXCESS_ALLOWANCE`.
 _EXCESS_FACTOR, _EXCESS_ALLOWANCE = 4, 1_000
-#: Maximum of a prefetch-count, which has 16 bits.
+#: Maximum prefetch-count, a field of 16 bits.
 _MAX_PREFETCH = 65_535
-#: Maximum size in bytes of a message in memory when only its position is needed.
-_MAX_PEEKED = 1 << 20
-#: Timeout in seconds of closing a connection that was opened for a query.
+#: Maximum size in bytes of a message in memory if only its position or digest is needed.
+_MAX_PEEKED_SIZE = 1 << 20
+#: Timeout in seconds of closing a link that was opened for a query.
 _CLOSE_TIMEOUT = 5.0
 
 
 class BasicSource(Channel):
-    """A consumer of a queue. Deliveries are passed to `request.receive`."""
+    """A consumer of a queue. It passes deliveries to `request.receive`."""
 
     def __init__(self, request: SourceRequest, connection: BasicConnection) -> None:
         super().__init__(connection, request.on_lost, request.max_message, request.overflow)
@@ -456,12 +470,15 @@ class BasicSource(Channel):
         self._receive = request.receive
         self._window = request.window
         self._unsettled = 0
-        self._lowest = 1  # the lowest unsettled delivery-tag
+        self._lowest_unsettled_tag = 1
+        # Higher delivery-tags that were settled.
         self._settled: dict[int, Settle] = {}
+        # Delivery-tags of accepted deliveries whose basic.ack was not sent yet.
         self._acked: set[int] = set()
-        self._ready: int | None = None
+        self._ready: int | None = None  # the latest answer about ready messages
         self._own_consumers = 1  # subtracted from the queue's consumer count
-        self._asking: deque[asyncio.Future[Depth] | None] = deque()
+        # The pending queries, oldest first. None for a query whose answer nobody awaits.
+        self._queries: deque[asyncio.Future[Depth] | None] = deque()
 
     async def attach(self) -> None:
         """Open the channel, and consume the queue with the window as prefetch-count."""
@@ -477,13 +494,13 @@ class BasicSource(Channel):
         )
 
     def on_content(self, content: Content) -> None:
-        """Pass a delivery on.
+        """Pass a delivery to `request.receive`.
 
         Raises:
             FrameError: the peer ignores the prefetch-count.
         """
         if content.index == DELIVER:
-            tag, again, exchange, key = content.decode_deliver()
+            tag, redelivered, exchange, key = content.decode_deliver()
             self._unsettled += 1
             if self._unsettled > _EXCESS_FACTOR * self._window + _EXCESS_ALLOWANCE:
                 raise FrameError(
@@ -491,7 +508,9 @@ class BasicSource(Channel):
                     f"{self._window}"
                 )
             body, header, large = content.body, content.header, content.large
-            self._receive([SourceDelivery(body, header, exchange, key, again, tag, self, large)])
+            self._receive(
+                [SourceDelivery(body, header, exchange, key, redelivered, tag, self, large)]
+            )
 
     def settle(self, deliveries: Sequence[SourceDelivery], settlement: Settle) -> None:
         """Settle the deliveries that belong to this link; ignore deliveries of other links."""
@@ -511,8 +530,11 @@ class BasicSource(Channel):
         self._connection.settle_soon(self)
 
     def settlements(self) -> list[bytes]:
-        """Return acknowledgements of the accepted deliveries: one for all consecutive tags."""
-        lowest, acked, settled = self._lowest, self._acked, self._settled
+        """Return basic.ack frames for the accepted deliveries.
+
+        One frame acknowledges all tags up to the first unsettled tag. Each higher tag has a frame.
+        """
+        lowest, acked, settled = self._lowest_unsettled_tag, self._acked, self._settled
         number = self.number
         frames = []
         if acked:
@@ -522,9 +544,9 @@ class BasicSource(Channel):
                     acked.discard(lowest)
                     last = lowest
                 lowest += 1
-            self._lowest = lowest
+            self._lowest_unsettled_tag = lowest
             if last:
-                # The tag must be unsettled: the broker refuses a tag that was settled before.
+                # `last` was not settled before: the broker would refuse the ack otherwise.
                 frames.append(ack(number, last, multiple=True))
             for tag in acked:
                 frames.append(ack(number, tag))
@@ -533,13 +555,13 @@ class BasicSource(Channel):
         return frames
 
     async def depth(self) -> int | None:
-        """Query the number of ready messages. Return the previous answer."""
-        if self.alive and not self._asking:
-            self._declare(None)
+        """Query the number of ready messages. Return the previous answer, or None."""
+        if self.alive and not self._queries:
+            self._query_queue(None)
         return self._ready
 
     async def count(self) -> Depth:
-        """Query the number of ready messages and of other consumers.
+        """Return the number of ready messages and of other consumers.
 
         Raises:
             LinkError: the connection ended.
@@ -548,17 +570,18 @@ class BasicSource(Channel):
             raise LinkError("the connection ended")
         answer: asyncio.Future[Depth] = self._connection.loop.create_future()
         self._connection.flush()  # settle first: the broker then counts the released messages
-        self._declare(answer)
+        self._query_queue(answer)
         return await answer
 
-    def _declare(self, answer: asyncio.Future[Depth] | None) -> None:
-        self._asking.append(answer)
+    def _query_queue(self, answer: asyncio.Future[Depth] | None) -> None:
+        """Send a passive queue.declare. Its result is stored in `answer`, unless that is None."""
+        self._queries.append(answer)
         self.write(spec.Queue.Declare(0, self.endpoint.queue or "", passive=True))
 
     def on_declared(self, declare_ok: Any) -> bool:
-        """Use a queue.declare-ok as the answer to the oldest query."""
+        """Complete the oldest query."""
         self._ready = declare_ok.message_count
-        answer = self._asking.popleft() if self._asking else None
+        answer = self._queries.popleft() if self._queries else None
         if answer is not None and not answer.done():
             other_consumers = max(declare_ok.consumer_count - self._own_consumers, 0)
             answer.set_result(
@@ -567,11 +590,11 @@ class BasicSource(Channel):
         return True
 
     def fail_waiters(self, error: LinkError) -> None:
-        """Fail the queries that wait for an answer."""
+        """Discard an incomplete message, and fail the pending request and queries."""
         super().fail_waiters(error)
-        for answer in self._asking:
+        for answer in self._queries:
             fail_future(answer, error)
-        self._asking.clear()
+        self._queries.clear()
 
     def stop(self) -> None:
         """Cancel the consumer."""
@@ -580,19 +603,19 @@ class BasicSource(Channel):
             self.write(spec.Basic.Cancel("bridge", nowait=True))
 
     def resume(self) -> None:
-        """Consume the queue again after `stop`. Not for a stream, whose position would be lost."""
+        """Consume the queue again after `stop`. A no-op for a stream: it would start elsewhere."""
         if self.alive and self.endpoint.start is None:
             self._own_consumers = 1
             self.write(self._consume({}, nowait=True))
 
 
 class BasicTarget(Channel):
-    """A publisher with confirms. Outcomes are passed to `request.on_outcomes`."""
+    """A publisher with confirms. It passes outcomes to `request.on_outcomes`."""
 
     def __init__(self, request: TargetRequest, connection: BasicConnection) -> None:
         super().__init__(connection, request.on_lost, 1 << 30)
         self.endpoint = request.endpoint
-        self._outcomes = request.on_outcomes
+        self._on_outcomes = request.on_outcomes
         self._on_room = request.on_room
         self._window = request.window
         self._unconfirmed = Unconfirmed()
@@ -626,25 +649,25 @@ class BasicTarget(Channel):
         self._on_room()
 
     def send(self, messages: Sequence[Sent]) -> None:
-        """Publish messages. One that does not fit into frames is refused immediately."""
+        """Publish messages. Messages whose header or names are too long are refused immediately."""
         number, max_frame = self.number, self._connection.max_frame
         frames: list[Any] = []
-        charged = 0
+        sent_bytes = 0
         for outgoing, delivery in messages:
             header, body = outgoing.content_header or b"", outgoing.octets
             names = outgoing.exchange, outgoing.routing_key
             try:
                 frames += publish(number, *names, header, body, max_frame)
             except FrameError as error:
-                self._outcomes([(delivery, Outcome("too-large", "", str(error), final=True))])
+                self._on_outcomes([(delivery, Outcome("too-large", "", str(error), final=True))])
                 continue
             self._unconfirmed.add(delivery, outgoing)
-            charged += len(header) + len(body)
-        self.count_sent(charged)
-        self._connection.extend(frames)
+            sent_bytes += len(header) + len(body)
+        self.count_sent(sent_bytes)
+        self._connection.write_many(frames)
 
     def on_content(self, content: Content) -> None:
-        """Record a returned message. Its confirm follows."""
+        """Record a returned message. The broker confirms it afterwards."""
         if content.index != RETURN:
             return
         code, text, exchange, key = content.decode_returned()
@@ -653,7 +676,7 @@ class BasicTarget(Channel):
 
     def on_confirm(self, tag: int, multiple: bool, accepted: bool) -> None:
         """Report the outcomes of the confirmed messages."""
-        self._outcomes(self._unconfirmed.confirm(tag, multiple=multiple, accepted=accepted))
+        self._on_outcomes(self._unconfirmed.confirm(tag, multiple=multiple, accepted=accepted))
         self._on_room()
 
 
@@ -669,14 +692,14 @@ async def open_source(request: SourceRequest) -> BasicSource:
 
 
 async def open_target(request: TargetRequest) -> BasicTarget:
-    """Open a publisher to an exchange, or to a queue by the default exchange."""
+    """Open a publisher to an exchange, or through the default exchange to a queue."""
     return await attach_link(
         request, _open_connection, lambda connection: BasicTarget(request, connection)
     )
 
 
 async def depth_of(endpoint: Endpoint, queue: str, pool: ConnectionPool | None = None) -> Depth:
-    """Return the number of ready messages and of consumers of a queue."""
+    """Return the number of ready messages and consumers of `queue`, at the endpoint's broker."""
 
     def new_channel(connection: BasicConnection) -> Channel:
         return Channel(connection, lambda _: None, 0)
@@ -697,16 +720,17 @@ async def depth_of(endpoint: Endpoint, queue: str, pool: ConnectionPool | None =
 async def positions_of(
     endpoint: Endpoint, offset: str, pool: ConnectionPool | None = None
 ) -> tuple[int, int] | None:
-    """Return the first and last position of the messages that a stream delivers from `offset` on.
+    """Return the first and last position of the messages that are read from `offset` on.
 
-    With ``last``, RabbitMQ delivers all messages of the last chunk before it answers the next
-    request. With another offset, only some messages are read. Return None for an empty stream.
+    Return None for an empty stream. With ``last``, these messages are the last chunk of the stream:
+    RabbitMQ delivers it before it answers the next request. With another offset, only a few
+    messages are read, and the last position is not the end of the stream.
     """
     digests = await _read_digests(endpoint, offset, pool)
     return (min(digests), max(digests)) if digests else None
 
 
-async def last_of(
+async def last_message_of(
     endpoint: Endpoint, pool: ConnectionPool | None = None
 ) -> tuple[int, bytes] | None:
     """Return the position and the SHA-256 of a stream's last message; None for an empty stream."""
@@ -717,7 +741,7 @@ async def last_of(
 async def _read_digests(
     endpoint: Endpoint, offset: str, pool: ConnectionPool | None
 ) -> dict[int, bytes]:
-    """Read messages of a stream from an offset on. Return their SHA-256 digests by position."""
+    """Read some messages of a stream from `offset` on. Return their SHA-256 digests by position."""
     digests: dict[int, bytes] = {}
 
     def receive(deliveries: Sequence[SourceDelivery]) -> None:
@@ -734,12 +758,12 @@ async def _read_digests(
             receive=receive,
             on_lost=lambda _: None,
             window=_MAX_PREFETCH if offset == "last" else 1,
-            max_message=_MAX_PEEKED,
+            max_message=_MAX_PEEKED_SIZE,
             overflow=lambda: Oversized(Path(folder), 0),
             pool=pool,
         )
         source = await open_source(request)
-        # Wait until the deliveries have arrived: the broker sends them before this answer.
+        # Wait for the deliveries: the broker sends them before it answers this request.
         await source.with_timeout(lambda: source.ask(spec.Basic.Qos(0, 1, False), spec.Basic.QosOk))
         await source.close(_CLOSE_TIMEOUT)
     return digests

@@ -1,7 +1,7 @@
-"""The frames of AMQP 0-9-1 (4.2.3), and the contents in them.
+"""The frames of AMQP 0-9-1 (4.2.3), and the methods with content (4.2.6) in them.
 
-Content headers are passed on as bytes, without decoding them. Pika encodes and decodes the rare
-methods.
+Content headers are passed on as bytes, without decoding them. The methods that occur per message
+are encoded and decoded here, and all other methods by pika.
 """
 
 from __future__ import annotations
@@ -24,28 +24,37 @@ except ModuleNotFoundError as _error:
 
 from amqp10msg.net.bridge.terms import Oversized
 
+#: The protocol header.
 PREAMBLE = b"AMQP\x00\x00\x09\x01"
+#: A heartbeat frame.
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+#: Frame types.
 METHOD, HEADER, BODY, BEAT = 1, 2, 3, 8
+#: Class-id and method-id of methods of class basic, as one number of 32 bits.
 DELIVER, RETURN, ACK, NACK = 0x003C003C, 0x003C0032, 0x003C0050, 0x003C0078
-#: The head of a frame: type, channel, payload size.
+#: The head of a frame, which has the type, the channel and the size of the payload.
 _FRAME_HEAD = struct.Struct(">BHL")
 #: The frame-end byte of a frame, and the head of the frame that follows.
 _FRAME_END_AND_HEAD = struct.Struct(">BBHL")
 _FRAME_TYPES = (METHOD, HEADER, BODY, BEAT)
 #: The first bytes of a TLS alert, with which a TLS server answers a client without TLS.
-_TLS = b"\x15\3"
-_END = b"\xce"
-_END_OCTET = 0xCE
+_TLS_ALERT = b"\x15\3"
+_FRAME_END = b"\xce"
+_FRAME_END_OCTET = 0xCE
+#: The start of a content header, with class-id, weight and body size.
 _CONTENT_HEAD = struct.Struct(">HHQ")
-_ACK = struct.Struct(">BHLHHQBB")
-_PUBLISH = struct.Struct(">HHH")
-_TAG = struct.Struct(">QB")
+#: A whole frame of basic.ack or basic.nack.
+_ACK_FRAME = struct.Struct(">BHLHHQBB")
+#: The start of basic.publish, with class-id, method-id and a reserved field.
+_PUBLISH_HEAD = struct.Struct(">HHH")
+#: A delivery-tag, and a byte with bits.
+_TAG_AND_BITS = struct.Struct(">QB")
+#: The class-id of class basic.
 _BASIC = 60
 
 
 class FrameError(ValueError):
-    """The received bytes are not AMQP 0-9-1, or exceed the negotiated limits."""
+    """Bytes are not AMQP 0-9-1, or exceed a limit of the connection."""
 
 
 class FrameReader:
@@ -82,39 +91,42 @@ class FrameReader:
             if end >= length:
                 self._needed = end + 1 - position
                 break
-            if buffer[end] != _END_OCTET:
+            if buffer[end] != _FRAME_END_OCTET:
                 raise FrameError(f"a frame ends with {buffer[end]:#04x}, not 0xce")
             yield kind, channel, bytes(buffer[position + 7 : end])
             position = end + 1
         del buffer[:position]
 
-    def _describe_bad_head(self, start: bytes, size: int) -> str:
-        if start.startswith(b"AMQP"):
-            return f"the peer uses another version of AMQP: {start!r}"
-        if start[0] not in _FRAME_TYPES:
+    def _describe_bad_head(self, head: bytes, size: int) -> str:
+        """Return an error text for the head of a frame whose payload size is too large."""
+        if head.startswith(b"AMQP"):
+            return f"the peer uses another version of AMQP: {head!r}"
+        if head[0] not in _FRAME_TYPES:
             hint = (
-                ": this is TLS, for which the URL is amqp091s://" if start.startswith(_TLS) else ""
+                ": this is TLS, for which the URL is amqp091s://"
+                if head.startswith(_TLS_ALERT)
+                else ""
             )
-            return f"the peer does not use AMQP 0-9-1: its first bytes are {start!r}{hint}"
+            return f"the peer does not use AMQP 0-9-1: its first bytes are {head!r}{hint}"
         return f"a frame of {size} bytes exceeds the negotiated frame-max, {self.max_frame}"
 
 
 @attrs.define
 class Content:
-    """A method with content (0-9-1, 4.2.6), while its frames arrive.
+    """A method with content (0-9-1, 4.2.6), to which its frames are added as they arrive.
 
     Attributes:
         index: class-id and method-id, as one number of 32 bits.
-        arguments: the payload of the method frame after class and method.
+        arguments: the payload of the method frame after class-id and method-id.
         header: the payload of the content header frame.
-        large: the file with header and body, if they are too large for memory.
+        large: the file with header and body, if they are too large for memory; otherwise None.
     """
 
     index: int
     arguments: bytes
     header: bytes = b""
     large: Oversized | None = None
-    _size: int = -1
+    _size: int = -1  # of the missing part of the body; -1 before the content header
     _pieces: list[bytes] = attrs.Factory(list)
 
     def add(
@@ -128,7 +140,7 @@ class Content:
 
         Args:
             kind: the type of the frame.
-            payload: its payload.
+            payload: the payload of the frame.
             max_size: maximum size in bytes of a body in memory; a larger one is written to a file.
             overflow: returns the file for a larger body; None to refuse such a body.
 
@@ -169,17 +181,17 @@ class Content:
         return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
     def decode_deliver(self) -> tuple[int, bool, str, str]:
-        """Decode basic.deliver: delivery-tag, redelivered, exchange, routing-key."""
+        """Return delivery-tag, redelivered, exchange and routing-key of a basic.deliver."""
         try:
             offset = 1 + self.arguments[0]
-            tag, redelivered = _TAG.unpack_from(self.arguments, offset)
-            exchange, offset = _decode_short_string(self.arguments, offset + _TAG.size)
+            tag, redelivered = _TAG_AND_BITS.unpack_from(self.arguments, offset)
+            exchange, offset = _decode_short_string(self.arguments, offset + _TAG_AND_BITS.size)
             return tag, bool(redelivered), exchange, _decode_short_string(self.arguments, offset)[0]
         except (struct.error, IndexError):
             raise FrameError("basic.deliver is truncated") from None
 
     def decode_returned(self) -> tuple[int, str, str, str]:
-        """Decode basic.return: reply-code, reply-text, exchange, routing-key."""
+        """Return reply-code, reply-text, exchange and routing-key of a basic.return."""
         try:
             (code,) = struct.unpack_from(">H", self.arguments)
             text, offset = _decode_short_string(self.arguments, 2)
@@ -190,7 +202,7 @@ class Content:
 
 
 def _decode_short_string(octets: bytes, offset: int) -> tuple[str, int]:
-    """Decode a short string at an offset. Return it with the offset after it."""
+    """Decode the short string at `offset`. Return the string and the offset after it."""
     end = offset + 1 + octets[offset]
     if end > len(octets):
         raise IndexError
@@ -198,9 +210,9 @@ def _decode_short_string(octets: bytes, offset: int) -> tuple[str, int]:
 
 
 def decode_confirm(arguments: bytes) -> tuple[int, bool]:
-    """Decode basic.ack or basic.nack: delivery-tag, multiple."""
+    """Return delivery-tag and multiple of a basic.ack or basic.nack."""
     try:
-        tag, bits = _TAG.unpack_from(arguments)
+        tag, bits = _TAG_AND_BITS.unpack_from(arguments)
     except struct.error:
         raise FrameError("a publisher confirm is truncated") from None
     return tag, bool(bits & 1)
@@ -208,21 +220,28 @@ def decode_confirm(arguments: bytes) -> tuple[int, bool]:
 
 def ack(channel: int, tag: int, *, multiple: bool = False) -> bytes:
     """Return the frame of a basic.ack."""
-    return _ACK.pack(METHOD, channel, 13, _BASIC, 80, tag, multiple, _END_OCTET)
+    return _ACK_FRAME.pack(METHOD, channel, 13, _BASIC, 80, tag, multiple, _FRAME_END_OCTET)
 
 
 def nack(channel: int, tag: int, *, requeue: bool) -> bytes:
     """Return the frame of a basic.nack for one delivery."""
-    return _ACK.pack(METHOD, channel, 13, _BASIC, 120, tag, requeue << 1, _END_OCTET)
+    return _ACK_FRAME.pack(METHOD, channel, 13, _BASIC, 120, tag, requeue << 1, _FRAME_END_OCTET)
 
 
 def publish(
     channel: int, exchange: str, key: str, header: bytes, body: bytes, max_frame: int
 ) -> list[Any]:
-    """Return the frames of a mandatory basic.publish with an encoded content header.
+    """Return the frames of a basic.publish with the bit mandatory, as a list of byte strings.
 
-    The result is a list of byte strings. The caller joins the byte strings of several messages, so
-    that each body is copied once.
+    The caller joins the byte strings of several messages, so that each body is copied once.
+
+    Args:
+        channel: the number of the channel.
+        exchange: the name of the exchange.
+        key: the routing key.
+        header: the encoded content header.
+        body: the body.
+        max_frame: the negotiated frame-max, in bytes.
 
     Raises:
         FrameError: the content header exceeds a frame, or a name exceeds 255 bytes.
@@ -233,31 +252,36 @@ def publish(
             f"the content header has {len(header)} bytes, but frames of this broker have at most "
             f"{max_payload}"
         )
-    method = _publish(channel, exchange, key)
+    method = _publish_method_frame(channel, exchange, key)
     size = len(body)
     if 0 < size <= max_payload:
-        head, foot = (
+        header_head, end_and_body_head = (
             _FRAME_HEAD.pack(HEADER, channel, len(header)),
-            _FRAME_END_AND_HEAD.pack(_END_OCTET, BODY, channel, size),
+            _FRAME_END_AND_HEAD.pack(_FRAME_END_OCTET, BODY, channel, size),
         )
-        return [method, head, header, foot, body, _END]
-    pieces: list[Any] = [method, _FRAME_HEAD.pack(HEADER, channel, len(header)), header, _END]
-    whole = memoryview(body)
+        return [method, header_head, header, end_and_body_head, body, _FRAME_END]
+    pieces: list[Any] = [
+        method,
+        _FRAME_HEAD.pack(HEADER, channel, len(header)),
+        header,
+        _FRAME_END,
+    ]
+    body_view = memoryview(body)
     for offset in range(0, size, max_payload):
-        piece = whole[offset : offset + max_payload]
-        pieces += [_FRAME_HEAD.pack(BODY, channel, len(piece)), piece, _END]
+        piece = body_view[offset : offset + max_payload]
+        pieces += [_FRAME_HEAD.pack(BODY, channel, len(piece)), piece, _FRAME_END]
     return pieces
 
 
 @functools.lru_cache(256)
-def _publish(channel: int, exchange: str, key: str) -> bytes:
-    """Return the method frame of a basic.publish. Cached, because many messages have the same."""
+def _publish_method_frame(channel: int, exchange: str, key: str) -> bytes:
+    """Return the method frame of a basic.publish. Cached, because many messages share it."""
     names = [name.encode("utf-8", "surrogateescape") for name in (exchange, key)]
     if max(map(len, names)) > 255:
         raise FrameError("the name of the exchange or the routing key exceeds 255 bytes")
     strings = b"".join(bytes((len(name),)) + name for name in names)
-    arguments = b"%b%b\x01" % (_PUBLISH.pack(_BASIC, 40, 0), strings)
-    return _FRAME_HEAD.pack(METHOD, channel, len(arguments)) + arguments + _END
+    arguments = b"%b%b\x01" % (_PUBLISH_HEAD.pack(_BASIC, 40, 0), strings)
+    return _FRAME_HEAD.pack(METHOD, channel, len(arguments)) + arguments + _FRAME_END
 
 
 def method(channel: int, pika_method: Any) -> bytes:

@@ -21,25 +21,26 @@ _Tags = OrderedDict[int, None]
 class Unconfirmed:
     """The published messages that are not confirmed, indexed by delivery-tag and by content.
 
-    The work per message, confirm and return is constant, whatever the window: each message is
-    hashed once, and only after the broker has returned a message.
+    The time per message, confirm and return does not depend on the window: each message is hashed
+    at most once, and only when the broker returns a message.
 
     Attributes:
-        published: the delivery-tag of the latest message.
+        published: the delivery-tag of the latest message, which is the number of messages.
     """
 
     published: int = 0
     _sent: OrderedDict[int, tuple[SourceDelivery, Outgoing]] = attrs.Factory(OrderedDict)
     _returned: dict[int, Outcome] = attrs.Factory(dict)
-    # Tags of unconfirmed, unreturned messages by content, with and without the header.
+    # Tags of messages that are neither confirmed nor returned, by content. Each message has two
+    # keys, with and without the content header.
     _by_content: dict[Hashable, _Tags] = attrs.Factory(dict)
-    _indexed: int = 0  # `_by_content` has the messages up to this tag
+    _indexed: int = 0  # the last tag that was added to `_by_content`
 
     def __len__(self) -> int:
         return len(self._sent)
 
     def add(self, delivery: SourceDelivery, outgoing: Outgoing) -> None:
-        """Record the message that is published next."""
+        """Record a message that is published now. It gets the next delivery-tag."""
         self.published += 1
         self._sent[self.published] = (delivery, outgoing)
 
@@ -48,8 +49,8 @@ class Unconfirmed:
     ) -> None:
         """Record that the broker returned a message. Its confirm, which follows, means `outcome`.
 
-        Of several identical messages, the earliest one is chosen. The broker may have encoded the
-        header again: if no header is identical, headers are not compared.
+        Of several identical messages, the earliest one is chosen. If no message has an identical
+        header, headers are not compared, because the broker may have encoded the header again.
         """
         self._index_new_messages()
         for content in ((exchange, key, body, header), (exchange, key, body)):
@@ -76,6 +77,7 @@ class Unconfirmed:
         return confirmed
 
     def _confirm(self, tag: int, accepted: bool) -> tuple[SourceDelivery, Outcome]:
+        """Remove the message with this tag, and return it with its outcome."""
         delivery, outgoing = self._sent.pop(tag)
         returned = self._returned.pop(tag, None)
         if returned is not None:
@@ -85,7 +87,7 @@ class Unconfirmed:
         return delivery, ACCEPTED if accepted else Outcome("nacked")
 
     def _index_new_messages(self) -> None:
-        """Index the messages that were published since the last return by their content."""
+        """Index by content the messages that were published since the last call."""
         for tag in range(self._indexed + 1, self.published + 1):
             if (published := self._sent.get(tag)) is not None:
                 for content in _content_keys(published[1]):
@@ -102,5 +104,5 @@ class Unconfirmed:
 
 def _content_keys(outgoing: Outgoing) -> tuple[Hashable, Hashable]:
     """Return the keys of a message in the index: with and without its content header."""
-    key = (outgoing.exchange, outgoing.routing_key, outgoing.octets)
-    return (*key, outgoing.content_header or b""), key
+    key_without_header = (outgoing.exchange, outgoing.routing_key, outgoing.octets)
+    return (*key_without_header, outgoing.content_header or b""), key_without_header

@@ -252,7 +252,7 @@ class Counting:
         endpoint = self._basic_endpoint
         if endpoint is None:
             return "the other addresses of the source cannot be queried one by one"
-        from amqp10msg.net.bridge.basic import last_of  # noqa: PLC0415  (an extra)
+        from amqp10msg.net.bridge.basic import last_message_of  # noqa: PLC0415  (an extra)
 
         # The nodes of a cluster have the same last message of a stream.
         last_messages = set()
@@ -260,7 +260,7 @@ class Counting:
             node = attrs.evolve(candidate, others=())
             try:
                 if self.is_stream:
-                    last_messages.add(await last_of(node, self._pool))
+                    last_messages.add(await last_message_of(node, self._pool))
                 elif (await _declare_and_count(node, self._waits.query_timeout, self._pool)).ready:
                     return f"{node.host}:{node.port} has messages, but another address has none"
             except LinkError as error:
