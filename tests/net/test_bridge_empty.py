@@ -303,7 +303,7 @@ def test_zero_count_is_inconclusive_if_rabbitmq_hides_consumers(sole: bool) -> N
     async def asked() -> Depth:
         closed = "amqp://127.0.0.1:1/queues/from"
         asks = counting.Counting(parse_url(closed), None, sole=sole)
-        return await asks.ask(Link(), None, 0)
+        return await asks.count_now(Link(), None, 0)
 
     depth = asyncio.run(asked())
     counts = Statistics(asked=True, remaining=depth.ready, others=depth.other_consumers)
@@ -395,7 +395,7 @@ def test_source_is_empty_only_if_broker_or_user_confirms_it(
 
     async def asked(depth: Depth, sole: bool) -> Depth:
         asks = counting.Counting(parse_url(source), None, sole=sole)
-        return await asks.ask(_Answering(product, depth), None, 0)
+        return await asks.count_now(_Answering(product, depth), None, 0)
 
     for held, others, sole in itertools.product((None, 0, 2), (None, 0, 2), (False, True)):
         depth = asyncio.run(
@@ -421,7 +421,7 @@ def test_uncountable_stream_is_not_empty(source: str, following: int | None) -> 
     async def asked() -> Depth:
         asks = counting.Counting(parse_url(f"{source}?offset=first"), None, sole=True)
         link = _Answering("Broker", Depth(ready=0))
-        return await asks.ask(link, following, 0)
+        return await asks.count_now(link, following, 0)
 
     depth = asyncio.run(asked())
     counts = Statistics(asked=True, remaining=depth.ready, others=depth.other_consumers)

@@ -140,8 +140,8 @@ def test_source_is_counted_at_a_reachable_node(closed: int) -> None:
             queue = parse_urls([f"{away}a", broker.url("queue=a")])
             stream = parse_urls([f"{away}s&offset=first", broker.url("queue=s&offset=first")])
             counts = [counting.Counting(end, None) for end in (queue, stream)]
-            found = [(await one.begin(one._source)).ready for one in counts]
-            found.append((await counts[1].ask(None, 1, 0)).ready)
+            found = [(await one.count_before_reading(one._source)).ready for one in counts]
+            found.append((await counts[1].count_now(None, 1, 0)).ready)
             return found
 
     assert [3, 4, 3] == asyncio.run(made())

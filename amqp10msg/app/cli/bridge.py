@@ -139,7 +139,7 @@ def bridge(
         from amqp10msg.net.bridge import RouteSpec, report
         from amqp10msg.net.bridge.bridge import (
             Interrupted,
-            ask,
+            call_interruptibly,
             drop_signals,
             run_bridge,
             signals_are_held,
@@ -162,10 +162,10 @@ def bridge(
         with report_errors():
             if config is not None:
                 path = config
-                specs = ask(lambda: read_routes(path))
+                specs = call_interruptibly(lambda: read_routes(path))
             elif pattern is not None:
                 name, options = pattern, RouteOptions(**options_given)
-                specs = ask(lambda: routes_of_queues(source, target, options, name))
+                specs = call_interruptibly(lambda: routes_of_queues(source, target, options, name))
             else:
                 specs = [RouteSpec(source, target, RouteOptions(**options_given))]
     except Interrupted:
@@ -263,10 +263,10 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
 
 def _show_plan(spec: RouteSpec, shown_steps: set[str]) -> None:
     """Print the steps of --declare that are not in `shown_steps` yet, and add them."""
-    from amqp10msg.net.bridge.bridge import ask
+    from amqp10msg.net.bridge.bridge import call_interruptibly
     from amqp10msg.net.bridge.topology import plan_of
 
-    for step in ask(lambda: plan_of(spec.source, spec.target, spec.options))[0]:
+    for step in call_interruptibly(lambda: plan_of(spec.source, spec.target, spec.options))[0]:
         if str(step) not in shown_steps:
             shown_steps.add(str(step))
             for line in str(step).splitlines():

@@ -67,7 +67,7 @@ class FrameReader:
     def __init__(self, max_frame: int) -> None:
         self.max_frame = max_frame
         self._buffer = bytearray()
-        self._needed = 0
+        self._needed = 0  # size of the buffer at which the next frame is complete
 
     def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
         """Yield the type, channel and payload of each complete frame.

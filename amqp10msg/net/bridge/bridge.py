@@ -1,4 +1,4 @@
-"""A bridge: several routes in one process, which are started, reloaded and stopped together."""
+"""Runs the routes of a bridge in one process: starts, reloads and stops them together."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import ConnectionPools, in_thread
 from amqp10msg.net.options import RouteOptions
 
-#: Number of removed routes whose statistics are kept under their own names.
-_MAX_REMOVED = 100
-#: The key of the summed statistics of the routes removed before the `_MAX_REMOVED` latest.
-_OLDER = "…"
+#: Maximum number of removed routes whose statistics are kept under their own names.
+_MAX_REMOVED_ROUTES = 100
+#: The key of the summed statistics of all routes that were removed earlier.
+_OLDER_ROUTES = "…"
 
 
 @attrs.frozen
 class Changes:
-    """What `Bridge.reload` does with each route: names of routes, in the order of the new list.
+    """The names of the routes that `Bridge.reload` starts, replaces, stops and keeps.
 
     Attributes:
         started: new routes, and failed routes that start again.
-        replaced: changed routes. The old route drains before the new one starts.
-        stopped: routes that are not in the new list, and drain.
+        replaced: routes whose specification has changed. The new version of a route starts after
+            the old version has drained and ended.
+        stopped: routes that are not in the new list. They drain and end.
         kept: unchanged routes.
     """
 
@@ -47,7 +48,9 @@ class Changes:
 
 
 class Bridge:
-    """Moves messages from sources to targets. A message is settled once the target accepted it.
+    """Moves messages from sources to targets.
+
+    A message is settled at its source after the target has accepted it.
 
     Args:
         source: the URL of a source (see `parse_url`), or the specifications of several routes.
@@ -78,23 +81,24 @@ class Bridge:
         self._pools = ConnectionPools()
         self._routes: dict[str, Route] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        # The statistics of replaced routes, by the name of the route that replaced them.
+        # The summed statistics of earlier versions of each route.
         self._earlier_counts: dict[str, Statistics] = {}
         # The sum of the statistics of routes removed long ago: reloads must not grow the memory.
         self._removed_counts: Statistics | None = None
+        # The first error of those routes.
         self._fault: BaseException | None = None
         # The names of the routes of the latest `reload`; other routes are ending or have ended.
         self._current_names = set(self._specs)
         # Routes, by name, that start when the routes that they replace have ended.
         self._successors: dict[str, Route] = {}
-        self._old_names: dict[str, str] = {}  # the old names of renamed routes, by new name
+        self._old_names: dict[str, str] = {}  # of routes that were only renamed, by new name
         self._stopping = False
-        self._replacing: set[asyncio.Task[None]] = set()
-        self._running: asyncio.Task[None] | None = None
+        self._replacing: set[asyncio.Task[None]] = set()  # the running calls of `_replace`
+        self._running: asyncio.Task[None] | None = None  # ends with all routes
 
     async def __aenter__(self) -> Self:
         """Start the routes."""
-        self._changed = asyncio.Event()
+        self._changed = asyncio.Event()  # set when `_tasks` or `_replacing` has a new task
         # Create all before starting any: a specification may be invalid.
         routes = [self._new_route(spec) for spec in self._specs.values()]
         for route in routes:
@@ -127,7 +131,7 @@ class Bridge:
         self._changed.set()
 
     async def _run(self) -> None:
-        """Wait for all routes. The error of a failed route is raised when all routes have ended."""
+        """Wait until all routes have ended. Then raise the error of a failed route."""
         while pending := {*(t for t in self._tasks.values() if not t.done()), *self._replacing}:
             self._changed.clear()
             changed = asyncio.ensure_future(self._changed.wait())
@@ -148,7 +152,7 @@ class Bridge:
             RuntimeError: the bridge was not entered with ``async with``.
         """
         if self._running is None:
-            raise RuntimeError("a bridge runs inside of 'async with'")
+            raise RuntimeError("the bridge was not started: enter it with 'async with'")
         await asyncio.shield(self._running)
         return self.statistics
 
@@ -161,9 +165,9 @@ class Bridge:
     def reload(self, specs: Iterable[RouteSpec]) -> Changes:
         """Replace the routes by the routes of `specs`, matched by name. Does not wait.
 
-        An unchanged route goes on, or stays ended; a failed route starts again. The old version of
-        a changed route drains before the new one starts. A route that was only renamed keeps its
-        position in the state file and its message-ids in the deduplication file.
+        An unchanged route continues, or stays ended; a failed route starts again. The old version
+        of a changed route drains before the new version starts. A route that was only renamed keeps
+        its position in the state file and its message-ids in the deduplication file.
 
         Raises:
             ValueError: two routes have the same name, or a route is invalid; no route is changed.
@@ -204,7 +208,7 @@ class Bridge:
     def _find_renamed(
         self, started: list[str], stopped: list[str], new_specs: Mapping[str, RouteSpec]
     ) -> dict[str, str]:
-        """Map the new name of each route that was only renamed to its old name."""
+        """Return the old names of routes that were only renamed, by new name."""
         old_names: dict[str, str] = {}
         for name in started:
             for old in stopped:
@@ -215,12 +219,12 @@ class Bridge:
         return old_names
 
     def _merge_old_statistics(self) -> None:
-        """Add up the statistics of removed routes beyond the `_MAX_REMOVED` latest."""
+        """Keep the latest removed routes, and only the sum of the statistics of earlier ones."""
         removed = [name for name in self._routes if name not in self._current_names]
         ended = [
             name for name in removed if self._tasks[name].done() and name not in self._successors
         ]
-        for name in ended[: max(len(removed) - _MAX_REMOVED, 0)]:
+        for name in ended[: max(len(removed) - _MAX_REMOVED_ROUTES, 0)]:
             counts = self.statistics[name]
             self._removed_counts = (
                 counts if self._removed_counts is None else counts.after(self._removed_counts)
@@ -231,7 +235,10 @@ class Bridge:
             self._earlier_counts.pop(name, None)
 
     async def _replace(self, name: str) -> None:
-        """Start the successor of the route `name` when that route has ended."""
+        """Wait until the old version of the route `name` has ended, and start its successor.
+
+        If the route was renamed, rename it in its files before.
+        """
         old = self._old_names.get(name, name)
         predecessors = [self._tasks[n] for n in (old, name) if n in self._tasks]
         await asyncio.gather(*predecessors, return_exceptions=True)
@@ -255,20 +262,20 @@ class Bridge:
 
     @property
     def specs(self) -> list[RouteSpec]:
-        """The specifications of all routes that were started, including removed routes."""
+        """The specifications of the started routes, including removed routes that are kept."""
         return [spec for name, spec in self._specs.items() if name in self._routes]
 
     @property
     def routes(self) -> list[Route]:
-        """The started routes, including routes that have ended."""
+        """The started routes, including ended and removed routes that are kept."""
         return list(self._routes.values())
 
     @property
     def statistics(self) -> dict[str, Statistics]:
-        """The statistics by name of the route, which include the routes that it replaced.
+        """The statistics of each route, by name. They include earlier versions of the route.
 
         The latest 100 routes that `reload` removed have their own entries. The entry ``…`` is the
-        sum of the routes removed before.
+        sum of the routes that were removed earlier.
         """
         statistics = {}
         for name, route in self._routes.items():
@@ -276,12 +283,12 @@ class Bridge:
             counts = route.statistics
             statistics[name] = counts if earlier_counts is None else counts.after(earlier_counts)
         if self._removed_counts is not None:
-            statistics[_OLDER] = self._removed_counts
+            statistics[_OLDER_ROUTES] = self._removed_counts
         return statistics
 
 
 def _by_name(specs: Iterable[RouteSpec]) -> dict[str, RouteSpec]:
-    """Index specifications by name. Raises ValueError if two have the same name."""
+    """Return specifications by name. Raises ValueError if two have the same name."""
     by_name: dict[str, RouteSpec] = {}
     for spec in specs:
         if spec.name in by_name:
@@ -290,14 +297,15 @@ def _by_name(specs: Iterable[RouteSpec]) -> dict[str, RouteSpec]:
     return by_name
 
 
-#: Seconds between two measurements of the lag of a source.
+#: Seconds between two measurements of the lag of the routes.
 _LAG_INTERVAL = 1.0
 #: Seconds from the query of a source's depth until its answer is read.
-_DEPTH_TIMEOUT = 0.2
-#: Seconds between two checks for pending signals in `ask`.
-_SIGNAL_INTERVAL = 0.2
+_DEPTH_ANSWER_DELAY = 0.2
+#: Seconds between two checks for pending signals in `call_interruptibly`.
+_SIGNAL_CHECK_INTERVAL = 0.2
 
 _T = TypeVar("_T")
+#: Called with the statistics of all routes, by name, to display them.
 Show = Callable[[Mapping[str, Statistics]], None]
 
 
@@ -321,15 +329,15 @@ def run_bridge(
         logger: receives events, as for `Bridge`.
         show: called with the statistics every `every` seconds.
         every: seconds between two calls of `show`.
-        listen: the host and port to serve metrics and health at; port 0 chooses a free one.
+        listen: the host and port to serve metrics and health at; port 0 chooses a free port.
         on_listening: called with the URL of the metrics and health, which has the chosen port.
         reread_routes: called on SIGHUP; returns the new routes. Without it, SIGHUP is ignored.
         hold_signals: block SIGINT, SIGTERM and SIGHUP from the end of all routes until
             `drop_signals` is called, so that the caller can write a report first.
 
     Returns:
-        The specifications of the routes, the statistics by route, and the error of a route that
-        failed, or None.
+        The specifications of the routes, the statistics by name of the route, and the error of a
+        failed route, or None.
 
     Raises:
         ValueError: a route is invalid.
@@ -384,10 +392,10 @@ def run_bridge(
 
 
 def _on_hangup(loop: asyncio.AbstractEventLoop, handler: Callable[[], None]) -> None:
-    """Call `handler` on SIGHUP, whose default action ends the process without settling anything.
+    """Call `handler` on SIGHUP. By default, SIGHUP would end the process without settling messages.
 
-    A SIGHUP that arrived during the imports, while it was blocked, is delivered now. If SIGHUP is
-    ignored, as under nohup, it stays ignored.
+    SIGHUP is unblocked: one that arrived while the command blocked it during its imports is handled
+    now. If SIGHUP is ignored, as under nohup, it stays ignored.
     """
     if not hasattr(signal, "SIGHUP"):  # on Windows
         return
@@ -406,17 +414,17 @@ def _reload_handler(
 ) -> Callable[[], None]:
     """Return a handler of SIGHUP that reloads the bridge with the routes from `reread_routes`.
 
-    The handler starts a task and returns. The task waits until the bridge has `has_begun`, and for
-    earlier tasks. Without `reread_routes`, the signal is logged and ignored.
+    The handler starts a task and returns. The task waits until `has_begun` is set and earlier
+    reloads are done. If `reread_routes` is None, the handler only logs the signal.
     """
     if reread_routes is None:
         reason = "no --config that could be read again"
         return lambda: log_event(logger, "hangup-ignored", logging.INFO, why=reason)
-    turn, tasks = asyncio.Lock(), set[asyncio.Task[None]]()
+    reload_lock, tasks = asyncio.Lock(), set[asyncio.Task[None]]()
 
     async def reload_routes() -> None:
         await has_begun.wait()
-        async with turn:
+        async with reload_lock:
             service.reloading()
             try:
                 # In a thread, because it may wait for the answer of a management API.
@@ -436,11 +444,12 @@ def _reload_handler(
     return start_reload
 
 
-#: SIGHUP, which Windows does not have.
-_HANGUP = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()
+#: The set of SIGHUP; empty on Windows, which does not have it.
+_HANGUP_SIGNALS = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set()
 
 
 def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> None:
+    """Call `stop` on SIGINT and SIGTERM, and unblock these signals."""
     for number in (signal.SIGINT, signal.SIGTERM):
         try:
             loop.add_signal_handler(number, stop)
@@ -452,34 +461,34 @@ def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], object]) -> 
 def _hold_signals() -> None:
     """Block SIGINT, SIGTERM and SIGHUP, so that they stay pending."""
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, *_HANGUP})
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, *_HANGUP_SIGNALS})
 
 
 class Interrupted(Exception):  # noqa: N818  (as KeyboardInterrupt)
-    """`ask` was ended by a blocked SIGINT or SIGTERM before the call returned."""
+    """SIGINT or SIGTERM ended `call_interruptibly` before the call returned."""
 
 
-def ask(call: Callable[[], _T]) -> _T:
-    """Run `call` in a thread, because it may wait for an API, and return its result.
+def call_interruptibly(call: Callable[[], _T]) -> _T:
+    """Run `call` in a thread, and return its result. SIGINT and SIGTERM end the wait for it.
 
     Raises:
         Interrupted: SIGINT or SIGTERM is blocked and arrived during the call.
     """
 
     async def wait_for_result() -> _T:
-        asking = asyncio.ensure_future(in_thread(call))
-        while not asking.done():
-            await asyncio.wait([asking], timeout=_SIGNAL_INTERVAL)
+        calling = asyncio.ensure_future(in_thread(call))
+        while not calling.done():
+            await asyncio.wait([calling], timeout=_SIGNAL_CHECK_INTERVAL)
             if signals_are_held() and signal.sigpending() & {signal.SIGINT, signal.SIGTERM}:
-                asking.cancel()
+                calling.cancel()
                 raise Interrupted
-        return asking.result()
+        return calling.result()
 
     return asyncio.run(wait_for_result())
 
 
 def signals_are_held() -> bool:
-    """Whether SIGTERM is blocked. The command blocks it together with SIGINT."""
+    """Whether SIGTERM is blocked. The command blocks SIGTERM and SIGINT together."""
     if not hasattr(signal, "pthread_sigmask"):
         return False
     return signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -487,7 +496,7 @@ def signals_are_held() -> bool:
 
 def drop_signals() -> None:
     """Unblock SIGINT, SIGTERM and SIGHUP; discard signals that arrived while they were blocked."""
-    for number in (signal.SIGINT, signal.SIGTERM, *_HANGUP):
+    for number in (signal.SIGINT, signal.SIGTERM, *_HANGUP_SIGNALS):
         handler = signal.getsignal(number)
         signal.signal(number, signal.SIG_IGN)  # discards a pending signal
         if hasattr(signal, "pthread_sigmask"):
@@ -513,7 +522,7 @@ STATUSES: Mapping[int, str] = {
 def status_of(counts: Iterable[Statistics], *, accept_quarantine: bool = False) -> int:
     """Return the exit status of routes that ended without an error: a key of `STATUSES`, or 0.
 
-    With `accept_quarantine`, quarantined messages do not count.
+    With `accept_quarantine`, quarantined messages do not affect the status.
     """
     statuses = set()
     for statistics in counts:
@@ -529,13 +538,14 @@ def status_of(counts: Iterable[Statistics], *, accept_quarantine: bool = False) 
 
 
 async def _show(bridge: Bridge, show: Show, every: float) -> None:
+    """Call `show` with the statistics every `every` seconds, until cancelled."""
     while True:
         await asyncio.sleep(every)
         show(bridge.statistics)
 
 
 async def _notify_watchdog(bridge: Bridge, service: Service, every: float) -> None:
-    """Notify systemd's watchdog that the event loop is responsive, with a line of status."""
+    """Reset systemd's watchdog every `every` seconds, with a line of status, until cancelled."""
     while True:
         statistics = bridge.statistics
         states = ", ".join(f"{name}: {counts.state}" for name, counts in statistics.items())
@@ -545,11 +555,11 @@ async def _notify_watchdog(bridge: Bridge, service: Service, every: float) -> No
 
 
 async def _measure_lag(bridge: Bridge) -> None:
-    """Update the lag of each route: the number of messages that its source still holds."""
+    """Keep `Statistics.lag` of each route up to date, until cancelled."""
     while True:
         # `depth` sends a query and returns the answer to the previous one.
         await asyncio.gather(*(route.depth() for route in bridge.routes))
-        await asyncio.sleep(_DEPTH_TIMEOUT)
+        await asyncio.sleep(_DEPTH_ANSWER_DELAY)
         for route in bridge.routes:
             route.statistics.lag = await route.depth()
         await asyncio.sleep(_LAG_INTERVAL)
@@ -563,9 +573,15 @@ def run_check(
     idle: float,
     on_result: Callable[[Checked], None],
 ) -> list[Checked]:
-    """Run `check_queue` for each queue, for a target of AMQP 1.0 and the same user.
+    """Do a dry run of each queue, as if it were moved over AMQP 1.0 by the endpoint's user.
 
-    Calls `on_result` after each queue.
+    Args:
+        endpoint: the broker of the queues.
+        queues: the queues.
+        options: the options of the routes.
+        count: maximum number of messages to read of each queue, 1 to 65535.
+        idle: leave a queue after this many seconds without a message.
+        on_result: called with each result.
     """
     target = Endpoint("1.0", "localhost", 5672, user=endpoint.user)
     results = []
@@ -578,15 +594,15 @@ def run_check(
 
 
 def run_dry(spec: RouteSpec, count: int, idle: float) -> DryRun:
-    """Run `dry_run` in this thread."""
+    """Run `dry_run` in a new event loop, and return its result."""
     return asyncio.run(dry_run(DryRun(spec), count, idle))
 
 
 def run_dry_or_stop(spec: RouteSpec, count: int, idle: float) -> tuple[DryRun, bool]:
-    """Run `dry_run` in this thread until it ends or SIGINT or SIGTERM arrives.
+    """Run `dry_run` in a new event loop until it ends, or SIGINT or SIGTERM arrives.
 
-    Return the result and whether a signal ended the run. The messages that were read are released
-    to the source in both cases. The two signals are blocked on return.
+    Return the result, and whether a signal ended the run. The messages that were read are released
+    to the source in both cases. SIGINT, SIGTERM and SIGHUP are blocked on return.
     """
     result = DryRun(spec)
 

@@ -1,7 +1,7 @@
-"""Counts the messages of a source: before it is read, and to find out whether it is empty.
+"""Counts the messages of a source before it is read, and to find out whether it is empty.
 
-The count comes from the connection of the source, from a second connection over AMQP 0-9-1, or from
-RabbitMQ's management API.
+The messages are counted over the connection of the source, over a second connection of AMQP 0-9-1,
+or by RabbitMQ's management API.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HELD_BY_OTHERS_UNKNOWN = "the broker does not report the messages that other co
 
 
 def basic_endpoint_of(endpoint: Endpoint) -> Endpoint | None:
-    """Return the endpoint of a source's queue for AMQP 0-9-1, which RabbitMQ serves on this port.
+    """Return the AMQP 0-9-1 endpoint of a source's queue: RabbitMQ serves both protocols on a port.
 
     Return None if the source is not a RabbitMQ queue.
     """
@@ -74,21 +74,19 @@ class Counting:
 
     Args:
         source: the source.
-        management: the URL of RabbitMQ's management API; None for no API.
-        sole: the route is the only consumer of the source: an unknown number of other consumers
-            counts as zero.
-        pool: the connections that can be shared.
+        management: the URL of RabbitMQ's management API; None to not use it.
+        sole: whether the route is the only consumer of the source. If so, an unknown number of
+            other consumers counts as zero.
+        pool: connections to share with other routes.
         waits: timeouts.
 
     Attributes:
         is_stream: whether the source is a stream.
-        first: the position of the first message to read from a stream.
-        end: the position after the last message of the stream when the route started.
-        oldest: the position of the oldest message that the stream still has.
-        removed_count: number of positions between the last message read and `oldest`, which
-            retention removed.
-
-    The positions are None if they are unknown.
+        first: the position of the first message to read from a stream; None if unknown.
+        end: the position after the last message of the stream when the route started; None if
+            unknown.
+        oldest: the position of the oldest message that the stream still has; None if unknown.
+        removed_count: number of positions that retention removed after the last message read.
     """
 
     def __init__(
@@ -113,26 +111,29 @@ class Counting:
         )
         if management is not None and (source.file is not None or self._basic_endpoint is None):
             raise ValueError(f"{source}: management needs a source that is a queue of RabbitMQ")
-        # Since when all counts have been zero, on the loop's clock; None if the last was not zero.
+        # The time of the first count of zero after the last message or other count, on the event
+        # loop's clock; None if there was no such count.
         self._zero_since: float | None = None
         self.end: int | None = None
         self.first: int | None = None
         self.oldest: int | None = None
         self.removed_count = 0
 
-    def restart(self) -> None:
+    def reset_zero_count(self) -> None:
         """Forget earlier counts of zero, because a message arrived."""
         self._zero_since = None
 
-    async def begin(self, source: Endpoint, next_position: int | None = None) -> Depth:
-        """Count the messages before the source is read; find the positions of a stream.
+    async def count_before_reading(
+        self, source: Endpoint, next_position: int | None = None
+    ) -> Depth:
+        """Count the messages before the source is read. Set the positions of a stream.
 
         `next_position` is the position after the last message that was read from a stream.
         """
         if self.is_stream:
-            depth = await self._begin_stream()
+            depth = await self._count_stream()
             if next_position is not None:
-                self._compare_positions(self.oldest, self.end, next_position)
+                self._check_positions(self.oldest, self.end, next_position)
             return depth
         if source.protocol == "0-9-1" and source.file is None:
             return await _declare_and_count(source, self._waits.query_timeout, self._pool)
@@ -157,11 +158,11 @@ class Counting:
         finally:
             await link.close(5.0)
 
-    async def check(self, next_position: int) -> None:
+    async def check_stream_end(self, next_position: int) -> None:
         """Raise LinkError if the stream ends before the position `next_position`.
 
-        In that case it was replaced by a new stream. RabbitMQ would silently deliver no message
-        until the new stream reaches that position.
+        In that case a new stream has replaced it. RabbitMQ would deliver no message, and report no
+        error, until the new stream reaches that position. Also sets `oldest` and `removed_count`.
         """
         endpoint = self._basic_endpoint
         if endpoint is None:
@@ -172,15 +173,15 @@ class Counting:
         except LinkError:
             return  # if the stream is missing, opening it will fail
         self.oldest = end if first is None else first[0]
-        self._compare_positions(self.oldest, end, next_position)
+        self._check_positions(self.oldest, end, next_position)
 
-    def _compare_positions(self, oldest: int | None, end: int | None, next_position: int) -> None:
-        """Compare the positions of a stream with the position up to which it was read."""
+    def _check_positions(self, oldest: int | None, end: int | None, next_position: int) -> None:
+        """Raise LinkError if a stream ends before `next_position`; set `removed_count`."""
         _refuse_replaced(end, next_position)
         self.removed_count = 0 if oldest is None else max(oldest - next_position, 0)
 
     async def _delivered_positions(self, endpoint: Endpoint, offset: str) -> tuple[int, int] | None:
-        """Return the first and the last position that the broker delivers from an offset on.
+        """Return the first and last position that are read from `offset` on; see `positions_of`.
 
         Return None for an empty stream.
         """
@@ -191,14 +192,15 @@ class Counting:
         )
 
     async def _last_positions(self, endpoint: Endpoint) -> tuple[tuple[int, int] | None, int]:
-        """Return the first and last position of the stream's last chunk, and the position after it.
+        """Return the first and last position of the last chunk, and the position after the stream.
 
-        For an empty stream, the result is None and 0.
+        For an empty stream, return None and 0.
         """
         last = await self._delivered_positions(endpoint, "last")
         return last, 0 if last is None else last[1] + 1
 
-    async def _begin_stream(self) -> Depth:
+    async def _count_stream(self) -> Depth:
+        """Count the messages of a stream from its start offset on. Set its positions."""
         start = self._source.start
         endpoint = self._basic_endpoint
         if endpoint is None:
@@ -228,16 +230,16 @@ class Counting:
             else Observer(endpoint, self._pool, self._waits)
         )
 
-    async def ask(
+    async def count_now(
         self, link: Countable | None, next_position: int | None, held_count: int
     ) -> Depth:
         """Count the messages at the source now.
 
         Args:
-            link: the link of the source; None if it is not open.
+            link: the link of the source, or its observer; None if neither is open.
             next_position: for a stream, the position after the last message that was read.
-            held_count: number of deliveries that the route holds, and will release. All other
-                deliveries must be settled.
+            held_count: number of unsettled deliveries that the route will release. It is subtracted
+                from `Depth.unacknowledged`. All other deliveries must be settled.
         """
         depth = await self._count(link, next_position, held_count)
         if depth.ready == 0 and self._source.others and (reason := await self._check_others()):
@@ -245,9 +247,10 @@ class Counting:
         return depth
 
     async def _check_others(self) -> str:
-        """Check that the alternative addresses of the source are empty. Return "", or why not.
+        """Check that the alternative addresses of the source are empty.
 
-        The addresses should be nodes of one cluster, which would give the same answer.
+        Return the reason why an address may have messages; otherwise an empty string. The addresses
+        should be nodes of the same cluster, and report the same number.
         """
         endpoint = self._basic_endpoint
         if endpoint is None:
@@ -271,6 +274,7 @@ class Counting:
     async def _count(
         self, link: Countable | None, next_position: int | None, held_count: int
     ) -> Depth:
+        """Count as `count_now` does, without a check of the other addresses."""
         if self.is_stream:
             return await self._count_rest_of_stream(next_position)
         if link is None:
@@ -331,6 +335,7 @@ class Counting:
         return depth if depth.ready else Depth(reason=reason)
 
     async def _count_rest_of_stream(self, next_position: int | None) -> Depth:
+        """Count the messages of a stream from `next_position` on."""
         endpoint = self._basic_endpoint
         if endpoint is None:
             return Depth(reason=NO_COUNT)
@@ -347,9 +352,10 @@ class Counting:
         return Depth(ready=max(end - (next_position or 0), 0), other_consumers=0, unacknowledged=0)
 
     async def _add_held_by_others(self, depth: Depth, now: float, held_count: int) -> Depth:
-        """Add the messages held by other consumers, from the management API.
+        """Return `depth` with the messages that other consumers hold, from the management API.
 
-        The API lags behind: it is queried only after a count of zero has held for `management_lag`.
+        The API's numbers are old: it is queried only if all counts since `management_lag` seconds
+        were zero.
         """
         endpoint, since = self._basic_endpoint, self._zero_since
         if endpoint is None or self._management is None or since is None:
@@ -371,7 +377,7 @@ class Observer:
     Args:
         endpoint: the queue, as an endpoint of 0-9-1.
         pool: the connections to use; None for a new connection per count.
-        waits: timeout of a count, and the time between two counts.
+        waits: has the timeout of a count, and the time between two counts.
     """
 
     product = "RabbitMQ"
@@ -385,8 +391,8 @@ class Observer:
     async def count(self) -> Depth:
         """Return the number of ready messages and of consumers.
 
-        If both are zero, they are counted again after a while: another bridge that has just
-        cancelled its consumer may still receive a message, hold it, and then consume again.
+        If both are zero, they are counted again after `Waits.recount_delay`: another bridge that
+        has just cancelled its consumer may still receive a message, and then consume again.
 
         Raises:
             LinkError: the queue cannot be queried.
@@ -401,7 +407,7 @@ class Observer:
 def _refuse_replaced(end: int | None, next_position: int | None) -> None:
     """Raise LinkError if a stream ends before the position up to which it was read.
 
-    A running route retries in spite of this error, because a replica may lag for a moment.
+    A running route retries in spite of this error, because a replica may lag for a short time.
     """
     if end is not None and next_position is not None and end < next_position:
         raise LinkError(
@@ -426,7 +432,11 @@ def declare_and_count(endpoint: Endpoint) -> Depth:
 async def _declare_and_count(
     endpoint: Endpoint, timeout: float, pool: ConnectionPool | None = None
 ) -> Depth:
-    """Count the messages and consumers of a queue with a passive queue.declare."""
+    """Count the messages and consumers of a queue with a passive queue.declare.
+
+    Raises:
+        LinkError: no address of the endpoint answers within `timeout` seconds, or has the queue.
+    """
     from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
     def count_at(candidate: Endpoint) -> Awaitable[Depth]:

@@ -15,11 +15,19 @@ from amqp10msg.net.bridge.wire import ConnectionPool
 from amqp10msg.net.options import RouteOptions
 
 #: Default of `RouteOptions.idle`, in seconds, if only `until_length` is set.
-_IDLE = 2.0
+_DEFAULT_IDLE = 2.0
 
 
 class Ending:
     """Decides when a route ends, and counts the messages that remain at its source.
+
+    Args:
+        source: the source of the route.
+        options: the options of the route.
+        statistics: the statistics of the route, in which the counts are stored.
+        log: logs an event with its fields.
+        finish: called to end the route, with the reason: a key of `ENDINGS`.
+        pool: connections to share with other routes, for counting.
 
     Attributes:
         max_settled: the route ends after this number of settled messages; None for no limit.
@@ -43,9 +51,11 @@ class Ending:
         # For `until_length` of a stream: the route ends when all messages before this position are
         # settled.
         self._end_position: int | None = None
-        self._begun = not options.asks
-        # All removed positions of a stream before this one are counted in `Statistics.missed`.
-        self._counted_to = 0
+        # Whether the messages at the start were counted, or do not have to be.
+        self._is_start_counted = not options.asks
+        # Positions of a stream before this one were added to `Statistics.missed` if retention had
+        # removed them.
+        self._missed_counted_to = 0
         self._counting = Counting(
             source,
             options.management,
@@ -54,39 +64,40 @@ class Ending:
             waits=options.waits,
         )
         # `_idle`: seconds since the last message or query. `_stalled`: seconds since the last
-        # message during which all deliveries were settled. `_queries`: queries since then.
+        # message during which all deliveries were settled. `_queries`: number of queries since the
+        # last message.
         self._idle, self._stalled, self._queries = 0.0, 0.0, 0
 
-    async def begin(self, source: Endpoint, next_position: int | None) -> None:
-        """Prepare the opening of the source.
+    async def prepare_source(self, source: Endpoint, next_position: int | None) -> None:
+        """Called before the source is opened.
 
-        The first time, the messages to read are counted. Later, a stream is refused if it ends
-        before the position up to which it was read.
+        Before the first opening, count the messages to read. Before later openings, check a stream:
+        raise LinkError if it ends before the position up to which it was read.
 
         Args:
             source: the source.
             next_position: for a stream or file, the position after all settled messages.
         """
-        if not self._begun:
+        if not self._is_start_counted:
             await self._count_at_start(source, next_position)
-            self._begun = True
+            self._is_start_counted = True
         elif self._counting.is_stream and next_position is not None:
-            await self._counting.check(next_position)
-        self._count_removed(next_position)
+            await self._counting.check_stream_end(next_position)
+        self._count_missed(next_position)
 
     @property
     def oldest(self) -> int | None:
-        """The position of the first message of a stream; None if unknown."""
+        """The position of the oldest message that a stream still has; None if unknown."""
         return self._counting.oldest
 
-    def _count_removed(self, next_position: int | None) -> None:
-        """Log and count the messages that retention removed before they were read."""
+    def _count_missed(self, next_position: int | None) -> None:
+        """Log and count the messages of a stream that retention removed before they were read."""
         removed_count, self._counting.removed_count = self._counting.removed_count, 0
         if not removed_count or next_position is None:
             return
-        start = max(next_position, self._counted_to)
-        self._counted_to = next_position + removed_count
-        missed = self._counted_to - start
+        start = max(next_position, self._missed_counted_to)
+        self._missed_counted_to = next_position + removed_count
+        missed = self._missed_counted_to - start
         if missed > 0:
             self._statistics.missed += missed
             reason = "its retention removed them before they were read"
@@ -94,10 +105,11 @@ class Ending:
             self._log("stream-gap", logging.WARNING, **fields)
 
     async def _count_at_start(self, source: Endpoint, next_position: int | None) -> None:
+        """Count the messages at the start. For `until_length`, they set when the route ends."""
         counting = self._counting
         if not (self._options.until_length or counting.is_stream):
             return
-        depth = await counting.begin(source, next_position)
+        depth = await counting.count_before_reading(source, next_position)
         if not self._options.until_length:
             return
         if counting.end is not None:
@@ -120,41 +132,41 @@ class Ending:
     def source_lost(self) -> None:
         """Record that the source was lost.
 
-        A settled message may be delivered again, and would count twice for `until_length`. From now
-        on the route ends when the source is empty.
+        Messages may be delivered again, and would count twice for `until_length`. From now on, a
+        route with `until_length` ends when the source is empty.
         """
         if self._options.until_length and self.max_settled != self._options.max_messages:
             self.max_settled = self._options.max_messages
             self._log("length-unknown", at=str(self._source), until="empty")
 
-    def restart(self) -> tuple[float, float, int]:
-        """Reset the idle times, because a message arrived. Return their values for `resume`."""
-        silence = self._idle, self._stalled, self._queries
+    def reset_idle_times(self) -> tuple[float, float, int]:
+        """Reset the idle times, because messages arrived. Return the previous idle times."""
+        idle_times = self._idle, self._stalled, self._queries
         self._idle, self._stalled, self._queries = 0.0, 0.0, 0
-        self._counting.restart()
-        return silence
+        self._counting.reset_zero_count()
+        return idle_times
 
-    def resume(self, silence: tuple[float, float, int]) -> None:
-        """Restore the idle times that `restart` returned, because the message was only released."""
-        self._idle, self._stalled, self._queries = silence
+    def restore_idle_times(self, idle_times: tuple[float, float, int]) -> None:
+        """Undo `reset_idle_times`, because the messages that arrived were only released."""
+        self._idle, self._stalled, self._queries = idle_times
 
-    def wait(self, passed: float, *, settled: bool) -> bool:
-        """Add `passed` seconds to the idle times. Return whether to query the source now.
+    def add_idle_time(self, seconds: float, *, settled: bool) -> bool:
+        """Add seconds without a message to the idle times. Return whether to query the source now.
 
-        `settled`: the source is open, and all of its deliveries are settled.
+        `settled` is whether the source can be counted and all of its deliveries are settled.
         """
         options = self._options
-        self._idle += passed
+        self._idle += seconds
         if not settled:
             return False
-        self._stalled += passed
+        self._stalled += seconds
         # The interval doubles with each query that found messages.
-        idle = options.idle or _IDLE
+        idle = options.idle or _DEFAULT_IDLE
         interval = min(idle * 2 ** min(self._queries, 30), max(idle, options.waits.query_interval))
         return options.asks and self._idle >= interval
 
     def end_if_late(self) -> None:
-        """End the route after its deadline, or if no message arrived for `stall` seconds."""
+        """End the route if its deadline has passed, or no message arrived for `stall` seconds."""
         options = self._options
         if options.deadline is not None and self._statistics.seconds >= options.deadline:
             self._finish("deadline")
@@ -173,12 +185,14 @@ class Ending:
             self._finish("length")
 
     def observer(self) -> Observer | None:
-        """Return an observer of the source, which does not consume it; None if impossible."""
+        """Return an `Observer` of the source; None if the source is not a queue of RabbitMQ."""
         return self._counting.observer()
 
-    async def ask(self, source: Countable, next_position: int | None, held_count: int) -> Depth:
+    async def count_source(
+        self, source: Countable, next_position: int | None, held_count: int
+    ) -> Depth:
         """Count the messages at the source, without the `held_count` deliveries of this route."""
-        depth = await self._counting.ask(source, next_position, held_count)
+        depth = await self._counting.count_now(source, next_position, held_count)
         self._idle = 0.0
         self._queries += 1
         return depth
@@ -196,7 +210,7 @@ class Ending:
         self._log("source-silent", logging.WARNING, at=str(self._source), **fields)
 
     def store_counts(self, depth: Depth, held_count: int) -> Statistics:
-        """Store the counts of `depth`. The `held_count` messages to release are added to them."""
+        """Store `depth` in the statistics. Add `held_count` messages that will be released."""
         counts = self._statistics
         counts.asked = True
         counts.remaining = None if depth.ready is None else depth.ready + held_count
@@ -204,8 +218,8 @@ class Ending:
         counts.uncounted = depth.reason
         return counts
 
-    def end_unasked(self, reason: str) -> None:
-        """Record that the route ended before its source was queried, and why."""
+    def end_uncounted(self, reason: str) -> None:
+        """Record that the route ended before its source could be counted, for `reason`."""
         counts = self._statistics
         counts.state = "ended"
         counts.asked, counts.uncounted = self._options.asks, reason
@@ -217,10 +231,11 @@ class Ending:
         wait: float,
         count_held: Callable[[], int],
     ) -> None:
-        """Count the remaining messages, if the route was to empty its source and ended early.
+        """Count the remaining messages, if the route ended before its source was empty.
 
-        The source is queried until two counts are equal: while a message that was delivered before
-        the route stopped is in flight, neither the source nor this route counts it.
+        Routes that do not end when the source is empty are not counted. The source is queried until
+        two consecutive counts are equal: a message that is on its way to this route is counted
+        neither by the source nor by the route.
 
         Args:
             source: the link to query, if it is open.
@@ -231,23 +246,28 @@ class Ending:
         counts = self._statistics
         if not self._options.asks or counts.ending in {"empty", "length", "count"}:
             return
-        last = None
+        previous_count = None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 while True:
                     requeued_before = counts.requeued.total()
-                    depth = await self._counting.ask(source, next_position, 0)
-                    if last is not None and depth.ready is None:
+                    depth = await self._counting.count_now(source, next_position, 0)
+                    if previous_count is not None and depth.ready is None:
                         return
                     requeued_since = counts.requeued.total() - requeued_before  # after the count
                     self._store_last_counts(depth, count_held() + requeued_since)
-                    if source is None or self._source.keeps or counts.remaining in {None, last}:
+                    if (
+                        source is None
+                        or self._source.keeps
+                        or counts.remaining in {None, previous_count}
+                    ):
                         return
-                    last = counts.remaining
-        if last is None:
+                    previous_count = counts.remaining
+        if previous_count is None:
             self._store_last_counts(Depth(reason=f"no answer within {wait:.1f} s"), count_held())
 
     def _store_last_counts(self, depth: Depth, held_count: int) -> None:
+        """Store `depth` in the statistics at the end of the route."""
         counts = self._statistics
         # If a stalled source gives no answer, keep the count from before the stall.
         if depth.ready is not None or counts.ending != "stalled" or not counts.asked:

@@ -358,7 +358,8 @@ async def _depth(moved: Moved, *, source: bool) -> Depth:
     """Count the messages at the source, or at the target."""
     endpoint = _source_of(moved) if source else _route_from_target(moved).source
     counting = Counting(endpoint, None, waits=moved.spec.options.waits)
-    depth = await counting.begin(endpoint, _next_position(moved) if source else None)
+    next_position = _next_position(moved) if source else None
+    depth = await counting.count_before_reading(endpoint, next_position)
     if not source and moved.end is None:
         moved.end = counting.end  # set by the first count of the target, before the move
     return depth

@@ -262,7 +262,7 @@ class Route:
                 text = f"{self.options.state}: another bridge runs this route since {reach:g} s"
                 raise LinkError(text, permanent=True)
             if await self._wait_for_stop():
-                self._ending.end_unasked(_STANDBY)
+                self._ending.end_uncounted(_STANDBY)
                 return False
         return True
 
@@ -282,7 +282,7 @@ class Route:
             if declaring.done():
                 declaring.result()
                 return True
-            self._ending.end_unasked("it ended while it declared the queue")
+            self._ending.end_uncounted("it ended while it declared the queue")
             return False
         finally:
             declaring.cancel()
@@ -383,7 +383,7 @@ class Route:
             self._warn_incomplete(elapsed)
         countable = source or self._observer
         settled = countable is not None and not self._unsettled_count
-        if self._ending.wait(elapsed, settled=settled) and countable is not None:
+        if self._ending.add_idle_time(elapsed, settled=settled) and countable is not None:
             self._query_count(countable)
         self._update_counts()
         self._ending.end_if_late()
@@ -416,7 +416,8 @@ class Route:
         If the route was only counting and messages are ready, consume the source again.
         """
         received = self.statistics.received
-        depth = await self._ending.ask(source, self._records.positions.next, self._held_count)
+        next_position = self._records.positions.next
+        depth = await self._ending.count_source(source, next_position, self._held_count)
         link, observer = self._source_link.link, self._observer
         if source is not (link or observer) or self.statistics.received != received:
             return
@@ -614,7 +615,7 @@ class Route:
         await self._source_link.keep()
 
     async def _open_source(self) -> SourceLink:
-        await self._ending.begin(self._source_to_resume(), self._records.positions.next)
+        await self._ending.prepare_source(self._source_to_resume(), self._records.positions.next)
         await self._check_last_message()
         return await open_source(
             SourceRequest(
@@ -834,11 +835,12 @@ class Route:
             deliveries = self._drop_from_closing_links(deliveries)
             if not deliveries:
                 return
-        now, idle, count = self._loop.time(), self._ending.restart(), self.statistics.received
+        now, count = self._loop.time(), self.statistics.received
+        idle_times = self._ending.reset_idle_times()
         self._incomplete_seconds = 0.0
         are_released = [self._receive_delivery(delivery, now) for delivery in deliveries]
         if all(are_released):
-            self._ending.resume(idle)  # the source still counts as idle
+            self._ending.restore_idle_times(idle_times)  # the source still counts as idle
         self._poison_guard.count_delivered(self.statistics.received - count)
 
     def _drop_from_closing_links(
