@@ -27,7 +27,7 @@ from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.writing import PartResult
 from amqp10msg.net.bridge import parse_url, read_quarantine
 from amqp10msg.net.bridge.entries import Entry, entries_in
-from amqp10msg.net.bridge.files import _entry_in
+from amqp10msg.net.bridge.files import _line_in
 from amqp10msg.net.bridge.management import Management, queues_of
 from amqp10msg.net.bridge.records import Positions
 from amqp10msg.net.bridge.routes import read_routes
@@ -161,7 +161,7 @@ class Targets:
                 Outgoing(octets),
             ):
                 with contextlib.suppress(ValueError):
-                    assert "raw_file" not in json.loads(_entry_in(outgoing))
+                    assert "raw_file" not in json.loads(_line_in(outgoing))
 
         return octets, read
 

@@ -13,7 +13,7 @@ import attrs
 from amqp10msg.message import Message
 from amqp10msg.message.picks import Picker
 from amqp10msg.net.bridge.links import open_target
-from amqp10msg.net.bridge.sending import sender_of
+from amqp10msg.net.bridge.sending import preparer_of
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import LinkError, Outcome, SourceDelivery, TargetLink, TargetRequest
 from amqp10msg.net.bridge.urls import Endpoint
@@ -101,7 +101,7 @@ class Deliverer:
         self._endpoint = endpoint
         self._settings = settings
         options = RouteOptions(profile=settings.profile)
-        self._prepare = sender_of(_ROWS, endpoint, options, Statistics())
+        self._prepare = preparer_of(_ROWS, endpoint, options, Statistics())
         self._runner = asyncio.Runner()
         self._link: TargetLink | None = None
         self._error: LinkError | None = None

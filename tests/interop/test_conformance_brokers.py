@@ -147,7 +147,7 @@ def test_without_a_number_a_poisoned_queue_ends_the_run() -> None:
         ("amqp091://localhost/?queue=q", 1, "the URL of the broker must be amqp://"),
         ("amqp://localhost", 1, "the URL of the broker must be amqp://"),
         ("amqp://localhost/q", 2, "the address must contain {n}"),
-        ("http://localhost/q", 1, "a URL begins with"),
+        ("http://localhost/q", 1, "a URL must begin with"),
     ],
 )
 def test_invalid_broker_urls(url: str, jobs: int, reason: str) -> None:
@@ -198,7 +198,7 @@ def test_command_reports_errors(tmp_path: Path) -> None:
 
     status, said = run("--broker", "nothing")
     assert status == 2
-    assert "--broker: a URL begins with" in said
+    assert "--broker: a URL must begin with" in said
     status, said = run("--broker", "amqp://127.0.0.1/q", "--only", "Part 1, 1.6.5")
     assert status == 2
     assert "no selected case is a message to send" in said

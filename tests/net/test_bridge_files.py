@@ -152,7 +152,7 @@ def test_unmatched_messages_return_to_the_source_after_a_pause(server: Server) -
         ([line(Message(b"x"), message_format=1 << 32)], "file:in.jsonl", "line 1: .*32 bits"),
         (["00537dc00100\n"], "file:in.jsonl", "line 1: not JSON"),
         ([line(Message(b"x")).replace('": "', '" "', 1)], "file:in.jsonl", "line 1: not JSON"),
-        ([line(Message(b"x"), routing_key=5)], "file:in.jsonl", "are texts"),
+        ([line(Message(b"x"), routing_key=5)], "file:in.jsonl", "must be a string"),
         ([line(Message(b"x"))], "file:in.jsonl?offset=last", "first or a number"),
     ],
 )
@@ -235,9 +235,9 @@ def test_unwritable_target_file_is_raised_immediately(server: Server) -> None:
 @pytest.mark.parametrize(
     "url, said",
     [
-        ("file:", "a file is file:PATH"),
-        ("file://elsewhere/x", "a file is file:PATH"),
-        ("file:x?protocol=2", "protocol is 0-9-1 or 1.0"),
+        ("file:", "must be file:PATH"),
+        ("file://elsewhere/x", "must be file:PATH"),
+        ("file:x?protocol=2", "protocol must be 0-9-1 or 1.0"),
         ("file:x?queue=q", "is not a parameter of a file"),
         ("file:x#y", "%23"),
     ],

@@ -17,7 +17,7 @@ pytest.importorskip("pika")
 
 from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.net.bridge import RouteOptions, Statistics, parse_url  # noqa: E402
-from amqp10msg.net.bridge.sending import sender_of  # noqa: E402
+from amqp10msg.net.bridge.sending import preparer_of  # noqa: E402
 from amqp10msg.net.bridge.terms import SourceDelivery  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, running  # noqa: E402
@@ -90,7 +90,7 @@ def test_names_replaced_by_the_target_url_count_as_lost(query: str, lost: int) -
     statistics = Statistics()
     stored = numbered(1)[0]
     delivery = SourceDelivery(stored.body, stored.header, "orders", "eu.new")
-    (made,) = sender_of(*ends, RouteOptions(), statistics)([delivery])
+    (made,) = preparer_of(*ends, RouteOptions(), statistics)([delivery])
 
     assert lost == statistics.losses.total()
     assert ("orders" if not lost else "e") == made.exchange  # type: ignore[union-attr]
@@ -107,7 +107,7 @@ def test_batch_and_single_translation_count_equal_losses(names: Any, small: bool
         deliveries = [SourceDelivery(stored.body, stored.header, *one) for one in names]
         if not small and deliveries:
             deliveries[0].octets = b"x" * (1 << 17)  # too large for the batch
-        sender_of(*ends, RouteOptions(change=change), statistics)(deliveries)
+        preparer_of(*ends, RouteOptions(change=change), statistics)(deliveries)
         found.append(statistics.losses)
 
     assert found[0] == found[1]

@@ -18,7 +18,7 @@ from amqp10msg.basic import (
     encode_content_header,
 )
 from amqp10msg.net.bridge import RouteOptions, Statistics, parse_url
-from amqp10msg.net.bridge.sending import header_of, sender_of
+from amqp10msg.net.bridge.sending import header_of, preparer_of
 from amqp10msg.net.bridge.terms import SourceDelivery
 from amqp10msg.testing import basic_messages, encodings, messages, mutated
 from amqp10msg.translate import to_basic
@@ -47,7 +47,7 @@ WIRES = st.one_of(
 
 def prepared(ends: tuple[Any, Any], deliveries: list[SourceDelivery], **given: Any) -> Any:
     statistics = Statistics()
-    made = sender_of(*ends, RouteOptions(**given), statistics)(deliveries)
+    made = preparer_of(*ends, RouteOptions(**given), statistics)(deliveries)
     shown = [str(one) if isinstance(one, Exception) else one for one in made]
     return [one if one is None or isinstance(one, str) else attrs.astuple(one) for one in shown], (
         statistics.losses

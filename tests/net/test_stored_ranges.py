@@ -381,9 +381,9 @@ def test_urls_of_the_stream_protocol() -> None:
     assert (5551, True, "guest") == (other.port, other.tls, other.user)
     assert "rabbitmq-stream://h:5552/a/b" == str(made)
     assert "rabbitmq-stream+tls://h2:5551/a/b" == str(other)
-    with pytest.raises(ValueError, match="names no queue"):
+    with pytest.raises(ValueError, match="must not name a queue"):
         at("rabbitmq-stream://h/?queue=q")
-    with pytest.raises(ValueError, match=r"begins with one of amqp091://.* not 'rabbitmq-stream'"):
+    with pytest.raises(ValueError, match=r"begin with one of amqp091://.* not 'rabbitmq-stream'"):
         parse_url("rabbitmq-stream://h")
 
 

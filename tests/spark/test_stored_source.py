@@ -139,7 +139,7 @@ def test_read_is_split_into_four_tasks_within_limits(counts: list[int], wanted: 
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        ({"url": "rabbitmq-stream://h/?queue=q"}, "names no queue"),
+        ({"url": "rabbitmq-stream://h/?queue=q"}, "must not name a queue"),
         ({"stream": "", "eventHub": "h"}, "eventHub needs a URL of AMQP 1.0"),
         ({"endingOffsets": "201"}, "the stream s-0 ends at offset 200, before .* 201"),
         ({"stream": "nothing"}, "'nothing': the stream does not exist"),

@@ -1,4 +1,4 @@
-"""The reader of message lines: quarantines, recordings and captured messages.
+"""Reads files with one message per line: quarantines, recordings and captured messages.
 
 A line is a JSON object:
 
@@ -6,20 +6,21 @@ A line is a JSON object:
     The message in hex (also ``hex``, ``base64`` or ``data_base64``). A 0-9-1 message is the payload
     of its content header frame, followed by the body.
 ``raw_file``
-    Instead of ``raw``: a file in the folder of the lines, or below it, with these bytes.
+    Instead of ``raw``: the path of a file with the bytes of the message. The file must be in the
+    folder of the file of lines, or below it.
 ``protocol``
     ``0-9-1`` or ``1.0``; by default the protocol given to the reader.
 ``content_header``
-    Size in bytes of the content header of a 0-9-1 message. By default it is the size of the message
-    less the body size that the header contains.
+    Size in bytes of the content header of a 0-9-1 message. The default is the size of the message
+    minus the body size that the header contains.
 ``message_format``
     The message format of a 1.0 message, 0 by default.
 ``exchange``, ``routing_key``, ``redelivered``
-    The publication and delivery of a 0-9-1 message; empty and false by default.
+    The fields of basic.deliver of a 0-9-1 message; empty and false by default.
 ``time``, ``route``, ``source``, ``target``, ``reason``, ``condition``, ``description``
-    Details recorded by the quarantine; empty by default.
+    Details that the quarantine records; empty by default.
 
-Other fields are ignored. A peer may have written the lines, so every field is checked.
+Other fields are ignored. Every field is checked, because a peer may have written the lines.
 """
 
 from __future__ import annotations
@@ -38,25 +39,26 @@ from amqp10msg.files.text import parse_json
 from amqp10msg.private_files import regular_opener
 from amqp10msg.wire.errors import DecodeError
 
-#: The reason of quarantined lines that are not messages.
+#: The reason for which lines that are not messages are quarantined.
 UNREADABLE = "unreadable"
 #: Maximum size in bytes of a content header; a real header fits into a frame, usually of 128 KiB.
 _MAX_HEADER = 16 << 20
 #: Size in bytes of a content header without properties.
 _MIN_HEADER = 14
-#: Maximum size in bytes of the fields of a line besides its message.
+#: Maximum size in bytes of the fields of a line without the message.
 _MAX_FIELDS = 1 << 20
 #: Maximum number of bytes of an unreadable line that are quarantined.
-_MAX_KEPT = 1 << 16
-#: Size in bytes of a read while lines are only counted.
-_CHUNK = 1 << 20
+_MAX_UNREADABLE = 1 << 16
+#: Number of bytes per read when lines are only counted.
+_COUNT_CHUNK = 1 << 20
 #: Default maximum size of a message in bytes.
 MAX_MESSAGE = 1 << 31
-#: Errors of opening a ``raw_file`` that affect this message only. Other errors, such as disk errors
-#: or too many open files, would also affect other messages: they end the reading.
+#: Errors of opening a ``raw_file`` that affect only its message. Other errors, such as disk errors
+#: or too many open files, would also affect other messages, and are raised.
 MESSAGE_FILE_ERRORS = (FileNotFoundError, PermissionError)
 _PROTOCOLS = ("0-9-1", "1.0")
-_TEXTS = (
+#: The fields of a line that must be strings.
+_STRING_FIELDS = (
     *("exchange", "routing_key", "reason", "condition", "description"),
     *("route", "source", "target", "time"),
 )
@@ -64,7 +66,7 @@ _TEXTS = (
 
 @attrs.frozen
 class Entry:
-    """A message of a line.
+    """The message of a line.
 
     Attributes:
         protocol: ``0-9-1`` or ``1.0``.
@@ -73,7 +75,7 @@ class Entry:
         exchange: the exchange that a 0-9-1 message was published to.
         routing_key: the routing key that a 0-9-1 message was published with.
         redelivered: whether the source marked the message as redelivered.
-        reason: the reason why it was quarantined, such as ``too-large``.
+        reason: the reason why the message was quarantined, such as ``too-large``.
         condition: the target's error condition, such as ``amqp:not-allowed``.
         description: the error text of the target or the translation.
         route: the name of the route.
@@ -81,8 +83,8 @@ class Entry:
         target: the URL of the target, without credentials.
         time: the time at which the line was written, in ISO 8601, UTC.
         message_format: the message format of a 1.0 message, 0 to 2^32 - 1.
-        file: the file of a message that was too large for memory, with its content header, if it
-            has one, and its body. `octets` is empty then.
+        file: the file with the bytes of `raw`, if the message was too large for memory. `octets` is
+            empty then.
     """
 
     protocol: str
@@ -120,8 +122,8 @@ class Unreadable:
     Attributes:
         octets: the line, at most its first 64 KiB.
         fault: why the line is not a message, with the file and the number of the line.
-        unfinished: whether the line is truncated, for example because its writer was killed; the
-            bridge did not settle that message, so it was delivered again.
+        unfinished: whether the line is truncated, for example because its writer was killed. The
+            writer did not settle the message of such a line, so the source delivered it again.
     """
 
     octets: bytes
@@ -140,13 +142,13 @@ def entries_in(
         path: the file.
         protocol: the protocol of lines without the field ``protocol``.
         max_message: maximum size of a message in bytes.
-        start: number of bytes of the file to skip.
+        start: number of bytes to skip at the start of the file.
 
     Raises:
         OSError: the file cannot be read.
     """
     with open(path, "rb", opener=regular_opener) as file:
-        end = _stable_size(path)
+        end = _locked_size(path)
         number = _count_lines(file, start)
         for _, line, fault in read_lines(file, 2 * max_message + _MAX_FIELDS, start, end):
             number += 1
@@ -159,38 +161,38 @@ def entries_in(
                 record = parse_json(line)
             except ValueError as error:
                 is_unfinished = not fault and _is_unfinished(line.strip())
-                yield Unreadable(line[:_MAX_KEPT], f"{where}: {error}", is_unfinished)
+                yield Unreadable(line[:_MAX_UNREADABLE], f"{where}: {error}", is_unfinished)
                 continue
             try:
                 yield entry_of(record, path.parent, protocol=protocol, max_message=max_message)
             except ValueError as error:
-                yield Unreadable(line[:_MAX_KEPT], f"{where}: {error}")
+                yield Unreadable(line[:_MAX_UNREADABLE], f"{where}: {error}")
 
 
 def _count_lines(file: BinaryIO, size: int) -> int:
-    """Read `size` bytes, or up to the end of the file, and return the number of lines."""
+    """Read `size` bytes of a file, or up to its end. Return the number of line ends in them."""
     count = 0
-    while size > 0 and (octets := file.read(min(size, _CHUNK))):
+    while size > 0 and (octets := file.read(min(size, _COUNT_CHUNK))):
         size -= len(octets)
         count += octets.count(b"\n")
     return count
 
 
-def _stable_size(path: Path) -> int:
-    """Return the size of a file while no bridge is appending a line to it."""
+def _locked_size(path: Path) -> int:
+    """Return the size of a file, at a moment when no bridge is appending a line to it."""
     with open(path, "rb", opener=regular_opener) as file:
         lock(file.fileno(), wait=True)
         return file.seek(0, os.SEEK_END)
 
 
 def read_quarantine(path: Path, start: int = 0) -> Iterator[Entry]:
-    """Yield the messages of a quarantine; skip unfinished lines.
+    """Yield the messages of a quarantine file; skip unfinished lines.
 
-    The message of an unfinished line was not settled, so it was delivered again.
+    The message of an unfinished line was not settled, so the source delivered it again.
 
     Args:
         path: the file.
-        start: number of bytes of the file to skip, for example its size at an earlier time.
+        start: number of bytes to skip at the start of the file: its size at an earlier time.
 
     Raises:
         OSError: the file cannot be read.
@@ -205,7 +207,7 @@ def read_quarantine(path: Path, start: int = 0) -> Iterator[Entry]:
 
 
 def _is_unfinished(line: bytes) -> bool:
-    """Return whether an invalid line is truncated by a kill, or has zeros from a loss of power."""
+    """Whether an invalid line is truncated (by a kill) or has zeros (after a loss of power)."""
     return b"\0" in line or (line[:1] == b"{" and line[-1:] != b"}")
 
 
@@ -220,50 +222,50 @@ def entry_of(
 
     Args:
         record: the JSON value.
-        folder: the folder that must contain a ``raw_file``; None to reject ``raw_file``, as for a
+        folder: the folder that must contain the ``raw_file``; None to reject ``raw_file``, for a
             line from the network.
         protocol: the protocol of a line without the field ``protocol``.
         max_message: maximum size of the message in bytes.
 
     Raises:
-        ValueError: the value is not a message; the text names the fault.
+        ValueError: the value is not a message; the error text says why.
         OSError: the file of the message cannot be read, because of an error that would also affect
             other messages.
     """
     if not isinstance(record, dict):
-        raise ValueError("not a message: a line is a JSON object")  # noqa: TRY004  (of a text)
-    texts = {name: _text_field(record, name) for name in _TEXTS}
-    if texts["reason"] == UNREADABLE:
-        raise ValueError(f"the line was quarantined before as unreadable: {texts['description']}")
+        raise ValueError("not a message: a line must be a JSON object")  # noqa: TRY004  (of a text)
+    strings = {name: _string_field(record, name) for name in _STRING_FIELDS}
+    if strings["reason"] == UNREADABLE:
+        raise ValueError(f"the line was quarantined before as unreadable: {strings['description']}")
     protocol = record.get("protocol", protocol)
     if protocol not in _PROTOCOLS:
-        raise ValueError(f"not a message: protocol is 0-9-1 or 1.0, not {protocol!r:.40}")
-    kind = record.get("message_format") or 0
-    if type(kind) is not int or not 0 <= kind < 1 << 32:
-        raise ValueError("not a message: message_format is a number of 32 bits")
+        raise ValueError(f"not a message: protocol must be 0-9-1 or 1.0, not {protocol!r:.40}")
+    message_format = record.get("message_format") or 0
+    if type(message_format) is not int or not 0 <= message_format < 1 << 32:
+        raise ValueError("not a message: message_format must be a number of 32 bits")
     file = _message_file(folder, record["raw_file"]) if "raw_file" in record else None
     octets: bytes | None = None
     if file is None:
         octets = octets_of_record(record)
         if octets is None:
             keys = ", ".join(RECORD_KEYS)
-            raise ValueError(f"not a message: none of the fields {keys} and raw_file is a text")
+            raise ValueError(f"not a message: none of the fields {keys} and raw_file is a string")
     header = _header_in(record, file, octets or b"", max_message, protocol)
     return Entry(
         protocol=protocol,
-        message_format=kind,
+        message_format=message_format,
         octets=b"" if octets is None else octets[len(header or b"") :],
         content_header=header,
         redelivered=record.get("redelivered") is True,
         file=file,
-        **texts,
+        **strings,
     )
 
 
 def _header_in(
     record: dict[str, Any], file: Path | None, octets: bytes, max_message: int, protocol: str
 ) -> bytes | None:
-    """Return the content header of a message in a file or in `octets`; None for a 1.0 message.
+    """Return the content header of a message in `file` or in `octets`; None for a 1.0 message.
 
     Raises:
         ValueError: the content header is invalid, or the message is too large.
@@ -291,10 +293,11 @@ def _header_in(
     return header
 
 
-def _text_field(record: dict[str, Any], name: str) -> str:
+def _string_field(record: dict[str, Any], name: str) -> str:
+    """Return a field of a line, or an empty string. Raises ValueError if it is not a string."""
     text = record.get(name, "")
     if not isinstance(text, str):
-        raise ValueError(f"not a message: {', '.join(_TEXTS)} are texts, and {name} is not")  # noqa: TRY004  (of a text)
+        raise ValueError(f"not a message: the field {name} must be a string")  # noqa: TRY004  (of a text)
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -308,26 +311,27 @@ def _size_of_header(record: dict[str, Any], beginning: bytes, size: int) -> int:
     Args:
         record: the line.
         beginning: at least the first 14 bytes of the message.
-        size: the size of the whole message in bytes.
+        size: the size in bytes of the message, which is content header and body.
     """
     header_size = record.get("content_header")
     if "content_header" in record:
         if type(header_size) is not int or not 0 <= header_size <= min(size, _MAX_HEADER):
             raise ValueError(
-                f"not a message: content_header is a number of bytes from 0 to "
+                f"not a message: content_header must be a number of bytes from 0 to "
                 f"{min(size, _MAX_HEADER):,}, not {header_size!r:.40}"
             )
         return header_size
-    body = int.from_bytes(beginning[4:12], "big")
-    if size < _MIN_HEADER or not _MIN_HEADER <= size - body <= _MAX_HEADER:
+    body_size = int.from_bytes(beginning[4:12], "big")
+    if size < _MIN_HEADER or not _MIN_HEADER <= size - body_size <= _MAX_HEADER:
         raise ValueError(
             f"not a 0-9-1 message: {size:,} bytes are not a content header and a body of "
-            f"{body:,} bytes; content_header may say how many bytes the header has"
+            f"{body_size:,} bytes; give the size of the header in the field content_header"
         )
-    return size - body
+    return size - body_size
 
 
 def _check_header(header: bytes) -> None:
+    """Raise ValueError if a content header cannot be decoded."""
     try:
         decode_content_header(header)
     except DecodeError as error:
@@ -335,11 +339,11 @@ def _check_header(header: bytes) -> None:
 
 
 def _message_file(folder: Path | None, name: Any) -> Path:
-    """Return the path of a ``raw_file``, a regular file in a folder or below it."""
+    """Return the path of the ``raw_file`` `name`, a regular file in `folder` or below it."""
     if folder is None:
         raise ValueError("not a message: raw_file is not allowed in a message from a queue")
     if not isinstance(name, str) or not name:
-        raise ValueError("not a message: raw_file is the name of a file")
+        raise ValueError("not a message: raw_file must be the name of a file")
     root = folder.resolve()
     try:
         path = (root / name).resolve()

@@ -1,7 +1,7 @@
 """Files with one message per line: the quarantine, and files as source or target of a route.
 
-`entries` reads the lines. A message that the target refuses is on disk, with its exact bytes,
-before it is settled at the source. A quarantine file can be the source of another route.
+The lines are read by `entries`. A message that the target refuses is written to disk, with its
+exact bytes, before it is settled at the source. A quarantine file can be the source of a route.
 """
 
 from __future__ import annotations
@@ -60,12 +60,17 @@ __all__ = [
 class Quarantine:
     """A file of JSON lines, one per message. Several routes and processes may write to it.
 
-    The field ``raw`` is the message in hex, which the commands of amqp10msg read. For 0-9-1 this is
-    the payload of the content header frame, with ``content_header`` bytes, and the body. A message
-    that was too large for memory has its own file: ``raw_file`` is its path relative to the folder.
+    The field ``raw`` is the message in hex. For 0-9-1, this is the payload of the content header
+    frame, whose size in bytes is the field ``content_header``, and the body. A message that was too
+    large for memory has its own file: ``raw_file`` is its path, relative to the folder of the
+    quarantine.
 
     Args:
         path: the path of the file, which is created with the first entry.
+
+    Attributes:
+        path: as above.
+        count: number of messages that this object has written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -80,7 +85,13 @@ class Quarantine:
         source: str,
         target: str,
     ) -> None:
-        """Write messages to disk.
+        """Append messages to the file, and wait until they are on disk.
+
+        Args:
+            entries: the deliveries, and the outcome for which each is quarantined.
+            route: the name of the route.
+            source: the URL of the source, without credentials.
+            target: the URL of the target, without credentials.
 
         Raises:
             OSError: the messages could not be written; the caller must not settle them.
@@ -97,9 +108,15 @@ class Quarantine:
 def line_of(
     delivery: SourceDelivery, outcome: Outcome, names: Mapping[str, str], folder: Path | None = None
 ) -> str:
-    """Return the line of a message.
+    """Return the line of a quarantined message, without a line end.
 
-    The file of a large message is made permanent; its path in the line is relative to `folder`.
+    The file of a large message is made permanent. Its path in the line is relative to `folder`.
+
+    Args:
+        delivery: the message.
+        outcome: the outcome for which it is quarantined.
+        names: the fields route, source and target.
+        folder: the folder of the quarantine; None for the working directory.
     """
     fields = {
         **names,
@@ -116,12 +133,13 @@ def line_of(
 
 
 def _json_line(fields: Mapping[str, Any], **raw: str) -> str:
+    """Return a line with the current time, `fields`, and the field ``raw`` or ``raw_file``."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
     return json.dumps({"time": now, **fields, **raw})
 
 
 def content_of(message: SourceDelivery | Outgoing) -> dict[str, Any]:
-    """Return the fields that a reader of a line needs besides the bytes of the message."""
+    """Return the fields of a line that are needed to read the bytes of the message."""
     header = message.content_header
     if header is None:
         message_format = message.message_format
@@ -135,7 +153,7 @@ def content_of(message: SourceDelivery | Outgoing) -> dict[str, Any]:
 
 
 def append_lines(path: Path, lines: Sequence[str]) -> None:
-    """Append lines to a file on disk.
+    """Append lines to a file, and wait until they are on disk.
 
     Raises:
         OSError: the lines could not be written; the file is unchanged.
@@ -145,8 +163,8 @@ def append_lines(path: Path, lines: Sequence[str]) -> None:
         lock(file.fileno(), wait=True)
         end = file.seek(0, os.SEEK_END)
         try:
-            if end and not _ends_a_line(path, end):
-                lines = ["\n", *lines]  # end the line of a process that was killed while it wrote
+            if end and not _has_line_end_before(path, end):
+                lines = ["\n", *lines]  # end the unfinished line of a process that was killed
             octets = memoryview("".join(lines).encode())
             while octets:
                 octets = octets[file.write(octets) :]
@@ -158,18 +176,19 @@ def append_lines(path: Path, lines: Sequence[str]) -> None:
             raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def _ends_a_line(path: Path, end: int) -> bool:
+def _has_line_end_before(path: Path, end: int) -> bool:
+    """Whether the byte before the offset `end` is a line end."""
     with path.open("rb") as file:
         file.seek(end - 1)
         return file.read(1) == b"\n"
 
 
-#: Maximum number of deliveries in one iteration of the event loop.
+#: Maximum number of deliveries per iteration of the event loop.
 _MAX_PER_TURN = 100
 
 
-def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry | Unreadable]]:
-    """Yield the messages to read and the unreadable lines, each with its line number from 0.
+def _entries_to_read(request: SourceRequest) -> Iterator[tuple[int, Entry | Unreadable]]:
+    """Yield the messages to read and the unreadable lines, each with its number from 0.
 
     Raises:
         OSError: the file cannot be read.
@@ -178,7 +197,7 @@ def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry | Unreadable]]
     endpoint = request.endpoint
     start = 0 if endpoint.offset in {None, "", "first"} else endpoint.start
     if not isinstance(start, int):
-        text = f"offset= of a file is first or a number of messages, not {endpoint.offset!r}"
+        text = f"offset= of a file must be first or a number of messages, not {endpoint.offset!r}"
         raise ValueError(text)  # noqa: TRY004  (of a URL)
     path = Path(endpoint.file or "")
     number = -1
@@ -190,6 +209,7 @@ def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry | Unreadable]]
             if endpoint.route not in {None, entry.route}:
                 continue
             if entry.protocol != endpoint.protocol:
+                # One `protocol` fits all lines of a file, or of one route in it.
                 text = f"is of AMQP {entry.protocol}: give ?protocol={entry.protocol}, or ?route="
                 yield number, Unreadable(entry.octets, f"{path}: message {number + 1} {text}")
                 continue
@@ -199,15 +219,15 @@ def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry | Unreadable]]
         raise ValueError(f"{path} {text} another file; give another --state to read all of it")
 
 
-def _count(request: SourceRequest) -> int:
+def _count_entries(request: SourceRequest) -> int:
     """Return the number of lines to read.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: as for `_entries`, or the file has lines, but none can be sent.
+        ValueError: as for `_entries_to_read`, or no line is a message that can be sent.
     """
-    sendable, unreadable, first_fault = 0, 0, ""  # the fault of the first complete line
-    for _, entry in _entries(request):
+    sendable, unreadable, first_fault = 0, 0, ""  # the fault of the first unreadable whole line
+    for _, entry in _entries_to_read(request):
         if isinstance(entry, Entry):
             sendable += 1
         else:
@@ -219,7 +239,7 @@ def _count(request: SourceRequest) -> int:
 
 
 def _delivery_of(number: int, entry: Entry | Unreadable) -> SourceDelivery:
-    """Return the delivery of a line, without a link. Its `fault` says why a line is unreadable.
+    """Return the delivery of line `number`, without a link. If it is unreadable, set `fault`.
 
     Raises:
         OSError: the file of a large message cannot be read because of a local error.
@@ -260,7 +280,7 @@ def message_in_file(endpoint: Endpoint, position: int, max_message: int) -> Sour
 
 
 class FileSource:
-    """Reads the messages of a file, and passes them to `receive`. The file is not changed."""
+    """Reads the messages of a file, without changing it, and passes them to `request.receive`."""
 
     product = "file"
     incomplete = False
@@ -270,19 +290,22 @@ class FileSource:
         self._receive, self._on_lost = request.receive, request.on_lost
         self._window = request.window
         self._loop = asyncio.get_running_loop()
-        self._remaining = _count(request)  # checks the whole file before the first delivery
-        self._entries = _entries(request)
-        self._released: deque[tuple[int, Entry | Unreadable]] = deque()
+        # The number of messages to deliver. Counting checks the whole file before the first one.
+        self._remaining = _count_entries(request)
+        self._entries = _entries_to_read(request)
+        self._released: deque[tuple[int, Entry | Unreadable]] = deque()  # to be delivered again
         self._unsettled = 0
         self._is_paused = self._stopped = self._scheduled = False
         self.alive = True
 
     def _schedule(self) -> None:
+        """Deliver in the next iteration of the event loop, unless paused or stopped."""
         if not self._scheduled and not (self._stopped or self._is_paused):
             self._scheduled = True
             self._loop.call_soon(self._deliver)
 
     def _deliver(self) -> None:
+        """Deliver messages, up to `_MAX_PER_TURN` or until the window is full."""
         self._scheduled = False
         for _ in range(_MAX_PER_TURN):
             if (
@@ -295,9 +318,9 @@ class FileSource:
             if not self._remaining:
                 return
             try:
-                numbered = self._released.popleft() if self._released else next(self._entries)
-                delivery = _delivery_of(*numbered)
-                delivery.tag, delivery.link = numbered, self
+                numbered_entry = self._released.popleft() if self._released else next(self._entries)
+                delivery = _delivery_of(*numbered_entry)
+                delivery.tag, delivery.link = numbered_entry, self
             except OSError as error:
                 self.abort()
                 self._on_lost(LinkError(f"cannot read the source file: {error}", local=True))
@@ -312,7 +335,7 @@ class FileSource:
         self._schedule()
 
     def settle(self, deliveries: Sequence[SourceDelivery], settlement: Settle) -> None:
-        """Settle deliveries. Released messages are delivered again."""
+        """Settle the deliveries that belong to this link. Released messages are delivered again."""
         for delivery in deliveries:
             if delivery.link is self:
                 delivery.link = None
@@ -323,11 +346,11 @@ class FileSource:
         self._schedule()
 
     async def depth(self) -> int | None:
-        """Return the number of messages that were not delivered yet."""
+        """Return the number of messages that are not delivered yet, or were released."""
         return self._remaining
 
     async def count(self) -> Depth:
-        """Return the number of messages that were not delivered yet."""
+        """Return the number of messages that are not delivered yet, or were released."""
         return Depth(ready=self._remaining, other_consumers=0, unacknowledged=0)
 
     def stop(self) -> None:
@@ -356,15 +379,16 @@ class FileSource:
 
 
 def _line_of_outgoing(outgoing: Outgoing) -> str:
+    """Return the line of a message that is written to a target file."""
     raw = (outgoing.content_header or b"") + outgoing.octets
     return _json_line(content_of(outgoing), raw=raw.hex())
 
 
-def _entry_in(outgoing: Outgoing) -> str:
-    """Return the line that a message from a quarantine queue has as its body.
+def _line_in(outgoing: Outgoing) -> str:
+    """Return the quarantine line in the body of a message from a quarantine queue.
 
     Raises:
-        ValueError: the body is not such a line.
+        ValueError: the body is not a quarantine line.
     """
     if outgoing.content_header is not None:
         line = parse_json(outgoing.octets)
@@ -373,7 +397,7 @@ def _entry_in(outgoing: Outgoing) -> str:
             line = Message.decode(outgoing.octets).json()
         except RecursionError:
             raise ValueError("not JSON: nested too deeply") from None
-    # Without a folder, `raw_file` is refused: the sender must not name files on this machine.
+    # Without a folder, `raw_file` is refused: the sender must not choose files of this machine.
     entry_of(line, None)
     return json.dumps(line)
 
@@ -387,10 +411,10 @@ class FileTarget:
     def __init__(self, request: TargetRequest) -> None:
         self.endpoint = request.endpoint
         self._path = Path(request.endpoint.file or "")
-        self._outcomes, self._on_room = request.on_outcomes, request.on_room
+        self._on_outcomes, self._on_room = request.on_outcomes, request.on_room
         self._on_lost = request.on_lost
         self._window = request.window
-        self._entries = request.endpoint.entries
+        self._has_line_bodies = request.endpoint.entries
         self._loop = asyncio.get_running_loop()
         self._pending: list[tuple[SourceDelivery, str]] = []
         self.alive = True
@@ -402,18 +426,19 @@ class FileTarget:
         return self._window - len(self._pending)
 
     def send(self, messages: Sequence[Sent]) -> None:
-        """Write the messages together in the next iteration of the event loop."""
+        """Write messages in the next iteration of the event loop, together."""
         if not self._pending:
             self._loop.call_soon(self._flush)
         for outgoing, delivery in messages:
             try:
-                line = (_entry_in if self._entries else _line_of_outgoing)(outgoing)
+                line = (_line_in if self._has_line_bodies else _line_of_outgoing)(outgoing)
             except ValueError as error:
-                self._outcomes([(delivery, Outcome("rejected", "", str(error), final=True))])
+                self._on_outcomes([(delivery, Outcome("rejected", "", str(error), final=True))])
             else:
                 self._pending.append((delivery, line + "\n"))
 
     def _flush(self) -> None:
+        """Write the pending messages, and report their outcomes."""
         pending, self._pending = self._pending, []
         if not self.alive or not pending:
             return
@@ -427,7 +452,7 @@ class FileTarget:
             )
             self._on_lost(LinkError(text, local=True))
             return
-        self._outcomes([(delivery, ACCEPTED) for delivery, _ in pending])
+        self._on_outcomes([(delivery, ACCEPTED) for delivery, _ in pending])
         self._on_room()
 
     async def close(self, wait: float) -> None:  # noqa: ARG002  (of the protocol)
@@ -441,7 +466,11 @@ class FileTarget:
 
 
 async def open_source(request: SourceRequest) -> FileSource:
-    """Open a file as a source. Raises LinkError if it cannot be read or has no valid message."""
+    """Open a file as a source.
+
+    Raises:
+        LinkError: the file cannot be read, or has lines, but no message that can be sent.
+    """
     try:
         source = FileSource(request)
     except (OSError, ValueError) as error:
@@ -451,7 +480,11 @@ async def open_source(request: SourceRequest) -> FileSource:
 
 
 async def open_target(request: TargetRequest) -> FileTarget:
-    """Open a file as a target, to append to. Raises LinkError if it cannot be written."""
+    """Open a file as a target, to which lines are appended.
+
+    Raises:
+        LinkError: the file cannot be written.
+    """
     try:
         return FileTarget(request)
     except OSError as error:

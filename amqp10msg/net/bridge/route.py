@@ -33,7 +33,7 @@ from amqp10msg.net.bridge.links import (
 )
 from amqp10msg.net.bridge.records import Finished, Lease, Pending, Records
 from amqp10msg.net.bridge.resuming import SourceReplacedError, check_not_replaced
-from amqp10msg.net.bridge.sending import message_of, sender_of
+from amqp10msg.net.bridge.sending import message_of, preparer_of
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import (
     Countable,
@@ -126,7 +126,7 @@ class Route:
         self._loop: asyncio.AbstractEventLoop
         pool = self._pools.counting
         self._ending = Ending(source, options, self.statistics, self.log, self._end_because, pool)
-        self._prepare = sender_of(source, target, options, self.statistics)
+        self._prepare = preparer_of(source, target, options, self.statistics)
         # Source, target and quarantine queue.
         self._poison_guard = PoisonGuard(source)
         self._source_link: ReconnectingLink[SourceLink] = ReconnectingLink(

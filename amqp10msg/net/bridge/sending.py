@@ -1,8 +1,8 @@
-"""Makes the message to send from a delivery: the same bytes, or their translation.
+"""Makes the messages to send from deliveries: the same bytes, or their translation.
 
 The deliveries of one iteration of the event loop are translated together, by the batch kernel.
-Messages that the kernel does not handle are translated singly. So are all messages if there is no
-kernel for the profile, or if a hook must see each message.
+Messages that the kernel does not handle are translated one by one. If there is no kernel for the
+profile, or a hook must see each message, all messages are translated one by one.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from amqp10msg.translate.batches import kernel, may_have_delivery_headers
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.limits import UNLIMITED
 
-#: The usual encoding of the header's descriptor, and the beginning of any section's descriptor.
-_HEADER, _SECTION = b"\x00\x53\x70", b"\x00\x53"
+#: The usual encoding of the header's descriptor, and how the descriptor of any section begins.
+_HEADER_DESCRIPTOR, _DESCRIPTOR_START = b"\x00\x53\x70", b"\x00\x53"
 #: Constructors of list8 and list0.
 _LIST8, _LIST0 = 0xC0, 0x45
 #: Offsets of the list's constructor and size in an encoded header.
-_CODE_OFFSET, _SIZE_OFFSET = len(_HEADER), len(_HEADER) + 1
+_CODE_OFFSET, _SIZE_OFFSET = len(_HEADER_DESCRIPTOR), len(_HEADER_DESCRIPTOR) + 1
 
 
 def header_of(octets: bytes) -> Header | None:
     """Decode the header of an encoded message; None if there is no header or it is invalid."""
-    if not octets.startswith(_HEADER) or len(octets) <= _SIZE_OFFSET:
-        # Another section comes first, or the header's descriptor has an unusual encoding.
-        return None if octets.startswith(_SECTION) else _decode_header.__wrapped__(octets)
+    if not octets.startswith(_HEADER_DESCRIPTOR) or len(octets) <= _SIZE_OFFSET:
+        # The first section is not a header, or its descriptor has an unusual encoding.
+        return None if octets.startswith(_DESCRIPTOR_START) else _decode_header.__wrapped__(octets)
     code = octets[_CODE_OFFSET]
     if code == _LIST8:
         # Cached: the messages of a queue have few different headers.
@@ -60,10 +60,10 @@ def _decode_header(octets: bytes) -> Header | None:
         return None
 
 
-#: The bridge does not check user-ids: the target decides whose messages a user may send.
+#: The bridge does not check user-ids, because the target decides whose messages a user may send.
 ANY_USER = Circumstances(user=None)
 
-#: Translates deliveries together; None for each delivery that must be translated by itself.
+#: Translates deliveries together. The result has None for a delivery to be translated separately.
 Translate = Callable[[Sequence[SourceDelivery]], list[Outgoing | None]]
 
 
@@ -72,17 +72,17 @@ def translator_of(
     profile: str,
     names: Callable[[Any], tuple[str, str]],
     statistics: Statistics,
-    fixed: tuple[str, str] | None = None,
+    fixed_names: tuple[str, str] | None = None,
 ) -> Translate | None:
     """Return a translator of batches, or None if there is no kernel for the profile.
 
     Args:
         to_1_0: translate to 1.0; False for 0-9-1.
-        profile: the profile.
+        profile: the name of the translation profile.
         names: returns the exchange and routing key to publish with, from an object that has the
             attributes `exchange` and `routing_key`.
         statistics: receives the losses.
-        fixed: the result of `names`, if it is the same for all messages.
+        fixed_names: the result of `names`, if it is the same for all messages.
     """
     batches = kernel("1.0" if to_1_0 else "0-9-1", profile, circumstances=ANY_USER)
     if batches is None:
@@ -112,8 +112,8 @@ def translator_of(
             wires, *map(_split_column, columns), strict=True
         ):
             if exchange or key or not _describes_delivery(wire):
-                to_exchange, with_key = fixed or names(_LazyNames(exchange, key))
-                outgoing.append(Outgoing(body, header, to_exchange, with_key))
+                target_exchange, target_key = fixed_names or names(_LazyNames(exchange, key))
+                outgoing.append(Outgoing(body, header, target_exchange, target_key))
             else:
                 outgoing.append(None)
         for row in unhandled:
@@ -142,13 +142,13 @@ class _LazyNames:
 
 
 def _describes_delivery(octets: bytes) -> bool:
-    """Whether the header has fields about this or earlier deliveries, which are not passed on."""
+    """Whether the header has fields about deliveries of the source, which are not passed on."""
     header = header_of(octets)
     return header is not None and (header.first_acquirer or header.delivery_count > 0)
 
 
 def _make_column(cells: list[bytes]) -> tuple[None, Any, bytes, int]:
-    """Return byte strings as a column in the kernel's format: offsets and data."""
+    """Return byte strings as a column in the batch kernel's format: offsets and data."""
     return None, array("i", [0, *accumulate(map(len, cells))]), b"".join(cells), 0
 
 
@@ -173,7 +173,7 @@ def _count_new_losses(
     losses: Any,
     statistics: Statistics,
 ) -> None:
-    """Count the losses of the translated messages, except of messages that were sent before."""
+    """Count the losses of the translated messages, except for messages that are sent again."""
     row_ends, paths, actions, *_ = losses
     row_offsets = _decode_offsets(row_ends)
     if not row_offsets[-1]:
@@ -194,10 +194,9 @@ def losses_of_names(
 ) -> list[Loss]:
     """Return the losses of the exchange and routing key of a 0-9-1 message or delivery.
 
-    The sender chose them. They are lost on the way to 1.0 unless `keep_names` stores them in
-    annotations, and on the way to 0-9-1 if the URL of the target names an exchange or routing key.
-    They do not count as lost if the message was published directly to the queue that the route
-    reads: then they only name that queue.
+    The sender chose these names. They are lost in a 1.0 target unless `keep_names` stores them in
+    annotations, and in a 0-9-1 target whose URL names another exchange or routing key. They do not
+    count as lost if the sender published directly to the queue that the route reads.
     """
     original_names = message.exchange, message.routing_key
     queue = None if source.file is not None else source.queue
@@ -224,17 +223,17 @@ def losses_of_names(
     ]
 
 
-#: Returns the message to send for a delivery, or None if the hook dropped it.
+#: Returns the message to send for a delivery, or None if the hook dropped the message.
 Prepare = Callable[[SourceDelivery], Outgoing | None]
 #: Returns the result of `Prepare` for each delivery, or the exception that it raised.
 PrepareAll = Callable[[Sequence[SourceDelivery]], "list[Outgoing | Exception | None]"]
 
-#: Maximum size in bytes of a message that is translated in a batch.
-_MAX_IN_BATCH = 1 << 16
+#: Maximum size in bytes of a message that is translated together with others.
+_MAX_SIZE_IN_BATCH = 1 << 16
 
 
 def message_of(delivery: SourceDelivery) -> BasicMessage | Message:
-    """Return the message of a delivery."""
+    """Decode the message of a delivery."""
     header = delivery.content_header
     if header is None:
         return Message.decode(delivery.octets, limits=UNLIMITED)
@@ -247,10 +246,10 @@ def message_of(delivery: SourceDelivery) -> BasicMessage | Message:
     )
 
 
-def sender_of(
+def preparer_of(
     source: Endpoint, target: Endpoint, options: RouteOptions, statistics: Statistics
 ) -> PrepareAll:
-    """Return the function that makes the messages to send to the target from deliveries."""
+    """Return the function that makes the messages to send from deliveries, and counts losses."""
     prepare_one = _preparer_of_one(source, target, options, statistics)
 
     def count_name_losses(delivery: SourceDelivery) -> None:
@@ -262,8 +261,8 @@ def sender_of(
     if translates and options.change is None and not options.keep_names:
         names = functools.partial(_publish_names, target)
         to_1_0 = target.protocol == "1.0"
-        fixed = ("", target.queue) if target.queue is not None else None
-        translate = translator_of(to_1_0, options.profile, names, statistics, fixed)
+        fixed_names = ("", target.queue) if target.queue is not None else None
+        translate = translator_of(to_1_0, options.profile, names, statistics, fixed_names)
 
     def prepare(delivery: SourceDelivery) -> Outgoing | Exception | None:
         if delivery.message_format and (translates or options.change is not None):
@@ -281,7 +280,7 @@ def sender_of(
 
     def prepare_all(deliveries: Sequence[SourceDelivery]) -> list[Outgoing | Exception | None]:
         if translate is None or any(
-            delivery.size > _MAX_IN_BATCH or delivery.message_format for delivery in deliveries
+            delivery.size > _MAX_SIZE_IN_BATCH or delivery.message_format for delivery in deliveries
         ):
             return [prepare(delivery) for delivery in deliveries]
         prepared: list[Outgoing | Exception | None] = []
@@ -300,7 +299,7 @@ def sender_of(
 def _preparer_of_one(
     source: Endpoint, target: Endpoint, options: RouteOptions, statistics: Statistics
 ) -> Prepare:
-    """Return the function that makes the message of a single delivery, or raises AmqpError."""
+    """Return the function that makes the message to send from one delivery, or raises AmqpError."""
     change = options.change
     to_1_0 = target.protocol == "1.0"
     translates = source.protocol != target.protocol
@@ -330,7 +329,7 @@ def _preparer_of_one(
 
 
 def without_delivery(message: Any, source: Endpoint, options: RouteOptions) -> Any:
-    """Remove the fields of a message that describe only its delivery by the source."""
+    """Return a message without the fields that describe only its delivery by the source."""
     if isinstance(message, BasicMessage):
         if not options.keep_names:
             return as_published(message, stream=source.file is None and source.keeps)
@@ -347,12 +346,12 @@ def without_delivery(message: Any, source: Endpoint, options: RouteOptions) -> A
 
 
 def _prepare_unchanged(delivery: SourceDelivery) -> Outgoing:
-    """Return the message of a delivery between ends of 1.0: the same bytes."""
+    """Return the message to send from 1.0 to 1.0: the same bytes."""
     return Outgoing(delivery.octets, message_format=delivery.message_format)
 
 
 def _preparer_with_names(target: Endpoint) -> Prepare:
-    """Return the function that makes the message of a delivery for 0-9-1, with the same bytes."""
+    """Return the function that makes messages to send from 0-9-1 to 0-9-1: the same bytes."""
 
     def prepare(delivery: SourceDelivery) -> Outgoing:
         names = _publish_names(target, delivery)

@@ -10,32 +10,35 @@ from typing import Any
 
 import attrs
 
-#: Maximum number of different losses that are counted separately. The path of a loss can contain
-#: names that the sender chose, so their number has no other bound.
+#: Maximum number of different losses that are counted separately. A sender could cause any number,
+#: because the path of a loss can contain names that the sender chose.
 _MAX_LOSSES = 1_000
-#: The key of all further losses.
+#: The key under which all further losses are counted.
 _OTHER_LOSSES = ("…", "")
 
 
 def count_bounded(counts: Counter[Any], key: Any, count: int = 1) -> Any:
-    """Add to the count of `key`, or of ``…`` if there are too many keys. Return the counted key."""
+    """Add `count` to the count of `key`. Return the key that was counted.
+
+    If `key` is new and `counts` has `_MAX_LOSSES` keys already, the key ``…`` is counted instead.
+    """
     if key not in counts and len(counts) >= _MAX_LOSSES:
         key = ("…", *("" for _ in key[1:])) if isinstance(key, tuple) else "…"
     counts[key] += count
     return key
 
 
-def _bounded(losses: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
-    """Keep the `_MAX_LOSSES` most common losses, and add up the less common losses."""
+def _limit_losses(losses: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    """Return the `_MAX_LOSSES` most common losses, and the sum of all other losses."""
     if len(losses) <= _MAX_LOSSES + 1:
         return losses
     other_count = losses.pop(_OTHER_LOSSES, 0)
-    bounded = Counter(dict(losses.most_common(_MAX_LOSSES)))
-    bounded[_OTHER_LOSSES] = other_count + losses.total() - bounded.total()
-    return bounded
+    limited = Counter(dict(losses.most_common(_MAX_LOSSES)))
+    limited[_OTHER_LOSSES] = other_count + losses.total() - limited.total()
+    return limited
 
 
-#: The reasons for which a route ends.
+#: Descriptions of the reasons for which a route ends, by `Statistics.ending`.
 ENDINGS: Mapping[str, str] = {
     "empty": "the source is empty",
     "length": "the messages that the source had at the start are settled",
@@ -47,16 +50,17 @@ ENDINGS: Mapping[str, str] = {
 }
 
 
-#: Upper bounds of a histogram of latencies, in seconds.
+#: Upper bounds of the buckets of `Latency`, in seconds.
 LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 @attrs.define
 class Latency:
-    """A histogram of latencies, as in Prometheus.
+    """A histogram of latencies, with buckets as in Prometheus.
 
     Attributes:
-        counts: the number of messages in each bucket: the upper bounds `LATENCIES`, then infinity.
+        counts: the number of messages in each bucket. The upper bounds of the buckets are
+            `LATENCIES`, then infinity.
         seconds: the sum of all latencies.
     """
 
@@ -77,8 +81,8 @@ class Latency:
         return Latency(counts, self.seconds + other.seconds)
 
 
-#: The counts that a route inherits from an earlier route of the same name.
-_SUMMED = (
+#: The attributes of `Statistics` that `Statistics.after` adds up.
+_SUMMED_ATTRIBUTES = (
     *("received", "redelivered", "accepted", "octets", "duplicates", "dropped", "unmatched"),
     *("quarantined", "requeued", "rejected", "refused", "losses", "missed", "skipped"),
     *("source_lost", "target_lost"),
@@ -91,7 +95,7 @@ class Statistics:
     """The counts and the state of a route since its start.
 
     Attributes:
-        received: deliveries from the source.
+        received: number of deliveries from the source.
         redelivered: deliveries that the source marked as possibly delivered before.
         accepted: messages that the target accepted.
         octets: size in bytes of the accepted messages, as the source delivered them.
@@ -106,14 +110,14 @@ class Statistics:
         missed: messages of a stream that its retention removed before they were read.
         skipped: positions of a stream for which the broker delivered no message: the broker's own
             entries, or messages that it delivers only over its stream protocol.
-        refused: refusals by the target, by reason. A message counts once per attempt.
+        refused: refusals by the target, by reason. A message counts once per refusal.
         losses: values that the translation changed or dropped, by path and action.
         source_lost: times that the connection to the source ended.
         target_lost: times that the connection to the target ended.
         in_flight: messages sent that have no outcome yet.
-        waiting: deliveries to be sent, including retries.
-        held: deliveries kept for later: they wait for a retry, or will be released because they did
-            not pass the filter or are too large.
+        waiting: unsettled deliveries that are not in flight, including retries.
+        held: deliveries that wait for a retry, or that will be released because they did not pass
+            the filter, are too large, or arrived too late.
         connected: whether each end is connected, by name: ``source``, ``target``, ``quarantine``.
         unreachable: failed attempts to connect, by the same names.
         last_success: time at which the target last accepted a message, in seconds since 1970; None
@@ -125,7 +129,7 @@ class Statistics:
         unacknowledged: messages that other consumers held when the route ended; None if unknown.
         others: number of the source's other consumers at that time; None if unknown.
         ending: why the route ended, a key of `ENDINGS`; empty while it runs.
-        asked: whether the route queried the number of remaining messages at the end.
+        asked: whether the route has queried the number of remaining messages, or should have.
         uncounted: why the messages at the source or at its other consumers could not be counted.
         lag: number of messages that the source still holds; None if unknown.
         position: for a stream or file, the position from which the next run continues: all earlier
@@ -172,19 +176,19 @@ class Statistics:
     busy: float = 0.0
 
     def lose(self, path: str, action: str, count: int = 1) -> None:
-        """Count `count` more losses: values at `path`, to which the translation did `action`."""
+        """Add `count` to the losses: values at `path` that were changed or dropped, as `action`."""
         count_bounded(self.losses, (path, action), count)
 
     def after(self, earlier: Statistics) -> Statistics:
         """Return a copy that includes the counts of an earlier route of the same name."""
-        sums = {name: getattr(earlier, name) + getattr(self, name) for name in _SUMMED}
-        sums["losses"] = _bounded(sums["losses"])
-        last = self.last_success or earlier.last_success
-        return attrs.evolve(self, last_success=last, **sums)
+        sums = {name: getattr(earlier, name) + getattr(self, name) for name in _SUMMED_ATTRIBUTES}
+        sums["losses"] = _limit_losses(sums["losses"])
+        last_success = self.last_success or earlier.last_success
+        return attrs.evolve(self, last_success=last_success, **sums)
 
     @property
     def settled(self) -> int:
-        """Number of settled messages, whatever their outcome."""
+        """Number of settled messages, with any outcome."""
         by_reason = (self.quarantined, self.requeued, self.rejected)
         single = self.accepted + self.duplicates + self.dropped + self.unmatched
         return single + sum(counts.total() for counts in by_reason)
@@ -209,12 +213,12 @@ class Statistics:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other consumers of the source hold messages, or may hold some."""
+        """Whether other consumers of the source hold messages, or may hold messages."""
         return (self.others if self.unacknowledged is None else self.unacknowledged) != 0
 
     @property
     def rate(self) -> float:
-        """Accepted messages per second, while messages were available."""
+        """Accepted messages per second of `busy`."""
         return self.accepted / self.busy if self.busy > 0 else 0.0
 
     @property

@@ -28,8 +28,11 @@ STREAM_SCHEMES = {
     "rabbitmq-stream": ("stream", False, 5552),
     "rabbitmq-stream+tls": ("stream", True, 5551),
 }
+#: A user or password that is the value of an environment variable.
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+#: A part of a URL that is replaced by the content of a file.
 _FILE = re.compile(r"\$\{file:([^}]*)\}")
+#: Arguments of `quote`, `unquote` and `parse_qsl` for bytes that are not UTF-8.
 _SURROGATES: Any = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 
@@ -62,7 +65,7 @@ class Endpoint:
         timeout: timeout of connecting and opening, in seconds.
         cacertfile: PEM file of the trusted certificates; None for the system's.
         certfile: PEM file of the client's certificate.
-        keyfile: PEM file of its key.
+        keyfile: PEM file of the client's private key; None if `certfile` contains the key.
         verify: whether to verify the peer's certificate.
         server_name: host name that the peer's certificate must have; None for `host`.
         others: alternative endpoints, such as further nodes of a cluster. They are tried in this
@@ -137,7 +140,7 @@ class Endpoint:
         return None if self.offset is None else stream_start(self.offset)
 
     def read_from(self, offset: str) -> Endpoint:
-        """Return a copy with another offset, also for the alternative addresses."""
+        """Return a copy that is read from `offset` on, also at its alternative addresses."""
         alternatives = tuple(
             attrs.evolve(alternative, offset=offset) for alternative in self.others
         )
@@ -158,7 +161,7 @@ class Endpoint:
         """Return the TLS settings, or None for a connection without TLS.
 
         Raises:
-            OSError: a file cannot be read.
+            OSError: a certificate or key file cannot be read.
         """
         if not self.tls:
             return None
@@ -176,9 +179,9 @@ class Endpoint:
 
 @contextlib.contextmanager
 def _name_file_in_errors(file: str, content_error: str) -> Iterator[None]:
-    """Convert an OSError or OpenSSL's error into an OSError whose text begins with `file`.
+    """Convert errors of the block to an OSError whose text begins with `file`.
 
-    OpenSSL's text is replaced by `content_error`, the reason for which it refuses the content.
+    The text of an error of OpenSSL about the content of the file is replaced by `content_error`.
     """
     try:
         yield
@@ -188,7 +191,7 @@ def _name_file_in_errors(file: str, content_error: str) -> Iterator[None]:
         raise OSError(f"{file}: {error.strerror or error}") from None
 
 
-#: Attributes in which alternative endpoints may differ.
+#: Attributes in which the alternative addresses of an endpoint may differ.
 _ADDRESS_FIELDS = (
     *("host", "port", "tls", "user", "password", "mechanism", "heartbeat", "timeout"),
     *("cacertfile", "certfile", "keyfile", "verify", "server_name", "others"),
@@ -205,14 +208,14 @@ def parse_urls(
     Args:
         texts: the URLs, as for `parse_url`.
         environment: environment variables; None for `os.environ`.
-        also: additional schemes, such as ``STREAM_SCHEMES``.
+        also: additional schemes, such as `STREAM_SCHEMES`.
 
     Raises:
         ValueError: a URL is invalid, `texts` is empty, or the URLs differ in more than the address.
     """
     endpoints = [parse_url(text, environment, also) for text in texts]
     if not endpoints:
-        raise ValueError("no URL: an end needs at least one")
+        raise ValueError("no URL: a source or target needs at least one")
     first, *alternatives = endpoints
     for alternative in alternatives:
         if (
@@ -229,12 +232,12 @@ def parse_urls(
 
 
 def split_url(text: str) -> SplitResult:
-    """Split a URL into its parts. Accessing the host or port of the result does not raise.
+    """Split a URL into its parts. Reading `hostname` and `port` of the result does not raise.
 
     Raises:
-        ValueError: the URL cannot be split, its port is invalid, or an ``@`` follows the host, as
-            if the user or password contained ``/`` or ``?``. Unlike urllib's errors, the message
-            repeats no part of the URL, because it may be a password.
+        ValueError: the URL cannot be split, its host or port is invalid, or an ``@`` follows the
+            host, probably because the user or password contains ``/`` or ``?``. Unlike urllib's
+            errors, the message repeats no part of the URL, because it may be a password.
     """
     try:
         parts = urlsplit(text)
@@ -247,17 +250,17 @@ def split_url(text: str) -> SplitResult:
     try:
         _ = parts.port
     except ValueError:
-        raise ValueError("the port of a URL is a number from 1 to 65535") from None
+        raise ValueError("the port of a URL must be a number from 1 to 65535") from None
     try:
         host.encode("idna")  # the resolver's error for such a host would not mention the URL
     except UnicodeError:
         raise ValueError(
-            "the host of a URL has an empty part between dots, or one of more than 63 characters"
+            "the host of a URL has an empty part between dots, or a part of more than 63 characters"
         ) from None
     if parts.scheme != "file" and "@" in parts.path + parts.query + parts.fragment:
         raise ValueError(
-            "an @ after the host of a URL is written %40; in a user or password, / is written %2F "
-            "and ? is %3F"
+            "write an @ after the host of a URL as %40; in a user or password, write / as %2F and "
+            "? as %3F"
         )
     return parts
 
@@ -293,19 +296,19 @@ def parse_url(
     """
     text = with_files(text)
     if "#" in text:
-        raise ValueError("a # in a URL is written %23")
+        raise ValueError("write a # in a URL as %23")
     parts = split_url(text.strip())
     if parts.scheme == "file":
         return _parse_file(parts)
     schemes = {**_SCHEMES, **also}
     if parts.scheme not in schemes:
         raise ValueError(
-            f"a URL begins with one of {', '.join(f'{name}://' for name in schemes)}, file:, not "
-            f"{parts.scheme[:20]!r}"
+            f"a URL must begin with one of {', '.join(f'{name}://' for name in schemes)}, file:, "
+            f"not {parts.scheme[:20]!r}"
         )
     if not text.strip()[len(parts.scheme) :].startswith("://"):
-        # The host would be part of the path, which logs and errors show, with any password.
-        raise ValueError(f"a URL continues after its scheme with ://, as in {parts.scheme}://HOST")
+        # Otherwise user, password and host would be part of the path, which logs and errors show.
+        raise ValueError(f"a URL must have :// after its scheme, as in {parts.scheme}://HOST")
     protocol, tls, port = schemes[parts.scheme]
     variables = os.environ if environment is None else environment
     port = parts.port or port
@@ -321,12 +324,12 @@ def parse_url(
     path = parts.path[1:]
     names = {name: query.pop(name, None) for name in ("queue", "exchange", "routing_key")}
     if protocol == "stream" and any(value is not None for value in names.values()):
-        raise ValueError("a URL of the stream protocol names no queue and no exchange")
+        raise ValueError("a URL of the stream protocol must not name a queue or exchange")
     if protocol != "1.0":
         attributes["virtual_host"] = unquote(path) if path else "/"
         attributes |= names
         if names["queue"] is not None and names["exchange"] is not None:
-            raise ValueError("queue= and exchange= exclude each other")
+            raise ValueError("queue= and exchange= are both given in a URL: use one of them")
         if attributes["user"] is None and query.get("auth_mechanism", "").upper() != "EXTERNAL":
             attributes["user"], attributes["password"] = "guest", "guest"
     else:
@@ -337,18 +340,18 @@ def parse_url(
 
 
 def _parse_file(parts: SplitResult) -> Endpoint:
-    """Make the endpoint of a ``file:`` URL."""
+    """Return the endpoint of a ``file:`` URL."""
     query = _parse_query(parts.query)
     path = unquote(parts.path, **_SURROGATES)
     if parts.netloc not in {"", "localhost"} or not path:
-        raise ValueError("a file is file:PATH, or file:///PATH from the root on")
+        raise ValueError("the URL of a file must be file:PATH, or file:///PATH from the root")
     protocol = query.pop("protocol", "1.0")
     if protocol not in {"0-9-1", "1.0"}:
-        raise ValueError(f"protocol is 0-9-1 or 1.0, not {protocol[:20]!r}")
+        raise ValueError(f"protocol must be 0-9-1 or 1.0, not {protocol[:20]!r}")
     route, offset = query.pop("route", None), query.pop("offset", None)
     entries = query.pop("entries", "false")
     if entries not in {"true", "false"}:
-        raise ValueError(f"entries is true or false, not {entries[:20]!r}")
+        raise ValueError(f"entries must be true or false, not {entries[:20]!r}")
     if query:
         name, allowed = min(query), "protocol, route, offset, entries"
         raise ValueError(f"{name[:40]!r} is not a parameter of a file: use {allowed}")
@@ -385,13 +388,17 @@ def with_files(text: str) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """Remove the user and password from the URL of a management API."""
-    scheme, colon, after_scheme = text.partition("://")
-    return f"{scheme}{colon}{after_scheme.rpartition('@')[2]}"
+    """Return the URL of a management API without its user and password."""
+    scheme, separator, after_scheme = text.partition("://")
+    return f"{scheme}{separator}{after_scheme.rpartition('@')[2]}"
 
 
 def secret(text: str | None, environment: Mapping[str, str]) -> str | None:
-    """Decode a user or password of a URL. ``${NAME}`` is replaced by an environment variable."""
+    """Decode a user or password of a URL. ``${NAME}`` is replaced by an environment variable.
+
+    Raises:
+        ValueError: the environment does not have the variable.
+    """
     if text is None:
         return None
     match = _VARIABLE.fullmatch(text)
@@ -403,10 +410,13 @@ def secret(text: str | None, environment: Mapping[str, str]) -> str | None:
 
 
 def _terminus_address(path: str, query: dict[str, str], names: dict[str, str | None]) -> str | None:
-    """Return the address of a 1.0 terminus: as given, or RabbitMQ's for a queue or exchange."""
+    """Return the address of a 1.0 terminus, from the parts of a URL.
+
+    A queue or exchange is converted to RabbitMQ's address. Removes the parameters from `query`.
+    """
     version = query.pop("address_version", "2")
     if version not in {"1", "2"}:
-        raise ValueError(f"address_version is 1 or 2, not {version!r}")
+        raise ValueError(f"address_version must be 1 or 2, not {version!r}")
     address = query.pop("address", None)
     queue, exchange, key = names["queue"], names["exchange"], names["routing_key"]
     if sum(choice is not None for choice in (path or None, address, queue, exchange)) > 1:
@@ -423,7 +433,7 @@ def _terminus_address(path: str, query: dict[str, str], names: dict[str, str | N
 
 
 def queue_address(queue: str, version: str = "2") -> str:
-    """Return the address of a queue: for RabbitMQ 4.0 and later, or with `version` "1" for 3.x."""
+    """Return RabbitMQ's 1.0 address of a queue. `version` is "2" for 4.0 and later, "1" for 3.x."""
     if version == "2":
         return f"/queues/{_percent_encode(queue)}"
     return f"/amq/queue/{_percent_encode_for_3(queue)}"
@@ -452,8 +462,8 @@ def _connection_attributes(query: dict[str, str]) -> dict[str, Any]:
         elif name == "offset":
             if stream_start(value) is None:
                 raise ValueError(
-                    "offset is first, last, next, a number, or an interval such as 10m (of Y, M, "
-                    f"D, h, m, s), not {value[:20]!r}"
+                    "offset must be first, last, next, a number, or an interval such as 10m (units "
+                    f"Y, M, D, h, m, s), not {value[:20]!r}"
                 )
             attributes[name] = value
         elif name == "server_name_indication":
@@ -466,12 +476,12 @@ def _connection_attributes(query: dict[str, str]) -> dict[str, Any]:
             attributes["mechanism"] = value.upper()
             if attributes["mechanism"] not in {"PLAIN", "EXTERNAL", "ANONYMOUS"}:
                 raise ValueError(
-                    f"auth_mechanism is plain, external or anonymous, not {value[:20]!r}"
+                    f"auth_mechanism must be plain, external or anonymous, not {value[:20]!r}"
                 )
         elif name == "verify":
             if value not in {"verify_peer", "verify_none"}:
                 raise ValueError(
-                    f"verify is verify_peer (default) or verify_none, not {value[:20]!r}"
+                    f"verify must be verify_peer (default) or verify_none, not {value[:20]!r}"
                 )
             attributes[name] = value == "verify_peer"
         else:
@@ -491,5 +501,5 @@ def parameter_number(name: str, value: str, low: int, high: int) -> int:
     """
     digits = value.isascii() and value.isdecimal() and len(value) <= 20
     if not digits or not low <= int(value) <= high:
-        raise ValueError(f"{name} is a number from {low} to {high}, not {value[:20]!r}")
+        raise ValueError(f"{name} must be a number from {low} to {high}, not {value[:20]!r}")
     return int(value)
