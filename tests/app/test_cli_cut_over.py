@@ -113,10 +113,10 @@ def _adds(new: BasicBroker, stored: Stored) -> str:
 @pytest.mark.parametrize(
     "does, said",
     [
-        (_loses, ["a: the target took 10 messages, and has 9 more than before",
-                  "a: 1 of 10 messages compared are not at the target"]),
-        (_changes, ["a: 1 of 10 messages compared are not at the target"]),
-        (_adds, ["a: the target took 10 messages, and has 11 more than before"]),
+        (_loses, ["a: the target accepted 10 messages, but has 9 more than before",
+                  "a: 1 of 10 compared messages are not at the target"]),
+        (_changes, ["a: 1 of 10 compared messages are not at the target"]),
+        (_adds, ["a: the target accepted 10 messages, but has 11 more than before"]),
     ],
 )  # fmt: skip
 def test_messages_missing_at_the_target_are_detected(
@@ -180,7 +180,7 @@ def test_stream_that_loses_later_messages_is_not_done() -> None:
         new.refuses = changes
         done = found.run(status=6)
 
-    assert "s: 1 of 3 messages compared are not at the target" in done.output.splitlines()
+    assert "s: 1 of 3 compared messages are not at the target" in done.output.splitlines()
 
 
 @pytest.mark.parametrize("what", ["aside", "there", "apart"])
@@ -206,7 +206,7 @@ def test_older_copies_at_the_target_do_not_count(what: str) -> None:
         new.refuses = changes
         done = found.run("--patience", "0", "--accept-quarantine", status=6)
 
-    assert "a: 1 of 10 messages compared are not at the target" in done.output.splitlines()
+    assert "a: 1 of 10 compared messages are not at the target" in done.output.splitlines()
 
 
 def test_deduplicated_messages_of_an_earlier_run_are_found_at_the_target() -> None:
@@ -254,7 +254,7 @@ def test_messages_published_after_the_route_ended_are_not_done(
         meanwhile(monkeypatch, lambda: found.old.queues["a"].extend(numbered(3)))
         done = found.run(status=3)
 
-    assert "a: 3 messages came to the source after its route had ended" in done.output.splitlines()
+    assert "a: 3 messages arrived at the source after its route ended" in done.output.splitlines()
     assert 3 == found.queues()[0]["at_source_after"]
 
 
@@ -272,7 +272,7 @@ def test_stream_messages_published_after_the_route_ended_are_not_done(
         again = found.run()
 
         assert [b"%d" % one for one in range(13)] == [one.body for one in found.new.streams["s"]]
-    assert "s: 3 messages came to the source after its route had ended" in done.output.splitlines()
+    assert "s: 3 messages arrived at the source after its route ended" in done.output.splitlines()
     assert (3, 10) == (first["at_source_after"], first["route"]["position"])
     assert "done: 1 queue" == again.output.splitlines()[-1]
 
@@ -336,8 +336,8 @@ def test_duplicates_after_a_lost_connection_are_reported() -> None:
 
     assert 10 < taken
     assert (
-        f"a: 10 messages were at the source before, and {taken} came: its connection was lost, and "
-        "some may be at the target twice"
+        f"a: 10 messages were at the source before the move, but {taken} were moved: the "
+        "connection to the source was lost, and some messages may be at the target twice"
     ) in done.output.splitlines()
 
 
@@ -441,7 +441,7 @@ def moved(**given: Any) -> Moved:
 
 
 def test_complete_queue_has_no_open_points() -> None:
-    assert ([], 0) == (moved().open(), status_of([moved()]))
+    assert ([], 0) == (moved().open_issues(), status_of([moved()]))
 
 
 @pytest.mark.parametrize(
@@ -473,7 +473,7 @@ def test_complete_queue_has_no_open_points() -> None:
 def test_unknown_counts_are_open_points(given: dict[str, Any], status: int) -> None:
     one = moved(**given)
 
-    assert one.open()
+    assert one.open_issues()
     assert status == status_of([moved(), one])
 
 

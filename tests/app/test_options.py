@@ -135,7 +135,7 @@ def test_invalid_texts_in_a_file_of_routes(tmp_path: Path, line: str, text: str)
 def test_source_and_target_of_a_route_are_urls(tmp_path: Path, value: str) -> None:
     path = tmp_path / "routes.toml"
     path.write_text(f'[[route]]\nfrom = {value}\nto = "amqp://b/q"\n')
-    with pytest.raises(ValueError, match="route 1: an end of a route must be a URL or a list"):
+    with pytest.raises(ValueError, match="route 1: the source or target of a route must be a URL"):
         read_routes(path)
 
 

@@ -223,7 +223,7 @@ def test_truncated_answer_of_the_management_api(said: bytes) -> None:
 def test_route_that_is_not_a_table() -> None:
     Path("r.toml").write_text("route = [1]")
 
-    with pytest.raises(ValueError, match="a route is a table"):
+    with pytest.raises(ValueError, match="a route must be a table"):
         read_routes(Path("r.toml"))
 
 
@@ -394,7 +394,7 @@ def test_dry_run_plans_declarations_without_making_them() -> None:
         "queue a.2, classic: is missing at the target",
         "a.2: 0 messages read and returned; none would lose data",
     ] == done.output.splitlines()
-    assert "the two APIs" in without.output
+    assert "the management APIs" in without.output
 
 
 def test_pattern_makes_a_route_for_each_queue() -> None:
@@ -424,7 +424,7 @@ def test_pattern_makes_a_route_for_each_queue() -> None:
 
 
 def test_declare_needs_both_apis() -> None:
-    with pytest.raises(ValueError, match="the two APIs"):
+    with pytest.raises(ValueError, match="the management APIs"):
         RouteSpec("amqp091://h/?queue=a", "amqp091://h/?queue=b", options(declare=True))
 
 

@@ -268,10 +268,10 @@ def migrate(
         reports, lambda: report.migration_json(migration), lambda: report.migration_html(migration)
     )
     show_counts({moved.queue.name: moved.counts for moved in migration.moved}, remains=False)
-    for name, problems in migration.open().items():
+    for name, problems in migration.open_issues().items():
         for text in problems:
             click.echo(safe(f"{name}: {text}"))
-    unresolved = len(migration.open())
+    unresolved = len(migration.open_issues())
     total = plural(len(migration.moved) + len(migration.new_queues), "queue")
     click.echo(f"not done: {unresolved:,} of {total} open" if unresolved else f"done: {total}")
     return status_of(migration.moved, migration.new_queues, accept_quarantine=accept_quarantine)

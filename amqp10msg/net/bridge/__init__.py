@@ -3,10 +3,10 @@
     from amqp10msg.net.bridge import Bridge
 
     async with Bridge("amqp091://old/?queue=orders", "amqp://new/?queue=orders") as bridge:
-        report = await bridge.run()
+        statistics = await bridge.run()
 
-Needs the extra ``amqp10msg[bridge]``: pika encodes the methods of 0-9-1. `amqp10msg.net.transport`
-implements the frames, sessions and links of 1.0.
+Requires the extra ``amqp10msg[bridge]``: pika encodes the methods of AMQP 0-9-1. The frames,
+sessions and links of AMQP 1.0 are implemented in `amqp10msg.net.transport`.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ __all__ = [
     "read_quarantine",
 ]
 
-if not TYPE_CHECKING:  # so that type checkers report names that do not exist
-    # Imported on first use: Spark's workers, which start often, need only a few of these modules.
+if not TYPE_CHECKING:  # hidden, so that type checkers report names that do not exist
+    # Import each module when a name of it is first used: Spark's workers start often, and need only
+    # a few of these modules.
     __getattr__ = later(
         __name__,
         {

@@ -1,6 +1,6 @@
-"""Dry runs: report the data that a route or a migration would lose, without consuming messages.
+"""Dry runs, which report the data that a route or a migration would lose.
 
-A dry run reads messages, and releases them.
+A dry run reads messages, and releases them to the source.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from amqp10msg.net.options import RouteOptions
 from amqp10msg.translate import PROFILES, Circumstances, Loss, explain, to_amqp10, to_basic
 from amqp10msg.wire.errors import AmqpError, TranslationError
 
-#: Maximum size in bytes of an example message. Of a larger one, only the description is kept.
+#: Maximum size in bytes of an example message. For a larger message, only the description is kept.
 _MAX_EXAMPLE = 1 << 18
-#: The same reason as in translations, for messages that are not translated.
-_FOREIGN = "refused: the user-id is not the connection's user"
+#: Why the target refuses a message of another user; the same text as in translations.
+_FOREIGN_USER_ID = "refused: the user-id is not the connection's user"
 #: Timeout in seconds of releasing the messages and closing the source.
 _CLOSE_TIMEOUT = 3.0
+#: Why a message that is too large for memory cannot be sent.
 _TOO_LARGE = "it exceeds max-message, and would be written to a file of the quarantine"
 
 
 @attrs.frozen
 class Example:
-    """A message that would lose data.
+    """A message that would lose data, or could not be sent.
 
     Attributes:
-        words: a description of its translation and losses.
-        octets: the message of AMQP 1.0, as received or as it would be sent; None if it is too large
-            or the message is not one of AMQP 1.0.
+        words: a description of the message, its translation and its losses.
+        octets: the encoded AMQP 1.0 message, as received or as it would be sent; None if it is too
+            large, or there is no AMQP 1.0 message.
     """
 
     words: str
@@ -60,15 +61,16 @@ class DryRun:
         octets: total size of the messages read, in bytes.
         exact: number of messages without a permanent loss.
         unmatched: number of messages that do not pass the route's filter.
-        losses: messages with a permanent loss of the sender's data, by path, action and reason.
-        marks: messages that lose a value that the source's broker added, by path, action and
-            reason.
-        changed: messages with a value in another form that the reverse translation restores, by
-            path, action and reason.
-        carried: messages with a value that is only in the residual, from which the reverse
-            translation restores it, by path and reason.
-        failures: messages that cannot be sent, by reason.
-        examples: for each loss and failure, the index of its example in `messages`.
+        losses: number of messages with each permanent loss of the sender's data, by path, action
+            and reason.
+        marks: number of messages that lose a value that the source's broker added, by path, action
+            and reason.
+        changed: number of messages in which a value changes its form, and the reverse translation
+            restores the value; by path, action and reason.
+        carried: number of messages in which a value is stored only in the residual, and the reverse
+            translation restores the value; by path and reason.
+        failures: number of messages that cannot be sent, by reason.
+        examples: the index in `messages` of an example for each key of `losses` and `failures`.
         messages: the examples.
     """
 
@@ -86,7 +88,7 @@ class DryRun:
     messages: list[Example] = attrs.Factory(list)
 
     def add(self, delivery: SourceDelivery) -> None:
-        """Evaluate one delivery."""
+        """Translate the message of a delivery, and count its losses or its failure."""
         spec, options = self.spec, self.spec.options
         user = spec.target.user  # the bridge's user at the target
         self.read += 1
@@ -108,7 +110,7 @@ class DryRun:
             names = losses_of_names(spec.source, spec.target, options, delivery)
             if spec.source.protocol == spec.target.protocol:
                 if _has_foreign_user_id(message, user):
-                    raise TranslationError("properties.user-id", _FOREIGN)
+                    raise TranslationError("properties.user-id", _FOREIGN_USER_ID)
                 self._count_losses(names, lambda: Example(_describe_publishing(delivery)))
                 return
             message = without_delivery(message, spec.source, options)
@@ -137,7 +139,10 @@ class DryRun:
         self._count_losses([*names, *translation.losses], make_example)
 
     def _count_losses(self, losses: Iterable[Loss], make_example: Callable[[], Example]) -> None:
-        """Count the losses of a message. The message is the example of losses not seen before."""
+        """Count the losses of a message.
+
+        If a loss is new, `make_example` makes the example for it from this message.
+        """
         permanent: dict[tuple[str, str, str], None] = {}
         for loss in losses:
             if loss.is_permanent:
@@ -156,11 +161,13 @@ class DryRun:
             self._add_example(new, make_example())
 
     def _count_failure(self, reason: str, example: Example) -> None:
+        """Count a message that cannot be sent. Keep its example if the reason is new."""
         reason = count_bounded(self.failures, reason)
         if reason not in self.examples:
             self._add_example([reason], example)
 
     def _add_example(self, keys: list[Any], example: Example) -> None:
+        """Add an example for some keys of `losses` or `failures`."""
         self.examples |= dict.fromkeys(keys, len(self.messages))
         self.messages.append(example)
 
@@ -187,10 +194,10 @@ def _has_foreign_user_id(message: BasicMessage | Message, user: str | None) -> b
 
 
 async def dry_run(run: DryRun, count: int, idle: float) -> DryRun:
-    """Read messages of a route's source, evaluate them, and release them.
+    """Read messages of a route's source, count their losses, and release them.
 
-    The target is not connected to. The source counts the messages as delivered: RabbitMQ marks them
-    as redelivered, and a quorum queue counts the deliveries for its delivery-limit.
+    No connection to the target is opened. The source counts the messages as delivered: RabbitMQ
+    marks them as redelivered, and a quorum queue counts the deliveries for its delivery-limit.
 
     Args:
         run: receives the results, and is returned.
@@ -210,7 +217,7 @@ async def read_and_release(
     """Read messages of a route's source, call `on_delivery` for each, and release them.
 
     Args:
-        spec: the route, whose target is not connected to.
+        spec: the route. No connection to its target is opened.
         count: maximum number of messages, 1 to 65535; all are unsettled at the same time.
         idle: stop after this many seconds without a message.
         on_delivery: called with each delivery, whose bytes are dropped afterwards.
@@ -228,7 +235,7 @@ async def read_and_release(
                 on_delivery(delivery)
             if delivery.large is not None:
                 delivery.large.discard()
-            # The delivery is released at the end, which does not need its bytes.
+            # Free the bytes: the delivery is kept until it is released at the end.
             delivery.octets, delivery.content_header = b"", None
             received.append(delivery)
         changed.set()
@@ -265,12 +272,12 @@ async def read_and_release(
 
 @attrs.frozen
 class Checked:
-    """A queue, and the result of the dry run of its messages.
+    """A queue, and the result of a dry run of its messages.
 
     Attributes:
         queue: the queue.
-        run: the result; None if no message was read.
-        fault: why the queue could not be read; empty if it could.
+        run: the result of the dry run; None if no message was read.
+        fault: why the queue could not be read; empty if it was read.
     """
 
     queue: Queue
@@ -286,7 +293,16 @@ async def check_queue(
     count: int,
     idle: float,
 ) -> Checked:
-    """Do a dry run of a queue over AMQP 0-9-1; see `dry_run`."""
+    """Do a dry run of a queue over AMQP 0-9-1.
+
+    Args:
+        endpoint: the broker of the queue.
+        target: the target for which the messages are translated.
+        queue: the queue.
+        options: the options of the route.
+        count: maximum number of messages, 1 to 65535.
+        idle: stop after this many seconds without a message.
+    """
     from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
     if queue.exclusive:
@@ -299,16 +315,16 @@ async def check_queue(
             options = attrs.evolve(options, profile=stream_profile)
     try:
         if not queue.messages:
-            # The management API updates its counts every few seconds, or not at all.
+            # Ask the queue: the management API updates its counts every few seconds, or never.
             queue = attrs.evolve(queue, messages=(await depth_of(endpoint, queue.name)).ready)
         if not queue.messages and queue.kind not in {"", "stream"}:
             return Checked(queue)
-        # The number of messages that the broker reports of a stream may be out of date.
+        # A count of 0 is ignored for a stream, because it may be out of date.
         limit = min(count, queue.messages or count)
         spec = RouteSpec(queue_endpoint, target, options, queue.name)
         run = await dry_run(DryRun(spec), limit, idle)
         if not run.read and not queue.kind:
-            # It may be a stream: without an offset, only new messages of a stream are delivered.
+            # The queue may be a stream: without an offset, only new messages are delivered.
             spec = attrs.evolve(spec, source=attrs.evolve(queue_endpoint, offset="first"))
             run = await dry_run(DryRun(spec), limit, idle)
         if not run.read:

@@ -1,4 +1,4 @@
-"""The report of dry runs, as JSON and as an HTML page for planning a migration."""
+"""The report of dry runs, as JSON and as an HTML page."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from amqp10msg.notation.html import annotated
 
 #: Maximum number of messages that the page shows byte by byte.
 _MAX_EXAMPLES = 100
-#: Maximum number of bytes shown of such a message.
-_MAX_OCTETS = 2_048
+#: Maximum number of bytes that the page shows of a message.
+_MAX_OCTETS_SHOWN = 2_048
 
 
 def as_json(checked: Sequence[Checked]) -> str:
-    """Return the findings as JSON; URLs have no credentials."""
+    """Return the results of dry runs as JSON; URLs have no credentials."""
     report = {"made": facts(), "queues": [_json_of(checked_queue) for checked_queue in checked]}
     return json.dumps(report, indent=2) + "\n"
 
 
 def _json_of(checked_queue: Checked) -> dict[str, Any]:
+    """Return the result of a queue as an object that can be written as JSON."""
     queue, run = checked_queue.queue, checked_queue.run
     fields: dict[str, Any] = {
         "name": queue.name,
@@ -83,7 +84,15 @@ def _example_words(run: DryRun, key: Any) -> str | None:
 def as_html(
     checked: Sequence[Checked], *, title: str, source: str, target: str, profile: str
 ) -> str:
-    """Return the findings as a self-contained HTML page. Needs Jinja2."""
+    """Return the results of dry runs as a self-contained HTML page. Requires Jinja2.
+
+    Args:
+        checked: the results by queue.
+        title: the title of the page.
+        source: the source, as the page shows it.
+        target: the target, as the page shows it.
+        profile: the translation profile, as the page shows it.
+    """
     runs = [
         (checked_queue.queue.name, checked_queue.run)
         for checked_queue in checked
@@ -120,15 +129,15 @@ def as_html(
 
 
 class _Examples:
-    """The example messages of the page, and the anchors that lead to them.
+    """The example messages of the page, and the anchors to which other parts link.
 
     Attributes:
-        messages: examples that the page shows byte by byte, at most `_MAX_EXAMPLES`.
-        without_bytes: examples of which the page shows only the description.
+        messages: the examples that the page shows byte by byte, at most `_MAX_EXAMPLES`.
+        without_bytes: the examples for which the page shows only the description.
     """
 
     def __init__(self, runs: Sequence[tuple[str, DryRun]]) -> None:
-        self._anchors: dict[tuple[int, int], str] = {}
+        self._anchors: dict[tuple[int, int], str] = {}  # by number of the run and of the example
         octets: list[bytes] = []
         words: list[list[str]] = []
         labels: list[str] = []
@@ -146,14 +155,17 @@ class _Examples:
                 words.append(lines)
                 labels.append(label)
                 self._anchors[run_number, index] = f"message-{len(octets)}"
-        annotated_messages = annotated(octets, labels, max_octets=_MAX_OCTETS)
+        annotated_messages = annotated(octets, labels, max_octets=_MAX_OCTETS_SHOWN)
         self.messages = [
             {**message, "words": lines}
             for message, lines in zip(annotated_messages, words, strict=True)
         ]
 
     def cell(self, run_number: int, run: DryRun, key: Any) -> Any:
-        """Return a table cell with a link to the example of a loss, or an empty cell."""
+        """Return a table cell with a link to the example of a loss or failure, or an empty cell.
+
+        `key` is the key of the loss or failure in `DryRun.examples`.
+        """
         index = run.examples.get(key)
         return "" if index is None else ("", f"{index + 1}", self._anchors[run_number, index])
 
@@ -178,7 +190,7 @@ def _note_parts(checked: Sequence[Checked]) -> list[Part]:
         for checked_queue in checked
         for explanation in checked_queue.queue.notes
     ]
-    explanation = "What becomes of the queues themselves, whatever is in them."
+    explanation = "How RabbitMQ 4 handles the queues differently, whatever messages they hold."
     return _parts_unless_empty("In RabbitMQ 4", explanation, {"queue": "", "note": ""}, rows)
 
 
@@ -232,13 +244,14 @@ def _changed_parts(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
 
 
 def _mark_parts(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
-    note = "What the source's broker wrote for one delivery. It is not data of the sender."
+    note = "Values that the source's broker added for a delivery. They are not data of the sender."
     return _loss_table("Marks of the broker", note, [(name, run.marks) for name, run in runs])
 
 
 def _loss_table(
     title: str, note: str, counts: Sequence[tuple[str, Counter[tuple[str, str, str]]]]
 ) -> list[Part]:
+    """Return the table of counts by path, action and reason of each queue, unless it is empty."""
     rows = [
         (name, path, action, reason, f"{count:,}")
         for name, losses in counts

@@ -1,8 +1,8 @@
-"""Fingerprints of messages: whether two deliveries are the same message.
+"""Fingerprints of messages, which show whether two deliveries are the same message.
 
 After a stream was declared again, or a file was rotated, a stored position is meaningless. A route
-therefore stores the fingerprint of the last message that it settled, and compares it before it
-continues from the position after that message.
+therefore stores the fingerprint of the last message that it settled. Before it continues from the
+position after that message, it compares the fingerprint with the message at the position.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from amqp10msg.sections.parts import scan
 from amqp10msg.translate import as_published
 from amqp10msg.wire.errors import AmqpError
 
-#: The message annotation of RabbitMQ's interceptor: when the broker received the message, in ms.
+#: The annotation in which a message interceptor of RabbitMQ stores the time at which the broker
+#: received the message, in ms.
 _RECEIVED_TIME = "x-opt-rabbitmq-received-time"
 
 
 @attrs.frozen
 class Fingerprint:
-    """The message at one position of a stream or a file.
+    """Identifies the message at one position of a stream or a file.
 
     Attributes:
         position: the offset in the stream, or the number of the line, from 0.
-        protocol: ``0-9-1`` or ``1.0``; a broker encodes one message differently for each protocol.
+        protocol: ``0-9-1`` or ``1.0``: the digest of a message depends on the protocol.
         digest: SHA-256 of the message, of the time at which the broker received it, and of the time
             at which the line was written, if these are recorded.
     """
@@ -39,7 +40,7 @@ class Fingerprint:
 
 
 def fingerprint_of(delivery: SourceDelivery, *, stream: bool) -> Fingerprint | None:
-    """Return the fingerprint of a delivery, or None if its position or its bytes are unknown."""
+    """Return the fingerprint of a delivery; None without a position, or if it is too large."""
     if delivery.position is None or delivery.large is not None:
         return None
     basic = delivery.content_header is not None
@@ -54,8 +55,9 @@ def fingerprint_of(delivery: SourceDelivery, *, stream: bool) -> Fingerprint | N
 def digest_of(delivery: SourceDelivery, *, stream: bool) -> bytes | None:
     """Return a digest of a 0-9-1 message; None if its bytes are not in memory.
 
-    A message has the same digest at both ends of a route: headers that the broker adds to a single
+    A message has the same digest at the source and at the target: headers that the broker adds to a
     delivery are left out, and the other headers are sorted by name, as RabbitMQ 4 delivers them.
+    `stream` is whether the message comes from a stream, whose broker adds more headers.
     """
     if delivery.large is not None:
         return None
@@ -69,14 +71,14 @@ def digest_of(delivery: SourceDelivery, *, stream: bool) -> bytes | None:
             properties = attrs.evolve(properties, headers=FieldTable.of(entries))
         header = encode_content_header(properties, len(delivery.octets))
     except AmqpError:
-        pass  # compare the bytes of a header that cannot be decoded
+        pass  # the digest of a header that cannot be decoded is that of its bytes
     return hashlib.sha256(len(header).to_bytes(8, "big") + header + delivery.octets).digest()
 
 
 def _digest_of_message(octets: bytes) -> bytes:
-    """Return a digest of a 1.0 message: the bare message, and when the broker received it.
+    """Return a digest of a 1.0 message: of its bare message and the time in `_RECEIVED_TIME`.
 
-    The other sections may change from delivery to delivery.
+    Other annotations and the header may change from delivery to delivery.
     """
     try:
         parts = scan(octets)

@@ -23,17 +23,18 @@ from amqp10msg.net.options import WAITS
 
 #: Maximum size of an answer, in bytes.
 _MAX_ANSWER = 64 << 20
-#: Number of bytes of an error answer that are searched for the reason.
-_MAX_REASON = 4_096
+#: Maximum number of bytes that are read of an error answer.
+_MAX_ERROR_ANSWER = 4_096
 #: Maximum size in bytes of the name of a queue or exchange, or a routing key (0-9-1, 4.2.5.3).
 _MAX_NAME = 255
 #: The string fields that objects listed by `Management.all` must have, by kind of object.
-_FIELDS = {
+_REQUIRED_FIELDS = {
     "exchanges": ("name", "type"),
     "bindings": ("source", "destination", "destination_type", "routing_key"),
     "policies": ("name",),
 }
-_UNTAGGED = (
+#: The hint for a user who may not use the API.
+_UNTAGGED_HINT = (
     ": the user has none of the tags management, policymaker, monitoring, administrator; "
     "add one with rabbitmqctl set_user_tags USER management"
 )
@@ -48,12 +49,12 @@ class Management:
     Args:
         management: the URL of the API. The user and password in it may be ``${NAME}`` or
             ``${file:PATH}``; by default they are the endpoint's.
-        endpoint: has the virtual host and the certificates.
+        endpoint: the broker; has the virtual host and the certificate files.
         environment: environment variables; None for `os.environ`.
         timeout: seconds for connecting, and for each read of an answer.
 
     Attributes:
-        password: the password that is used.
+        password: the password that is sent to the API; None for no password.
         url: the URL of the API without credentials.
         is_exposed: whether the password would be sent to another machine without TLS.
 
@@ -76,15 +77,15 @@ class Management:
         except ValueError:
             parts = split_url("")  # raises the error below
         host = parts.hostname or ""
-        # An @ too many means that the user or password contains an unencoded slash or @.
+        # A second @ means that the user or password contains an unencoded slash or @.
         if (
             parts.scheme not in {"http", "https"}
             or not host
             or text.count("@") > ("@" in parts.netloc)
         ):
             raise ValueError(
-                "the URL of a management API is like http://host:15672; in a user and password, "
-                "write / as %2F and @ as %40"
+                "the URL of a management API must be like http://host:15672; in a user and "
+                "password, write / as %2F and @ as %40"
             )
         variables = os.environ if environment is None else environment
         user, password = secret(parts.username, variables), secret(parts.password, variables)
@@ -100,25 +101,28 @@ class Management:
         self._quoted_virtual_host = quote(endpoint.virtual_host or "/", safe="")
 
     def queues(self, path_suffix: str) -> Any:
-        """Return the answer about all queues, or about the queue that `path_suffix` names."""
+        """Return the answer about queues of the virtual host.
+
+        `path_suffix` is a query for all queues, or a slash and the encoded name of a queue.
+        """
         return self.get(f"queues/{self._quoted_virtual_host}{path_suffix}")
 
     def all(self, kind: str) -> list[dict[str, Any]]:
         """Return all ``exchanges``, ``bindings`` or ``policies`` of the virtual host.
 
-        Each object has the fields of `_FIELDS`, as strings.
+        Each object has the fields of `_REQUIRED_FIELDS`, as strings.
         """
         answer = self.get(f"{kind}/{self._quoted_virtual_host}")
         if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
             raise self.unknown_answer(f"{kind} are a list of objects")
         for item in answer:
-            for name in _FIELDS[kind]:
+            for name in _REQUIRED_FIELDS[kind]:
                 if not isinstance(item.get(name), str):
                     raise self.unknown_answer(f"{kind} have a string {name!r}")
         return answer
 
     def unknown_answer(self, rule: str) -> ValueError:
-        """Return the error for an answer that violates `rule`, a rule of RabbitMQ's answers."""
+        """Return the error for an answer that violates `rule`, such as "queues have a name"."""
         return ValueError(f"{self.url} is not a management API of RabbitMQ, whose {rule}")
 
     def version(self) -> tuple[int, ...]:
@@ -132,23 +136,30 @@ class Management:
     def create(
         self, method: str, kind: str, name_parts: Sequence[str], body: Mapping[str, Any]
     ) -> None:
-        """Create an object in the virtual host. `name_parts` are the end of its path."""
+        """Create an object in the virtual host.
+
+        Args:
+            method: the HTTP method.
+            kind: the kind of object, as in the path: ``queues``, ``bindings`` and so on.
+            name_parts: the components of the path after the virtual host, which name the object.
+            body: the definition of the object.
+        """
         path = "/".join(
             [kind, self._quoted_virtual_host, *(quote(part, safe="") for part in name_parts)]
         )
-        self._ask(f"{self.url}/api/{path}", method, json.dumps(body).encode())
+        self._request(f"{self.url}/api/{path}", method, json.dumps(body).encode())
 
     def get(self, path: str) -> Any:
-        """Return the answer to a GET of `path`, which follows ``/api/``."""
+        """Return the parsed answer to a GET request of ``/api/`` and `path`."""
         url = f"{self.url}/api/{path}"
-        octets = self._ask(url)
+        octets = self._request(url)
         try:
             return load_json(octets)
         except ValueError as error:
             raise ValueError(f"{url.partition('?')[0]}: {error}") from None
 
     def unacknowledged(self, queue: str) -> int | None:
-        """Return the number of unsettled messages of a queue; None if RabbitMQ has not counted yet.
+        """Return the number of unacknowledged messages of a queue; None if RabbitMQ has none yet.
 
         RabbitMQ updates the number every few seconds: it may be 12 s old.
         """
@@ -156,7 +167,8 @@ class Management:
         count = answer.get("messages_unacknowledged") if isinstance(answer, dict) else None
         return count if type(count) is int else None
 
-    def _ask(self, url: str, method: str = "GET", body: bytes | None = None) -> bytes:
+    def _request(self, url: str, method: str = "GET", body: bytes | None = None) -> bytes:
+        """Send a request, and return the body of the answer."""
         # The scheme is http or https: the constructor checks it.
         request = urllib.request.Request(url, body, method=method)  # noqa: S310  (see above)
         if body is not None:
@@ -174,23 +186,23 @@ class Management:
             return octets
         except urllib.error.HTTPError as error:
             with error:
-                answer = error.read(_MAX_REASON)
-            hint = _UNTAGGED if b"Not management user" in answer else ""
+                answer = error.read(_MAX_ERROR_ANSWER)
+            hint = _UNTAGGED_HINT if b"Not management user" in answer else ""
             if method != "GET":
-                hint = _reason(answer)
+                hint = _refusal_reason(answer)
             raise LinkError(
                 f"{url_without_query}: {error.code} {error.reason}{hint}", permanent=True
             ) from None
         except urllib.error.URLError as error:
             raise LinkError(f"{url_without_query}: {error.reason}") from None
         except (OSError, http.client.HTTPException, ValueError) as error:
-            # HTTPException: the answer is not HTTP, or ends early. ValueError: it redirects to
-            # something that is not a URL.
+            # HTTPException: the answer is not HTTP, or ends early. ValueError: the answer is a
+            # redirect to an invalid URL.
             raise LinkError(f"{url_without_query}: {str(error) or type(error).__name__}") from None
 
 
-def _reason(answer: bytes) -> str:
-    """Return the reason in the answer to a refused declaration, or an empty string."""
+def _refusal_reason(answer: bytes) -> str:
+    """Return ": " and the reason in the answer to a refused declaration, or an empty string."""
     try:
         reason = table(load_json(answer)).get("reason")
     except ValueError:
@@ -200,19 +212,20 @@ def _reason(answer: bytes) -> str:
 
 #: Number of queues per request.
 _PAGE_SIZE = 100
-#: Maximum number of pages: a million queues. It bounds the work that a broker can cause.
+#: Maximum number of pages, for a million queues. It limits the work that a broker can cause.
 _MAX_PAGES = 10_000
-#: Maximum number of listings until two consecutive listings agree.
+#: Maximum number of times that the queues are listed until two consecutive lists are equal.
 _MAX_LISTINGS = 10
+# What changes for a queue in RabbitMQ 4; see `Queue.notes`.
 _MIRRORED = (
     "mirrored: RabbitMQ 4.0 and later have no mirrored classic queues, and one copy remains; "
     "declare a quorum queue"
 )
 _TRANSIENT = "neither durable nor exclusive: RabbitMQ 4.3 and later refuse to declare it"
-_LAZY = "lazy: without effect from RabbitMQ 3.12 on"
-_VERSION_1 = "storage of version 1: gone from RabbitMQ 4.3 on"
-_LIMIT = "no delivery-limit: RabbitMQ 4.0 and later drop what was delivered again 20 times"
-EXCLUSIVE = "exclusive: nobody but the connection that declared it can read it"
+_LAZY = "lazy: has no effect in RabbitMQ 3.12 and later"
+_VERSION_1 = "storage of version 1: removed in RabbitMQ 4.3"
+_NO_LIMIT = "no delivery-limit: RabbitMQ 4.0 and later drop a message after 20 redeliveries"
+EXCLUSIVE = "exclusive: only the connection that declared the queue can read it"
 
 
 @attrs.frozen
@@ -220,16 +233,16 @@ class Queue:
     """A queue of RabbitMQ.
 
     Attributes:
-        name: its name.
+        name: the name of the queue.
         kind: ``classic``, ``quorum`` or ``stream``; empty if unknown.
         messages: number of messages; None if unknown.
         notes: what changes for this queue in RabbitMQ 4, a sentence each.
-        exclusive: whether only the connection that declared it can use it.
-        durable: whether it survives a restart of the broker.
-        auto_delete: whether it is deleted with its last consumer.
-        arguments: the arguments with which it was declared.
-        policy: the name of its policy, or empty.
-        effective: the combined definition of the policies that apply to it.
+        exclusive: whether only the connection that declared the queue can use it.
+        durable: whether the queue survives a restart of the broker.
+        auto_delete: whether the queue is deleted with its last consumer.
+        arguments: the arguments with which the queue was declared.
+        policy: the name of the policy of the queue; empty if there is none.
+        effective: the combined definition of the policies that apply to the queue.
     """
 
     name: str
@@ -245,7 +258,7 @@ class Queue:
 
     @classmethod
     def of(cls, item: Any) -> Queue:
-        """Make a queue of an object of the management API.
+        """Return the queue that an object of the management API describes.
 
         Raises:
             ValueError: the object does not describe a queue.
@@ -274,7 +287,7 @@ class Queue:
                 (_TRANSIENT, transient),
                 (_LAZY, settings.get("queue-mode") == "lazy"),
                 (_VERSION_1, settings.get("queue-version") == 1),
-                (_LIMIT, kind == "quorum" and "delivery-limit" not in settings),
+                (_NO_LIMIT, kind == "quorum" and "delivery-limit" not in settings),
                 (EXCLUSIVE, exclusive),
             )
             if holds
@@ -295,7 +308,7 @@ class Queue:
 
 
 def _is_name(text: str) -> bool:
-    """Whether a string can be a name in AMQP 0-9-1: UTF-8 of at most 255 bytes."""
+    """Whether a string can be a name in AMQP 0-9-1: at most 255 bytes in UTF-8."""
     try:
         return len(text.encode()) <= _MAX_NAME
     except UnicodeEncodeError:  # the text has half of a surrogate pair
@@ -303,7 +316,7 @@ def _is_name(text: str) -> bool:
 
 
 def table(value: Any) -> dict[str, Any]:
-    """Return an object of the API, or {} for any other value: the API writes an empty one as []."""
+    """Return a JSON object of the API, or {} for any other value: the API writes {} as []."""
     return value if isinstance(value, dict) else {}
 
 
@@ -311,14 +324,15 @@ def queues_of(api: Management) -> list[Queue]:
     """Return the queues of a virtual host, sorted by name.
 
     Raises:
-        LinkError: the API does not answer, or its listings do not agree.
+        LinkError: the API does not answer, or the queues change while they are listed.
         ValueError: an answer does not have RabbitMQ's format.
     """
     previous_names: set[str] | None = None
     for _ in range(_MAX_LISTINGS):
         queues, pages = _list_pages(api)
-        # If a queue is deleted between two requests, another queue moves to the previous page, and
-        # is missed. Queues that are deleted with their clients may come and go all the time.
+        # List twice: if a queue is deleted between two requests, another queue moves to the page
+        # that was read before, and is missed. Queues that are deleted with their clients are not
+        # compared, because clients may create and delete them all the time.
         names = {
             name for name, queue in queues.items() if not (queue.exclusive or queue.auto_delete)
         }

@@ -1,4 +1,4 @@
-"""The filter of a route."""
+"""Decides whether a message passes the filter of a route."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from amqp10msg.wire.errors import AmqpError
 class Matcher:
     """A callable that returns whether a message passes a filter at the current time.
 
-    A message of 0-9-1 passes if its translation to 1.0 does.
+    A message of 0-9-1 passes if its translation to 1.0 passes.
 
     Attributes:
         text: the filter.
         language: a key of `amqp10msg.delivery.filters.LANGUAGES`.
 
     Raises:
-        ValueError: the language is unknown; the text is empty or no filter of the language.
+        ValueError: the language is unknown, or the text is empty or invalid in this language.
     """
 
     text: str
@@ -37,8 +37,8 @@ class Matcher:
             languages = ", ".join(LANGUAGES)
             raise ValueError(f"filter_language must be one of {languages}, not {self.language!r}")
         if not self.text.strip():
-            # An empty selector passes every message (JMS 2.0, 3.8.1.1). On a command line it is
-            # more often a shell variable that was not set.
+            # An empty selector passes every message (JMS 2.0, 3.8.1.1). On a command line, it is
+            # probably a shell variable that was not set.
             raise ValueError("filter: the text is empty; to move all messages, give no filter")
         try:
             return LANGUAGES[self.language](self.text)
@@ -46,7 +46,7 @@ class Matcher:
             raise ValueError(f"filter: {error}") from None
 
     def __call__(self, message: Any) -> bool:
-        """Return whether a message passes."""
+        """Return whether a message of 0-9-1 or 1.0 passes the filter."""
         if isinstance(message, BasicMessage):
             message = to_amqp10(message).message
         return bool(self._filter.matches(message, now=time.time_ns() // 1_000_000))

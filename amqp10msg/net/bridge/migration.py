@@ -1,7 +1,7 @@
 """A migration from one RabbitMQ to another: check, declare, move, compare, and report.
 
-A queue is done if all of its messages are at the target or in the quarantine, by the counts of both
-brokers, and the messages of a sample have arrived unchanged.
+A queue is done if all of its messages are at the target or in the quarantine, according to the
+counts of both brokers, and the messages of a sample have arrived unchanged.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from amqp10msg.net.bridge.topology import STATES, Step, declare, plan
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 
-#: Seconds between two counts of a target whose count is not the expected one yet.
+#: Seconds between two counts of a target whose count does not match the accepted messages yet.
 _RECOUNT_INTERVAL = 0.25
-#: Maximum number of messages of the target to compare with the sample.
+#: Maximum number of messages at the target that are compared with the sample.
 _MAX_COMPARED = 65_535
 #: The report on a queue that was declared at the source during the migration.
 NEW_QUEUE_REPORT = (
@@ -40,13 +40,13 @@ NEW_QUEUE_REPORT = (
 
 @attrs.define
 class Moved:
-    """A queue of a migration. A count is None if it could not be determined.
+    """A queue of a migration, and its results. A count is None if it could not be determined.
 
     Attributes:
         queue: the queue, from the source's management API.
-        spec: its route.
+        spec: the route that moves the queue.
         steps: the declarations at the target, and their results.
-        check: the dry run of the sample; None if no message was read.
+        check: the result of the dry run of the sample; None before `Migration.check`.
         source_before: messages at the source before the move; for a stream, from its start offset.
         target_before: messages at the target before the move.
         target_after: messages at the target after the move.
@@ -54,13 +54,13 @@ class Moved:
             after the last message that was moved.
         counts: the statistics of the route.
         end: for a stream, the position after the target's last message before the move.
-        sample: digests of header and body of the sample's messages.
+        sample: the digests of the messages of the sample, and how often each occurs.
         found_before: the digests of the sample that the target had before the move.
         quarantine_size: size of the quarantine file before the move, in bytes.
         compared_count: number of messages of the target in the last comparison with the sample.
         found_count: number of messages of the sample that are at the target or in the quarantine.
         unreadable: the fault of the first invalid line that was added to the quarantine; empty if
-            all lines are messages.
+            all added lines are messages.
         fault: the error of the route or of a query; empty if there was no error.
     """
 
@@ -89,15 +89,15 @@ class Moved:
 
     @property
     def arrived(self) -> int | None:
-        """Number of messages that the target has gained, by its broker's counts."""
+        """Number of messages that the target has more than before, by its broker's counts."""
         return (
             None
             if self.target_after is None or self.target_before is None
             else self.target_after - self.target_before
         )
 
-    def open(self) -> list[str]:
-        """Return the open issues of the queue, a sentence each; empty if it is done."""
+    def open_issues(self) -> list[str]:
+        """Return the open issues of the queue, a sentence each; empty if the queue is done."""
         counts = self.counts
         steps = [step for step in self.steps if _has_failed(step)]
         issues = [f"{step.kind} {step.name} {STATES[step.state]}" for step in steps]
@@ -107,18 +107,20 @@ class Moved:
             issues += _remaining_issues(counts, self.spec.source.keeps)
         if counts.left or counts.requeued:
             released = counts.left + counts.requeued.total()
-            issues.append(f"{released:,} messages went back to the source")
+            issues.append(f"{released:,} messages were released to the source")
         moved = counts.accepted + self.set_aside + counts.duplicates
         if self.source_before is None:
-            issues.append("the source could not be counted before")
+            issues.append("the messages at the source could not be counted before the move")
         elif moved < self.source_before:
             issues.append(
-                f"{self.source_before:,} messages were at the source before, and {moved:,} came"
+                f"{self.source_before:,} messages were at the source before the move, but "
+                f"{moved:,} were moved"
             )
         elif counts.source_lost and counts.accepted + self.set_aside > self.source_before:
             issues.append(
-                f"{self.source_before:,} messages were at the source before, and {moved:,} came: "
-                "its connection was lost, and some may be at the target twice"
+                f"{self.source_before:,} messages were at the source before the move, but "
+                f"{moved:,} were moved: the connection to the source was lost, and some messages "
+                "may be at the target twice"
             )
         if counts.missed:
             issues.append(
@@ -126,17 +128,17 @@ class Moved:
                 "they were read"
             )
         if self.source_after is None:
-            issues.append("the source could not be counted afterwards")
+            issues.append("the messages at the source could not be counted after the move")
         elif self.source_after:
             issues.append(
-                f"{self.source_after:,} messages came to the source after its route had ended"
+                f"{self.source_after:,} messages arrived at the source after its route ended"
             )
         if self.arrived is None:
-            issues.append("the target could not be counted")
+            issues.append("the messages at the target could not be counted")
         elif self.arrived != counts.accepted:
             issues.append(
-                f"the target took {counts.accepted:,} messages, and has {self.arrived:,} more than "
-                "before"
+                f"the target accepted {counts.accepted:,} messages, but has {self.arrived:,} more "
+                "than before"
             )
         if self.found_count is None:
             issues.append("no message was compared")
@@ -146,21 +148,22 @@ class Moved:
             where = "at the target"
             if self.compared_count >= _MAX_COMPARED:
                 where = f"among the first {_MAX_COMPARED:,} at the target, the most that are read"
-            issues.append(f"{missing:,} of {compared:,} messages compared are not {where}")
+            issues.append(f"{missing:,} of {compared:,} compared messages are not {where}")
             if self.unreadable:
-                issues.append(f"they may be in the quarantine, but {self.unreadable}")
+                issues.append(f"these messages may be in the quarantine, but {self.unreadable}")
         return issues
 
 
 def _has_failed(step: Step) -> bool:
-    """Whether a declaration failed. A policy that only mirrors queues needs no declaration."""
+    """Whether a declaration failed, except for a policy that RabbitMQ 4 does not need."""
     return not step.is_sound and not (step.state == "none" and step.kind == "policy")
 
 
 def _remaining_issues(counts: Statistics, source_keeps_messages: bool) -> list[str]:
     """Return sentences about the messages that remain at the source or with its consumers."""
     if counts.remaining is None:
-        return [f"what is left at the source is not known: {counts.uncounted or counts.state}"]
+        reason = counts.uncounted or counts.state
+        return [f"the number of messages left at the source is unknown: {reason}"]
     issues = []
     if counts.remaining:
         issues.append(f"{counts.remaining:,} messages are left at the source")
@@ -168,7 +171,7 @@ def _remaining_issues(counts: Statistics, source_keeps_messages: bool) -> list[s
         count = counts.unacknowledged
         issues.append(f"{count:,} messages are held by other consumers of the source")
     elif counts.is_shared:
-        issues.append("what other consumers of the source hold is not known")
+        issues.append("the number of messages held by other consumers of the source is unknown")
     return issues
 
 
@@ -178,8 +181,9 @@ class Migration:
 
     Attributes:
         queues: the queues, as `queues_of` lists them. Exclusive queues cannot be read.
-        specs: a route for each queue. Its options have both management APIs, and `idle`.
-        sample: number of messages of each queue to compare, 1 to 30,000.
+        specs: a route for each queue, in the same order. Its options have both management APIs, and
+            `idle`.
+        sample: maximum number of messages of each queue to compare, 1 to 30,000.
         on_progress: called with progress messages.
         moved: the results by queue.
         new_queues: queues that were declared at the source during the migration, with a report on
@@ -198,17 +202,17 @@ class Migration:
         return [Moved(queue, spec) for queue, spec in zip(self.queues, self.specs, strict=True)]
 
     def check(self) -> None:
-        """Plan the declarations, and do a dry run of the samples. Nothing is changed."""
+        """Plan the declarations, and do a dry run of a sample of each queue. Changes nothing."""
         self._plan()
         for moved in self.moved:
-            self.on_progress(f"{moved.queue.name}: looking at its messages")
+            self.on_progress(f"{moved.queue.name}: reading a sample")
             try:
                 asyncio.run(_read_sample(moved, self.sample))
             except LinkError as error:
                 moved.fault = str(error)
 
     def declare(self) -> None:
-        """Declare everything that is missing at the target."""
+        """Declare the missing objects at the target. Store the results in `Moved.steps`."""
         declared: dict[tuple[str, str], Step] = {}
         for moved in self.moved:
             api = _api(moved.spec.options.target_management, moved.spec.target)
@@ -252,18 +256,19 @@ class Migration:
                 moved.source_after = asyncio.run(_count(moved, source=True))
 
     def _plan(self) -> None:
+        """Plan the declarations for each queue."""
         for moved in self.moved:
             options, name = moved.spec.options, moved.queue.name
             source = _api(options.management, moved.spec.source)
             target = _api(options.target_management, moved.spec.target)
             moved.steps = plan(source, target, {name: moved.spec.target.queue or name})
 
-    def open(self) -> dict[str, list[str]]:
-        """Return the open issues by queue; empty if the migration is done."""
+    def open_issues(self) -> dict[str, list[str]]:
+        """Return the open issues by name of the queue; empty if the migration is done."""
         issues = {
             moved.queue.name: issues_of_queue
             for moved in self.moved
-            if (issues_of_queue := moved.open())
+            if (issues_of_queue := moved.open_issues())
         }
         return issues | {name: [report] for name, report in self.new_queues.items()}
 
@@ -271,9 +276,9 @@ class Migration:
 #: Meanings of the exit statuses of a migration, most serious first.
 STATUSES: Mapping[int, str] = {
     1: "a queue could not be read or written",
-    3: "messages are left at the source, or it could not say",
+    3: "messages are left at the source, or could not be counted",
     6: "counts or contents do not agree, or the target is not declared as planned",
-    5: "messages are set aside",
+    5: "messages are quarantined or rejected",
 }
 
 
@@ -285,7 +290,7 @@ def status_of(
     Args:
         moved: the results by queue.
         new_queues: queues that were declared at the source during the migration.
-        accept_quarantine: quarantined messages do not count.
+        accept_quarantine: whether quarantined or rejected messages do not affect the status.
     """
     statuses = {3} if new_queues else set()
     for result in moved:
@@ -294,7 +299,7 @@ def status_of(
             statuses.add(1)
         elif not counts.is_empty or counts.left or counts.requeued or result.source_after:
             statuses.add(3)
-        elif result.open():
+        elif result.open_issues():
             statuses.add(6)
         if result.set_aside and not accept_quarantine:
             statuses.add(5)
@@ -308,7 +313,7 @@ def _api(management: str | None, endpoint: Any) -> Management:
 
 
 def _next_position(moved: Moved) -> int | None:
-    """Return the position after the last message read from a stream; None before the first."""
+    """Return the position after the last message read from a stream; None if none was read."""
     if moved.counts.position is not None:
         return moved.counts.position
     source, state = moved.spec.source, moved.spec.options.state
@@ -321,12 +326,12 @@ def _next_position(moved: Moved) -> int | None:
 
 def _source_of(moved: Moved) -> Endpoint:
     """Return the source; a stream is read from the position after the last message read."""
-    source, following = moved.spec.source, _next_position(moved)
-    return source if following is None else source.read_from(str(following))
+    source, next_position = moved.spec.source, _next_position(moved)
+    return source if next_position is None else source.read_from(str(next_position))
 
 
 def _route_from_target(moved: Moved) -> RouteSpec:
-    """Return a route whose source is the target, to read it; the target of the route is unused."""
+    """Return a route whose source is the target of the migration. Its own target is not used."""
     target = moved.spec.target
     if moved.queue.kind == "stream":
         target = target.read_from("first")
@@ -336,7 +341,7 @@ def _route_from_target(moved: Moved) -> RouteSpec:
 
 
 async def _read_sample(moved: Moved, sample: int) -> None:
-    """Do a dry run of the first messages of the source, and store their digests."""
+    """Do a dry run of the first `sample` messages of the source, and store their digests."""
     spec, check = moved.spec, DryRun(moved.spec)
 
     def count_digest(delivery: SourceDelivery) -> None:
@@ -366,7 +371,7 @@ async def _depth(moved: Moved, *, source: bool) -> Depth:
 
 
 async def _count(moved: Moved, *, source: bool) -> int | None:
-    """Count the messages at the source, or at the target. On an error, set `fault`."""
+    """Count the messages at the source, or at the target. On an error, set `Moved.fault`."""
     try:
         return (await _depth(moved, source=source)).ready
     except LinkError as error:
@@ -395,16 +400,18 @@ async def _count_found(moved: Moved) -> int | None:
 
     Return None if there is no sample although the source had messages.
 
-    The search begins near the expected position: after the messages that the target had before. If
-    messages are missing, all messages of the target are searched, because priorities change their
-    order, and a quorum queue may requeue released messages at its end. A message that the target
-    had before does not count, unless the route skipped duplicates.
+    First, the messages that the target had before and those of the sample are searched, plus two
+    windows. If messages are missing, up to `_MAX_COMPARED` messages are searched, because
+    priorities change the order, and a quorum queue may requeue released messages at its end. A
+    message that the target had before does not count, unless the route skipped duplicates.
     """
     if not moved.sample:
         return 0 if moved.source_before == 0 else None
-    near = (moved.target_before or 0) + moved.sample.total() + 2 * moved.spec.options.window
+    expected_range = (
+        (moved.target_before or 0) + moved.sample.total() + 2 * moved.spec.options.window
+    )
     found_count = 0
-    for limit in (near, _MAX_COMPARED):
+    for limit in (expected_range, _MAX_COMPARED):
         found_count = _count_in(moved, await _read_target(moved, limit))
         if found_count == moved.sample.total() or moved.compared_count < min(limit, _MAX_COMPARED):
             break
@@ -412,7 +419,7 @@ async def _count_found(moved: Moved) -> int | None:
 
 
 def _count_in(moved: Moved, at_target: Counter[bytes]) -> int:
-    """Count the messages of the sample among digests of the target and the quarantine."""
+    """Count the messages of the sample among `at_target` and the lines added to the quarantine."""
     stream = moved.queue.kind == "stream"
     quarantine = moved.spec.options.quarantine
     if moved.set_aside and quarantine.exists():
@@ -432,7 +439,7 @@ def _count_in(moved: Moved, at_target: Counter[bytes]) -> int:
 
 
 async def _read_target(moved: Moved, limit: int = _MAX_COMPARED) -> Counter[bytes]:
-    """Count the messages of the sample at the target, by digest.
+    """Count the messages of the sample at the target, by digest. Read up to `limit` messages.
 
     Of a stream, only the messages that were added since the migration began are read.
     """
@@ -440,7 +447,7 @@ async def _read_target(moved: Moved, limit: int = _MAX_COMPARED) -> Counter[byte
     count = moved.target_after if moved.target_after is not None else moved.target_before
     stream = moved.queue.kind == "stream"
     if stream:
-        # The moved messages have positions from the previous end on.
+        # The moved messages have positions from `moved.end` on.
         count = (
             0
             if moved.target_after is None

@@ -1,4 +1,4 @@
-"""Metrics of a bridge for Prometheus, and its liveness, readiness and health probes."""
+"""Serves the metrics of a bridge for Prometheus, and liveness, readiness and health probes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 from amqp10msg.net.bridge.statistics import LATENCIES, Statistics
 from amqp10msg.wire.later import of_extra
 
-#: Counters: name, description, and attribute of `Statistics`.
+#: Name, description and attribute of `Statistics` of each counter.
 _COUNTERS = (
     ("received", "Deliveries of the source.", "received"),
     ("redelivered", "Deliveries marked as possibly delivered before.", "redelivered"),
@@ -26,12 +26,15 @@ _COUNTERS = (
     ("source_lost", "Lost connections of the source.", "source_lost"),
     ("target_lost", "Lost connections of the target.", "target_lost"),
 )
-_BY_REASON = (
+#: Name and description of the counters that have the label ``reason``. The name is also the
+#: attribute of `Statistics`.
+_COUNTERS_BY_REASON = (
     ("refused", "Refusals of a message by the target."),
     ("quarantined", "Messages in the quarantine."),
     ("requeued", "Messages returned to the source."),
     ("rejected", "Messages rejected at the source, which dead-letters them."),
 )
+#: Name, description and attribute of `Statistics` of each gauge.
 _GAUGES = (
     ("in_flight", "Messages sent that have no outcome yet.", "in_flight"),
     ("waiting", "Received messages not sent yet.", "waiting"),
@@ -42,7 +45,7 @@ _GAUGES = (
 )
 #: Timeout of an HTTP request, in seconds.
 _REQUEST_TIMEOUT = 5.0
-#: The conditions that every route must meet, by path of the probe.
+#: The condition that every route must meet for each probe, by the path of the probe.
 _PROBES: Mapping[bytes, Callable[[Statistics], bool]] = {
     b"/live": lambda _: True,
     b"/ready": lambda counts: counts.is_ready,
@@ -100,7 +103,7 @@ class Monitor:
         for name, text, attribute in _COUNTERS:
             counts = [(route, getattr(counter, attribute)) for route, counter in routes]
             yield self._family("Counter", name, text, (), counts)
-        for name, text in _BY_REASON:
+        for name, text in _COUNTERS_BY_REASON:
             counts = [
                 (route, reason, count)
                 for route, statistics in routes
@@ -142,7 +145,15 @@ class Monitor:
     def _family(
         self, kind: str, name: str, text: str, labels: Iterable[str], samples: Iterable[Any]
     ) -> Any:
-        """Return a metric family; a sample is a tuple of the labels' values and the value."""
+        """Return a metric family.
+
+        Args:
+            kind: ``Counter``, ``Gauge`` or ``Histogram``.
+            name: the name without its prefix.
+            text: the description.
+            labels: the names of the labels after ``route``.
+            samples: tuples of the name of the route, the values of `labels`, and the value.
+        """
         make = getattr(self._client.metrics_core, f"{kind}MetricFamily")
         family = make(f"amqp10msg_bridge_{name}", text, labels=["route", *labels])
         for *label_values, value in samples:
@@ -150,6 +161,7 @@ class Monitor:
         return family
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one HTTP request, and close the connection."""
         with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
             try:
                 async with asyncio.timeout(_REQUEST_TIMEOUT):
@@ -163,6 +175,7 @@ class Monitor:
                 writer.close()
 
     def _response(self, path: bytes) -> bytes:
+        """Return the HTTP response to a GET of `path`."""
         if path == b"/metrics":
             status, kind = "200 OK", str(self._client.CONTENT_TYPE_LATEST)
             body: bytes = self._client.generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""The reports of a bridge and of a cut-over: JSON, and a page."""
+"""The reports of a bridge and of a migration (cut-over): as JSON, and as an HTML page."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from amqp10msg.net.bridge.statistics import ENDINGS, Statistics
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import REASONS
 
-_UNKNOWN = "could not be counted"
+_UNCOUNTED = "could not be counted"
+# Why messages were missed, or left at the source.
 _RETENTION = "the retention of the stream removed it before it was read"
-_NO_ROOM = "it is larger than max_message, and there was no room for it: max_large"
+_NO_ROOM = "it is larger than max_message, and the folder of large messages is full (max_large)"
 
 
 def as_json(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str:
@@ -70,6 +71,7 @@ def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
 
 
 def _routes_table(counts: Mapping[str, Statistics]) -> Part:
+    """Return the table of all routes."""
     rows = []
     for name, stats in counts.items():
         numbers = (stats.received, stats.accepted, stats.quarantined.total(), round(stats.rate))
@@ -82,11 +84,11 @@ def _routes_table(counts: Mapping[str, Statistics]) -> Part:
 
 
 def _remaining_text(stats: Statistics) -> str:
-    """Describe the messages left at the source and those that its other consumers may hold."""
+    """Describe the messages that are left at the source or may be held by its other consumers."""
     if not stats.asked:
         return ""
     if stats.remaining is None:
-        return _UNKNOWN
+        return _UNCOUNTED
     suffix = ""
     if stats.unacknowledged:
         suffix = f", and {stats.unacknowledged:,} held by other consumers"
@@ -96,6 +98,7 @@ def _remaining_text(stats: Statistics) -> str:
 
 
 def _route_parts(name: str, stats: Statistics) -> list[Part]:
+    """Return the tables of a route: messages that were not accepted, and losses."""
     parts = []
     fates = [
         (reason, fate, f"{count:,}", REASONS[reason])
@@ -124,21 +127,22 @@ def _route_parts(name: str, stats: Statistics) -> list[Part]:
 
 
 def migration_json(migration: Migration) -> str:
-    """Return the result of a cut-over as JSON; URLs have no credentials."""
+    """Return the result of a migration as JSON; URLs have no credentials."""
     queues = [_moved_json(item) for item in migration.moved]
-    report = {"made": facts(), "done": not migration.open(), "queues": queues}
+    report = {"made": facts(), "done": not migration.open_issues(), "queues": queues}
     report["came"] = [*migration.new_queues]
     return json.dumps(report, indent=2) + "\n"
 
 
 def _moved_json(item: Moved) -> dict[str, Any]:
+    """Return the result of a queue as an object that can be written as JSON."""
     counts = item.counts.as_dict()
     return {
         "name": item.queue.name,
         "type": item.queue.kind,
         "source": str(item.spec.source),
         "target": str(item.spec.target),
-        "open": item.open(),
+        "open": item.open_issues(),
         "received": item.counts.received,
         "accepted": item.counts.accepted,
         "aside": item.set_aside,
@@ -160,13 +164,17 @@ def _moved_json(item: Moved) -> dict[str, Any]:
 
 
 def migration_html(migration: Migration) -> str:
-    """Return the result of a cut-over as a self-contained page, to be signed."""
-    moved, open_issues = migration.moved, migration.open()
-    whole = len(moved) + len(migration.new_queues)
+    """Return the result of a migration as a self-contained HTML page, to be printed and signed."""
+    moved, open_issues = migration.moved, migration.open_issues()
+    queue_count = len(moved) + len(migration.new_queues)
     aside = sum(item.set_aside for item in moved)
     accepted = sum(item.counts.accepted for item in moved)
     head = [
-        ("done" if not open_issues else "not done", f"{whole - len(open_issues)} of {whole}", ""),
+        (
+            "done" if not open_issues else "not done",
+            f"{queue_count - len(open_issues)} of {queue_count}",
+            "",
+        ),
         ("messages taken", f"{accepted:,}", "sound"),
         ("set aside", f"{aside:,}", "error" if aside else ""),
         ("compared, found", f"{sum(item.found_count or 0 for item in moved):,}", ""),
@@ -216,4 +224,5 @@ def migration_html(migration: Migration) -> str:
 
 
 def _broker_url(endpoint: Endpoint) -> str:
+    """Return the URL of an endpoint without its queue."""
     return str(endpoint).partition("?")[0]

@@ -19,14 +19,15 @@ from amqp10msg.net.bridge.wire import ConnectionPool
 _MESSAGE_TIMEOUT = 10.0
 #: Timeout in seconds of closing a link.
 _CLOSE_TIMEOUT = 5.0
-#: Number of messages to request although one is needed: RabbitMQ 4.0 delivers more than the credit,
-#: and the link disconnects a peer that delivers a multiple of this window.
+#: Number of messages to request, although only one is needed. RabbitMQ 4.0 delivers more messages
+#: than the credit, and the link disconnects a peer that delivers a multiple of this window.
 _WINDOW = 10
+#: The end of the log texts that say why the source could not be checked.
 _UNKNOWN = "so it is not known whether the source was deleted and declared again, or replaced"
 
 
 class SourceReplacedError(LinkError):
-    """The source was replaced by another stream or file since it was read."""
+    """Another stream or file has replaced the source since a route read it."""
 
 
 async def check_not_replaced(
@@ -38,9 +39,9 @@ async def check_not_replaced(
 ) -> str:
     """Compare the last message that was read with the message that is now at its position.
 
-    Return the reason why they cannot be compared; empty if they are the same, or if no message was
-    read. If they differ, the stream was declared again, or the file was rotated, and has since
-    grown past the position: continuing would skip messages.
+    Return the reason why the messages cannot be compared; empty if they are the same, or if no
+    message was read. If they differ, the stream was declared again, or the file was rotated, and
+    has grown past the position since then: continuing would skip messages.
 
     Args:
         source: the stream or the file.
@@ -63,7 +64,7 @@ async def check_not_replaced(
     if source.file is not None:
         line = message_in_file(source, last.position, max_message)
         if line is None or fingerprint_of(line, stream=False) == last:
-            return ""  # if the file is shorter now, reading it fails later
+            return ""  # if the file is shorter now, opening it will fail
         location, cause = f"line {last.position + 1}", "the file was rotated or replaced"
         raise _replaced(source, location, cause, next_position)
     if oldest is not None and oldest > last.position:
@@ -91,13 +92,13 @@ def _replaced(
 async def _message_at(
     source: Endpoint, position: int, max_message: int, pool: ConnectionPool | None
 ) -> SourceDelivery | None:
-    """Return the first message of a stream from a position on. Its link is closed.
+    """Return the first message of a stream from a position on. It is not settled.
 
     Return None if the message has more than `max_message` bytes, or if no message arrives within
     `_MESSAGE_TIMEOUT` seconds.
 
     Raises:
-        LinkError: the broker cannot be reached, or refuses.
+        LinkError: the broker cannot be reached, or refuses the link.
     """
     first: asyncio.Future[SourceDelivery] = asyncio.get_running_loop().create_future()
 

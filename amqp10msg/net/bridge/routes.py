@@ -1,4 +1,4 @@
-"""The specification of a route, in Python and in a TOML file."""
+"""The specifications of routes, in Python and in TOML files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from amqp10msg.options import Option, options_of
 
 
 def _to_endpoint(value: str | Sequence[str] | Endpoint) -> Endpoint:
+    """Convert a URL or several alternative URLs to an endpoint."""
     if isinstance(value, Endpoint):
         return value
     urls: Any = [value] if isinstance(value, str) else value
     if not isinstance(urls, Sequence) or not all(isinstance(url, str) for url in urls):
-        raise TypeError("an end of a route must be a URL or a list of URLs")
+        raise TypeError("the source or target of a route must be a URL or a list of URLs")
     return parse_urls(urls)
 
 
@@ -32,14 +33,14 @@ class RouteSpec:
 
     Attributes:
         source: the source: a URL (see `parse_url`) or several URLs (see `parse_urls`).
-        target: the target, likewise.
+        target: the target: a URL or several URLs.
         options: the options.
         name: the name in logs, reports and metrics. The default consists of the names of source
             and target.
 
     Raises:
-        TypeError: an end is neither a URL nor a list of URLs.
-        ValueError: a URL is invalid, or the ends and options do not fit together.
+        TypeError: the source or target is neither a URL nor a list of URLs.
+        ValueError: a URL is invalid, or the source, the target and the options do not fit together.
     """
 
     source: Endpoint = attrs.field(converter=_to_endpoint)
@@ -63,7 +64,9 @@ class RouteSpec:
         if self.options.declare and not (
             self.options.management and self.options.target_management
         ):
-            raise ValueError("declare needs management and target-management, the two APIs")
+            raise ValueError(
+                "declare needs the management APIs: give management and target-management"
+            )
         if target.offset is not None:
             raise ValueError(f"{target}: offset= is for sources only")
         source_queues = _queues_of(source)
@@ -72,7 +75,7 @@ class RouteSpec:
             (self.options.quarantine_queue, "its quarantine"),
         ):
             if end is not None and source_queues & _queues_of(end):
-                text = f"{role} is the queue that the route reads, which would never be empty"
+                text = f"{role} is the queue that the route reads: the queue would never be empty"
                 raise ValueError(f"{end}: {text}")
 
 
@@ -84,7 +87,7 @@ def _queues_of(endpoint: Endpoint) -> set[tuple[str, int, str, str]]:
         if basic_endpoint is None:
             continue
         name = basic_endpoint.queue
-        if not name and basic_endpoint.exchange == "":  # a key is a queue name
+        if not name and basic_endpoint.exchange == "":  # the routing key is the name of a queue
             name = basic_endpoint.routing_key
         host = (
             "localhost"
@@ -97,13 +100,13 @@ def _queues_of(endpoint: Endpoint) -> set[tuple[str, int, str, str]]:
 
 
 def profile_of(spec: RouteSpec) -> str:
-    """Return the route's profile for display, or a note if the route does not translate."""
+    """Return the name of the route's profile, or a note that the route does not translate."""
     translates = spec.source.protocol != spec.target.protocol
     return spec.options.profile if translates else "none, one protocol"
 
 
 def apis_of(spec: RouteSpec) -> list[Management]:
-    """Return the management APIs of a route."""
+    """Return the management APIs that a route uses, at most one each for source and target."""
     options = spec.options
     apis = ((options.management, spec.source), (options.target_management, spec.target))
     timeout = options.waits.management_timeout
@@ -111,7 +114,7 @@ def apis_of(spec: RouteSpec) -> list[Management]:
 
 
 _NAME = Option(str)
-#: The options of a route in a file, by name. Hooks can be given in Python only.
+#: The options that a file of routes can have, by name. Hooks can be given only in Python.
 _OPTIONS = {field.name: option for field, option in options_of(RouteOptions)}
 
 
@@ -126,7 +129,7 @@ def read_routes(path: Path) -> list[RouteSpec]:
 
     Raises:
         OSError: the file cannot be read, or a management API does not answer.
-        ValueError: the file is not valid; the message names the route, and shows no URL.
+        ValueError: the file is invalid; the error text names the route, and shows no URL.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -137,9 +140,11 @@ def read_routes(path: Path) -> list[RouteSpec]:
     defaults, routes = tables.pop("defaults", {}), tables.pop("route", [])
     if tables or not isinstance(routes, list) or not routes or not isinstance(defaults, dict):
         problem = f"has {min(tables)!r}" if tables else "has none"
-        raise ValueError(f"{path}: a file of routes needs [[route]] and [defaults]; this {problem}")
+        raise ValueError(
+            f"{path}: a file of routes has tables [[route]] and a table [defaults]; this {problem}"
+        )
     if not all(isinstance(route, dict) for route in routes):
-        raise ValueError(f"{path}: a route is a table: [[route]]")
+        raise ValueError(f"{path}: a route must be a table: [[route]]")
     specs = []
     for number, route in enumerate(routes, 1):
         name = route.pop("name", "")
@@ -175,12 +180,13 @@ def routes_of_queues(
             queue, address, exchange or file for all messages.
         options: the options of all routes, with the source's management API. A state file is used
             for streams, which are read from the first message on.
-        pattern: as for file names: ``*``, ``?``, ``[...]``.
+        pattern: a pattern of queue names; wildcards are as for file names: ``*``, ``?``, ``[...]``.
         listed: the queues; None to list them by the management API.
 
     Raises:
         LinkError: the management API does not answer.
-        ValueError: the source is not a broker, there is no management API, or no queue matches.
+        ValueError: the source is not a broker without a queue, `options` has no management API, or
+            no queue matches.
     """
     source, target = _to_endpoint(source), _to_endpoint(target)
     if options.management is None:
@@ -206,7 +212,7 @@ def routes_of_queues(
 
 
 def matching(listed: Iterable[Queue], pattern: str) -> list[Queue]:
-    """Return the matching queues, without exclusive queues: only their owners can read them."""
+    """Return the queues that match a pattern, without exclusive queues, which cannot be read."""
     return [
         queue
         for queue in listed
@@ -215,7 +221,7 @@ def matching(listed: Iterable[Queue], pattern: str) -> list[Queue]:
 
 
 def _with_queue(endpoint: Endpoint, queue: str, offset: str | None = None) -> Endpoint:
-    """Return the endpoint of a queue of a broker; a 1.0 address is for RabbitMQ 4 and later."""
+    """Return a broker's endpoint with a queue; a 1.0 address is for RabbitMQ 4 and later."""
     alternatives = tuple(_with_queue(alternative, queue, offset) for alternative in endpoint.others)
     if endpoint.protocol == "0-9-1":
         return attrs.evolve(endpoint, queue=queue, offset=offset, others=alternatives)

@@ -1,7 +1,7 @@
 """Declares the queues of one RabbitMQ on another, with their policies, exchanges and bindings.
 
-Both brokers are accessed by their management APIs. Features that RabbitMQ 4 has replaced are
-translated, and features that it has removed are reported.
+Both brokers are accessed through their management APIs. Features that RabbitMQ 4 has replaced are
+converted, and features that it has removed are reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import in_thread
 from amqp10msg.net.options import RouteOptions
 
-#: The states of a step, in words.
+#: Descriptions of the states of a step, by `Step.state`.
 STATES: Mapping[str, str] = {
     "make": "is missing at the target",
     "made": "was declared",
@@ -29,12 +29,14 @@ STATES: Mapping[str, str] = {
     "none": "has no counterpart",
     "refused": "was refused",
 }
-_MIRRORING = (
+#: The keys of a policy that mirror queues.
+_MIRRORING_KEYS = (
     *("ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
     *("ha-promote-on-shutdown", "ha-promote-on-failure"),
 )
-#: Arguments of classic queues without effect, the first from RabbitMQ 3.12 on, the second from 4.3.
-_OBSOLETE = ("queue-mode", "queue-version")
+#: Arguments of classic queues that have no effect in RabbitMQ 3.12 and later, or 4.3 and later.
+_OBSOLETE_ARGUMENTS = ("queue-mode", "queue-version")
+#: Versions of RabbitMQ.
 _4, _4_3 = (4,), (4, 3)
 
 
@@ -44,11 +46,11 @@ class Step:
 
     Attributes:
         kind: ``policy``, ``exchange``, ``queue`` or ``binding``.
-        name: its name, for people.
-        path: the components of its path in the management API after the virtual host.
-        body: its definition for the management API.
+        name: the name of the object, for people to read.
+        path: the components of the object's path in the management API after the virtual host.
+        body: the definition of the object for the management API.
         state: a key of `STATES`.
-        notes: how it differs from the source, or why it was not declared; a sentence each.
+        notes: how the object differs from the source, or why it was not declared; a sentence each.
     """
 
     kind: str
@@ -68,20 +70,20 @@ class Step:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the target has the object as defined, or it can be declared."""
+        """Whether the target has the object with this definition, or the object can be declared."""
         return self.state in {"make", "made", "there"}
 
 
 def plan(source: Management, target: Management, names: Mapping[str, str]) -> list[Step]:
-    """Plan the declarations that the target needs for some queues, in their order.
+    """Return the declarations that the target needs for some queues, in the order to declare them.
 
-    This includes the queues, the exchanges that route to them or that they dead-letter to, the
-    bindings between these, and the policies that apply to them.
+    They include the queues, the exchanges that route to the queues or that the queues dead-letter
+    to, the bindings between these objects, and the policies that apply to them.
 
     Args:
         source: the source's management API.
         target: the target's management API.
-        names: the queues at the source, with their names at the target.
+        names: the names of the queues at the target, by name at the source.
 
     Raises:
         LinkError: an API does not answer, or the source does not have a queue.
@@ -95,24 +97,26 @@ def plan(source: Management, target: Management, names: Mapping[str, str]) -> li
     bindings = [binding for binding in source.all("bindings") if binding.get("source")]
     exchanges = {exchange["name"]: exchange for exchange in source.all("exchanges")}
     needed = _needed_exchanges(set(names), queues, bindings, exchanges)
-    used = {queue.policy for queue in queues}
-    used |= {str(exchanges[name].get("policy") or "") for name in needed}
+    policy_names = {queue.policy for queue in queues}
+    policy_names |= {str(exchanges[name].get("policy") or "") for name in needed}
     policies = source.all("policies")
-    steps = [_policy_step(policy, version) for policy in policies if policy["name"] in used]
+    steps = [_policy_step(policy, version) for policy in policies if policy["name"] in policy_names]
     steps += [
         _exchange_step(exchanges[name])
         for name in sorted(needed)
         if name and not _is_predeclared(name)
     ]
     steps += [_adapted_queue_step(queue, names[queue.name], version) for queue in queues]
-    bound = {step.path[0] for step in steps if step.kind == "queue" and step.path}
+    declarable_queues = {step.path[0] for step in steps if step.kind == "queue" and step.path}
     for binding in bindings:
         to_queue = binding["destination_type"] == "queue"
         name = names.get(binding["destination"], "") if to_queue else binding["destination"]
-        if binding["source"] in needed and (name in bound if to_queue else name in needed):
+        if binding["source"] in needed and (
+            name in declarable_queues if to_queue else name in needed
+        ):
             steps.append(_binding_step(binding, name))
-    present = _list_present(target)
-    return [_compare(step, present) for step in steps]
+    existing = _list_existing(target)
+    return [_compare(step, existing) for step in steps]
 
 
 def declare(
@@ -120,7 +124,7 @@ def declare(
 ) -> list[Step]:
     """Declare the missing objects. Return all steps with their new states.
 
-    Calls `on_step` with each step.
+    `on_step` is called with each of the returned steps.
     """
     declared_steps = []
     for step in steps:
@@ -139,7 +143,7 @@ def declare(
 
 
 def _is_predeclared(name: str) -> bool:
-    """Whether every RabbitMQ has this exchange."""
+    """Whether every RabbitMQ has the exchange `name`."""
     return name.startswith("amq.")
 
 
@@ -149,11 +153,15 @@ def _needed_exchanges(
     bindings: Iterable[Mapping[str, Any]],
     exchanges: Mapping[str, Mapping[str, Any]],
 ) -> set[str]:
-    """Return the exchanges that route to queues, directly or not, or that they dead-letter to."""
+    """Return the names of the exchanges that some queues need.
+
+    These are the exchanges that route to the queues, also indirectly, the exchanges that the queues
+    dead-letter to, and the alternate exchanges of all these exchanges.
+    """
     needed = {binding["source"] for binding in bindings if binding["destination"] in names}
     for queue in queues:
-        dead = queue.arguments.get("x-dead-letter-exchange")
-        needed.add(str(dead or queue.effective.get("dead-letter-exchange") or ""))
+        dead_letter_exchange = queue.arguments.get("x-dead-letter-exchange")
+        needed.add(str(dead_letter_exchange or queue.effective.get("dead-letter-exchange") or ""))
     while True:
         indirect = {
             binding["source"]
@@ -170,14 +178,14 @@ def _needed_exchanges(
 
 
 def _policy_step(item: Mapping[str, Any], version: tuple[int, ...]) -> Step:
-    """Return the step for a policy, adapted to a RabbitMQ of this version."""
+    """Return the step for a policy of the source, adapted to the target's version of RabbitMQ."""
     definition, notes = dict(table(item.get("definition"))), []
     if version >= _4:
-        removed = [key for key in (*_MIRRORING, "queue-mode") if definition.pop(key, None)]
+        removed = [key for key in (*_MIRRORING_KEYS, "queue-mode") if definition.pop(key, None)]
         if removed:
             notes.append(f"without {', '.join(removed)}, which RabbitMQ 4 does not have")
     if any(key.startswith("federation") for key in definition):
-        notes.append("its federation upstreams are not carried over")
+        notes.append("its federation upstreams are not declared")
     name = str(item["name"])
     if not definition:
         return Step("policy", name, state="none", notes=tuple(notes))
@@ -191,40 +199,45 @@ def _exchange_step(item: Mapping[str, Any]) -> Step:
     body = {"type": kind, **flags}
     notes: tuple[str, ...] = ()
     if kind not in EXCHANGE_TYPES:
-        notes = (f"{kind}: a type of a plugin, which the target needs, too",)
+        notes = (f"{kind} is a type of a plugin, which the target needs, too",)
     arguments = table(item.get("arguments"))
     return Step("exchange", name, (name,), {**body, "arguments": arguments}, notes=notes)
 
 
 def _adapted_queue_step(queue: Queue, name: str, version: tuple[int, ...]) -> Step:
-    """Return the step for a queue of the source, adapted to a RabbitMQ of this version."""
+    """Return the step for a queue of the source, adapted to the target's version of RabbitMQ.
+
+    `name` is the name of the queue at the target.
+    """
     if queue.exclusive:
         return Step("queue", name, state="none", notes=(EXCLUSIVE,))
     if name.startswith("amq."):
-        reason = "its name was given by the broker, and nobody may declare it"
+        reason = "the broker chose its name, and no client may declare a queue of such a name"
         return Step("queue", name, state="none", notes=(reason,))
     kind, durable, notes = queue.kind or "classic", queue.durable, []
     arguments = {key: v for key, v in queue.arguments.items() if key != "x-queue-type"}
     mirrored = "ha-mode" in queue.effective and kind == "classic" and version >= _4
     if mirrored:
         overflows = arguments.get("x-overflow"), queue.effective.get("overflow")
-        stays = ["one with priorities"] if "x-max-priority" in arguments else []
-        stays += [] if durable else ["transient"]
-        stays += ["auto-delete"] if queue.auto_delete else []
-        stays += ["one with reject-publish-dlx"] if "reject-publish-dlx" in overflows else []
-        if stays:
-            reason = f"a quorum queue cannot be {stays[0]}"
+        obstacles = ["one with priorities"] if "x-max-priority" in arguments else []
+        obstacles += [] if durable else ["transient"]
+        obstacles += ["auto-delete"] if queue.auto_delete else []
+        obstacles += ["one with reject-publish-dlx"] if "reject-publish-dlx" in overflows else []
+        if obstacles:
+            reason = f"a quorum queue cannot be {obstacles[0]}"
             notes.append(f"it was mirrored, and has one copy now: {reason}")
         else:
             kind = "quorum"
             notes.append("it was mirrored, and is a quorum queue now")
     if version >= _4:
-        removed = [key for key in _OBSOLETE if arguments.pop(f"x-{key}", None) is not None]
+        removed = [
+            key for key in _OBSOLETE_ARGUMENTS if arguments.pop(f"x-{key}", None) is not None
+        ]
         if removed:
-            notes.append(f"without {', '.join(removed)}, which has no effect any more")
+            notes.append(f"without {', '.join(removed)}, which newer versions of RabbitMQ ignore")
     if not durable and version >= _4_3:
         durable = True
-        notes.append("it was transient, and is durable now, or it would be refused")
+        notes.append("it was transient, and is durable now: RabbitMQ 4.3 refuses transient queues")
     return _queue_step(name, queue, durable, {**arguments, "x-queue-type": kind}, notes)
 
 
@@ -243,11 +256,11 @@ def _binding_step(item: Mapping[str, Any], destination: str) -> Step:
     return Step("binding", f"{item['source']} -> {destination} by {key!r}", path, body)
 
 
-#: The definitions of the objects at the target, by kind and path.
-_Present = Mapping[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]]
+#: The definitions of the objects at the target, by `Step.kind` and `Step.path`.
+_Existing = Mapping[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]]
 
 
-def _list_present(target: Management) -> _Present:
+def _list_existing(target: Management) -> _Existing:
     """Return the definitions of all objects in the target's virtual host."""
     steps = [
         _queue_step(
@@ -261,21 +274,21 @@ def _list_present(target: Management) -> _Present:
     steps += map(_exchange_step, target.all("exchanges"))
     steps += [_binding_step(item, item["destination"]) for item in target.all("bindings")]
     steps += [_policy_step(item, ()) for item in target.all("policies")]
-    present: dict[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]] = {}
+    existing: dict[tuple[str, tuple[str, ...]], list[Mapping[str, Any]]] = {}
     for step in steps:
-        present.setdefault((step.kind, step.path), []).append(step.body)
-    return present
+        existing.setdefault((step.kind, step.path), []).append(step.body)
+    return existing
 
 
-def _compare(step: Step, present: _Present) -> Step:
-    """Set the state of a step by comparing it with the objects at the target."""
-    bodies = present.get((step.kind, step.path))
+def _compare(step: Step, existing: _Existing) -> Step:
+    """Return a step with the state that results from a comparison with the target's objects."""
+    bodies = existing.get((step.kind, step.path))
     if step.state != "make" or bodies is None:
         return step
     if step.body in bodies:
         return attrs.evolve(step, state="there")
     if step.kind == "binding":
-        return step  # a different binding: several bindings may have the same path
+        return step  # the target has other bindings of this path, which do not conflict
     (actual, *_), expected = bodies, step.body
     differing = sorted(
         key for key in expected.keys() | actual.keys() if expected.get(key) != actual.get(key)
@@ -287,7 +300,7 @@ def _compare(step: Step, present: _Present) -> Step:
 def plan_of(
     source: Endpoint, target: Endpoint, options: RouteOptions
 ) -> tuple[list[Step], Management]:
-    """Plan the declarations for a route. Return them with the target's management API.
+    """Return the declarations for a route, and the target's management API.
 
     Raises:
         LinkError: an API does not answer.
@@ -295,7 +308,7 @@ def plan_of(
     """
     queue = basic_endpoint_of(source)
     if options.management is None or options.target_management is None:
-        raise ValueError("declare needs management and target_management, the two APIs")
+        raise ValueError("declare needs the management APIs: give management and target_management")
     if queue is None or not queue.queue or source.file is not None or target.file is not None:
         raise ValueError(
             f"{source} -> {target}: declare needs queues of RabbitMQ as source and target"
@@ -311,7 +324,10 @@ def plan_of(
 async def declare_for(
     source: Endpoint, target: Endpoint, options: RouteOptions, log: Callable[..., None]
 ) -> None:
-    """Declare the source's queue at the target of a route, in threads, and log each step."""
+    """Declare the source's queue at the target of a route, and log each step.
+
+    The requests to the management APIs are sent from threads.
+    """
     steps, target_api = await in_thread(plan_of, source, target, options)
     for step in await in_thread(declare, steps, target_api):
         level = logging.INFO if step.is_sound else logging.WARNING
