@@ -420,7 +420,7 @@ class Amqp10Source(Amqp10Link):
             large = self._incomplete_large = self._overflow()
         except OSError as error:
             self._on_file_error(error)
-            return bytearray()  # receives the rest of the frame, which is not used
+            return bytearray()  # takes the rest of the frame, and is discarded
         large.on_fault = self._on_file_error
         return large
 

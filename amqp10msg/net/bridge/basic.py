@@ -312,7 +312,7 @@ class Channel(AttachedLink):
         self._content: Content | None = None  # the message that has arrived in part
         self._awaited: asyncio.Future[Any] | None = None  # the answer to the pending request
         self._ended = False  # whether channel.close or close-ok was received
-        self._is_removed = False  # from the connection
+        self._is_removed = False  # whether the connection has removed this channel
 
     # Callbacks, which subclasses override.
 
@@ -353,7 +353,7 @@ class Channel(AttachedLink):
         if content is not None:
             raise FrameError("a method frame arrived before the end of a content")
         if len(payload) < 4:
-            raise FrameError("a truncated method")
+            raise FrameError("a method frame is truncated")
         index = int.from_bytes(payload[:4], "big")
         if index in {DELIVER, RETURN}:
             self._content = Content(index, payload[4:])
@@ -579,7 +579,7 @@ class BasicSource(Channel):
         self.write(spec.Queue.Declare(0, self.endpoint.queue or "", passive=True))
 
     def on_declared(self, declare_ok: Any) -> bool:
-        """Complete the oldest query."""
+        """Complete the oldest pending query with the numbers of a queue.declare-ok."""
         self._ready = declare_ok.message_count
         answer = self._queries.popleft() if self._queries else None
         if answer is not None and not answer.done():
@@ -603,7 +603,7 @@ class BasicSource(Channel):
             self.write(spec.Basic.Cancel("bridge", nowait=True))
 
     def resume(self) -> None:
-        """Consume the queue again after `stop`. A no-op for a stream: it would start elsewhere."""
+        """Consume the queue again after `stop`. A no-op for a stream, which would skip messages."""
         if self.alive and self.endpoint.start is None:
             self._own_consumers = 1
             self.write(self._consume({}, nowait=True))

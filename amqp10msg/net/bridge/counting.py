@@ -32,7 +32,7 @@ _HELD_BY_OTHERS_UNKNOWN = "the broker does not report the messages that other co
 
 
 def basic_endpoint_of(endpoint: Endpoint) -> Endpoint | None:
-    """Return the AMQP 0-9-1 endpoint of a source's queue: RabbitMQ serves both protocols on a port.
+    """Return the endpoint of a source's queue for AMQP 0-9-1, on the same host and port.
 
     Return None if the source is not a RabbitMQ queue.
     """
@@ -192,9 +192,9 @@ class Counting:
         )
 
     async def _last_positions(self, endpoint: Endpoint) -> tuple[tuple[int, int] | None, int]:
-        """Return the first and last position of the last chunk, and the position after the stream.
+        """Return the first and last position of the last chunk, and the end of the stream.
 
-        For an empty stream, return None and 0.
+        The end is the position after the last message. For an empty stream, return None and 0.
         """
         last = await self._delivered_positions(endpoint, "last")
         return last, 0 if last is None else last[1] + 1

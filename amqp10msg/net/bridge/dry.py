@@ -59,16 +59,16 @@ class DryRun:
         spec: the route.
         read: number of messages read.
         octets: total size of the messages read, in bytes.
-        exact: number of messages without a permanent loss.
+        lossless_count: number of messages without a permanent loss.
         unmatched: number of messages that do not pass the route's filter.
         losses: number of messages with each permanent loss of the sender's data, by path, action
             and reason.
-        marks: number of messages that lose a value that the source's broker added, by path, action
-            and reason.
-        changed: number of messages in which a value changes its form, and the reverse translation
-            restores the value; by path, action and reason.
-        carried: number of messages in which a value is stored only in the residual, and the reverse
-            translation restores the value; by path and reason.
+        broker_losses: number of messages that lose a value that the source's broker added, by path,
+            action and reason.
+        restorable_changes: number of messages in which a value changes its form, and the reverse
+            translation restores the value; by path, action and reason.
+        carried_losses: number of messages in which a value is stored only in the residual, and the
+            reverse translation restores the value; by path and reason.
         failures: number of messages that cannot be sent, by reason.
         examples: the index in `messages` of an example for each key of `losses` and `failures`.
         messages: the examples.
@@ -77,12 +77,12 @@ class DryRun:
     spec: RouteSpec
     read: int = 0
     octets: int = 0
-    exact: int = 0
+    lossless_count: int = 0
     unmatched: int = 0
     losses: Counter[tuple[str, str, str]] = attrs.Factory(Counter)
-    marks: Counter[tuple[str, str, str]] = attrs.Factory(Counter)
-    changed: Counter[tuple[str, str, str]] = attrs.Factory(Counter)
-    carried: Counter[tuple[str, str]] = attrs.Factory(Counter)
+    broker_losses: Counter[tuple[str, str, str]] = attrs.Factory(Counter)
+    restorable_changes: Counter[tuple[str, str, str]] = attrs.Factory(Counter)
+    carried_losses: Counter[tuple[str, str]] = attrs.Factory(Counter)
     failures: Counter[str] = attrs.Factory(Counter)
     examples: dict[Any, int] = attrs.Factory(dict)
     messages: list[Example] = attrs.Factory(list)
@@ -148,12 +148,12 @@ class DryRun:
             if loss.is_permanent:
                 permanent[loss.path, loss.action, loss.reason] = None
             elif loss.owner == "broker":
-                count_bounded(self.marks, (loss.path, loss.action, loss.reason))
+                count_bounded(self.broker_losses, (loss.path, loss.action, loss.reason))
             elif loss.action == "carried":
-                count_bounded(self.carried, (loss.path, loss.reason))
+                count_bounded(self.carried_losses, (loss.path, loss.reason))
             else:
-                count_bounded(self.changed, (loss.path, loss.action, loss.reason))
-        self.exact += not permanent
+                count_bounded(self.restorable_changes, (loss.path, loss.action, loss.reason))
+        self.lossless_count += not permanent
         for key in permanent:
             count_bounded(self.losses, key)
         new = [key for key in permanent if key not in self.examples and key in self.losses]
@@ -174,7 +174,7 @@ class DryRun:
     @property
     def losing(self) -> int:
         """Number of messages that would lose data or could not be sent."""
-        return self.read - self.exact - self.unmatched
+        return self.read - self.lossless_count - self.unmatched
 
 
 def _describe_publishing(delivery: SourceDelivery) -> str:

@@ -44,7 +44,7 @@ def _json_of(checked_queue: Checked) -> dict[str, Any]:
         "profile": run.spec.options.profile,
         "read": run.read,
         "bytes": run.octets,
-        "exact": run.exact,
+        "exact": run.lossless_count,
         "unmatched": run.unmatched,
         "losing": run.losing,
         "losses": [
@@ -63,10 +63,10 @@ def _json_of(checked_queue: Checked) -> dict[str, Any]:
         ],
         "carried": [
             {"property": path, "reason": reason, "messages": count}
-            for (path, reason), count in run.carried.most_common()
+            for (path, reason), count in run.carried_losses.most_common()
         ],
-        "changed": _changes_json(run.changed),
-        "broker_marks": _changes_json(run.marks),
+        "changed": _changes_json(run.restorable_changes),
+        "broker_marks": _changes_json(run.broker_losses),
     }
 
 
@@ -103,7 +103,7 @@ def as_html(
     unread = sum(bool(checked_queue.fault) for checked_queue in checked)
     counts = [
         ("messages read", f"{sum(run.read for _, run in runs):,}", ""),
-        ("lose no data", f"{sum(run.exact for _, run in runs):,}", "sound"),
+        ("lose no data", f"{sum(run.lossless_count for _, run in runs):,}", "sound"),
         ("lose data", f"{losing:,}", "error" if losing else ""),
         ("queues not read", f"{unread:,}", "warning" if unread else ""),
     ]
@@ -175,7 +175,7 @@ def _queue_table(checked: Sequence[Checked]) -> Part:
     for checked_queue in checked:
         queue, run = checked_queue.queue, checked_queue.run
         message_count = "" if queue.messages is None else f"{queue.messages:,}"
-        numbers = ("", "", "") if run is None else (run.read, run.exact, run.losing)
+        numbers = ("", "", "") if run is None else (run.read, run.lossless_count, run.losing)
         cells = [f"{number:,}" if isinstance(number, int) else "" for number in numbers]
         fault = ("error", checked_queue.fault) if checked_queue.fault else ""
         rows.append((queue.name, queue.kind, message_count, *cells, fault))
@@ -228,7 +228,7 @@ def _carried_parts(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
     rows = [
         (name, path, reason, f"{count:,}")
         for name, run in runs
-        for (path, reason), count in run.carried.most_common()
+        for (path, reason), count in run.carried_losses.most_common()
     ]
     note = (
         "Kept in the annotation or header x-opt-amqp10msg-residual, which only a translation back "
@@ -240,12 +240,14 @@ def _carried_parts(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
 
 def _changed_parts(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
     note = "Under another name or of another type; a translation back restores the value."
-    return _loss_table("What arrives in another form", note, [(n, run.changed) for n, run in runs])
+    counts = [(name, run.restorable_changes) for name, run in runs]
+    return _loss_table("What arrives in another form", note, counts)
 
 
 def _mark_parts(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
     note = "Values that the source's broker added for a delivery. They are not data of the sender."
-    return _loss_table("Marks of the broker", note, [(name, run.marks) for name, run in runs])
+    counts = [(name, run.broker_losses) for name, run in runs]
+    return _loss_table("Marks of the broker", note, counts)
 
 
 def _loss_table(
@@ -264,4 +266,5 @@ def _loss_table(
 def _parts_unless_empty(
     title: str, note: str, columns: dict[str, str], rows: list[Any]
 ) -> list[Part]:
+    """Return a list with a table, or an empty list if there are no rows."""
     return [table(title, columns, rows, note, drop_empty=True)] if rows else []

@@ -400,7 +400,7 @@ class Positions:
 
     @property
     def fingerprint(self) -> Fingerprint | None:
-        """The fingerprint of the last settled message; too large messages are disregarded."""
+        """The fingerprint of the last settled message that was not too large for memory."""
         if self._last_settled is not None:
             self._fingerprint = fingerprint_of(self._last_settled, stream=self._stream)
             self._last_settled = None

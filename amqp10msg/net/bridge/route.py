@@ -233,7 +233,7 @@ class Route:
             self.log("route-failed", logging.ERROR, why=str(error))
 
     def _update_duration(self) -> None:
-        """Update the duration of the run."""
+        """Store the time since the start in the statistics."""
         self.statistics.seconds = self._loop.time() - self._started_at
 
     async def _wait_for_stop(self) -> bool:
@@ -451,7 +451,7 @@ class Route:
         if source is not self._source_link.link or self._stop.is_set():
             return
         if self.statistics.received != received or self._reopen_reason:
-            source.resume()  # before a delivery is settled: other bridges must see this consumer
+            source.resume()  # before settling a delivery, so that other bridges see this consumer
             return
         self._observer = observer
         self._source_link.release(reopen=False)

@@ -86,7 +86,7 @@ class Oversized:
 
     @contextlib.contextmanager
     def _name_folder_in_errors(self) -> Iterator[None]:
-        """Replace the file name in an OSError of the block by the folder."""
+        """Replace the file name in an OSError of the ``with`` block by the folder."""
         try:
             yield
         except OSError as error:

@@ -34,7 +34,7 @@ _MIRRORING_KEYS = (
     *("ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
     *("ha-promote-on-shutdown", "ha-promote-on-failure"),
 )
-#: Arguments of classic queues that have no effect in RabbitMQ 3.12 and later, or 4.3 and later.
+#: Arguments of classic queues without effect, from RabbitMQ 3.12 on (mode) and 4.3 on (version).
 _OBSOLETE_ARGUMENTS = ("queue-mode", "queue-version")
 #: Versions of RabbitMQ.
 _4, _4_3 = (4,), (4, 3)

@@ -179,9 +179,9 @@ class Endpoint:
 
 @contextlib.contextmanager
 def _name_file_in_errors(file: str, content_error: str) -> Iterator[None]:
-    """Convert errors of the block to an OSError whose text begins with `file`.
+    """Convert errors of the ``with`` block to an OSError whose text begins with `file`.
 
-    The text of an error of OpenSSL about the content of the file is replaced by `content_error`.
+    `content_error` replaces the text of OpenSSL for an invalid content of the file.
     """
     try:
         yield
