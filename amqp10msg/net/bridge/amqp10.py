@@ -374,6 +374,7 @@ def error_of(
 
 #: The error with which links are refused that the peer initiates.
 _NO_PEER_LINKS = Error(NOT_ALLOWED, "this end offers no links")
+#: The outcomes with which deliveries are settled (Part 3, 3.4).
 _OUTCOMES = {
     Settle.ACCEPT: Accepted(),
     Settle.RELEASE: Released(),

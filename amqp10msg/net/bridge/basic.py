@@ -351,7 +351,7 @@ class Channel(AttachedLink):
                 self.on_content(content)
             return
         if content is not None:
-            raise FrameError("a method frame arrived before the end of a content")
+            raise FrameError("a method frame arrived before the end of a message")
         if len(payload) < 4:
             raise FrameError("a method frame is truncated")
         index = int.from_bytes(payload[:4], "big")
@@ -489,6 +489,7 @@ class BasicSource(Channel):
         await self.ask(self._consume(arguments), spec.Basic.ConsumeOk)
 
     def _consume(self, arguments: dict[str, Any], *, nowait: bool = False) -> Any:
+        """Return the method basic.consume for the queue."""
         return spec.Basic.Consume(
             0, self.endpoint.queue, "bridge", arguments=arguments, nowait=nowait
         )
@@ -603,7 +604,7 @@ class BasicSource(Channel):
             self.write(spec.Basic.Cancel("bridge", nowait=True))
 
     def resume(self) -> None:
-        """Consume the queue again after `stop`. A no-op for a stream, which would skip messages."""
+        """Consume the queue again after `stop`. A no-op for a stream: its position is lost."""
         if self.alive and self.endpoint.start is None:
             self._own_consumers = 1
             self.write(self._consume({}, nowait=True))
@@ -681,6 +682,7 @@ class BasicTarget(Channel):
 
 
 async def _open_connection(endpoint: Endpoint) -> BasicConnection:
+    """Open a connection, and wait until the peer has opened it, too."""
     return await dial(BasicConnection(endpoint))
 
 

@@ -122,10 +122,12 @@ class Bridge:
                     await self._running
 
     def _new_route(self, spec: RouteSpec) -> Route:
+        """Return a route for a specification, without starting it."""
         endpoints = spec.source, spec.target
         return Route(spec.name, *endpoints, spec.options, self._logger, self._pools)
 
     def _start(self, route: Route) -> None:
+        """Start a route as a task."""
         self._routes[route.name] = route
         self._tasks[route.name] = asyncio.ensure_future(route.run())
         self._changed.set()

@@ -95,6 +95,7 @@ class Unconfirmed:
         self._indexed = self.published
 
     def _remove_from_index(self, tag: int, outgoing: Outgoing) -> None:
+        """Remove the message with this tag from `_by_content`."""
         for content in _content_keys(outgoing):
             tags = self._by_content[content]
             del tags[tag]

@@ -28,6 +28,7 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import ConnectionPool, in_thread
 from amqp10msg.net.options import WAITS, Waits
 
+#: A value of `Depth.reason`.
 _HELD_BY_OTHERS_UNKNOWN = "the broker does not report the messages that other consumers hold"
 
 

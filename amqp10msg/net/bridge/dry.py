@@ -178,6 +178,7 @@ class DryRun:
 
 
 def _describe_publishing(delivery: SourceDelivery) -> str:
+    """Return a sentence with the exchange and routing key of a 0-9-1 message."""
     exchange, key = delivery.exchange, delivery.routing_key
     return f"published to the exchange {exchange!r} with the routing key {key!r}"
 

@@ -71,6 +71,7 @@ def _json_of(checked_queue: Checked) -> dict[str, Any]:
 
 
 def _changes_json(counts: Counter[tuple[str, str, str]]) -> list[dict[str, Any]]:
+    """Return counts by path, action and reason as objects, the most common first."""
     return [
         {"property": path, "rule": action, "reason": reason, "messages": count}
         for (path, action, reason), count in counts.most_common()
@@ -78,6 +79,7 @@ def _changes_json(counts: Counter[tuple[str, str, str]]) -> list[dict[str, Any]]
 
 
 def _example_words(run: DryRun, key: Any) -> str | None:
+    """Return the description of the example of a loss or failure, if there is one."""
     return run.messages[run.examples[key]].words if key in run.examples else None
 
 
@@ -171,6 +173,7 @@ class _Examples:
 
 
 def _queue_table(checked: Sequence[Checked]) -> Part:
+    """Return the table of all queues."""
     rows = []
     for checked_queue in checked:
         queue, run = checked_queue.queue, checked_queue.run
@@ -185,6 +188,7 @@ def _queue_table(checked: Sequence[Checked]) -> Part:
 
 
 def _note_parts(checked: Sequence[Checked]) -> list[Part]:
+    """Return the table of the notes of all queues, unless it is empty."""
     rows = [
         (checked_queue.queue.name, explanation)
         for checked_queue in checked
@@ -195,6 +199,7 @@ def _note_parts(checked: Sequence[Checked]) -> list[Part]:
 
 
 def _loss_parts(runs: Sequence[tuple[str, DryRun]], examples: _Examples) -> list[Part]:
+    """Return the table of permanent losses, unless it is empty."""
     rows = [
         (
             name,
@@ -214,6 +219,7 @@ def _loss_parts(runs: Sequence[tuple[str, DryRun]], examples: _Examples) -> list
 
 
 def _failure_parts(runs: Sequence[tuple[str, DryRun]], examples: _Examples) -> list[Part]:
+    """Return the table of messages that could not be sent, unless it is empty."""
     rows = [
         (name, failure, f"{count:,}", examples.cell(run_number, run, failure))
         for run_number, (name, run) in enumerate(runs)
@@ -225,6 +231,7 @@ def _failure_parts(runs: Sequence[tuple[str, DryRun]], examples: _Examples) -> l
 
 
 def _carried_parts(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
+    """Return the table of values that only the residual has, unless it is empty."""
     rows = [
         (name, path, reason, f"{count:,}")
         for name, run in runs
@@ -239,12 +246,14 @@ def _carried_parts(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
 
 
 def _changed_parts(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
+    """Return the table of values that arrive in another form, unless it is empty."""
     note = "Under another name or of another type; a translation back restores the value."
     counts = [(name, run.restorable_changes) for name, run in runs]
     return _loss_table("What arrives in another form", note, counts)
 
 
 def _mark_parts(runs: Sequence[tuple[str, DryRun]]) -> list[Part]:
+    """Return the table of values that the broker added, unless it is empty."""
     note = "Values that the source's broker added for a delivery. They are not data of the sender."
     counts = [(name, run.broker_losses) for name, run in runs]
     return _loss_table("Marks of the broker", note, counts)

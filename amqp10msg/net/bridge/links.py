@@ -575,6 +575,7 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
             self.give_up()
 
     def _send_unsent(self) -> None:
+        """Send deliveries to the queue, as long as the link has room."""
         while self._unsent and (link := self.link) is not None and link.room > 0:
             delivery = self._unsent.popleft()
             link.send([(self._quarantine_message(delivery, self._reasons[delivery]), delivery)])
@@ -596,6 +597,7 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
             self._write_to_file(delivery, reason)
 
     def _write_all_to_file(self, error: LinkError) -> None:
+        """Write the deliveries without an outcome to the file: the link was lost."""
         self.report(error)
         unanswered, self._reasons = self._reasons, {}
         self._unsent.clear()

@@ -307,6 +307,7 @@ def status_of(
 
 
 def _api(management: str | None, endpoint: Any) -> Management:
+    """Return a client of a management API. Raises ValueError if `management` is None."""
     if management is None:
         raise ValueError("a migration needs the management APIs of the source and the target")
     return Management(management, endpoint)

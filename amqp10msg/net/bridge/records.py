@@ -528,6 +528,7 @@ class Pending:
         return unsent
 
     def _discard_unsent(self) -> None:
+        """Discard the deliveries that are not in flight."""
         self._waiting.clear()
         self._suspects.clear()
         self._held.clear()

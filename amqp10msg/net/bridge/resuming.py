@@ -81,6 +81,7 @@ async def check_not_replaced(
 def _replaced(
     source: Endpoint, location: str, cause: str, next_position: int
 ) -> SourceReplacedError:
+    """Return the error for a source whose message at `location` has changed."""
     return SourceReplacedError(
         f"{source}: {location} is not the one that was read there: {cause}, and going on after it "
         "would skip messages. Give another --state to read everything; if nothing was replaced, "

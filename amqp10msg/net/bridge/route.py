@@ -695,6 +695,7 @@ class Route:
             self._close_in_background(link)
 
     def _close_in_background(self, link: Link) -> None:
+        """Close a link in a task, for which `_close` waits."""
         closing = asyncio.ensure_future(link.close(5.0))
         self._closing[closing] = link
         closing.add_done_callback(self._closing.pop)
@@ -1078,6 +1079,7 @@ class Route:
             self._settle_soon(delivery, _SETTLE_BY_ACTION[action])
 
     def _log_refused(self, action: str, delivery: SourceDelivery, outcome: Outcome) -> None:
+        """Log the action for a refused message, and the reason of the refusal."""
         fields = {"reason": outcome.kind, "why": outcome.description or outcome.condition}
         self.log(f"message-{action}", logging.WARNING, size=delivery.size, **fields)
 

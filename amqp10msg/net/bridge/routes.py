@@ -113,6 +113,7 @@ def apis_of(spec: RouteSpec) -> list[Management]:
     return [Management(url, end, timeout=timeout) for url, end in apis if url is not None]
 
 
+#: The type of the name of a route in a file.
 _NAME = Option(str)
 #: The options that a file of routes can have, by name. Hooks can be given only in Python.
 _OPTIONS = {field.name: option for field, option in options_of(RouteOptions)}

@@ -54,6 +54,7 @@ def header_of(octets: bytes) -> Header | None:
 
 @functools.lru_cache(256)
 def _decode_header(octets: bytes) -> Header | None:
+    """Decode the header of an encoded message; None if there is no valid header."""
     try:
         return scan(octets).section("header")
     except ValueError:

@@ -194,6 +194,7 @@ def _policy_step(item: Mapping[str, Any], version: tuple[int, ...]) -> Step:
 
 
 def _exchange_step(item: Mapping[str, Any]) -> Step:
+    """Return the step for an exchange of the management API."""
     name, kind = str(item["name"]), item["type"]
     flags = {key: bool(item.get(key)) for key in ("durable", "auto_delete", "internal")}
     body = {"type": kind, **flags}
@@ -244,6 +245,7 @@ def _adapted_queue_step(queue: Queue, name: str, version: tuple[int, ...]) -> St
 def _queue_step(
     name: str, queue: Queue, durable: bool, arguments: Mapping[str, Any], notes: Iterable[str] = ()
 ) -> Step:
+    """Return the step for a queue, with these properties."""
     body = {"durable": durable, "auto_delete": queue.auto_delete, "arguments": arguments}
     return Step("queue", name, (name,), body, notes=tuple(notes))
 

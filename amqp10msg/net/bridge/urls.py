@@ -440,6 +440,7 @@ def queue_address(queue: str, version: str = "2") -> str:
 
 
 def _percent_encode(text: str) -> str:
+    """Encode a name for an address of RabbitMQ 4 and later."""
     return quote(text, safe="", **_SURROGATES)
 
 

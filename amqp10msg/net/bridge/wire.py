@@ -165,6 +165,7 @@ def fail_future(awaited: asyncio.Future[Any] | None, error: LinkError) -> None:
 
 
 def _no_answer_text(endpoint: Endpoint) -> str:
+    """Return the text of the error for an expired `Endpoint.timeout`."""
     return f"no answer within {endpoint.timeout:g} s"
 
 
