@@ -413,8 +413,8 @@ def _refuse_replaced(end: int | None, next_position: int | None) -> None:
     if end is not None and next_position is not None and end < next_position:
         raise LinkError(
             f"the stream ends at position {end}, and was read up to {next_position}: it was "
-            "deleted and declared again, or is another one; give another --state to read it from "
-            "its beginning",
+            "deleted and declared again, or it is another stream; give another --state to read it "
+            "from its beginning",
             permanent=True,
         )
 

@@ -254,7 +254,7 @@ class Ending:
                     depth = await self._counting.count_now(source, next_position, 0)
                     if previous_count is not None and depth.ready is None:
                         return
-                    requeued_since = counts.requeued.total() - requeued_before  # after the count
+                    requeued_since = counts.requeued.total() - requeued_before  # not in the count
                     self._store_last_counts(depth, count_held() + requeued_since)
                     if (
                         source is None
