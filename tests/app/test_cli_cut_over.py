@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -475,6 +476,18 @@ def test_unknown_counts_are_open_points(given: dict[str, Any], status: int) -> N
 
     assert one.open_issues()
     assert status == status_of([moved(), one])
+
+
+@pytest.mark.parametrize(
+    "name, status, status_if_accepted", [("quarantined", 5, 0), ("rejected", 5, 5)]
+)
+def test_only_quarantined_messages_can_be_accepted(
+    name: str, status: int, status_if_accepted: int
+) -> None:
+    one = moved(**{name: Counter(fatal=1), "accepted": 2, "target_after": 6})
+
+    assert status == status_of([one])
+    assert status_if_accepted == status_of([one], accept_quarantine=True)
 
 
 @given(st.binary(max_size=20), st.integers(1, 30), st.booleans())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties
 from amqp10msg.net import stream_ranges
-from amqp10msg.net.bridge.amqp10 import connected
+from amqp10msg.net.bridge.amqp10 import open_connection
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint, parse_url
 from amqp10msg.net.stream_ranges import (
@@ -189,12 +189,12 @@ def test_query_is_retried_while_the_broker_restarts(monkeypatch: pytest.MonkeyPa
 
     async def counted(endpoint: Endpoint) -> Any:
         try:
-            return await connected(endpoint)
+            return await open_connection(endpoint)
         except LinkError as error:
             refused.append(error)
             raise
 
-    monkeypatch.setattr(stream_ranges, "connected", counted)
+    monkeypatch.setattr(stream_ranges, "open_connection", counted)
     # Connections are refused until `running` listens on this socket.
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -290,7 +290,7 @@ def status_of(
     Args:
         moved: the results by queue.
         new_queues: queues that were declared at the source during the migration.
-        accept_quarantine: whether quarantined or rejected messages do not affect the status.
+        accept_quarantine: whether quarantined messages do not affect the status.
     """
     statuses = {3} if new_queues else set()
     for result in moved:
@@ -301,7 +301,8 @@ def status_of(
             statuses.add(3)
         elif result.open_issues():
             statuses.add(6)
-        if result.set_aside and not accept_quarantine:
+        # Rejected messages are in no quarantine: the source may have dropped them.
+        if counts.rejected or (counts.quarantined and not accept_quarantine):
             statuses.add(5)
     return next((status for status in STATUSES if status in statuses), 0)
 
