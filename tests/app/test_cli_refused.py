@@ -61,7 +61,7 @@ REFUSED = [
     ("serve --port 70000", 2, "70000 is not in the range"),
     ("bridge", 2, "give --from and --to"),
     ("bridge --from amqp://h/q", 2, "give --from and --to"),
-    ("bridge --from x://h/q --to amqp://h/q", 2, "begins with one of"),
+    ("bridge --from x://h/q --to amqp://h/q", 2, "must begin with one of"),
     (f"{BRIDGE} --on full", 2, "REASON=ACTION"),
     (f"{BRIDGE} --on full=x", 2, "is not an action"),
     (f"{BRIDGE} --report r.txt", 2, "must end in .json"),
@@ -69,16 +69,20 @@ REFUSED = [
     (f"{BRIDGE} --filter 'a ='", 2, "--filter"),
     (f"{BRIDGE} --filter ''", 2, "the text is empty"),
     (f"{BRIDGE} --filter ' '", 2, "the text is empty"),
-    (f"{WATCHED} amqp://h/orders --management h:15672", 2, "the URL of a management API is like"),
+    (
+        f"{WATCHED} amqp://h/orders --management h:15672",
+        2,
+        "the URL of a management API must be like",
+    ),
     (
         f"{WATCHED} amqp://h/orders --management http://u:s3cr3t/x@h:15672",
         2,
-        "the URL of a management API is like",
+        "the URL of a management API must be like",
     ),
     (
         f"{WATCHED} amqp://h/orders --management http://u/s3cr3t@h:15672",
         2,
-        "the URL of a management API is like",
+        "the URL of a management API must be like",
     ),
     (
         f"{WATCHED} amqp://h//exchanges/e --management http://h:15672",
@@ -103,7 +107,7 @@ REFUSED = [
     ),
     (CHECK, 2, "name queues"),
     (f"{CHECK} --queue q --report x.txt", 2, "must end in .json or .html"),
-    (f"{CHECK} --management ftp://h", 2, "the URL of a management API is like"),
+    (f"{CHECK} --management ftp://h", 2, "the URL of a management API must be like"),
     (f"{CHECK} --management http://127.0.0.1:1", 1, "http://127.0.0.1:1/api/queues/%2F:"),
     *(
         (f"{PIPELINE} --max-quarantine '{bound}'", 2, "must be a share such as 0.5%")

@@ -201,7 +201,7 @@ def test_stop_waits_for_the_answer_of_the_quarantine_queue() -> None:
         ("amqp091://h/?queue=q&offset=first", "must be a queue"),
         ("amqp://h", "must name a queue"),
         ("amqp091://h/", "must name a queue"),
-        ("http://h", "begins with"),
+        ("http://h", "must begin with"),
     ],
 )
 def test_invalid_quarantine_queue_url(url: str, said: str) -> None:

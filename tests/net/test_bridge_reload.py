@@ -140,7 +140,7 @@ def test_invalid_reload_changes_nothing() -> None:
         async with Bridge([spec(broker, "a")]) as bridge:
             with pytest.raises(ValueError, match="two routes have the name 'b'"):
                 bridge.reload([spec(broker, "b"), spec(broker, "b", window=1)])
-            with pytest.raises(ValueError, match="the URL of a management API is like"):
+            with pytest.raises(ValueError, match="the URL of a management API must be like"):
                 bridge.reload([spec(broker, "b", management="h:15672")])
             broker.queues["a"].extend(numbered(3))
             await until(lambda: len(broker.queues["to-a"]) == 3)
@@ -374,7 +374,7 @@ def test_statistics_of_old_removed_routes_are_merged() -> None:
             bridge.reload([first])
             return bridge.statistics, bridge.specs
 
-    with mock.patch.object(bridge_module, "_MAX_REMOVED", 3):
+    with mock.patch.object(bridge_module, "_MAX_REMOVED_ROUTES", 3):
         _, (counts, specs) = run(made)
 
     assert ["b", "n5", "n6", "n7", "…"] == sorted(counts)

@@ -65,7 +65,7 @@ class Answers(Management):
         super().__init__("http://localhost", parse_url("amqp091://localhost/?queue=q"))
         self.answers = answers
 
-    def _ask(self, url: str, method: str = "GET", body: bytes | None = None) -> bytes:
+    def _request(self, url: str, method: str = "GET", body: bytes | None = None) -> bytes:
         assert method == "GET", body
         path = url.removeprefix("http://localhost/api/")
         return self.answers[path.partition("/")[0].partition("?")[0]]
