@@ -70,6 +70,8 @@ nitpick_ignore_regex = [
     ("py:class", r"Coding|ContentMode|Occurrence|ProfileName|Severity|Suspicion"),
     # Aliases of the functions of a file format.
     ("py:class", "RangeFinder|RecordReader"),
+    # The keyword arguments that `Message` lists itself.
+    ("py:class", "FlatArguments"),
     # Any function that takes and returns a message.
     ("py:class", r"amqp10msg\.translate\.profiles\.Step"),
     # Neither is what stands after a job's sink and statistics.

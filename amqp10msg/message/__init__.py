@@ -9,18 +9,14 @@ entry of a mapping, and a value of which only the AMQP type has changed.
 from __future__ import annotations
 
 import datetime
-import re
-import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import NoneType
 from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
-    Never,
     NoReturn,
     Self,
-    TypedDict,
     TypeVar,
     Unpack,
     overload,
@@ -45,6 +41,15 @@ from amqp10msg.message._encoding import (
     parts_of_attributes,
     to_body,
     write,
+)
+from amqp10msg.message._flat import (
+    CHARSET,
+    SECTION_OF_FIELD,
+    SECTIONS,
+    FlatArguments,
+    Identifier,
+    constructor_call,
+    expand,
 )
 from amqp10msg.message.templates import Template
 from amqp10msg.sections import (
@@ -82,15 +87,6 @@ if TYPE_CHECKING:
 __all__ = ["Body", "Message", "MessageChanges"]
 
 _T = TypeVar("_T")
-#: The Python types of a message-id.
-Identifier = int | uuid.UUID | bytes | str
-# The section, and its class, of each field of the header and the properties.
-_SECTION_OF_FIELD = {
-    field.name: (section, cls)
-    for section, cls in (("header", Header), ("properties", Properties))
-    for field in attrs.fields(cls)
-}
-_CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]+)', re.IGNORECASE)
 
 
 class Shortcut(Generic[_T]):
@@ -102,7 +98,7 @@ class Shortcut(Generic[_T]):
     def __set_name__(self, owner: type, name: str) -> None:
         """Find the section that declares the field `name`."""
         self.name = name
-        self.section, _ = _SECTION_OF_FIELD[name]
+        self.section, _ = SECTION_OF_FIELD[name]
         self.__doc__ = f"``{self.section}.{name}``, or None if it is missing."
 
     @overload
@@ -123,14 +119,14 @@ class Shortcut(Generic[_T]):
 
         def __set__(self, message: Message, value: Any) -> NoReturn:
             """Raise an AttributeError with the assignment to write instead."""
-            call = _constructor_call(_SECTION_OF_FIELD[self.name][1], {self.name: value})
+            call = constructor_call(SECTION_OF_FIELD[self.name][1], {self.name: value})
             raise AttributeError(
                 f"message.{self.name} is read-only: set message.{self.section}.{self.name}, or if "
                 f"the message has no {self.section}, message.{self.section} = {call}"
             )
 
 
-class MessageChanges(TypedDict, total=False):
+class MessageChanges(FlatArguments, total=False):
     """The arguments of `Message.evolve`, which are also arguments of `Message`."""
 
     body: Any
@@ -147,16 +143,21 @@ class MessageChanges(TypedDict, total=False):
 class Message(kernel.Record):
     """An annotated message (Part 3, 3.2): up to seven sections, and None for a missing one.
 
-        Message(body="text")
+        Message(json={"id": 7}, subject="order.created", durable=True, message_id="m-1")
         Message(body=Data(b"..."), properties=Properties(message_id="m-1"))
         Message(body={"a": 1}, application_properties={"tenant": "x"})
+
+    Each field of the header and the properties is an argument, in place of its section. ``json``,
+    ``text`` and ``data`` set a body of bytes: ``json`` with the content-type ``application/json``,
+    ``text`` with ``text/plain; charset=utf-8``, if none is passed, and ``data`` without one. A
+    section and one of its fields, or two bodies, are a TypeError.
 
     A body of bytes becomes `Data`, a list of `Data` or of `AmqpSequence` is used unchanged, and any
     other body becomes an `AmqpValue`. Map sections may be plain dicts. Two messages are equal if
     they have the same message-format and the same sections with the same values of the same AMQP
     types, regardless of their encoding.
 
-    Each field of the header and the properties is also a read-only attribute of the message:
+    Each field of the header and the properties is a read-only attribute of the message, too:
     ``message.message_id`` is ``message.properties.message_id``, or None if the message has no
     properties. ``message.application_property("tenant")`` reads an entry of a map in the same way.
     A missing section stays None, because an empty section has a different encoding.
@@ -173,16 +174,7 @@ class Message(kernel.Record):
             the encoded message.
     """
 
-    __match_args__ = (
-        "body",
-        "properties",
-        "application_properties",
-        "message_annotations",
-        "header",
-        "delivery_annotations",
-        "footer",
-        "message_format",
-    )
+    __match_args__ = SECTIONS
 
     # The kernel's decode_message sets the attributes in this order.
     header: Header | None
@@ -228,10 +220,15 @@ class Message(kernel.Record):
         message_format: int = 0,
         _wire: bytes | None = None,  # the original bytes, which attrs.evolve passes on
         _lenient: bool = False,
-        **unknown: Never,
+        **fields: Unpack[FlatArguments],
     ) -> None:
-        if unknown:
-            raise _unknown_arguments_error(self.__match_args__, unknown)
+        if fields:
+            given = {"body": body, "header": header, "properties": properties}
+            passed = {name: value for name, value in given.items() if value is not None}
+            expanded = expand(fields, passed, {})
+            body = expanded.get("body", body)
+            header = expanded.get("header", header)
+            properties = expanded.get("properties", properties)
         # A copy of a leniently decoded message may have sections of other types.
         if not (_lenient or header is None or isinstance(header, Header)):
             raise _wrong_section_error("header", Header, header)
@@ -425,19 +422,28 @@ class Message(kernel.Record):
     def evolve(self, **changes: Unpack[MessageChanges]) -> Self:
         """Return a copy with some attributes replaced. The copy shares all other sections.
 
+            Message("x").evolve(subject="order.changed", ttl=60_000)
+
+        A field of the header or the properties keeps the other fields of its section; None resets
+        it. ``json`` and ``text`` also set the content-type, and remove the content-encoding.
+
         The copy keeps the original bytes, so `encode` reuses the bytes of unchanged sections.
         `copy.replace` (Python 3.13) and ``attrs.evolve`` do the same.
 
         Raises:
-            TypeError: there is no attribute with this name; the error suggests an alternative.
+            TypeError: there is no attribute with this name; the error suggests an alternative. Or a
+                section and one of its fields are both passed.
+            EncodeError: a value has a wrong type, or the text cannot be encoded.
         """
-        for name, value in changes.items():
-            if name not in self.__match_args__:
-                raise _unknown_arguments_error(self.__match_args__, {name: value})
+        sections = {name: value for name, value in changes.items() if name in self.__match_args__}
+        fields = {name: value for name, value in changes.items() if name not in sections}
+        if fields:
+            base = {"header": self.header, "properties": self.properties}
+            sections |= expand(fields, sections, base)
         copy = self.__class__.__new__(self.__class__)
-        changed = Message(**changes)
+        changed = Message(**sections)  # type: ignore[arg-type]  # the keys are in MessageChanges
         for field in attrs.fields(Message):
-            source = changed if field.name in changes else self
+            source = changed if field.name in sections else self
             setattr(copy, field.name, getattr(source, field.name))
         return copy
 
@@ -533,7 +539,7 @@ class Message(kernel.Record):
         octets = self.content(limit=limit)
         if encoding is None:
             content_type = self.properties.content_type if self.properties is not None else None
-            match = _CHARSET.search(content_type) if isinstance(content_type, str) else None
+            match = CHARSET.search(content_type) if isinstance(content_type, str) else None
             encoding = match[1] if match is not None else "utf-8"
         try:
             return octets.decode(encoding)
@@ -733,31 +739,12 @@ class Message(kernel.Record):
         return self.evolve(header=header, delivery_annotations=None)
 
 
-def _constructor_call(cls: type, values: dict[str, Any]) -> str:
-    """Return the source text of a constructor call, for an error."""
-    return f"{cls.__name__}({', '.join(f'{name}={value!r:.40}' for name, value in values.items())})"
-
-
-def _unknown_arguments_error(valid: Iterable[str], unknown: dict[str, Any]) -> TypeError:
-    """Return the error for an unknown argument of `Message`, with a suggestion."""
-    name, value = next(iter(unknown.items()))
-    if name in _SECTION_OF_FIELD:
-        section, cls = _SECTION_OF_FIELD[name]
-        hint = f"write {section}={_constructor_call(cls, {name: value})}"
-    else:
-        from difflib import get_close_matches  # noqa: PLC0415  (only errors need it)
-
-        close = get_close_matches(name, [*valid, *_SECTION_OF_FIELD], 1, 0.7)
-        hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(valid)}"
-    return TypeError(f"a Message takes no {name}: {hint}")
-
-
 def _wrong_section_error(name: str, cls: type, value: Any) -> TypeError:
     """Return the error for a header or properties of a wrong type, with a suggestion."""
     hint = ""
     if isinstance(value, dict) and value:
-        if all(_SECTION_OF_FIELD.get(key, ("",))[0] == name for key in value):
-            hint = f": write {name}={_constructor_call(cls, value)}"
+        if all(SECTION_OF_FIELD.get(key, ("",))[0] == name for key in value):
+            hint = f": write {name}={constructor_call(cls, value)}"
         else:
             hint = f": write application_properties={value!r:.60}"
     return TypeError(f"{name} takes {cls.__name__}, not {type(value).__name__}{hint}")

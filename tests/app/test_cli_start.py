@@ -73,7 +73,7 @@ INSPECT = {
     "app.inspector": {"judging", "reading"},
     "composite": {"_codec", "_declarations"},
     "files": {"_record", "formats", "recognition", "signatures", "text"},
-    "message": {"_adapters", "_encoding", "picks", "templates"},
+    "message": {"_adapters", "_encoding", "_flat", "picks", "templates"},
     "notation": {"_common", "_rows", "text", "tree"},
     "sections": {"_classes", "parts", "paths"},
     "validation": {"_checks", "_table", "prefilter", "rules", "suspicion"},

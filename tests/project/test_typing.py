@@ -56,7 +56,11 @@ message.properties.subject
 message.proprties
 message.subject.upper()
 message.to = "x"
-Message("x", message_id="m")
+Message("x", mesage_id="m")
+Message("x", ttl="5")
+message.evolve(subjct="s")
+message.evolve(durable="yes")
+Message(text=b"x")
 message.body.data
 message.header.ttl + 1
 Header(durable="yes")
@@ -105,6 +109,8 @@ Message("x", message_annotations=annotations, application_properties=annotations
 Message(b"x", message_annotations={1: 1, "x-opt-a": None}, footer=Footer())
 copy = message.evolve(body={"a": [1]}, header=Header(ttl=1000), message_annotations=annotations)
 attrs.evolve(copy, properties=None)
+flat = Message(json={"id": [7]}, subject="s", message_id=uuid.uuid4(), durable=True, ttl=None)
+flat = flat.evolve(text="x", correlation_id=7, creation_time=datetime.datetime.now(datetime.UTC))
 replaced: Message = copy.__replace__(body=[Data(b"a"), Data(b"b")])
 Properties(message_id=b"m", creation_time=1, content_type=Symbol("text/plain"))
 properties = scan(octets).section("properties")

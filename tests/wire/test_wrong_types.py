@@ -132,12 +132,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] =
         lambda: Message("x", properties={"tenant": "s"}),
         TypeError, ("Properties", "dict", "application_properties={'tenant': 's'}"),
     ),
-    "message_id": (
-        lambda: Message("x", message_id="m"),
+    "message_id and properties": (
+        lambda: Message("x", message_id="m", properties=Properties()),
         TypeError, ("message_id", "write properties=Properties(message_id='m')"),
     ),
-    "durable": (
-        lambda: Message("x", durable=True),
+    "durable and header": (
+        lambda: Message("x", durable=True, header=Header()),
         TypeError, ("durable", "write header=Header(durable=True)"),
     ),
     "misspelt": (lambda: Message("x", heder=None), TypeError, ("heder", "header?")),
