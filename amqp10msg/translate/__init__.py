@@ -1,4 +1,4 @@
-"""Translates messages between AMQP 0-9-1 and 1.0: reversibly, or as a given broker does.
+"""Translates messages between AMQP 0-9-1 and 1.0: reversibly, or as a version of RabbitMQ does.
 
     from amqp10msg.basic import BasicMessage, BasicProperties
     from amqp10msg.translate import to_amqp10, to_basic
@@ -73,16 +73,17 @@ def to_amqp10(
     Args:
         basic: the message, with the exchange and routing key that it was published with.
         profile: a profile of `PROFILES`, or its name.
-        strict: refuse a message if the translation loses data of the sender permanently.
-        circumstances: further inputs of a broker's translation, such as the user.
+        strict: raise TranslationError if the translation loses data of the sender permanently.
+        circumstances: further inputs of a broker's translation, such as the user; by default, the
+            first delivery of a message that the user guest published.
 
     Returns:
         The 1.0 message and the losses.
 
     Raises:
-        TranslationError: the profile's broker refuses the message or fails on it, or with `strict`
-            there is a permanent loss (`Loss.is_permanent`). Never raised by the profile lossless
-            without `strict`.
+        TranslationError: the profile's broker rejects the message or crashes on it; or `strict` is
+            True, and a loss is permanent (`Loss.is_permanent`). Without `strict`, the profile
+            lossless never raises it.
         EncodeError: the message has a value that AMQP 0-9-1 cannot express; see the error's path.
         ValueError: the profile does not exist.
         TypeError: `basic` is not a `BasicMessage`.
@@ -115,16 +116,17 @@ def to_basic(
     Args:
         message: the message.
         profile: a profile of `PROFILES`, or its name.
-        strict: refuse a message if the translation loses data of the sender permanently.
-        circumstances: further inputs of a broker's translation, such as the user.
+        strict: raise TranslationError if the translation loses data of the sender permanently.
+        circumstances: further inputs of a broker's translation, such as the user; by default, the
+            first delivery of a message that the user guest published.
 
     Returns:
         The 0-9-1 message and the losses.
 
     Raises:
-        TranslationError: the profile's broker refuses the message or fails on it, or with `strict`
-            there is a permanent loss (`Loss.is_permanent`). Never raised by the profile lossless
-            without `strict`.
+        TranslationError: the profile's broker rejects the message or crashes on it; or `strict` is
+            True, and a loss is permanent (`Loss.is_permanent`). Without `strict`, the profile
+            lossless never raises it.
         EncodeError: the message has values that cannot be encoded.
         ValueError: the profile does not exist.
         TypeError: `message` is not a `Message`.
@@ -158,9 +160,9 @@ class EncodedBasic(NamedTuple):
     Attributes:
         content_header: the payload of the content header frame.
         body: the joined payloads of the body frames.
-        exchange: the exchange that it was published to; "" if unknown.
-        routing_key: the routing key that it was published with; "" if unknown.
-        redelivered: whether it may have been delivered before.
+        exchange: the exchange that the message was published to; "" if unknown.
+        routing_key: the routing key that the message was published with; "" if unknown.
+        redelivered: whether the message may have been delivered before.
     """
 
     content_header: bytes
@@ -213,13 +215,14 @@ def encoded_to_amqp10(
 ) -> Translation[bytes]:
     """Translate an encoded 0-9-1 message to an encoded 1.0 message.
 
-    The result equals `to_amqp10`'s, usually without creating message objects.
+    The result is the encoded result of `to_amqp10`, usually without creating message objects.
 
     Args:
         content: the message, with the exchange and routing key that it was published with.
         profile: a profile of `PROFILES`, or its name.
-        strict: refuse a message if the translation loses data of the sender permanently.
-        circumstances: further inputs of a broker's translation, such as the user.
+        strict: raise TranslationError if the translation loses data of the sender permanently.
+        circumstances: further inputs of a broker's translation, such as the user; by default, the
+            first delivery of a message that the user guest published.
 
     Returns:
         The encoded message and the losses.
@@ -238,10 +241,10 @@ def encoded_to_amqp10(
         octets, losses = fast
         if losses:
 
-            def find() -> tuple[Loss, ...]:
+            def find_losses() -> tuple[Loss, ...]:
                 return to_amqp10(content.decode(), profile, circumstances=circumstances).losses
 
-            return lazy_translation(octets, find)
+            return lazy_translation(octets, find_losses)
         return Translation(octets)
     translation: Any = to_amqp10(
         content.decode(), profile, strict=strict, circumstances=circumstances
@@ -259,13 +262,14 @@ def encoded_to_basic(
 ) -> Translation[EncodedBasic]:
     """Translate an encoded 1.0 message to an encoded 0-9-1 message.
 
-    The result equals `to_basic`'s, usually without creating message objects.
+    The result is the encoded result of `to_basic`, usually without creating message objects.
 
     Args:
         data: the encoded message.
         profile: a profile of `PROFILES`, or its name.
-        strict: refuse a message if the translation loses data of the sender permanently.
-        circumstances: further inputs of a broker's translation, such as the user.
+        strict: raise TranslationError if the translation loses data of the sender permanently.
+        circumstances: further inputs of a broker's translation, such as the user; by default, the
+            first delivery of a message that the user guest published.
 
     Returns:
         The content and the losses.
@@ -293,7 +297,7 @@ def encoded_to_basic(
 
 
 def _find_losses(profile: Any, circumstances: Circumstances, wire: bytes) -> tuple[Loss, ...]:
-    """Translate an encoded 1.0 message by the plain rules and return the losses."""
+    """Return the losses of an encoded 1.0 message, translated without the compiled engine."""
     notes = Notes()
     _bridge(profile).to_basic(Message.decode(wire, limits=UNLIMITED), notes, circumstances)
     return tuple(notes.losses)
@@ -312,12 +316,13 @@ def _engine_of(profile: ProfileName | TranslationProfile) -> str:
 
 
 def _bridge(profile: ProfileName | TranslationProfile) -> Any:
+    """Return the `TranslationProfile.bridge` of a profile. Raises like `_engine_of`."""
     _engine_of(profile)
-    return profile.bridge if isinstance(profile, TranslationProfile) else _bridge_of(profile)
+    return profile.bridge if isinstance(profile, TranslationProfile) else _bridge_by_name(profile)
 
 
 @functools.cache
-def _bridge_of(name: str) -> Any:
+def _bridge_by_name(name: str) -> Any:
     profile = PROFILES.get(name)
     if profile is None:
         names = ", ".join(PROFILES.names)

@@ -19,8 +19,8 @@ from amqp10msg.translate.profiles import (
 from amqp10msg.translate.report import Loss
 from amqp10msg.wire.errors import TranslationError
 
-#: Maximum number of characters of a value.
-_WIDTH = 100
+#: Maximum length of a formatted value, in characters.
+_MAX_VALUE_LENGTH = 100
 
 
 def explain(
@@ -29,10 +29,10 @@ def explain(
     *,
     circumstances: Circumstances | None = None,
 ) -> str:
-    """Describe the translation of a message from 0-9-1 to 1.0 or back, and its losses, as lines.
+    """Describe the translation of a message to the other protocol, and its losses, as lines.
 
     Args:
-        message: the message, of either protocol.
+        message: a message of 0-9-1 or 1.0.
         profile: a profile of `PROFILES`, or its name.
         circumstances: further inputs of a broker's translation.
 
@@ -67,6 +67,7 @@ def _name_of(profile: ProfileName | TranslationProfile) -> str:
 
 
 def _describe(loss: Loss) -> str:
+    """Describe a loss as a line: path, action, value, translated value and reason."""
     after = "" if loss.after is None else f" -> {format_value(loss.after)}"
     note = " (comes back)" if loss.recoverable else ""
     note = note or (" (the broker's)" if loss.owner == "broker" else "")
@@ -74,21 +75,21 @@ def _describe(loss: Loss) -> str:
     return f"{path}: {loss.action}{note}: {format_value(loss.before)}{after}: {loss.reason}"
 
 
-def format_value(value: Any, width: int = _WIDTH) -> str:
-    """Format a value as a line of at most `width` characters; invalid UTF-8 text as bytes."""
+def format_value(value: Any, width: int = _MAX_VALUE_LENGTH) -> str:
+    """Format a value as a line of at most `width` characters; text that is not UTF-8 as bytes."""
     from amqp10msg.notation.value_text import value_text  # noqa: PLC0415  (only for display)
 
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
-            with suppress(UnicodeEncodeError):  # 0-9-1 messages never have other surrogates
+            with suppress(UnicodeEncodeError):  # fails for surrogates that do not stand for bytes
                 value = value.encode("utf-8", "surrogateescape")
     return value_text(value, width)
 
 
 def parts_of(message: BasicMessage | Message) -> list[tuple[str, Any]]:
-    """Return the paths and values of a message, in wire order."""
+    """Return the path and value of each part of a message, in wire order, except unset fields."""
     parts: list[tuple[str, Any]] = []
     if isinstance(message, BasicMessage):
         if message.exchange or message.routing_key:

@@ -1,8 +1,8 @@
 """The compiled engine that translates batches: columns of bytes to columns of bytes.
 
 It returns the results of `to_basic` and `to_amqp10` for common messages, in the lossless and the
-RabbitMQ profiles. It reports uncommon messages as unhandled rows, which the caller must translate
-with these functions. It copies no input bytes, and creates no message objects.
+RabbitMQ profiles. It returns the row numbers of uncommon messages, which the caller must translate
+with these functions. It neither copies input bytes nor creates message objects.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from amqp10msg.translate.to_basic_rules import rules_of as basic_rules
 from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.reprs import encodable
 
-_OF_DELIVERY = [name.encode() for name in COUNTS]
+_DELIVERY_HEADERS = [name.encode() for name in COUNTS]
 
 
 def _field_json(field: bytes) -> bytes:
-    """Return the value of an encoded field, with its type letter, as JSON."""
+    """Decode a field (type letter and value), and return its value as JSON."""
     return str(as_json(decode_field(field)[1])).encode()
 
 
 def _header_path(name: bytes) -> bytes:
-    """Return the path of a header in a loss."""
+    """Return the path of a header, such as ``headers['k']``, for a `Loss`."""
     return encodable(f"headers[{name.decode('utf-8', 'surrogateescape')!r}]").encode()
 
 
 def may_have_delivery_headers(content_header: bytes) -> bool:
-    """Whether a content header may have headers that RabbitMQ adds for one delivery."""
-    return any(name in content_header for name in _OF_DELIVERY)
+    """Whether a content header may contain headers that RabbitMQ adds for a single delivery."""
+    return any(name in content_header for name in _DELIVERY_HEADERS)
 
 
 def kernel(
     to: str, profile: str, strict: bool = False, circumstances: Circumstances | None = None
 ) -> Any:
-    """Return an engine, or None if the engine does not support these arguments.
+    """Return a compiled engine, or None if it was not built or does not support the arguments.
 
     Args:
         to: the target protocol: ``1.0`` or ``0-9-1``.

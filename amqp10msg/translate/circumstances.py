@@ -11,8 +11,8 @@ import attrs
 #:
 #: - ``released``, ``modified`` and ``modified-failed`` (with delivery-failed true): outcomes of
 #:   1.0.
-#: - ``nack`` and ``reject``: methods of 0-9-1 with requeue; ``nack`` also means recover.
-#: - ``detached``: the link of 1.0 was detached without an outcome.
+#: - ``nack`` and ``reject``: methods of 0-9-1 with requeue; ``nack`` also stands for recover.
+#: - ``detached``: the 1.0 link was detached without an outcome.
 #: - ``closed``: the 1.0 session, the 0-9-1 channel or the connection closed without an outcome.
 #:
 #: For a `Death` with the reason ``rejected``, the last item is the rejection: the outcome
@@ -25,34 +25,34 @@ GivenBack: TypeAlias = Literal[
 QueueType: TypeAlias = Literal["classic", "quorum"]
 
 
-def _check_type(_: Any, field: Any, value: Any) -> None:
+def _check_queue_type(_: Any, field: Any, value: Any) -> None:
     if value not in get_args(QueueType):
-        raise ValueError(f"{field.name} must be one of {_listed(QueueType)}, not {value!r}")
+        raise ValueError(f"{field.name} must be one of {_join_choices(QueueType)}, not {value!r}")
 
 
-def _check_ways(_: Any, field: Any, value: Any) -> None:
+def _check_given_back(_: Any, field: Any, value: Any) -> None:
     if isinstance(value, str):
         raise TypeError(
             f"{field.name} must be a sequence with one item per delivery, not {value!r}"
         )
-    for index, way in enumerate(value):
-        if way not in get_args(GivenBack):
+    for index, item in enumerate(value):
+        if item not in get_args(GivenBack):
             raise ValueError(
-                f"{field.name}[{index}] must be one of {_listed(GivenBack)}, not {way!r}"
+                f"{field.name}[{index}] must be one of {_join_choices(GivenBack)}, not {item!r}"
             )
 
 
-def _check_names(_: Any, field: Any, value: Any) -> None:
+def _check_annotation_names(_: Any, field: Any, value: Any) -> None:
     for name in value:
         if not name.startswith("x-"):
             raise ValueError(
-                f"{field.name}[{name!r}]: names must begin with 'x-'; a broker ends the session of "
-                "a consumer that sends others, and requeues the message as closed"
+                f"{field.name}[{name!r}]: names must begin with 'x-': a broker ends the session of "
+                "a consumer that sends another name, and requeues the message as closed"
             )
 
 
-def _listed(names: Any) -> str:
-    return ", ".join(get_args(names))
+def _join_choices(literal: Any) -> str:
+    return ", ".join(get_args(literal))
 
 
 @attrs.frozen
@@ -63,16 +63,16 @@ class Death:
         queue: the queue that the message was in.
         reason: ``expired``; ``rejected``, also for modified with undeliverable-here; ``maxlen``; or
             ``delivery_limit`` of a quorum queue.
-        time: the first time, in ms since the Unix epoch.
+        time: the first time that the message died like this, in ms since the Unix epoch.
         exchange: the exchange that the message was published to.
-        routing_keys: the routing keys that it was published with, including the keys in CC.
+        routing_keys: the routing keys that the message was published with, including those in CC.
         count: how many times the message was dead-lettered from this queue for this reason.
-        last_time: the last time, in ms since the Unix epoch; None if it equals `time`.
+        last_time: the last time that the message died like this, in ms; None if equal to `time`.
         ttl: the time to live that the message was published with, in ms; None without a ttl.
         queue_type: the type of the queue.
         given_back: how consumers returned the message to the queue, or rejected it, in order.
-        annotations: the message-annotations of the modified outcomes there: the last value of each
-            name. Quorum queues of RabbitMQ 4 keep them.
+        annotations: the message-annotations that modified outcomes set in this queue, with the last
+            value of each name. Only quorum queues of RabbitMQ 4 keep them.
 
     Raises:
         TypeError: `given_back` is a string.
@@ -88,9 +88,9 @@ class Death:
     count: int = 1
     last_time: int | None = None
     ttl: int | None = None
-    queue_type: QueueType = attrs.field(default="classic", validator=_check_type)
-    given_back: Sequence[GivenBack] = attrs.field(default=(), validator=_check_ways)
-    annotations: Mapping[str, Any] = attrs.field(factory=dict, validator=_check_names)
+    queue_type: QueueType = attrs.field(default="classic", validator=_check_queue_type)
+    given_back: Sequence[GivenBack] = attrs.field(default=(), validator=_check_given_back)
+    annotations: Mapping[str, Any] = attrs.field(factory=dict, validator=_check_annotation_names)
 
 
 @attrs.frozen
@@ -98,8 +98,8 @@ class Circumstances:
     """The inputs of a broker's translation besides the message.
 
     Attributes:
-        user: the user of the publisher's connection, for the check of the user-id; None to skip the
-            check.
+        user: the user of the publisher's connection, which a user-id must equal; None to accept any
+            user-id.
         stream_offset: the offset of the message in the stream; None to omit it from the result.
         queue_type: the type of the queue that delivers the message. Profiles of streams ignore it.
         given_back: how consumers returned the message to that queue before, in order; empty for the
@@ -107,9 +107,9 @@ class Circumstances:
         deaths: for a dead letter, the record of its deaths, latest first. The profile describes the
             queue or stream that received the dead letter (RabbitMQ 3.10 drops dead letters to a
             stream). The message has the exchange and routing key of the dead letter.
-        annotations: the message-annotations of the modified outcomes: the last value of each name.
-            Quorum queues of RabbitMQ 4 add them to the message, other queues drop them. RabbitMQ
-            3.10 ends a session that sends any; the delivery then counts as ``closed``.
+        annotations: the message-annotations that modified outcomes set in that queue, with the last
+            value of each name. Quorum queues of RabbitMQ 4 add them to the message; other queues
+            drop them. RabbitMQ 3.10 ends the session of a consumer that sends any: use ``closed``.
 
     Raises:
         TypeError: `given_back` is a string.
@@ -119,14 +119,14 @@ class Circumstances:
 
     user: str | None = "guest"
     stream_offset: int | None = None
-    queue_type: QueueType = attrs.field(default="classic", validator=_check_type)
-    given_back: Sequence[GivenBack] = attrs.field(default=(), validator=_check_ways)
+    queue_type: QueueType = attrs.field(default="classic", validator=_check_queue_type)
+    given_back: Sequence[GivenBack] = attrs.field(default=(), validator=_check_given_back)
     deaths: Sequence[Death] = ()
-    annotations: Mapping[str, Any] = attrs.field(factory=dict, validator=_check_names)
+    annotations: Mapping[str, Any] = attrs.field(factory=dict, validator=_check_annotation_names)
 
     @property
     def is_first_delivery(self) -> bool:
-        """Whether this is the first delivery of the message, and not from a stream."""
+        """Whether a queue delivers the message for the first time. False with a stream offset."""
         return self.stream_offset is None and not (
             self.given_back or self.deaths or self.annotations
         )

@@ -31,24 +31,24 @@ _UUID = uuid.UUID("58b867b0-8151-1f56-1bd4-73229807fd60")
 
 @attrs.frozen
 class Row:
-    """A sample and its translation.
+    """The translation of a sample message in which a single property is set.
 
     Attributes:
         label: the property that was set, such as ``delivery-mode 2``.
         becomes: the resulting field and value, such as ``header.durable True``; ``-`` if the value
             is lost, ``residual`` if only the residual has it, ``refused`` if the profile's broker
-            refuses the message or fails on it.
+            rejects the message or crashes on it.
     """
 
     label: str
     becomes: str
 
 
-def _headers(letter: str, value: Any, name: str = "k") -> BasicProperties:
+def _with_header(letter: str, value: Any, name: str = "k") -> BasicProperties:
     return BasicProperties(headers=FieldTable.of([(name, letter, value)]))
 
 
-_BASIC: tuple[tuple[str, BasicProperties], ...] = (
+_BASIC_SAMPLES: tuple[tuple[str, BasicProperties], ...] = (
     ("content-type `text/plain`", BasicProperties(content_type="text/plain")),
     ("content-encoding `gzip`", BasicProperties(content_encoding="gzip")),
     ("content-encoding `utf-8`", BasicProperties(content_encoding="utf-8")),
@@ -66,21 +66,21 @@ _BASIC: tuple[tuple[str, BasicProperties], ...] = (
     ("user-id `guest`", BasicProperties(user_id="guest")),
     ("app-id `a`", BasicProperties(app_id="a")),
     ("cluster-id `c`", BasicProperties(cluster_id="c")),
-    ("header `S`, text", _headers("S", "v")),
-    ("header `S`, not UTF-8", _headers("S", "\udcff")),
-    ("header `I`", _headers("I", 7)),
-    ("header `L`", _headers("L", 7)),
-    ("header `T`", _headers("T", 7)),
-    ("header `D`", _headers("D", ScaledDecimal(2, 314))),
-    ("header `d`, NaN", _headers("d", float("nan"))),
-    ("header `x`", _headers("x", b"v")),
-    ("header `A`", _headers("A", [7])),
-    ("header `x-k`", _headers("I", 7, "x-k")),
-    ("header `x-k`, table", _headers("F", {"a": 7}, "x-k")),
-    ("header `CC`", _headers("A", ["q"], "CC")),
-    ("header `BCC`", _headers("A", ["q"], "BCC")),
+    ("header `S`, text", _with_header("S", "v")),
+    ("header `S`, not UTF-8", _with_header("S", "\udcff")),
+    ("header `I`", _with_header("I", 7)),
+    ("header `L`", _with_header("L", 7)),
+    ("header `T`", _with_header("T", 7)),
+    ("header `D`", _with_header("D", ScaledDecimal(2, 314))),
+    ("header `d`, NaN", _with_header("d", float("nan"))),
+    ("header `x`", _with_header("x", b"v")),
+    ("header `A`", _with_header("A", [7])),
+    ("header `x-k`", _with_header("I", 7, "x-k")),
+    ("header `x-k`, table", _with_header("F", {"a": 7}, "x-k")),
+    ("header `CC`", _with_header("A", ["q"], "CC")),
+    ("header `BCC`", _with_header("A", ["q"], "BCC")),
 )
-_MESSAGES: tuple[tuple[str, Message], ...] = (
+_AMQP10_SAMPLES: tuple[tuple[str, Message], ...] = (
     ("durable true", Message(b"", header=Header(durable=True))),
     ("priority 7", Message(b"", header=Header(priority=7))),
     ("priority 100", Message(b"", header=Header(priority=100))),
@@ -125,35 +125,39 @@ _MESSAGES: tuple[tuple[str, Message], ...] = (
 
 
 def to_amqp10_rows(profile: str) -> list[Row]:
-    """List the translation of each property of class basic to 1.0.
+    """Return the translation of each property of class basic to 1.0.
 
     Raises:
         KeyError: the profile does not exist.
     """
-    samples = [(label, BasicMessage(properties, b"")) for label, properties in _BASIC]
-    return _rows(PROFILES[profile].bridge.to_amqp10, BasicMessage(BasicProperties(), b""), samples)
+    samples = [(label, BasicMessage(properties, b"")) for label, properties in _BASIC_SAMPLES]
+    return _translate_samples(
+        PROFILES[profile].bridge.to_amqp10, BasicMessage(BasicProperties(), b""), samples
+    )
 
 
 def to_basic_rows(profile: str) -> list[Row]:
-    """List the translation of each part of a 1.0 message to class basic.
+    """Return the translation of each part of a 1.0 message to class basic.
 
     Raises:
         KeyError: the profile does not exist.
     """
-    return _rows(PROFILES[profile].bridge.to_basic, Message(b""), _MESSAGES)
+    return _translate_samples(PROFILES[profile].bridge.to_basic, Message(b""), _AMQP10_SAMPLES)
 
 
-def _rows(translate: Any, empty_message: Any, samples: Iterable[tuple[str, Any]]) -> list[Row]:
-    """Translate samples. Leave out results that `empty_message` has, too."""
+def _translate_samples(
+    translate: Any, empty_message: Any, samples: Iterable[tuple[str, Any]]
+) -> list[Row]:
+    """Translate samples. Omit parts that the translation of `empty_message` has as well."""
 
-    def parts(message: Any) -> list[tuple[str, Any]] | None:
+    def translated_parts(message: Any) -> list[tuple[str, Any]] | None:
         try:
             return parts_of(translate(message, Notes(), USUAL))
         except TranslationError:
             return None
 
-    defaults = {path: repr(value) for path, value in parts(empty_message) or ()}
-    results = [(label, parts(sample)) for label, sample in samples]
+    defaults = {path: repr(value) for path, value in translated_parts(empty_message) or ()}
+    results = [(label, translated_parts(sample)) for label, sample in samples]
     return [
         Row(label, "refused" if result is None else _difference(result, defaults))
         for label, result in results
@@ -161,7 +165,7 @@ def _rows(translate: Any, empty_message: Any, samples: Iterable[tuple[str, Any]]
 
 
 def _difference(parts: list[tuple[str, Any]], defaults: dict[str, str]) -> str:
-    """Describe the parts of a result that are not defaults."""
+    """Describe the parts of a translated message whose values are not in `defaults`."""
     differing = [
         "residual" if residual.NAME in path else f"`{path}` {_format_cell(value)}"
         for path, value in parts

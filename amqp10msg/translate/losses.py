@@ -1,8 +1,8 @@
 """The losses that both the plain rules and the compiled engine report.
 
-The plain rules look losses up by name. The engine copies the losses into C arrays when it is
-imported, and looks them up by index. Losses that only the plain rules report are defined next to
-their rules.
+The plain rules (the translation in Python) look kinds of loss up by name. The compiled engine
+copies them into C arrays when it is imported, and looks them up by index. Losses that only the
+plain rules report are defined next to their rules.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["ENGINE_LOSSES", "TO_AMQP10_LOSSES", "TO_BASIC_LOSSES", "LossRule"]
 
 
 class LossRule(NamedTuple):
-    """The description of a kind of loss, without its path and values.
+    """A kind of loss: the attributes of a `Loss` that do not depend on the message.
 
     Attributes:
-        action: the change to the value.
+        action: what happens to the value; see `report.Action`.
         reason: the reason for the change.
         recoverable: whether the reverse translation restores the original value.
     """
@@ -37,13 +37,13 @@ class LossRule(NamedTuple):
     recoverable: bool = False
 
 
-# Reasons that several losses share.
+# Reasons that several kinds of loss share.
 _NO_PROPERTY = "0-9-1 has no such property"
 _NO_FOOTER = "0-9-1 has no footer"
 _JOINED = "the data sections are joined"
 _SINCE_1970 = "0-9-1 has whole seconds since 1970"
 
-#: Losses from 0-9-1 to 1.0, of all profiles.
+#: Kinds of loss in translations from 0-9-1 to 1.0, by name, for all profiles.
 TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
     "redelivered": LossRule("retyped", REDELIVERED_TO_1_0, True),
     "fact": LossRule("dropped", ADDED_AT_DELIVERY),
@@ -61,7 +61,8 @@ TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
     "user": LossRule("retyped", "it becomes a string"),
 }
 
-#: Losses from 1.0 to 0-9-1: first the lossless profile's losses, then RabbitMQ's.
+#: Kinds of loss in translations from 1.0 to 0-9-1, by name. The kinds of the lossless profile
+#: precede the kinds of the RabbitMQ profiles.
 TO_BASIC_LOSSES: Mapping[str, LossRule] = {
     "type": LossRule("retyped", "0-9-1 has no such type", True),
     "type-or-name": LossRule(
@@ -109,5 +110,5 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
     "saved-section": LossRule("carried", "the encoded section becomes a header", True),
 }
 
-#: All losses, by the engine's index.
+#: All kinds of loss. The compiled engine identifies a kind by its index in this tuple.
 ENGINE_LOSSES: tuple[LossRule, ...] = (*TO_AMQP10_LOSSES.values(), *TO_BASIC_LOSSES.values())

@@ -27,12 +27,14 @@ from amqp10msg.wire.limits import UNLIMITED
 
 __all__ = ["LOSSLESS", "PROFILES", "Circumstances", "ProfileName", "TranslationProfile"]
 
-#: The names of the profiles, including series of RabbitMQ that behave like an earlier one.
+#: The names of the profiles, including RabbitMQ series that behave like an earlier series.
 ProfileName: TypeAlias = Literal["lossless", SeriesName]
 _LOSSLESS_NAME = "lossless"
 
 
 class _Bridge(Protocol):
+    """The translations of a profile, in both directions."""
+
     def to_amqp10(
         self, basic: BasicMessage, notes: Notes, circumstances: Circumstances
     ) -> Message: ...
@@ -44,11 +46,11 @@ class _Bridge(Protocol):
 
 @attrs.frozen
 class _RabbitMQ:
-    """The translations of a version of RabbitMQ, in both directions."""
+    """The `_Bridge` of a version of RabbitMQ."""
 
     version: BrokerVersion
     from_basic: Callable[[BrokerVersion, BasicMessage, Notes, Circumstances], bytes]
-    to_its_basic: Callable[[BrokerVersion, bytes, Notes, Circumstances], BasicMessage]
+    to_basic_message: Callable[[BrokerVersion, bytes, Notes, Circumstances], BasicMessage]
 
     def to_amqp10(self, basic: BasicMessage, notes: Notes, circumstances: Circumstances) -> Message:
         octets = translate_by_engine(basic, self.version.profile, notes, circumstances)
@@ -61,7 +63,7 @@ class _RabbitMQ:
         try:
             return Message.decode(octets, limits=UNLIMITED)
         except DecodeError:
-            pass  # a lenient decoding can read a message that only violates Part 3
+            pass  # the message may only violate Part 3: decode it leniently
         try:
             message = Message.decode(octets, limits=UNLIMITED, strict=False)
             for _, section in message.sections():
@@ -83,7 +85,7 @@ class _RabbitMQ:
         self, message: Message, notes: Notes, circumstances: Circumstances
     ) -> BasicMessage:
         try:
-            return self.to_its_basic(self.version, message.encode(), notes, circumstances)
+            return self.to_basic_message(self.version, message.encode(), notes, circumstances)
         except BrokerError as error:
             raise TranslationError(error.path, error.reason) from None
 
@@ -91,9 +93,9 @@ class _RabbitMQ:
 def _report_violations(
     version: BrokerVersion, message: Message, basic: BasicMessage, notes: Notes
 ) -> None:
-    """Report the rules of AMQP 1.0 that a broker's message violates: receivers refuse it."""
+    """Report as losses the rules of AMQP 1.0 that the message from the broker violates."""
     table = as_table(basic.properties.headers)
-    # For RabbitMQ 3.10, user-id and stream offset have their own losses already.
+    # RabbitMQ 3.10: the losses of user-id and stream offset are already in `notes`.
     reported = {loss.path for loss in notes.losses} if version.is_plugin else set()
     for violation in message.violations:
         path, original = violation.path, None
@@ -103,7 +105,7 @@ def _report_violations(
                     path, original = path.replace(section, "headers", 1), value
         if violation.severity == "error" and path not in reported:
             notes.add_dropped(
-                path, original, f"RabbitMQ delivers what receivers of 1.0 refuse: {violation.text}"
+                path, original, f"RabbitMQ delivers what 1.0 receivers refuse: {violation.text}"
             )
 
 
@@ -124,13 +126,13 @@ def _unchanged(message: M) -> M:
 
 @attrs.frozen
 class TranslationProfile:
-    """A translation profile.
+    """A way to translate messages: reversibly, or like a version of RabbitMQ.
 
     Attributes:
-        name: such as ``rabbitmq-4.3``.
-        description: its purpose, in a sentence.
+        name: the name, such as ``rabbitmq-4.3``.
+        description: the purpose, in a sentence.
         bridge: the translations in both directions.
-        reversible: whether the reverse translation restores the same bytes.
+        reversible: whether the opposite translation restores the original bytes.
         engine: the name of the compiled engine's rules for this profile; empty if `bridge` has to
             be called for each message.
     """
@@ -244,7 +246,7 @@ _TABLE = (
     LOSSLESS,
     *map(_rabbitmq, VERSIONS.values()),
 )
-#: The profiles by name. ``PROFILES["rabbitmq-4.1"]`` is the profile of 4.0: both behave alike.
+#: The profiles by name. ``PROFILES["rabbitmq-4.1"]`` is ``rabbitmq-4.0``, which behaves alike.
 PROFILES: ByName[TranslationProfile] = ByName(
     {profile.name: profile for profile in _TABLE}, translations()
 )

@@ -14,18 +14,25 @@ from amqp10msg.wire.reprs import encodable, html_table, short_repr, with_bounded
 
 M = TypeVar("M")
 
-#: The change to a value: ``dropped``; ``retyped``: it gets another type; ``clamped`` to a limit;
-#: ``renamed``; ``truncated``: digits or bytes are cut off; ``wrapped`` modulo the width of a field;
-#: ``carried`` in the residual, hidden from consumers; ``sorted`` by name, by brokers.
+#: What a translation does to a value that it does not translate exactly.
+#:
+#: - ``dropped``: the translated message does not have the value.
+#: - ``retyped``: the value gets another type.
+#: - ``clamped``: the value becomes the limit that it exceeds.
+#: - ``renamed``: the value gets another name.
+#: - ``truncated``: digits or bytes are cut off.
+#: - ``wrapped``: the number is reduced modulo the width of its field.
+#: - ``carried``: only the residual, which consumers ignore, contains the value.
+#: - ``sorted``: brokers sort the entries by name.
 Action: TypeAlias = Literal[
     "dropped", "retyped", "clamped", "renamed", "truncated", "wrapped", "carried", "sorted"
 ]
 
 
-#: The owner of the lost data: the ``sender``, or the ``broker`` for values added at delivery.
+#: Whose data is lost, the sender's or (for a value that a broker added at delivery) the broker's.
 Owner: TypeAlias = Literal["sender", "broker"]
 
-# Loss reasons for values that a broker added. Used by `owner_of` and by the tables in `losses`.
+# Reasons for the loss of values that a broker added, used by `owner_of` and the tables in `losses`.
 ADDED_AT_DELIVERY = "RabbitMQ added it at delivery"
 BROKERS_OWN = "the broker's own annotation"
 HEADER_OF_3_10 = "RabbitMQ 3.10 writes first-acquirer and unset defaults at delivery"
@@ -49,11 +56,11 @@ def owner_of(reason: str) -> Owner:
 @with_bounded_repr
 @attrs.frozen(repr=False)
 class Loss:
-    """A loss in a translation.
+    """A value that a translation does not translate exactly.
 
     Attributes:
         path: the path of the value in the original, such as ``properties.priority``,
-            ``headers['k']`` or ``application-properties['k']``.
+            ``headers['k']`` or ``application-properties['k']``; "" for the whole message.
         action: what happened to the value; see `Action`.
         before: the value in the original.
         after: the value in the translation; None if the translation has no value.
@@ -80,7 +87,7 @@ class Loss:
 
 
 class _LazyLosses:
-    """Base class of objects that compute an attribute when it is first read."""
+    """Base class of `Translation`, with a slot for the function that computes its losses."""
 
     __slots__ = ("_find_losses",)
     _find_losses: Callable[[], Any]
@@ -93,7 +100,7 @@ class Translation(_LazyLosses, Generic[M]):
 
     Attributes:
         message: the translated message.
-        losses: the losses; empty for an exact translation.
+        losses: the losses; empty if the translation is exact.
     """
 
     message: M
@@ -102,58 +109,58 @@ class Translation(_LazyLosses, Generic[M]):
     if not TYPE_CHECKING:  # otherwise type checkers would accept any attribute name
 
         def __getattr__(self, name: str) -> Any:
-            """Compute the losses when they are first read: the engine has only counted them."""
+            """Compute `losses` when it is first read: the compiled engine has only counted them."""
             if name != "losses":
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             self.losses = losses = self._find_losses()
             return losses
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks: the losses, then the message."""
+        """Return HTML for notebooks, with the losses before the message."""
         rows = [
             (loss.path or "message", loss.action, loss.reason, short_repr(loss.before))
             for loss in self.losses
         ]
         permanent = sum(loss.is_permanent for loss in self.losses)
         if permanent:
-            title = f"Lost for good: {permanent:,} of {len(rows):,}"
+            title = f"Permanently lost: {permanent:,} of {len(rows):,}"
         else:
             title = (
-                f"Changed, nothing lost for good: {len(rows):,}" if rows else "Nothing was lost."
+                f"Changed, nothing permanently lost: {len(rows):,}" if rows else "Nothing was lost."
             )
         table = html_table(title, ("where", "what", "why", "before"), rows)
         message_html = getattr(self.message, "_repr_html_", lambda: None)()
-        return table + (message_html or f"<pre {_WRAPPED}>{escape(repr(self.message))}</pre>")
+        return table + (message_html or f"<pre {_WRAPPED_PRE}>{escape(repr(self.message))}</pre>")
 
 
-_WRAPPED = 'style="white-space: pre-wrap; overflow-wrap: anywhere"'
+_WRAPPED_PRE = 'style="white-space: pre-wrap; overflow-wrap: anywhere"'
 
 
 def path_of_key(section: str, key: Any) -> str:
-    """Return the path of an entry of a map section. A string key is quoted."""
+    """Return the path of an entry of a map section, such as ``footer['k']`` or ``footer[1]``."""
     return f"{section}[{str(key)!r}]" if isinstance(key, str) else f"{section}[{key}]"
 
 
 # `json.dumps` would create an encoder for each call.
-_json = json.JSONEncoder(ensure_ascii=False).encode
+_encode_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def as_json(value: Any) -> str | None:
-    """Return a value of a loss as JSON. A value without a JSON type is the string of its `repr`."""
+    """Return a value of a `Loss` as JSON: if JSON has no such type, as a string with its `repr`."""
     if value is None:
         return None
     try:
-        text = _json(value)
+        text = _encode_json(value)
     except (TypeError, ValueError):
-        text = _json(repr(value))
+        text = _encode_json(repr(value))
     return encodable(text)
 
 
-def lazy_translation(message: M, losses: Callable[[], tuple[Loss, ...]]) -> Translation[M]:
-    """Return a translation that calls `losses` when its losses are first read."""
+def lazy_translation(message: M, find_losses: Callable[[], tuple[Loss, ...]]) -> Translation[M]:
+    """Return a translation that calls `find_losses` when its losses are first read."""
     translation: Translation[M] = Translation.__new__(Translation)
     translation.message = message
-    translation._find_losses = losses
+    translation._find_losses = find_losses
     return translation
 
 
@@ -162,14 +169,14 @@ class Notes:
 
     Attributes:
         losses: the losses so far.
-        find_losses: a function that computes all losses when they are read; None to use `losses`.
-        enabled: whether to collect losses, or to discard them.
+        find_losses: computes all losses when they are first read; None if `losses` has them.
+        enabled: True to collect losses, False to discard them.
     """
 
     __slots__ = ("enabled", "find_losses", "losses")
 
     def __init__(self, enabled: bool = True) -> None:
-        """Collect losses, or discard them."""
+        """Collect losses if `enabled`; otherwise discard them."""
         self.losses: list[Loss] = []
         self.find_losses: Callable[[], tuple[Loss, ...]] | None = None
         self.enabled = enabled
@@ -183,19 +190,19 @@ class Notes:
         reason: str,
         recoverable: bool = False,
     ) -> None:
-        """Add a loss."""
+        """Add a `Loss` with these attributes, if `enabled`."""
         if self.enabled:
             self.losses.append(Loss(path, action, before, after, reason, recoverable))
 
     def add_defined(
         self, rule: tuple[Action, str, bool], path: str, before: Any, after: Any = None
     ) -> None:
-        """Add a loss whose action, reason and recoverability are a `LossRule` of `losses`."""
+        """Add a loss whose action, reason and recoverability are those of a `losses.LossRule`."""
         action, reason, recoverable = rule
         self.add(path, action, before, after, reason, recoverable)
 
     def add_dropped(self, path: str, before: Any, reason: str) -> None:
-        """Add the loss of a value that is missing in the translated message."""
+        """Add the permanent loss of a value that the translated message does not have."""
         self.add(path, "dropped", before, None, reason)
 
     def add_carried(self, path: str, before: Any, reason: str) -> None:
@@ -203,10 +210,10 @@ class Notes:
         self.add(path, "carried", before, None, reason, recoverable=True)
 
     def translation(self, message: M, strict: bool) -> Translation[M]:
-        """Return a translated message with its losses.
+        """Return a `Translation` of the message, with the collected losses.
 
         Raises:
-            TranslationError: `strict` is set and there is a permanent loss.
+            TranslationError: `strict` is True, and a loss is permanent.
         """
         if self.find_losses is not None and not strict:
             return lazy_translation(message, self.find_losses)

@@ -48,8 +48,8 @@ class ReplyCode:
         code: the number, such as 404.
         name: the name in the specification, such as ``not-found``.
         condition: the 1.0 error condition, such as ``amqp:not-found``.
-        closes: the scope of the error: ``channel`` (soft error), ``connection`` (hard error), or
-            ``message``, which the broker returns.
+        closes: what the broker closes: the ``channel`` (soft error) or ``connection`` (hard error);
+            ``message`` if it only returns the message.
     """
 
     code: int
@@ -58,7 +58,7 @@ class ReplyCode:
     closes: str
 
 
-_ROWS = (
+_REPLY_CODE_ROWS = (
     (311, "content-too-large", MESSAGE_SIZE_EXCEEDED, "channel"),
     (312, "no-route", NOT_FOUND, "message"),
     (313, "no-consumers", PRECONDITION_FAILED, "channel"),
@@ -78,13 +78,15 @@ _ROWS = (
     (540, "not-implemented", NOT_IMPLEMENTED, "connection"),
     (541, "internal-error", INTERNAL_ERROR, "connection"),
 )
-#: Reply codes by number. RabbitMQ and 0-9 define 312; 0-9-1 defines the remaining codes.
-REPLY_CODES: Mapping[int, ReplyCode] = MappingProxyType({row[0]: ReplyCode(*row) for row in _ROWS})
-#: The reply code for each error condition. Of several codes with the condition, this is the most
-#: general code.
+#: Reply codes by number. 312 is from RabbitMQ and 0-9, the remaining codes are from 0-9-1.
+REPLY_CODES: Mapping[int, ReplyCode] = MappingProxyType(
+    {row[0]: ReplyCode(*row) for row in _REPLY_CODE_ROWS}
+)
+#: The reply code for each error condition. If several codes have the condition, the most general
+#: code is used.
 CONDITIONS: Mapping[str, int] = MappingProxyType(
     {
-        **{condition: code for code, _, condition, _ in reversed(_ROWS)},
+        **{condition: code for code, _, condition, _ in reversed(_REPLY_CODE_ROWS)},
         NOT_FOUND: 404,
         PRECONDITION_FAILED: 406,
         ILLEGAL_STATE: 504,
@@ -111,7 +113,8 @@ class Settlement:
 def outcome_of_settlement(settlement: Settlement) -> Accepted | Released | Rejected:
     """Return the 1.0 outcome (Part 3, 3.4) that corresponds to a 0-9-1 client's settlement.
 
-    basic.ack becomes accepted; nack and reject become released with requeue, else rejected.
+    basic.ack becomes accepted. basic.nack and basic.reject become released if requeue is set,
+    otherwise rejected.
 
     Raises:
         ValueError: the method does not settle a delivery.
@@ -130,7 +133,7 @@ def outcome_of_settlement(settlement: Settlement) -> Accepted | Released | Rejec
 def settlement_of_outcome(
     outcome: Accepted | Released | Rejected | Modified,
 ) -> tuple[Settlement, tuple[Loss, ...]]:
-    """Return the method that a 0-9-1 client would call, and the losses.
+    """Return the settlement that corresponds to a 1.0 outcome for a 0-9-1 client, and the losses.
 
     accepted becomes basic.ack, and rejected becomes basic.reject without requeue. released and
     modified become basic.reject with requeue, or without requeue if undeliverable-here is set.
@@ -166,8 +169,8 @@ def outcome_of_return(code: int, text: str = "") -> Rejected:
     """Return the outcome for a message that the broker returned with basic.return.
 
     Args:
-        code: its reply code, 312 (no-route) or 313 (no-consumers) as brokers send it.
-        text: its reply text.
+        code: the reply code of basic.return; brokers send 312 (no-route) or 313 (no-consumers).
+        text: the reply text of basic.return.
 
     Raises:
         ValueError: the code is not in `REPLY_CODES`.

@@ -1,8 +1,9 @@
 """The correspondence of the lossless profile: a row per property, for both directions.
 
 Each row maps a 0-9-1 property to a field of a 1.0 message, or to an annotation for values that no
-field can express. `forward` and `backward` translate a value and report whether the reverse
-translation restores it. The residual keeps the values that it would not restore.
+field can express. `Row.forward` translates a value from 0-9-1 to 1.0, `Row.backward` from 1.0 to
+0-9-1. Both report whether the opposite direction restores the value; the residual keeps values that
+it does not restore.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ from amqp10msg.wire.primitives import (
     UShort,
 )
 
-#: Prefix of annotations for 0-9-1 properties.
+#: Prefix of the keys of annotations that hold 0-9-1 properties.
 PREFIX = "x-opt-basic-"
 #: The fields of the properties section, in their order.
 PROPERTY_FIELDS = [field.name for field in attrs.fields(Properties)]
-#: The integer types of 1.0 by type letter of 0-9-1. The letter ``l`` is a long, a plain int.
+#: The 1.0 integer type for each 0-9-1 type letter, except ``l`` (a 64-bit integer), which becomes
+#: a plain int.
 INTEGERS: dict[str, Any] = {"b": Byte, "B": UByte, "s": Short, "u": UShort, "I": Int, "i": UInt}
-#: The type letters of 0-9-1 by name of a primitive type of 1.0.
+#: The 0-9-1 type letter for each primitive type of 1.0, by its name.
 LETTERS: dict[str, str] = {
     **{cls.__name__.lower(): letter for letter, cls in INTEGERS.items()},
     "null": "V",
@@ -51,22 +53,24 @@ LETTERS: dict[str, str] = {
     "string": "S",
     "symbol": "S",
 }
-_NO_CODING = {"identity", "compress", "x-compress"}
-#: The priority of a 1.0 message without one (Part 3, 3.2.1).
+# Registered codings that Part 3, 3.2.4 forbids (identity) or advises against.
+_UNUSABLE_CODINGS = {"identity", "compress", "x-compress"}
+#: The priority of a 1.0 message whose header does not set it (Part 3, 3.2.1).
 DEFAULT_PRIORITY: Any = attrs.fields(Header).priority.default
 _MAX_PRIORITY = 9  # highest priority in 0-9-1
-_MAX_TTL = 2**32 - 1
-_MAX_MS = 2**63 - 1
+_MAX_TTL = 2**32 - 1  # in ms; a ttl is a uint
+_MAX_MS = 2**63 - 1  # highest timestamp in 1.0
 
 
 class TranslatedProperty(NamedTuple):
-    """The translation of a property.
+    """A 0-9-1 property, translated to 1.0.
 
     Attributes:
-        target: the part of the 1.0 message: ``field``, ``annotation`` or ``residual``.
-        value: the value in that part; None for ``residual``.
-        exact: whether the reverse translation restores the original.
-        loss: for a value that is not exact, the `Action` and the reason of the loss.
+        target: the part of the 1.0 message that holds it: ``field``, ``annotation`` or
+            ``residual``.
+        value: the 1.0 value in that part; None for ``residual``.
+        exact: whether the reverse translation restores the 0-9-1 value.
+        loss: if `exact` is False, the `Action` and the reason of the loss.
     """
 
     target: str
@@ -76,6 +80,7 @@ class TranslatedProperty(NamedTuple):
 
 
 def _residual_only(reason: str) -> TranslatedProperty:
+    """Translate a property that only the residual can hold, for this reason."""
     return TranslatedProperty("residual", None, False, ("carried", reason))
 
 
@@ -85,7 +90,7 @@ def shortstr(text: str) -> bool:
 
 
 def is_text(text: str) -> bool:
-    """Whether a text can be encoded as UTF-8: it has no surrogates, which represent other bytes."""
+    """Whether a text can be encoded as UTF-8: it has no lone surrogates (they stand for bytes)."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -93,26 +98,28 @@ def is_text(text: str) -> bool:
     return True
 
 
-def _no_field(_: Any) -> tuple[Any, bool]:
+def _no_field_to_basic(_: Any) -> tuple[Any, bool]:
+    """Stand in as `Row.backward` for a property without a field in 1.0."""
     return None, False
 
 
 # Strings.
 
 
-def _string_forward(text: str, _: bool) -> TranslatedProperty:
+def _string_to_amqp10(text: str, _: bool) -> TranslatedProperty:
     if not is_text(text):
         return _residual_only("the bytes are not valid UTF-8")
     return TranslatedProperty("field", text, "\0" not in text)
 
 
-def _string_backward(text: Any) -> tuple[Any, bool]:
+def _string_to_basic(text: Any) -> tuple[Any, bool]:
     if type(text) is str and shortstr(text):
         return text, True
     return None, False
 
 
-def _annotated(text: str, _: bool = True) -> TranslatedProperty:
+def _annotation_to_amqp10(text: str, _: bool = True) -> TranslatedProperty:
+    """Translate a property that has no field in 1.0 to an annotation."""
     if not is_text(text):
         return _residual_only("the bytes are not valid UTF-8")
     return TranslatedProperty("annotation", text, "\0" not in text)
@@ -122,52 +129,55 @@ def _annotated(text: str, _: bool = True) -> TranslatedProperty:
 MARKER = "amqp-1.0"
 
 
-def _type_forward(text: str, _: bool) -> TranslatedProperty:
-    # If the payload is not encoded sections, this type ends the connections of 1.0 consumers.
+def _type_to_amqp10(text: str, _: bool) -> TranslatedProperty:
+    # The caller handles payloads of encoded sections. With any other payload, this type ends the
+    # connections of 1.0 consumers.
     if text == MARKER:
         return _residual_only("the payload is not encoded body sections")
-    return _annotated(text)
+    return _annotation_to_amqp10(text)
 
 
-def _symbol(text: str) -> TranslatedProperty:
+def _ascii_annotation_to_amqp10(text: str) -> TranslatedProperty:
+    """Translate a content-type or content-encoding that its field cannot hold."""
     if not text.isascii():  # RabbitMQ 4 converts it to an invalid symbol
         return _residual_only("a symbol is ASCII")
-    return _annotated(text)
+    return _annotation_to_amqp10(text)
 
 
-def _content_type_forward(text: str, is_data: bool) -> TranslatedProperty:
+def _content_type_to_amqp10(text: str, is_data: bool) -> TranslatedProperty:
     if is_data and text.isascii() and MIME_TYPE.fullmatch(text):
         return TranslatedProperty("field", Symbol(text), "\0" not in text)
-    return _symbol(text)
+    return _ascii_annotation_to_amqp10(text)
 
 
-def _content_type_backward(text: Any) -> tuple[Any, bool]:
+def _content_type_to_basic(text: Any) -> tuple[Any, bool]:
     if isinstance(text, str) and shortstr(text):
-        return str(text), _content_type_forward(str(text), True).target == "field"
+        return str(text), _content_type_to_amqp10(str(text), True).target == "field"
     return None, False
 
 
-def _coding(text: str) -> bool:
+def _is_usable_coding(text: str) -> bool:
+    """Whether Part 3, 3.2.4 allows a content-encoding, in any case."""
     lowered = text.lower()
-    return lowered in CODINGS and lowered not in _NO_CODING
+    return lowered in CODINGS and lowered not in _UNUSABLE_CODINGS
 
 
-def _content_encoding_forward(text: str, is_data: bool) -> TranslatedProperty:
-    if is_data and text.isascii() and _coding(text):
+def _content_encoding_to_amqp10(text: str, is_data: bool) -> TranslatedProperty:
+    if is_data and text.isascii() and _is_usable_coding(text):
         return TranslatedProperty("field", Symbol(text))
-    return _symbol(text)
+    return _ascii_annotation_to_amqp10(text)
 
 
-def _content_encoding_backward(text: Any) -> tuple[Any, bool]:
+def _content_encoding_to_basic(text: Any) -> tuple[Any, bool]:
     if isinstance(text, str) and shortstr(text):
-        return str(text), _coding(text)
+        return str(text), _is_usable_coding(text)
     return None, False
 
 
 _DURABLE = TranslatedProperty("field", True)
 
 
-def _mode_forward(mode: int, _: bool) -> TranslatedProperty:
+def _mode_to_amqp10(mode: int, _: bool) -> TranslatedProperty:
     if mode == 2:
         return _DURABLE
     if mode == 1:
@@ -175,11 +185,11 @@ def _mode_forward(mode: int, _: bool) -> TranslatedProperty:
     return _residual_only("the delivery mode is 1 or 2")
 
 
-def _mode_backward(durable: Any) -> tuple[Any, bool]:
+def _mode_to_basic(durable: Any) -> tuple[Any, bool]:
     return (2 if durable else None), True
 
 
-def _priority_forward(priority: int, _: bool) -> TranslatedProperty:
+def _priority_to_amqp10(priority: int, _: bool) -> TranslatedProperty:
     if priority == DEFAULT_PRIORITY:  # the default is not encoded
         return TranslatedProperty("annotation", UByte(priority))
     return TranslatedProperty(
@@ -187,13 +197,13 @@ def _priority_forward(priority: int, _: bool) -> TranslatedProperty:
     )
 
 
-def _priority_backward(priority: Any) -> tuple[Any, bool]:
+def _priority_to_basic(priority: Any) -> tuple[Any, bool]:
     if priority == DEFAULT_PRIORITY:
         return None, True
     return (priority, True) if priority <= _MAX_PRIORITY else (_MAX_PRIORITY, False)
 
 
-def _expiration_forward(text: str, _: bool) -> TranslatedProperty:
+def _expiration_to_amqp10(text: str, _: bool) -> TranslatedProperty:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit() or text[0] == "-" or len(text) > 40:
         return _residual_only("the expiration is not a number")
@@ -207,43 +217,43 @@ def _expiration_forward(text: str, _: bool) -> TranslatedProperty:
     return TranslatedProperty("field", ttl, False, ("carried", "the digits are not the usual ones"))
 
 
-def _expiration_backward(ttl: Any) -> tuple[Any, bool]:
+def _expiration_to_basic(ttl: Any) -> tuple[Any, bool]:
     return str(int(ttl)), True
 
 
-def _timestamp_forward(seconds: Any, _: bool) -> TranslatedProperty:
+def _timestamp_to_amqp10(seconds: Any, _: bool) -> TranslatedProperty:
     seconds = seconds_of(seconds)
     if not 0 <= seconds * 1000 <= _MAX_MS:
         return _residual_only("milliseconds of it exceed 63 bits")
     return TranslatedProperty("field", seconds * 1000)
 
 
-def _timestamp_backward(milliseconds: Any) -> tuple[Any, bool]:
+def _timestamp_to_basic(milliseconds: Any) -> tuple[Any, bool]:
     if milliseconds < 0:
         return None, False
     return milliseconds // 1000, milliseconds % 1000 == 0
 
 
-# Longer names can crash the broker: it truncates the error that quotes a refused user-id to 252
-# bytes, and crashes if that splits a character.
-_MAX_USER = 128
+# Size in bytes. A longer user-id that is not ASCII can crash the broker: it truncates the error
+# that quotes a refused user-id to 252 bytes, and crashes if that splits a character.
+_MAX_SAFE_USER_ID = 128
 
 
 def _can_crash_broker(octets: bytes) -> bool:
-    return len(octets) > _MAX_USER and not octets.isascii()
+    return len(octets) > _MAX_SAFE_USER_ID and not octets.isascii()
 
 
-def _user_forward(text: str, _: bool) -> TranslatedProperty:
+def _user_to_amqp10(text: str, _: bool) -> TranslatedProperty:
     octets = text.encode("utf-8", "surrogateescape")
     if _can_crash_broker(octets):
         return TranslatedProperty(
-            "field", octets, False, ("carried", "a broker could die of refusing it")
+            "field", octets, False, ("carried", "refusing it could crash a broker")
         )
     exact = is_text(text) and "\0" not in text
     return TranslatedProperty("field", octets, exact)
 
 
-def _user_backward(octets: Any) -> tuple[Any, bool]:
+def _user_to_basic(octets: Any) -> tuple[Any, bool]:
     try:
         text = bytes(octets).decode("utf-8")
     except UnicodeDecodeError:
@@ -251,32 +261,32 @@ def _user_backward(octets: Any) -> tuple[Any, bool]:
     return (text, True) if shortstr(text) and not _can_crash_broker(octets) else (None, False)
 
 
-_URN = "urn:uuid:"
-_URN_SIZE = 45  # bytes of the prefix and a UUID
-#: Prefixes of the text form of an id that is a binary, or a ulong.
+_UUID_PREFIX = "urn:uuid:"
+_UUID_TEXT_SIZE = 45  # bytes of the prefix and a UUID
+#: Prefixes of the text that represents a binary id or a ulong id in 0-9-1.
 BINARY_ID = "ID:AMQP_BINARY:"
 ULONG_ID = "ID:AMQP_ULONG:"
 
 
-def is_poison(text: str) -> bool:
-    """Whether RabbitMQ 4 mistakes a text id for a uuid.
+def is_mistaken_for_uuid(text: str) -> bool:
+    """Whether RabbitMQ 4 mistakes an id that is text for a uuid, because of its prefix and length.
 
-    Version 4.0 ends the connections of consumers that read such an id over 1.0; for a stream, it
-    ends the publisher's connection.
+    RabbitMQ 4.0 ends the connections of consumers that read such an id over 1.0; if the message is
+    published to a stream, it ends the publisher's connection.
     """
-    if not text.startswith(_URN) or isinstance(_id_of(text), uuid.UUID):
+    if not text.startswith(_UUID_PREFIX) or isinstance(_parse_id(text), uuid.UUID):
         return False
-    return len(text.encode("utf-8", "surrogateescape")) == _URN_SIZE
+    return len(text.encode("utf-8", "surrogateescape")) == _UUID_TEXT_SIZE
 
 
-def _id_of(text: str) -> Any:
-    """Parse the text form of an id: a uuid, binary or ulong, otherwise the text itself."""
-    if text.startswith(_URN):
+def _parse_id(text: str) -> Any:
+    """Return the uuid, binary or ulong that an id's text represents; otherwise the text itself."""
+    if text.startswith(_UUID_PREFIX):
         try:
-            value = uuid.UUID(text[len(_URN) :])
+            value = uuid.UUID(text[len(_UUID_PREFIX) :])
         except ValueError:
             return text
-        return value if f"{_URN}{value}" == text else text
+        return value if f"{_UUID_PREFIX}{value}" == text else text
     if text.startswith(BINARY_ID):
         try:
             octets = bytes.fromhex(text[len(BINARY_ID) :])
@@ -292,61 +302,64 @@ def _id_of(text: str) -> Any:
     return text
 
 
-def _id_forward(text: str, _: bool) -> TranslatedProperty:
+def _id_to_amqp10(text: str, _: bool) -> TranslatedProperty:
     if not is_text(text):
         octets = text.encode("utf-8", "surrogateescape")
         return TranslatedProperty(
             "field", octets, False, ("retyped", "the bytes are not valid UTF-8: a binary id")
         )
-    if is_poison(text):
+    if is_mistaken_for_uuid(text):
         return TranslatedProperty("field", text, False, ("carried", "brokers take it for a uuid"))
-    # An id with a NUL, or a too long id, is not restored.
-    return TranslatedProperty("field", _id_of(text), "\0" not in text)
+    # The reverse translation does not restore a text that contains NUL.
+    return TranslatedProperty("field", _parse_id(text), "\0" not in text)
 
 
-def _id_backward(value: Any) -> tuple[Any, bool]:
+def _id_to_basic(value: Any) -> tuple[Any, bool]:
     if isinstance(value, str):
-        if not shortstr(value) or is_poison(value):
+        if not shortstr(value) or is_mistaken_for_uuid(value):
             return None, False
-        return str(value), _id_of(value) is value
+        return str(value), _parse_id(value) is value
     if isinstance(value, uuid.UUID):
-        return f"{_URN}{value}", True
+        return f"{_UUID_PREFIX}{value}", True
     if isinstance(value, (bytes, bytearray)):
         text = BINARY_ID + value.hex().upper()
         return (text, True) if len(text) <= 255 else (None, False)
     return f"{ULONG_ID}{int(value)}", True
 
 
-# The forms of values that the engine translates without the plain rules, exactly in both
-# directions. A test compares the engine's translations with `forward` and `backward`.
-#: ASCII text without NUL, to the same text.
+# Values of `Row.form`: which values of a property the compiled engine translates itself, and to
+# what. It leaves other values to the functions in this module. Its translations are exact in both
+# directions; a test compares them with `forward` and `backward`.
+#: ASCII text without NUL becomes the same text.
 TEXT = 1
-#: ASCII text without NUL that begins with neither ``urn:`` nor ``ID:``, to the same text.
+#: ASCII text without NUL that begins with neither ``urn:`` nor ``ID:`` becomes the same text.
 ID = 2
-#: ASCII text without NUL, to its bytes.
+#: ASCII text without NUL becomes a binary of the same bytes.
 BYTES = 3
-#: A decimal number of at most nine digits without leading zeros, to the number.
+#: Decimal text of at most nine digits without leading zeros becomes the number.
 DIGITS = 4
-#: Seconds of at most twelve digits, to milliseconds.
+#: A number of seconds of at most twelve digits becomes a number of milliseconds.
 SECONDS = 5
-#: The delivery mode 2, to true.
+#: Delivery mode 2 becomes true.
 PERSISTENT = 6
-#: A registered symbol of a message with a data body, to the same text.
+#: If the body is data, a MIME type or a registered coding becomes a symbol of the same text.
 KNOWN = 7
 
 
-# Losses that streams of RabbitMQ cause to values that 0-9-1 can express exactly.
+# Losses that occur if RabbitMQ stores the 0-9-1 message in a stream, although 0-9-1 itself
+# expresses the values exactly.
 
 
 def _no_stream_loss(_: Any) -> LossRule | None:
     return None
 
 
-#: Maximum size in bytes of a name that fits into the address of a queue with all bytes escaped.
-SHORT_REPLY = (255 - len("/queues/")) // 3
+#: A reply-to of at most this size in bytes, the name of a queue, becomes an address of at most 255
+#: bytes even if every byte is percent-encoded.
+ALWAYS_SHORT_REPLY_TO = (255 - len("/queues/")) // 3
 
 
-_LONG_ADDRESS = LossRule(
+_LONG_ADDRESS_LOSS = LossRule(
     "dropped",
     "unchanged, but a stream of RabbitMQ 4.3 drops it: its address has more than 255 bytes",
     True,
@@ -355,7 +368,7 @@ _LONG_ADDRESS = LossRule(
 
 def _reply_to_stream_loss(text: str) -> LossRule | None:
     is_short = len("/queues/" + urllib.parse.quote(text, safe="-._~")) <= 255
-    return None if is_short else _LONG_ADDRESS
+    return None if is_short else _LONG_ADDRESS_LOSS
 
 
 def _mode_stream_loss(mode: int) -> LossRule | None:
@@ -371,17 +384,19 @@ class Row:
     """A 0-9-1 property and its counterpart in a 1.0 message.
 
     Attributes:
-        number: its number in the residual, 1 to 14, in the order of the property flags.
-        name: the attribute of `BasicProperties`.
-        section: ``header`` or ``properties`` if a field can express it, otherwise empty.
-        field: the attribute of the section that holds the field.
-        annotation: the annotation for values that the field cannot express.
-        form: the form of values that the engine translates (see `TEXT` and the constants after it);
-            0 if the engine leaves all values to the plain rules.
-        forward: translates a value of 0-9-1; the second argument is whether the body is data.
-        backward: translates the value of the field.
+        number: the property's key in the residual, 1 to 14, in the order of the property flags.
+        name: the property's attribute of `BasicProperties`.
+        section: the 1.0 section, ``header`` or ``properties``, that has a field for the property;
+            "" if there is none.
+        field: the field's attribute of that section; "" if there is none.
+        annotation: the key of the annotation for values that the field cannot express.
+        form: the values that the compiled engine translates itself, `TEXT` or a constant after it;
+            0 if it leaves all values to `forward` and `backward`.
+        forward: translates a 0-9-1 value to 1.0; the second argument is whether the body is data.
+        backward: translates the field's value to 0-9-1; returns the value (None if it cannot), and
+            whether it is exact.
         note: the row's description in the documentation.
-        fragile: returns the loss of an exact value in a broker, or None.
+        stream_loss: returns the loss of the 0-9-1 value in a stream of RabbitMQ, or None.
     """
 
     number: int
@@ -397,11 +412,11 @@ class Row:
 
     @property
     def default(self) -> Any:
-        """The value of the field if it is not set."""
+        """The value that an unset field has by default."""
         return {"durable": False, "priority": 4}.get(self.field)
 
     def value_of_annotation(self, value: Any, is_data: bool) -> Any:
-        """Translate the annotation; None if `forward` would not have written this value."""
+        """Return the 0-9-1 value of an annotation; None if `forward` would not write `value`."""
         if not self.section and type(value) is str and value != MARKER:
             return value if shortstr(value) else None
         if type(value) is UByte:
@@ -414,62 +429,62 @@ class Row:
         return value if translated.target == "annotation" and translated.exact else None
 
 
-# The form, forward and backward attributes of the rows.
-_CONTENT_TYPE = KNOWN, _content_type_forward, _content_type_backward
-_CONTENT_ENCODING = KNOWN, _content_encoding_forward, _content_encoding_backward
-_MODE = PERSISTENT, _mode_forward, _mode_backward
-_PRIORITY = 0, _priority_forward, _priority_backward
-_ID = ID, _id_forward, _id_backward
-_STRING = TEXT, _string_forward, _string_backward
-_EXPIRATION = DIGITS, _expiration_forward, _expiration_backward
-_TIMESTAMP = SECONDS, _timestamp_forward, _timestamp_backward
-_TYPE = TEXT, _type_forward, _no_field
-_USER = BYTES, _user_forward, _user_backward
-_ANNOTATION = TEXT, _annotated, _no_field
+# For each kind of property, the attributes `form`, `forward` and `backward` of its row.
+_CONTENT_TYPE = KNOWN, _content_type_to_amqp10, _content_type_to_basic
+_CONTENT_ENCODING = KNOWN, _content_encoding_to_amqp10, _content_encoding_to_basic
+_MODE = PERSISTENT, _mode_to_amqp10, _mode_to_basic
+_PRIORITY = 0, _priority_to_amqp10, _priority_to_basic
+_ID = ID, _id_to_amqp10, _id_to_basic
+_STRING = TEXT, _string_to_amqp10, _string_to_basic
+_EXPIRATION = DIGITS, _expiration_to_amqp10, _expiration_to_basic
+_TIMESTAMP = SECONDS, _timestamp_to_amqp10, _timestamp_to_basic
+_TYPE = TEXT, _type_to_amqp10, _no_field_to_basic
+_USER = BYTES, _user_to_amqp10, _user_to_basic
+_ANNOTATION = TEXT, _annotation_to_amqp10, _no_field_to_basic
 
 
 def _row(
-    name: str, field_path: str, kind: Any, note: str, stream_loss: Any = _no_stream_loss
+    name: str, field_path: str, conversion: Any, note: str, stream_loss: Any = _no_stream_loss
 ) -> Row:
     section, _, field = field_path.partition(".")
     number, row = next(
         numbered for numbered in enumerate(PROPERTIES, 1) if numbered[1].name == name
     )
-    form, forward, backward = kind
+    form, forward, backward = conversion
     field = field or (name if section else "")
     annotation = Symbol(PREFIX + row.wire_name)
     return Row(number, name, section, field, annotation, form, forward, backward, note, stream_loss)
 
 
-#: The rows, in the order of the property flags. Separate rules translate the headers.
+#: A row for each property except ``headers``, in the order of the property flags.
 ROWS: tuple[Row, ...] = (
     _row(
         "content_type",
         "properties",
         _CONTENT_TYPE,
-        "in the field where it is a MIME type and the body is data",
+        "in the field if it is a MIME type and the body is data",
     ),
     _row(
         "content_encoding",
         "properties",
         _CONTENT_ENCODING,
-        "in the field where it is a registered coding and the body is data",
+        "in the field if it is a registered coding and the body is data",
     ),
     _row(
         "delivery_mode",
         "header.durable",
         _MODE,
-        "2 is true; 1 stands in the annotation, so that absent stays absent",
+        "2 is true; 1 goes into the annotation, to tell it from an unset delivery mode",
         _mode_stream_loss,
     ),
     _row(
         "priority",
         "header",
         _PRIORITY,
-        "4, the default of 1.0, stands in the annotation; towards 0-9-1, 9 at most",
+        "4, the default of 1.0, goes into the annotation; at most 9 in 0-9-1",
     ),
-    _row("correlation_id", "properties", _ID, "as the message-id"),
-    _row("reply_to", "properties", _STRING, "as it is", _reply_to_stream_loss),
+    _row("correlation_id", "properties", _ID, "like the message-id"),
+    _row("reply_to", "properties", _STRING, "unchanged", _reply_to_stream_loss),
     _row(
         "expiration",
         "header.ttl",
@@ -482,14 +497,14 @@ ROWS: tuple[Row, ...] = (
         _ID,
         "`urn:uuid:` is a uuid, `ID:AMQP_ULONG:` a ulong, `ID:AMQP_BINARY:` a binary, else string",
     ),
-    _row("timestamp", "properties.creation_time", _TIMESTAMP, "seconds are milliseconds by 1,000"),
+    _row("timestamp", "properties.creation_time", _TIMESTAMP, "seconds become milliseconds"),
     _row(
         "type",
         "",
         _TYPE,
-        "`amqp-1.0` says that the payload is encoded amqp-sequence or amqp-value sections",
+        "`amqp-1.0` means that the payload is encoded amqp-sequence or amqp-value sections",
     ),
     _row("user_id", "properties", _USER, "byte for byte"),
-    _row("app_id", "", _ANNOTATION, "no group-id: that has a meaning of its own"),
+    _row("app_id", "", _ANNOTATION, "not the group-id, which has another meaning"),
     _row("cluster_id", "", _ANNOTATION, "reserved in 0-9-1", _cluster_id_stream_loss),
 )

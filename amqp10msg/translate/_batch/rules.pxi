@@ -70,7 +70,7 @@ def _fill():
     BINARY_ID, NUMBER_ID = held(table.BINARY_ID), held(table.ULONG_ID)
     CERTAIN, ROOMY = residual.CERTAIN, residual.ALWAYS_FITS
     MOST_CONTENT = BEFORE_PROPERTIES + residual.MAX_PROPERTIES
-    LONGEST_REPLY = table.SHORT_REPLY
+    LONGEST_REPLY = table.ALWAYS_SHORT_REPLY_TO
     for row in FORMAT_CODES.values():
         LETTERS_OF[CODES[<int> row.code].kind] = ord(table.LETTERS.get(row.type, "\0"))
     for i, name in enumerate(table.PROPERTY_FIELDS):
