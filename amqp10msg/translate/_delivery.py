@@ -29,22 +29,23 @@ from amqp10msg.wire.kernel.codes import DATA_CODE, PROPERTIES_CODE
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Array, Symbol, UInt
 
-#: Headers and annotations about a single delivery.
+#: Names of the stream offset and the delivery counts, which RabbitMQ sets for each delivery. They
+#: are headers in 0-9-1 and annotations in 1.0.
 COUNTS = frozenset({STREAM_OFFSET, DELIVERY_COUNT, ACQUIRED_COUNT})
-_ADDED = TO_BASIC_LOSSES["fact"]
-#: Annotations about the first and the last death.
+_ADDED_LOSS = TO_BASIC_LOSSES["fact"]
+#: Names of the headers and annotations about the first and the last death.
 OF_DEATHS = [
     f"x-{which}-death-{attribute}"
     for which in ("first", "last")
     for attribute in ("exchange", "queue", "reason")
 ]
-#: Message annotations that RabbitMQ adds, and the types of their values.
+#: The types of the message annotations that RabbitMQ adds.
 ANNOTATIONS: dict[str, type] = {
     **dict.fromkeys(COUNTS, int),
     **dict.fromkeys(OF_DEATHS, str),
     DEATHS: Array,
 }
-#: Headers that RabbitMQ adds, and their type letters.
+#: The type letters of the headers that RabbitMQ adds.
 HEADERS: dict[str, str] = {
     **dict.fromkeys(COUNTS, "l"),
     **dict.fromkeys(OF_DEATHS, "S"),
@@ -52,7 +53,7 @@ HEADERS: dict[str, str] = {
 }
 
 
-_RABBITMQ_3_HEADER = re.compile(
+_RABBITMQ_3_HEADER_PATTERN = re.compile(
     rb"\0\x53\x70\xc0.\x05[\x41\x42](?:\x40|\x50.)"
     rb"(?:[\x40\x43]|\x52.|\x70.{4})[\x41\x42]\x40",
     re.DOTALL,
@@ -60,7 +61,7 @@ _RABBITMQ_3_HEADER = re.compile(
 
 
 def encode_full_header(header: Header) -> bytes:
-    """Encode a header section with all fields, as RabbitMQ 4 does at delivery."""
+    """Encode a header section with all five fields, as RabbitMQ 4 does at delivery."""
     out = b"\x41" if header.durable else b"\x42"
     out += b"\x40" if header.priority == DEFAULT_PRIORITY else b"\x50" + bytes([header.priority])
     out += b"\x40" if header.ttl is None else kernel.encode_value(UInt(header.ttl))
@@ -71,22 +72,23 @@ def encode_full_header(header: Header) -> bytes:
 def is_header_of_3(octets: bytes) -> bool:
     """Whether a message begins with a header section as RabbitMQ 3.10 encodes it.
 
-    That header has all fields: durable, priority or null, ttl or null, first-acquirer, and null as
-    the delivery-count. RabbitMQ 3.10 is the only recorded broker or client that encodes it like
-    this.
+    Such a header has all fields: durable, priority or null, ttl or null, first-acquirer, and null
+    as the delivery-count. Of all brokers and clients that were recorded, only RabbitMQ 3.10 encodes
+    headers like this.
     """
-    return _RABBITMQ_3_HEADER.match(octets) is not None
+    return _RABBITMQ_3_HEADER_PATTERN.match(octets) is not None
 
 
 def without_rabbitmq_3_additions(message: Message, notes: Notes) -> Message:
     """Remove the values that RabbitMQ 3.10 has added to a message at delivery.
 
-    It replaces the header section (see `is_header_of_3`): only durable, priority and ttl come from
-    the sender. To a message without properties it adds a properties section of thirteen nulls,
-    except for the subject, which is the routing key. It encodes 255 bytes of data in the long form.
+    RabbitMQ 3.10 replaces the header section (see `is_header_of_3`): only durable, priority and ttl
+    are the sender's. To a message without properties it adds a properties section of thirteen
+    fields, of which only the subject is set, to the routing key. It encodes 255 bytes of data in
+    the long form.
 
     Args:
-        message: a message with such a header.
+        message: a message with a header that RabbitMQ 3.10 encoded.
         notes: receives the losses.
     """
     header: Any = message.header
@@ -107,7 +109,7 @@ def without_rabbitmq_3_additions(message: Message, notes: Notes) -> Message:
             short_form if code == DATA_CODE else part for code, part in _sections(remaining_octets)
         )
     if annotations is not None and "x-exchange" in annotations:
-        header_octets = encode_full_header(header)  # RabbitMQ 4 delivered the message before
+        header_octets = encode_full_header(header)  # RabbitMQ 4 had delivered the message before
     else:
         sender_header = Header(durable=header.durable, priority=header.priority, ttl=header.ttl)
         header_octets = b"" if sender_header == Header() else kernel.encode_value(sender_header)
@@ -116,7 +118,7 @@ def without_rabbitmq_3_additions(message: Message, notes: Notes) -> Message:
     )
 
 
-# The beginning of a data section of 255 bytes in the long form.
+# The bytes before the content of a data section with 255 bytes in the long form.
 _RABBITMQ_3_DATA_HEAD = bytes.fromhex("005375b0000000ff")
 
 
@@ -127,7 +129,7 @@ def _sections(wire: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _is_properties_section_added(properties: Properties | None, octets: bytes) -> bool:
-    """Whether RabbitMQ 3.10 has added the properties section to the message."""
+    """Whether RabbitMQ 3.10 has added the properties section `octets` to the message."""
     fields = [field.name for field in attrs.fields(Properties)]
     if properties is None or octets[3:4] != b"\xc0" or octets[5:6] != bytes([len(fields)]):
         return False
@@ -150,7 +152,7 @@ def without_rabbitmq_4_additions(message: Message, notes: Notes) -> Message:
     if not added:
         return message
     for key in added:
-        notes.add_defined(_ADDED, f"message-annotations[{str(key)!r}]", annotations[key])
+        notes.add_defined(_ADDED_LOSS, f"message-annotations[{str(key)!r}]", annotations[key])
     sender_annotations = {key: value for key, value in annotations.items() if key not in added}
     header = message.header
     if header is None:
@@ -158,7 +160,7 @@ def without_rabbitmq_4_additions(message: Message, notes: Notes) -> Message:
     if DEATHS in added and header.ttl is None:
         report_former_ttl(annotations[DEATHS], notes)
     if header.delivery_count:
-        notes.add_defined(_ADDED, "header.delivery-count", header.delivery_count)
+        notes.add_defined(_ADDED_LOSS, "header.delivery-count", header.delivery_count)
         header = attrs.evolve(header, delivery_count=0)
     octets = (
         encode_full_header(header)
@@ -172,7 +174,7 @@ def report_former_ttl(deaths: Array, notes: Notes) -> None:
     for death in deaths.values:
         ttl = death.get(Symbol("ttl")) if isinstance(death, Mapping) else None
         if ttl is not None:
-            notes.add_dropped("header.ttl", int(ttl), "RabbitMQ took it from a dead letter")
+            notes.add_dropped("header.ttl", int(ttl), "RabbitMQ removed it from the dead letter")
             return
 
 
@@ -185,8 +187,8 @@ def without_broker_headers(
         basic: the message, with an exchange or a routing key.
         entries: the entries of its headers.
         notes: receives the losses.
-        sender_names: names of the headers that the message had when it was published; None if
-            unknown, in which case the record of its deaths is kept.
+        sender_names: names of the headers that the message had when it was published; None if they
+            are unknown: the headers about its deaths are then kept.
 
     Returns:
         The message and its entries; the unchanged arguments if RabbitMQ added no headers.
@@ -200,21 +202,21 @@ def without_broker_headers(
     if not added:
         return basic, entries
     for name, value in added.items():
-        notes.add_defined(_ADDED, f"headers[{name!r}]", value)
+        notes.add_defined(_ADDED_LOSS, f"headers[{name!r}]", value)
     remaining = [entry for entry in entries if entry[0] not in added]
     properties = basic.properties
     if STREAM_OFFSET in added:
         remaining = [_restore_binary(entry) for entry in remaining]
         if properties.delivery_mode == 1:
             properties = attrs.evolve(properties, delivery_mode=None)
-            notes.add_defined(_ADDED, "properties.delivery-mode", 1)
+            notes.add_defined(_ADDED_LOSS, "properties.delivery-mode", 1)
     headers = FieldTable.of(remaining) if remaining else None
     properties = attrs.evolve(properties, headers=headers)
     return attrs.evolve(basic, properties=properties), remaining or None
 
 
 def _restore_binary(entry: Any) -> Any:
-    """Restore a binary that a stream converted to a long string, which is not valid UTF-8.
+    """Convert long strings that are not valid UTF-8 to binaries: a stream had converted them.
 
     `entry` is a header, or an entry of a nested array or table.
     """
@@ -229,7 +231,7 @@ def _restore_binary(entry: Any) -> Any:
 
 
 def becomes_text(letter: str, value: Any) -> bool:
-    """Whether a stream converts a field or a nested one to text: binaries that are valid UTF-8."""
+    """Whether a field is or contains a binary of valid UTF-8, which a stream converts to text."""
     if letter == "x":
         try:
             bytes(value).decode("utf-8")
@@ -241,24 +243,24 @@ def becomes_text(letter: str, value: Any) -> bool:
     return letter == "F" and any(becomes_text(*entry[1:]) for entry in value.entries)
 
 
-def _name(entry: Any) -> bytes:
+def _name_bytes(entry: Any) -> bytes:
     octets: bytes = entry[0].encode("utf-8", "surrogateescape")
     return octets
 
 
 def name_order(entries: list[Any]) -> list[int]:
-    """Return the indexes of entries in the byte order of their names.
+    """Return the indexes of entries, sorted by the bytes of their names.
 
-    RabbitMQ sorts a table this way when it adds a header.
+    RabbitMQ sorts the headers like this when it adds a header.
     """
-    return sorted(range(len(entries)), key=lambda index: _name(entries[index]))
+    return sorted(range(len(entries)), key=lambda index: _name_bytes(entries[index]))
 
 
 def in_name_order(entries: list[Any]) -> list[Any]:
-    """Sort entries as RabbitMQ does when it adds a header."""
-    return sorted(entries, key=_name)
+    """Return entries sorted by name, as RabbitMQ sorts headers when it adds a header."""
+    return sorted(entries, key=_name_bytes)
 
 
 def is_in_name_order(entries: list[Any]) -> bool:
-    """Whether entries are in RabbitMQ's order."""
-    return all(_name(a) <= _name(b) for a, b in itertools.pairwise(entries))
+    """Whether entries are sorted by name, as RabbitMQ sorts headers."""
+    return all(_name_bytes(a) <= _name_bytes(b) for a, b in itertools.pairwise(entries))

@@ -1,9 +1,9 @@
 """Converts headers of 0-9-1 to annotations and application properties of 1.0, and back.
 
-Each conversion returns the value, and whether the reverse conversion restores the original. Values
-that a broker accepts but cannot deliver are not converted: the message would stay in the queue and
-end the connection of every consumer that reads it. For RabbitMQ 4.0 these values are decimals, NaN
-and infinities, and null as the value of an annotation.
+Each conversion returns the value, and whether it is exact: whether the reverse conversion restores
+the original. Values that a broker accepts but cannot deliver are not converted: the message would
+stay in the queue and end the connection of every consumer that reads it. In RabbitMQ 4.0 these
+values are decimals, NaN and infinities, and null as the value of an annotation.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ class _Nothing:
 
 
 NOTHING = _Nothing()
+# The result of `to_field` for a value that no field can hold.
 _NO_FIELD: tuple[str, Any, bool] = ("", None, False)
-_MAX_MS = 2**63 - 1
-# Maximum number of zero-width elements of an array that is converted to a header.
+_MAX_MS = 2**63 - 1  # highest timestamp in 1.0
+# Maximum number of zero-width elements in a 1.0 array that is converted to a header.
 _MAX_ZERO_WIDTH = 64
-# Deeper values are carried in the residual: the two protocols count levels of nesting differently.
+# Maximum depth of nesting. The residual carries deeper values, because the two protocols count
+# levels of nesting differently.
 _MAX_DEPTH = 64
-# Type letters of the 1.0 types that fields can express exactly.
+# The type letter for each 1.0 type that a field can express exactly.
 _LETTERS: dict[type, str] = {
     **{cls: letter for letter, cls in INTEGERS.items()},
     bool: "t",
@@ -58,12 +60,12 @@ _LETTERS: dict[type, str] = {
 
 
 def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
-    """Convert a field to 1.0; return the value, or NOTHING, and whether it is exact.
+    """Convert a field to a 1.0 value. Return the value, or NOTHING, and whether it is exact.
 
     Args:
         letter: the type letter of the field.
         value: the value of the field.
-        depth: number of enclosing tables and arrays: 0 for the value of an annotation, -1 for an
+        depth: the number of tables and arrays around the field: 0 for an annotation, -1 for an
             application property, which must not be a table or an array.
     """
     if letter == "S" and type(value) is str:
@@ -94,13 +96,13 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
     if not 0 <= depth < _MAX_DEPTH:
         return NOTHING, False
     if letter == "A":
-        return _list_of(value, depth + 1)
+        return _array_to_list(value, depth + 1)
     if letter == "F":
-        return _map_of(value, depth + 1)
+        return _table_to_map(value, depth + 1)
     return NOTHING, False
 
 
-def _list_of(array: Any, depth: int) -> tuple[Any, bool]:
+def _array_to_list(array: Any, depth: int) -> tuple[Any, bool]:
     array = as_array(array)
     exact = True
     items = []
@@ -113,7 +115,7 @@ def _list_of(array: Any, depth: int) -> tuple[Any, bool]:
     return items, exact
 
 
-def _map_of(table: Any, depth: int) -> tuple[Any, bool]:
+def _table_to_map(table: Any, depth: int) -> tuple[Any, bool]:
     table = as_table(table)
     exact = True
     entries: dict[str, Any] = {}
@@ -132,46 +134,50 @@ def _map_of(table: Any, depth: int) -> tuple[Any, bool]:
 
 
 def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
-    """Convert a 1.0 value to a field: type letter ("" if impossible), value, and exactness."""
-    kind = type(value)
-    letter = _LETTERS.get(kind)
+    """Convert a 1.0 value to a field. Return its type letter, its value, and whether it is exact.
+
+    The letter is "" if no field can hold the value. `depth` is the number of lists, maps and arrays
+    around the value.
+    """
+    cls = type(value)
+    letter = _LETTERS.get(cls)
     if letter is not None:
         return letter, (int(value) if letter in "bBsuIi" else value), True
-    if kind is float or kind is Float:
-        return ("d" if kind is float else "f", value, True) if math.isfinite(value) else _NO_FIELD
+    if cls is float or cls is Float:
+        return ("d" if cls is float else "f", value, True) if math.isfinite(value) else _NO_FIELD
     if value is None:
         return "V", None, True
-    if kind is Timestamp:
+    if cls is Timestamp:
         if value < 0:
             return _NO_FIELD
         return "T", int(value) // 1000, value % 1000 == 0
     if depth < _MAX_DEPTH:
-        if kind is list:
-            return _array_field(value, depth + 1)
-        if kind is dict:
-            return _table_field(value, depth + 1)
-        if kind is Array and not value.descriptors and not _is_amplified(value):
-            letter, array, _ = _array_field(value.values, depth + 1)
+        if cls is list:
+            return _list_to_array(value, depth + 1)
+        if cls is dict:
+            return _map_to_table(value, depth + 1)
+        if cls is Array and not value.descriptors and not _is_amplified(value):
+            letter, array, _ = _list_to_array(value.values, depth + 1)
             return letter, array, False
-    if kind is ULong:
+    if cls is ULong:
         return ("l", int(value), False) if value < 2**63 else ("S", str(int(value)), False)
-    if kind is Symbol or kind is Char:
+    if cls is Symbol or cls is Char:
         return "S", str(value), False
-    if kind is uuid.UUID:
+    if cls is uuid.UUID:
         return "S", f"urn:uuid:{value}", False
     return _NO_FIELD
 
 
 def _is_amplified(array: Array) -> bool:
-    """Whether an array has so many zero-width elements that its header would be far larger.
+    """Whether an array has so many zero-width elements that a header would be far larger.
 
-    A header has one to five bytes per element. The residual carries the encoded array instead.
+    A header needs one to five bytes per element. The residual carries such an array instead.
     """
     code = array.code
     return code is not None and MIN_SIZES[code] == 0 and len(array.values) > _MAX_ZERO_WIDTH
 
 
-def _array_field(values: list[Any], depth: int) -> tuple[str, Any, bool]:
+def _list_to_array(values: list[Any], depth: int) -> tuple[str, Any, bool]:
     exact = True
     entries = []
     for item in values:
@@ -183,7 +189,7 @@ def _array_field(values: list[Any], depth: int) -> tuple[str, Any, bool]:
     return "A", FieldArray.of(entries), exact
 
 
-def _table_field(mapping: Mapping[Any, Any], depth: int) -> tuple[str, Any, bool]:
+def _map_to_table(mapping: Mapping[Any, Any], depth: int) -> tuple[str, Any, bool]:
     exact = True
     entries = []
     for key, item in mapping.items():
@@ -197,50 +203,52 @@ def _table_field(mapping: Mapping[Any, Any], depth: int) -> tuple[str, Any, bool
 
 # Names.
 
+#: The rows of the correspondence, by the key of the annotation for the property.
 BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
-_RESERVED = {NAME, *BY_ANNOTATION}
-#: Headers that RabbitMQ refuses unless they are arrays, which application properties cannot be.
+# Keys of annotations that hold the residual or a property, instead of a header.
+_RESERVED_KEYS = {NAME, *BY_ANNOTATION}
+#: Headers that RabbitMQ refuses unless they are arrays. An application property cannot be an array.
 ROUTES = {"CC", "BCC"}
-#: Headers that RabbitMQ 3.10 and 4 interpret as encoded sections of a 1.0 message. Invalid sections
-#: end the connections of the consumers.
+#: Headers that RabbitMQ 3.10 and 4 interpret as encoded sections of a 1.0 message. If a section is
+#: invalid, the consumers' connections end.
 SECTIONS = set(SAVED_SECTIONS.values())
-#: Maximum size in bytes of text in the filter value of a stream.
-_MAX_FILTER = 4096
-#: A stream of RabbitMQ 4 stores routes under this name, and properties of 0-9-1 under names with
-#: the prefix `_STORED_BASIC`. It does not deliver a sender's headers with such names; some such
-#: headers end the consumer's connection.
+#: Maximum size in bytes of a stream's filter value.
+_MAX_FILTER_VALUE = 4096
+#: A stream of RabbitMQ 4 stores CC routes in this annotation, and 0-9-1 properties in annotations
+#: with the prefix `_STORED_BASIC_PREFIX`. It does not deliver a sender's headers with such names,
+#: and some of them end the consumer's connection.
 STORED_ROUTES = "x-cc"
-_STORED_BASIC = "x-basic-"
-#: Headers that need a certain type: a stream ends the publisher's connection if the filter value is
-#: not text, and does not deliver a record of deaths that is not an array.
+_STORED_BASIC_PREFIX = "x-basic-"
+#: Headers whose values must have a certain type. A stream ends the publisher's connection if the
+#: filter value is not text, and does not deliver a record of deaths that is not an array.
 RESTRICTED = {STREAM_FILTER_VALUE, "x-death"}
-#: Headers and annotations that RabbitMQ overwrites, or does not deliver to consumers.
+#: Names of headers and annotations that RabbitMQ overwrites, or does not deliver to consumers.
 OF_BROKER = {*COUNTS, STORED_ROUTES, DEATHS, RECEIVED_TIME, "x-exchange", "x-routing-key"}
-#: Annotations that RabbitMQ 4 does not deliver to consumers of 0-9-1 as headers.
+#: Keys of annotations that RabbitMQ 4 does not deliver to 0-9-1 consumers as headers.
 INTERNAL = {*OF_BROKER, "x-death"}
 
 
 def _is_of_broker(name: str) -> bool:
-    """Whether RabbitMQ reserves this name of a header or annotation for itself."""
-    return name in OF_BROKER or name.startswith(_STORED_BASIC)
+    """Whether RabbitMQ reserves a name of headers and annotations for itself."""
+    return name in OF_BROKER or name.startswith(_STORED_BASIC_PREFIX)
 
 
 def annotation_of(name: str) -> Symbol | None:
-    """Return the key of the annotation for a header ``x-…``; None if it cannot be an annotation.
+    """Return the annotation key for a header ``x-…``; None if it cannot be an annotation.
 
-    A name ``x-opt-…`` is kept; other names get the prefix ``x-opt-``.
+    A name ``x-opt-…`` is unchanged; other names get the prefix ``x-opt-``.
     """
     if not name.isascii() or "\0" in name or name in SECTIONS or _is_of_broker(name):
         return None
     if not name.startswith("x-opt-"):
         return Symbol("x-opt-" + name)
-    if name.startswith("x-opt-x-") or name in _RESERVED:
+    if name.startswith("x-opt-x-") or name in _RESERVED_KEYS:
         return None
     return Symbol(name)
 
 
 def header_of(key: Any) -> tuple[str, bool] | None:
-    """Return the name of the header for an annotation, and whether the reverse gives the same key.
+    """Return the name of the header for an annotation, and whether `annotation_of` returns `key`.
 
     Return None if the annotation cannot be a header.
     """
@@ -248,7 +256,7 @@ def header_of(key: Any) -> tuple[str, bool] | None:
         return None
     if not key.startswith("x-") or "\0" in key:
         return None
-    if key in _RESERVED or key in INTERNAL or key.startswith(_STORED_BASIC):
+    if key in _RESERVED_KEYS or key in INTERNAL or key.startswith(_STORED_BASIC_PREFIX):
         return None
     name = key[6:] if key.startswith("x-opt-x-") else str(key)
     if name in SECTIONS or len(name) > 255 or _is_of_broker(name):
@@ -257,7 +265,10 @@ def header_of(key: Any) -> tuple[str, bool] | None:
 
 
 def property_name(key: Any) -> tuple[str, bool] | None:
-    """Return the name of the header for an application property, like `header_of`."""
+    """Return the header's name for an application property, and whether it gives the same key.
+
+    Return None if the property cannot be a header.
+    """
     if type(key) is not str or "\0" in key or key == NAME or key in ROUTES or key in SECTIONS:
         return None
     # After a delivery, the header would look like a header that the broker added.
@@ -269,12 +280,15 @@ def property_name(key: Any) -> tuple[str, bool] | None:
 
 
 def is_name(name: str) -> bool:
-    """Whether a header's name can be the key of an application property."""
+    """Whether the name of a header can be the key of an application property."""
     return "\0" not in name and name not in ROUTES and is_text(name)
 
 
 def section_and_key(name: str) -> tuple[str, str] | None:
-    """Return the section for a header (``a``: annotations, ``p``: properties) and its key."""
+    """Return the section for a header and the key in it; None if 1.0 cannot hold the header.
+
+    The section is ``a`` (message annotations) or ``p`` (application properties).
+    """
     if name.startswith("x-"):
         key = annotation_of(name)
         return ("a", key) if key is not None else None
@@ -282,14 +296,18 @@ def section_and_key(name: str) -> tuple[str, str] | None:
 
 
 def _is_deliverable(name: str, item: Any) -> bool:
-    """Whether brokers deliver this value of a header in `RESTRICTED`."""
+    """Whether brokers deliver a header of `RESTRICTED` whose 1.0 value is `item`."""
     if name == STREAM_FILTER_VALUE:
-        return type(item) is str and "\0" not in item and len(item.encode("utf-8")) <= _MAX_FILTER
+        return (
+            type(item) is str
+            and "\0" not in item
+            and len(item.encode("utf-8")) <= _MAX_FILTER_VALUE
+        )
     return type(item) is list
 
 
 def header_value(name: str, letter: str, value: Any) -> tuple[Any, bool]:
-    """Convert the value of a header to 1.0; return it, or NOTHING, and whether it is exact."""
+    """Convert a header to a 1.0 value. Return the value, or NOTHING, and whether it is exact."""
     item, exact = to_value(letter, value, 0 if name.startswith("x-") else -1)
     if name in RESTRICTED and not _is_deliverable(name, item):
         return NOTHING, False
@@ -297,7 +315,7 @@ def header_value(name: str, letter: str, value: Any) -> tuple[Any, bool]:
 
 
 def header_field(name: str, item: Any) -> tuple[str, Any, bool]:
-    """Convert a 1.0 value to the header `name`; the result is like `to_field`'s."""
+    """Convert a 1.0 value to a field for the header `name`. The result is that of `to_field`."""
     if (item is None and name.startswith("x-")) or (
         name in RESTRICTED and not _is_deliverable(name, item)
     ):

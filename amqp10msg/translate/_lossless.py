@@ -34,24 +34,24 @@ from amqp10msg.translate._streams import restore_from_stream
 from amqp10msg.translate._to_amqp10 import draft_of, translate_by_rules
 from amqp10msg.translate._to_basic import (
     BasicDraft,
+    basic_draft_of,
     carry,
     carry_encodings,
     names_of_annotations,
-    read,
 )
 from amqp10msg.translate.losses import TO_BASIC_LOSSES
 from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.residual import (
-    FORM,
-    FORMAT,
+    DATA_HEADS,
+    HEADER_INDEXES,
+    MESSAGE_FORMAT,
+    MESSAGE_IN_PAYLOAD,
     NULL,
-    PAYLOAD,
-    PLACES,
-    SHAPE,
+    ROUTE_FIRST,
     SPARSE_APPLICATION,
     SPARSE_PROPERTIES,
-    UNMARKED,
-    WHOLE,
+    UNMARKED_SECTIONS,
+    WHOLE_MESSAGE,
     is_of_message,
 )
 from amqp10msg.wire import kernel
@@ -67,8 +67,9 @@ from amqp10msg.wire.kernel.messages import decode_message
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Symbol
 
-_CARRIED_CODES = (
-    UNMARKED,
+# Keys of the new residual of a message that also has a residual from 0-9-1.
+_ADDITIONAL_KEYS = (
+    UNMARKED_SECTIONS,
     DELIVERY_ANNOTATIONS_CODE,
     APPLICATION_PROPERTIES_CODE,
     FOOTER_CODE,
@@ -81,12 +82,12 @@ def to_amqp10(basic: BasicMessage, notes: Notes, _: Any = None) -> Message:
     """Translate from 0-9-1 to 1.0. The third argument, the circumstances, is not used."""
     octets = translate_by_engine(basic, "lossless", notes)
     if octets is not None:
-        return _decode_unsent(octets, basic)
+        return _decode_translation(octets, basic)
     basic = as_encoded(basic)
     if _has_residual(basic.properties.headers):
-        return _restore(basic, notes)
+        return _restore_original(basic, notes)
     message: Message | None = translate_by_rules(basic, notes)
-    return _restore(basic, notes) if message is None else message
+    return _restore_original(basic, notes) if message is None else message
 
 
 def _has_residual(table: Any) -> bool:
@@ -96,11 +97,11 @@ def _has_residual(table: Any) -> bool:
     )
 
 
-def _decode_unsent(octets: bytes, basic: BasicMessage) -> Message:
-    """Decode a translated message.
+def _decode_translation(octets: bytes, basic: BasicMessage) -> Message:
+    """Decode a 1.0 message that the compiled engine has translated.
 
-    content-type and content-encoding become symbols if the 0-9-1 message `basic` has no exchange,
-    no routing key and no residual.
+    content-type and content-encoding become symbols, as by the plain rules, if the 0-9-1 message
+    `basic` has no exchange, no routing key and no residual.
     """
     message: Message = decode_message(Message, octets, limits=UNLIMITED)
     properties = message.properties
@@ -114,8 +115,8 @@ def _decode_unsent(octets: bytes, basic: BasicMessage) -> Message:
     return message
 
 
-def _restore(basic: BasicMessage, notes: Notes) -> Message:
-    """Translate a 0-9-1 message that has a residual: it was a 1.0 message before."""
+def _restore_original(basic: BasicMessage, notes: Notes) -> Message:
+    """Translate a 0-9-1 message whose residual holds parts of an original 1.0 message."""
     table: Any = basic.properties.headers
     entries = as_table(table).entries
     residuals = [entry for entry in entries if entry[0] == residual.NAME]
@@ -139,9 +140,9 @@ def _restore(basic: BasicMessage, notes: Notes) -> Message:
 
 
 def _undo_stream(basic: BasicMessage, entries: list[Any]) -> BasicMessage:
-    """Undo the changes that a stream has made to a message, if the original can be restored.
+    """Undo the changes that a stream has made to a message, if the residual makes that possible.
 
-    The stream offset is kept: a later step removes all values that RabbitMQ adds at delivery.
+    The stream offset stays: a later step removes all values that RabbitMQ adds at delivery.
     """
     offset_entries = [entry for entry in entries if entry[0] == STREAM_OFFSET]
     if not offset_entries or not (basic.exchange or basic.routing_key):
@@ -169,13 +170,13 @@ def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
     if undelivered is not message:
         wire = undelivered.encode()
         message = Message.decode(wire, limits=UNLIMITED, message_format=message_format)
-    return _finish(read(message, wire, notes), message, notes)
+    return _finish(basic_draft_of(message, wire, notes), message, notes)
 
 
 def _without_rabbitmq_additions(message: Message, notes: Notes) -> Message:
     """Remove the values that RabbitMQ added at delivery.
 
-    Return `message` itself if RabbitMQ added no values.
+    Return `message` itself if there are none.
     """
     annotations = message.message_annotations
     if annotations is not None and "x-exchange" in annotations:
@@ -188,11 +189,11 @@ def _without_rabbitmq_additions(message: Message, notes: Notes) -> Message:
 
 
 def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
-    """Add a residual to a translated message, or restore from the residual that it has."""
+    """Complete a translated message: add a residual, or restore from the residual that it has."""
     by_rules = dict(draft.carried)
     is_certain = not carry_encodings(draft) and draft.is_certain
     if draft.saved is not None:
-        # Keep values that headers cannot express, but not the encodings of other values.
+        # Keep values that headers cannot express, but drop unusual encodings of other values.
         for code in (SPARSE_PROPERTIES, SPARSE_APPLICATION):
             if code in by_rules:
                 draft.carried[code] = by_rules[code]
@@ -207,12 +208,12 @@ def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
         return _fit_into_frame(draft.basic, draft.wire, message.message_format, notes)
     message_format = message.message_format
     if draft.route_position == "first":
-        draft.carried[FORM] = 1
+        draft.carried[ROUTE_FIRST] = 1
     annotations = message.message_annotations
     if (
         annotations is not None
         and MESSAGE_ANNOTATIONS_CODE not in draft.carried
-        # After a delivery, these headers would be mistaken for headers that the broker added.
+        # After a delivery, some headers would be mistaken for headers that the broker added.
         and (
             draft.route_position == "elsewhere"
             or any(entry[0] in HEADERS for entry in draft.entries)
@@ -222,9 +223,9 @@ def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
     indexes = name_order(draft.entries)
     is_ordered = indexes == list(range(len(indexes)))
     if not is_ordered:
-        draft.carried[PLACES] = indexes
+        draft.carried[HEADER_INDEXES] = indexes
     basic = _with_residual(draft.basic, draft.carried)
-    # A broker may sort the headers; `PLACES` must then restore their order.
+    # A broker may sort the headers: `HEADER_INDEXES` must then restore their order.
     if not is_certain and not (
         _round_trips(basic, draft.wire, message_format)
         and (is_ordered or _round_trips(_with_sorted_headers(basic), draft.wire, message_format))
@@ -234,11 +235,11 @@ def _finish(draft: BasicDraft, message: Message, notes: Notes) -> BasicMessage:
 
 
 def _carry_application(draft: BasicDraft) -> set[str]:
-    """Carry the application properties of a message that has a residual of 0-9-1.
+    """Put the application properties of a message that has a residual from 0-9-1 into a residual.
 
     Returns:
-        The keys of the properties that cannot be restored, because an annotation is translated to a
-        header of the same name.
+        The keys of properties that cannot be restored, because an annotation becomes a header of
+        the same name.
     """
     properties: Any = draft.message.application_properties
     clashing = names_of_annotations(draft).intersection(properties)
@@ -250,21 +251,21 @@ def _carry_application(draft: BasicDraft) -> set[str]:
 
 
 def _finish_restored(draft: BasicDraft, clashing: set[str], notes: Notes) -> BasicMessage:
-    """Finish a message with a residual: it was a 0-9-1 message before.
+    """Complete a message with a residual that restores an original 0-9-1 message.
 
-    Encodings and values that a broker has added meanwhile are dropped.
+    Values that a broker has added since then, and unusual encodings, are dropped.
     """
     basic = restored_basic(draft, notes)
-    carried = {code: value for code, value in draft.carried.items() if code in _CARRIED_CODES}
+    carried = {code: value for code, value in draft.carried.items() if code in _ADDITIONAL_KEYS}
     if fields := carried.pop(SPARSE_PROPERTIES, None):
         fields = {index: octets for index, octets in fields.items() if octets != NULL}
         if fields:
             carried[SPARSE_PROPERTIES] = fields
     notes.losses = [loss for loss in notes.losses if loss.path not in draft.restored]
-    # The division of the body into sections is dropped as well.
+    # The division of the body into data sections is dropped as well.
     lost_paths = (
         *("header", "message-annotations"),
-        *(["body"] if SHAPE in draft.carried else []),
+        *(["body"] if DATA_HEADS in draft.carried else []),
         *(path_of_key("application-properties", key) for key in clashing),
     )
     for position, loss in enumerate(notes.losses):
@@ -286,7 +287,8 @@ def _report_order(entries: list[Any], notes: Notes) -> None:
     annotations = [entry for entry in entries if entry[0][:2] == "x-"]
     if not is_in_name_order(properties):
         _report_sorted("application-properties", notes)
-    # The reverse translation returns sorted annotations, unless a residual records their order.
+    # If sorting puts a property after an annotation, the reverse translation adds a residual with
+    # their positions to the annotations.
     expected = [*in_name_order(properties), *in_name_order(annotations)]
     if not (is_in_name_order(annotations) and is_in_name_order(expected)):
         _report_sorted("message-annotations", notes)
@@ -297,7 +299,7 @@ def _report_sorted(section: str, notes: Notes) -> None:
 
 
 def _with_residual(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage:
-    """Add a residual as the last header of a message. Changes the message."""
+    """Set a residual as the last header of a message, in place, and return the message."""
     table = basic.properties.headers
     entries = table.entries if isinstance(table, FieldTable) else []
     other_entries = [entry for entry in entries if entry[0] != residual.NAME]
@@ -308,7 +310,7 @@ def _with_residual(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage
 
 
 def _with_sorted_headers(basic: BasicMessage) -> BasicMessage:
-    """Return the message with sorted headers, as if RabbitMQ had added a header."""
+    """Return the message with its headers sorted, as RabbitMQ sorts them when it adds one."""
     table = basic.properties.headers
     entries = in_name_order(table.entries) if isinstance(table, FieldTable) else []
     properties = attrs.evolve(basic.properties, headers=FieldTable.of(entries))
@@ -316,7 +318,7 @@ def _with_sorted_headers(basic: BasicMessage) -> BasicMessage:
 
 
 def _round_trips(basic: BasicMessage, wire: bytes, message_format: int) -> bool:
-    """Whether the reverse translation restores the same bytes and message-format."""
+    """Whether the reverse translation of `basic` gives these bytes and this message-format."""
     try:
         restored = to_amqp10(basic, Notes())
         return restored.encode() == wire and restored.message_format == message_format
@@ -325,11 +327,16 @@ def _round_trips(basic: BasicMessage, wire: bytes, message_format: int) -> bool:
 
 
 def _whole_content(wire: bytes, message_format: int) -> dict[int, Any]:
-    return {WHOLE: wire, FORMAT: message_format} if message_format else {WHOLE: wire}
+    """Return the content of a residual that holds a whole message."""
+    return (
+        {WHOLE_MESSAGE: wire, MESSAGE_FORMAT: message_format}
+        if message_format
+        else {WHOLE_MESSAGE: wire}
+    )
 
 
 def _carry_whole(wire: bytes, message_format: int, notes: Notes) -> BasicMessage:
-    """Translate the valid sections of a message that violates Part 3, and carry its bytes."""
+    """Translate the valid sections of an invalid message, and put all its bytes into a residual."""
     valid: list[bytes] = []
     allowed = kernel.FOLLOWERS[0]
     for code, start, content, end in parts_of(wire):
@@ -339,8 +346,10 @@ def _carry_whole(wire: bytes, message_format: int, notes: Notes) -> BasicMessage
         valid.append(wire[start:end])
         allowed = kernel.FOLLOWERS[code - FIRST_CODE + 1]
     octets = b"".join(valid)
-    draft = read(Message.decode(octets, limits=UNLIMITED), octets, notes)
-    notes.add_carried("", len(wire), "the message breaks rules of Part 3: all of it is carried")
+    draft = basic_draft_of(Message.decode(octets, limits=UNLIMITED), octets, notes)
+    notes.add_carried(
+        "", len(wire), "the message breaks rules of Part 3: the residual carries all of it"
+    )
     return _fit_into_frame(
         _with_residual(draft.basic, _whole_content(wire, message_format)),
         wire,
@@ -352,11 +361,11 @@ def _carry_whole(wire: bytes, message_format: int, notes: Notes) -> BasicMessage
 def _fit_into_frame(
     basic: BasicMessage, wire: bytes, message_format: int, notes: Notes
 ) -> BasicMessage:
-    """If the properties do not fit into a frame, put the whole 1.0 message into the payload."""
+    """If the properties do not fit into a 0-9-1 frame, make the whole 1.0 message the payload."""
     table: Any = basic.properties.headers
     if table is None:
         return basic
-    if len(wire) - len(basic.body) <= residual.ALWAYS_FITS and not any(
+    if len(wire) - len(basic.body) <= residual.MAX_FITTING_SIZE and not any(
         entry[1] in "AF" for entry in table.entries
     ):
         return basic
@@ -369,7 +378,10 @@ def _fit_into_frame(
     properties.headers = properties.content_type = None
     properties.content_encoding = properties.type = None
     return _with_residual(
-        basic, {PAYLOAD: 1, FORMAT: message_format} if message_format else {PAYLOAD: 1}
+        basic,
+        {MESSAGE_IN_PAYLOAD: 1, MESSAGE_FORMAT: message_format}
+        if message_format
+        else {MESSAGE_IN_PAYLOAD: 1},
     )
 
 

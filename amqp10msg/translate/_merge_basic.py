@@ -1,4 +1,4 @@
-"""Restoration of a 0-9-1 message from its 1.0 translation, which may have been edited."""
+"""Restores a 0-9-1 message from its 1.0 translation, and keeps edits of the translation."""
 
 from __future__ import annotations
 
@@ -15,36 +15,38 @@ from amqp10msg.translate._to_amqp10 import is_delivered
 from amqp10msg.translate._to_basic import BasicDraft
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
-    BODY,
-    EMPTY,
+    EMPTY_TABLE,
     EXCHANGE,
-    FIELDS,
-    ORDER,
+    HEADER_FIELDS,
+    HEADER_TABLE,
+    MARKED_SECTIONS,
     ROUTING_KEY,
     SPARSE_APPLICATION,
     SPARSE_PROPERTIES,
-    TABLE,
-    UNMARKED,
+    UNMARKED_SECTIONS,
+    X_HEADER_INDEXES,
 )
 from amqp10msg.translate.table import MARKER, PROPERTY_FIELDS, ROWS
 from amqp10msg.wire.primitives import identical
 
 
 def restored_basic(draft: BasicDraft, notes: Notes) -> BasicMessage:
-    """Restore the original 0-9-1 message of a 1.0 message that has a residual.
+    """Restore the original 0-9-1 message from a 1.0 message that has its residual.
 
-    A value of the residual is used if its translation is still in the 1.0 message; otherwise the
-    message was edited, and the residual's value is dropped. Restored values are removed from
-    `draft.carried`.
+    A value of the residual is restored if its translation is still in the 1.0 message. Otherwise
+    the message was edited, and the residual's value is dropped. Restored values are removed from
+    the new residual, `draft.carried`.
     """
     content = draft.saved or {}
     basic = draft.basic
     message = draft.message
-    if content.get(BODY) == 1 and (payload := octets_of_sections(draft.wire, BODY_CODES)):
+    if content.get(MARKED_SECTIONS) == 1 and (
+        payload := octets_of_sections(draft.wire, BODY_CODES)
+    ):
         basic.body = payload
         basic.properties.type = MARKER
         draft.restored.add("body")
-        draft.carried.pop(UNMARKED, None)
+        draft.carried.pop(UNMARKED_SECTIONS, None)
     body = message.body[0] if isinstance(message.body, list) else message.body
     is_data = type(body).__name__ == "Data"
     for row in ROWS:
@@ -62,14 +64,14 @@ def restored_basic(draft: BasicDraft, notes: Notes) -> BasicMessage:
             is_unedited = annotations.get(row.annotation) == translated.value
         else:
             current = getattr(basic.properties, row.name)
-            # RabbitMQ 4.0 and 4.1 make a message durable if the field is unset.
+            # RabbitMQ 4.0 and 4.1 make a message durable if the field durable is unset.
             by_broker = row.name == "delivery_mode" and current == 2 and is_delivered(basic)
             is_unedited = current is None or by_broker
         if is_unedited:
             setattr(basic.properties, row.name, value)
             draft.restored.add(f"{row.section}.{row.field.replace('_', '-')}")
             if row.section == "properties":
-                _drop(draft, SPARSE_PROPERTIES, PROPERTY_FIELDS.index(row.field))
+                _drop_carried(draft, SPARSE_PROPERTIES, PROPERTY_FIELDS.index(row.field))
         else:
             notes.add(
                 f"properties.{row.name.replace('_', '-')}",
@@ -81,30 +83,33 @@ def restored_basic(draft: BasicDraft, notes: Notes) -> BasicMessage:
     if EXCHANGE in content and not (basic.exchange or basic.routing_key):
         basic.exchange = content[EXCHANGE].decode("utf-8", "surrogateescape")
         basic.routing_key = content.get(ROUTING_KEY, b"").decode("utf-8", "surrogateescape")
-    entries = _headers(draft, content)
-    if entries or (content.get(EMPTY) == 1 and not draft.entries):
+    entries = _restored_headers(draft, content)
+    if entries or (content.get(EMPTY_TABLE) == 1 and not draft.entries):
         basic.properties.headers = FieldTable.of(entries)
     else:
         basic.properties.headers = None
     return basic
 
 
-def _headers(draft: BasicDraft, content: dict[int, Any]) -> list[Any]:
-    if TABLE in content:
-        return _whole_table(draft, decode_table(content[TABLE]).entries)
+def _restored_headers(draft: BasicDraft, content: dict[int, Any]) -> list[Any]:
+    """Return the headers: original headers from the residual, except edited ones."""
+    if HEADER_TABLE in content:
+        return _merge_table(draft, decode_table(content[HEADER_TABLE]).entries)
     entries = list(draft.entries)
-    if FIELDS in content:
-        _restore_fields(draft, entries, content[FIELDS])
-    order = content.get(ORDER)
-    if order is not None:
-        return _ordered(entries[: draft.split], entries[draft.split :], order)
+    if HEADER_FIELDS in content:
+        _restore_fields(draft, entries, content[HEADER_FIELDS])
+    indexes = content.get(X_HEADER_INDEXES)
+    if indexes is not None:
+        return _insert_x_headers(
+            entries[: draft.application_count], entries[draft.application_count :], indexes
+        )
     return entries
 
 
 def _restore_fields(draft: BasicDraft, entries: list[Any], fields: dict[str, bytes]) -> None:
-    """Replace each header that was not edited by its original from the residual."""
-    current = _values_by_name(draft)
-    # The first index of each name.
+    """Replace headers that were not edited by the original fields from the residual, in place."""
+    current = _current_values(draft)
+    # By name; a repeated name has the index of its first header.
     indexes = {entry[0]: index for index, entry in reversed(list(enumerate(entries)))}
     for name, octets in fields.items():
         index = indexes.get(name)
@@ -116,11 +121,11 @@ def _restore_fields(draft: BasicDraft, entries: list[Any], fields: dict[str, byt
         if mapped is not NOTHING and identical(mapped, current[key]):
             entries[index] = (name, letter, value)
             if key == ("p", name):
-                _drop(draft, SPARSE_APPLICATION, name)
+                _drop_carried(draft, SPARSE_APPLICATION, name)
 
 
-def _drop(draft: BasicDraft, code: int, key: Any) -> None:
-    """Remove a restored entry from `draft.carried`."""
+def _drop_carried(draft: BasicDraft, code: int, key: Any) -> None:
+    """Remove a restored field or property from the new residual, and mark it as restored."""
     if code == SPARSE_APPLICATION:
         draft.restored.add(f"application-properties[{key!r}]")
     entries = draft.carried.get(code)
@@ -130,23 +135,26 @@ def _drop(draft: BasicDraft, code: int, key: Any) -> None:
             del draft.carried[code]
 
 
-def _ordered(plain: list[Any], annotated: list[Any], order: list[int]) -> list[Any]:
-    """Insert the x- headers among the application headers, at their original positions.
+def _insert_x_headers(
+    property_headers: list[Any], x_headers: list[Any], indexes: list[int]
+) -> list[Any]:
+    """Insert the x- headers among the other headers, at their original positions.
 
     Args:
-        plain: the application headers: names without x-.
-        annotated: the x- headers.
-        order: the positions of the x- headers, ascending.
+        property_headers: the headers from application properties.
+        x_headers: the headers with names ``x-…``.
+        indexes: the original indexes of the x- headers in the table, ascending.
     """
     result: list[Any] = []
-    remaining = iter(plain)
-    for position, entry in zip(order, annotated, strict=False):
+    remaining = iter(property_headers)
+    for position, entry in zip(indexes, x_headers, strict=False):
         result += islice(remaining, max(0, position - len(result)))
         result.append(entry)
-    return [*result, *remaining, *annotated[len(order) :]]
+    return [*result, *remaining, *x_headers[len(indexes) :]]
 
 
-def _values_by_name(draft: BasicDraft) -> dict[Any, Any]:
+def _current_values(draft: BasicDraft) -> dict[Any, Any]:
+    """Return the application properties and annotations, by (section, key)."""
     values: dict[Any, Any] = {}
     for key, value in (draft.message.application_properties or {}).items():
         values["p", key] = value
@@ -155,14 +163,14 @@ def _values_by_name(draft: BasicDraft) -> dict[Any, Any]:
     return values
 
 
-def _whole_table(draft: BasicDraft, original: list[Any]) -> list[Any]:
-    """Merge the original table of headers with the entries that the 1.0 message has now.
+def _merge_table(draft: BasicDraft, original: list[Any]) -> list[Any]:
+    """Merge the original table of headers with the headers that the 1.0 message has now.
 
-    Of several headers with the same name, 1.0 holds the first that it can represent. If that entry
-    was edited, the edited entry becomes the first of its name, and the duplicates stay. If it was
-    removed, its duplicates are removed, too.
+    Of several headers with the same name, 1.0 holds the first that it can represent. If that header
+    was edited, the edited header becomes the first with its name, and the duplicates stay. If it
+    was removed, its duplicates are removed as well.
     """
-    values = _values_by_name(draft)
+    values = _current_values(draft)
     current = {entry[0]: entry for entry in draft.entries}
     represented: dict[str, int] = {}  # the index of the header that 1.0 holds, by name
     edited: set[str] = set()
@@ -175,9 +183,9 @@ def _whole_table(draft: BasicDraft, original: list[Any]) -> list[Any]:
         if key not in values or not identical(mapped, values[key]):
             edited.add(name)
         elif key == ("p", name):
-            _drop(draft, SPARSE_APPLICATION, name)
+            _drop_carried(draft, SPARSE_APPLICATION, name)
     for index, (name, _, _) in enumerate(original):
-        # A new entry has the name of an original header that 1.0 cannot represent.
+        # A new header has the name of an original header that 1.0 cannot represent.
         if name in current and name not in represented:
             represented[name] = index
             edited.add(name)

@@ -43,21 +43,21 @@ from amqp10msg.translate._to_amqp10 import (
 from amqp10msg.translate.losses import TO_AMQP10_LOSSES
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
-    BODY,
-    FIELDS,
-    FORM,
-    FORMAT,
+    DATA_HEADS,
+    HEADER_FIELDS,
+    HEADER_INDEXES,
+    HEADER_TABLE,
+    MARKED_SECTIONS,
+    MESSAGE_FORMAT,
+    MESSAGE_IN_PAYLOAD,
     NULL,
-    ORDER,
-    PAYLOAD,
-    PLACES,
-    SHAPE,
+    ROUTE_FIRST,
     SPARSE_APPLICATION,
     SPARSE_PROPERTIES,
-    TABLE,
-    UNMARKED,
-    WHOLE,
-    padded,
+    UNMARKED_SECTIONS,
+    WHOLE_MESSAGE,
+    X_HEADER_INDEXES,
+    pad_with_nulls,
     section_octets,
 )
 from amqp10msg.translate.table import MARKER, PROPERTY_FIELDS, ROWS
@@ -75,11 +75,11 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import HEAD_SIZES, Symbol, identical
 
-# Types whose equal values have the same encoding.
-_COMPARED = {str, int, bool, bytes}
-_BY_FIELD = {row.field: row for row in ROWS if row.section}
-_NUMBERS = {f"properties.{row.name.replace('_', '-')}": row.number for row in ROWS}
-_BY_INDEX = tuple(_BY_FIELD.get(name) for name in PROPERTY_FIELDS)
+# Types whose values have the same encoding if they are equal.
+_COMPARABLE_TYPES = {str, int, bool, bytes}
+_ROWS_BY_FIELD = {row.field: row for row in ROWS if row.section}
+_ROW_NUMBERS_BY_PATH = {f"properties.{row.name.replace('_', '-')}": row.number for row in ROWS}
+_ROWS_BY_INDEX = tuple(_ROWS_BY_FIELD.get(name) for name in PROPERTY_FIELDS)
 
 
 def restored_message(
@@ -91,39 +91,39 @@ def restored_message(
 ) -> Message:
     """Restore the original 1.0 message of a 0-9-1 message that has its residual.
 
-    A value of the residual is used if its translation is still in the 0-9-1 message; otherwise the
-    message was edited, and the edit is translated.
+    A value of the residual is restored if its translation is still in the 0-9-1 message. Otherwise
+    the message was edited, and the edited value is translated.
 
     Args:
-        basic: the message.
-        entries: the entries of its headers, without the residual.
+        basic: the 0-9-1 message.
+        entries: its headers, without the residual.
         content: the content of the residual.
         notes: receives the losses.
-        to_basic: the reverse translation, to detect edits.
+        to_basic: the translation from 1.0 to 0-9-1, to detect edits.
 
     Raises:
         AmqpError, ValueError: this library did not write the residual.
     """
-    if WHOLE in content or PAYLOAD in content:
-        return _restored_whole(basic, entries, content, notes, to_basic)
+    if WHOLE_MESSAGE in content or MESSAGE_IN_PAYLOAD in content:
+        return _restore_whole(basic, entries, content, notes, to_basic)
     original = _original_annotations(content)
     annotation_headers = _header_names(original)
-    plain, draft = _without_additions(basic, entries, annotation_headers, notes, content)
-    return _assembled(plain, draft, content, original, annotation_headers, notes)
+    plain, draft = _without_broker_additions(basic, entries, annotation_headers, notes, content)
+    return _assemble(plain, draft, content, original, annotation_headers, notes)
 
 
-def _without_additions(
+def _without_broker_additions(
     basic: BasicMessage,
     entries: list[Any],
     annotation_headers: set[str],
     notes: Notes,
     content: dict[int, Any],
 ) -> tuple[BasicMessage, Amqp10Draft]:
-    """Return the message without residual and RabbitMQ's additions, and its draft translation."""
+    """Remove RabbitMQ's additions and the residual. Return the message and its translated parts."""
     if basic.exchange or basic.routing_key:
         basic, remaining = without_broker_headers(basic, entries, notes, annotation_headers)
         entries = remaining or []
-    indexes = content.get(PLACES, [])
+    indexes = content.get(HEADER_INDEXES, [])
     if indexes and is_in_name_order(entries):
         entries = _restore_order(indexes, entries, annotation_headers)
     table = FieldTable.of(entries) if entries else None
@@ -137,7 +137,7 @@ def _without_additions(
 def _restore_order(
     indexes: list[int], entries: list[Any], annotation_headers: set[str]
 ) -> list[Any]:
-    """Restore the order of sorted headers. The headers that dead-lettering adds come last."""
+    """Restore the original order of sorted headers; headers that dead-lettering added come last."""
     original: list[Any] = []
     death_headers: list[Any] = []
     for entry in entries:
@@ -149,13 +149,13 @@ def _restore_order(
 
 
 def _original_annotations(content: dict[int, Any]) -> Any:
-    """Return the message annotations in a residual."""
+    """Return the message annotations that a residual contains."""
     octets = content.get(MESSAGE_ANNOTATIONS_CODE)
     return {} if octets is None else Message.decode(octets).message_annotations or {}
 
 
 def _header_names(annotations: Any) -> set[str]:
-    """Return the names of the headers that annotations are translated to."""
+    """Return the names of the headers that these annotations become."""
     return {
         header[0]
         for key, value in annotations.items()
@@ -163,34 +163,34 @@ def _header_names(annotations: Any) -> set[str]:
     }
 
 
-def _restored_whole(
+def _restore_whole(
     basic: BasicMessage,
     entries: list[Any],
     content: dict[int, Any],
     notes: Notes,
     to_basic: Callable[[Message, Notes], BasicMessage],
 ) -> Message:
-    """Restore a message whose residual, or payload, is the whole original."""
-    wire = basic.body if PAYLOAD in content else content[WHOLE]
+    """Restore a message whose residual or payload contains the whole original message."""
+    wire = basic.body if MESSAGE_IN_PAYLOAD in content else content[WHOLE_MESSAGE]
     try:
         original = Message.decode(wire, limits=UNLIMITED)
     except DecodeError:
         original = Message.decode(wire, limits=UNLIMITED, strict=False)
-    original.message_format = content.get(FORMAT, 0)
+    original.message_format = content.get(MESSAGE_FORMAT, 0)
     original_basic = to_basic(original, Notes())
     headers = original_basic.properties.headers
     original_entries = headers.entries[:-1] if isinstance(headers, FieldTable) else []
-    basic, draft = _without_additions(
+    basic, draft = _without_broker_additions(
         basic, entries, {entry[0] for entry in original_entries}, notes, {}
     )
     if original._lenient and basic.properties.expiration is None:
-        # Dead-lettering has moved the expiration to the record of deaths: this is not an edit,
-        # which could not be merged with an invalid original.
+        # Dead-lettering has moved the expiration to the record of deaths. Undo that: it would look
+        # like an edit, and edits cannot be merged with an invalid original.
         properties = attrs.evolve(basic.properties, expiration=former_expiration(entries))
         basic = attrs.evolve(basic, properties=properties)
     table = basic.properties.headers
     current_entries = table.entries if isinstance(table, FieldTable) else []
-    # Compare the headers sorted, because RabbitMQ sorts them when it adds one.
+    # Compare sorted headers, because RabbitMQ sorts the headers when it adds one.
     if (in_name_order(original_entries), attrs.evolve(original_basic.properties, headers=None)) == (
         in_name_order(current_entries),
         attrs.evolve(basic.properties, headers=None),
@@ -198,7 +198,9 @@ def _restored_whole(
         return original
     if original._lenient:
         notes.add_dropped(
-            "", len(wire), "the message was edited, and its original cannot be merged with that"
+            "",
+            len(wire),
+            "the message was edited, and edits cannot be merged with its invalid original",
         )
         return draft_of(basic, current_entries or None, notes).message(basic)
     sections: dict[int, Any] = {}
@@ -208,30 +210,30 @@ def _restored_whole(
             heads.append(wire[start : content_start + HEAD_SIZES[wire[content_start]]])
         elif code not in BODY_CODES:
             sections[code] = wire[start:end]
-    if PAYLOAD in content:
-        return _merged_payload(original, basic, draft, sections, notes)
+    if MESSAGE_IN_PAYLOAD in content:
+        return _merge_payload(original, basic, draft, sections, notes)
     if heads:
-        sections[SHAPE] = heads
+        sections[DATA_HEADS] = heads
     annotations = _original_annotations(sections)
-    return _assembled(basic, draft, sections, annotations, _header_names(annotations), notes)
+    return _assemble(basic, draft, sections, annotations, _header_names(annotations), notes)
 
 
-def _merged_payload(
+def _merge_payload(
     original: Message,
     basic: BasicMessage,
     draft: Amqp10Draft,
     content: dict[int, Any],
     notes: Notes,
 ) -> Message:
-    """Restore a message whose payload is the original, with edited properties and added headers."""
+    """Restore the message in the payload, with edits of the properties and added headers."""
     header_and_properties = {
         code: content[code] for code in (HEADER_CODE, PROPERTIES_CODE) if code in content
     }
-    for name in ("content_type", "content_encoding"):  # they describe the original body
+    for name in ("content_type", "content_encoding"):  # `_fit_into_frame` cleared them: no edit
         value = getattr(original.properties, name, None)
         if value is not None and getattr(basic.properties, name) is None:
             setattr(basic.properties, name, str(value))
-    edited = _assembled(basic, draft, header_and_properties, {}, set(), notes)
+    edited = _assemble(basic, draft, header_and_properties, {}, set(), notes)
     changes: dict[str, Any] = {"header": edited.header, "properties": edited.properties}
     for name in ("message_annotations", "application_properties"):
         added = getattr(edited, name)
@@ -241,7 +243,7 @@ def _merged_payload(
 
 
 def former_expiration(entries: list[Any]) -> str | None:
-    """Return the expiration that a message had before it was dead-lettered; None if unknown."""
+    """Return the expiration before dead-lettering, from the record of deaths; None if unknown."""
     for name, letter, value in entries:
         if name == "x-death" and letter == "A":
             for kind, death in value.entries:
@@ -251,7 +253,7 @@ def former_expiration(entries: list[Any]) -> str | None:
 
 
 def _is_same_body(original: BasicMessage, basic: BasicMessage) -> bool:
-    """Whether two bodies are the same. Streams re-encode bodies of encoded sections."""
+    """Whether two messages have the same body. Streams re-encode bodies of encoded sections."""
     if original.body == basic.body:
         return True
     if basic.properties.type != MARKER:
@@ -262,7 +264,7 @@ def _is_same_body(original: BasicMessage, basic: BasicMessage) -> bool:
     return identical(original_message.body, current_message.body)
 
 
-def _assembled(
+def _assemble(
     basic: BasicMessage,
     draft: Amqp10Draft,
     content: dict[int, Any],
@@ -270,14 +272,14 @@ def _assembled(
     annotation_headers: set[str],
     notes: Notes,
 ) -> Message:
-    """Assemble the 1.0 message. Sections without edits keep their original bytes.
+    """Assemble the restored 1.0 message. Sections without edits keep their original bytes.
 
     Args:
         basic: the 0-9-1 message without the residual.
-        draft: its translation by the rules.
+        draft: the parts of its translation by the rules.
         content: the content of the residual.
-        original: the annotations in the residual.
-        annotation_headers: the names of the headers that `original` is translated to.
+        original: the message annotations in the residual.
+        annotation_headers: the names of the headers that `original` becomes.
         notes: receives the losses.
     """
     header = _header_octets(basic, draft, content)
@@ -286,11 +288,13 @@ def _assembled(
         if row.field in restored_fields:
             draft.annotations.pop(row.annotation, None)
             draft.carried.pop(row.number, None)
-    headers = _by_name(basic)
+    headers = _headers_by_name(basic)
     application, application_headers, edited = _application_octets(
         headers, draft, content, annotation_headers
     )
-    merged, is_changed = _annotations(basic, headers, draft, original, application_headers, edited)
+    merged, is_changed = _merge_annotations(
+        basic, headers, draft, original, application_headers, edited
+    )
     carried = _carry_edits(
         basic, headers, draft, original, application_headers, annotation_headers, edited, notes
     )
@@ -304,11 +308,11 @@ def _assembled(
         _body_octets(basic, draft, content),
         content.get(FOOTER_CODE, b""),
     )
-    return Message.decode(b"".join(octets), message_format=content.get(FORMAT, 0))
+    return Message.decode(b"".join(octets), message_format=content.get(MESSAGE_FORMAT, 0))
 
 
-def _by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
-    """Index the headers by name. A repeated name maps to its first header."""
+def _headers_by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
+    """Return (letter, value) of each header by name. A repeated name maps to its first header."""
     table = basic.properties.headers
     by_name: dict[str, tuple[str, Any]] = {}
     for name, letter, value in table.entries if isinstance(table, FieldTable) else ():
@@ -316,10 +320,11 @@ def _by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
     return by_name
 
 
-# The sections: an unedited section keeps its original bytes.
+# Encoding the sections: an unedited section keeps its original bytes.
 
 
 def _header_octets(basic: BasicMessage, draft: Amqp10Draft, content: dict[int, Any]) -> bytes:
+    """Return the encoded header section; empty without a header."""
     delivered = is_delivered(basic)
     translated = draft.header_section(basic, delivered)
     original_octets = content.get(HEADER_CODE)
@@ -333,7 +338,7 @@ def _header_octets(basic: BasicMessage, draft: Amqp10Draft, content: dict[int, A
     current = translated or Header()
     changes: dict[str, Any] = {}
     for name in ("durable", "priority", "ttl"):
-        row = _BY_FIELD[name]
+        row = _ROWS_BY_FIELD[name]
         value = getattr(original, name)
         original_value = row.backward(value)[0] if value is not None else None
         if original_value != getattr(basic.properties, row.name) and value != getattr(
@@ -349,10 +354,10 @@ def _header_octets(basic: BasicMessage, draft: Amqp10Draft, content: dict[int, A
 
 
 def _delivery_changes(original: Header, delivered: bool, redelivered: bool) -> dict[str, Any]:
-    """Return the fields of the header that the delivery has changed.
+    """Return the new values of the header's fields that the delivery has changed.
 
-    The redelivered flag is set by every broker and publisher: it is not an edit of the
-    delivery-count.
+    Every broker and publisher sets the redelivered flag, so a flag that differs is no edit of a
+    delivery-count above 0.
     """
     was_redelivered = not original.first_acquirer if delivered else False
     if was_redelivered == redelivered or original.delivery_count:
@@ -363,7 +368,7 @@ def _delivery_changes(original: Header, delivered: bool, redelivered: bool) -> d
 
 
 def delivered_header(octets: bytes, redelivered: bool) -> bytes:
-    """Set first-acquirer in an encoded header section from the flag redelivered of a delivery."""
+    """Update first-acquirer in an encoded header section to a delivery's redelivered flag."""
     original: Header = Message.decode(octets).header  # type: ignore[assignment]  # as above
     changes = _delivery_changes(original, True, redelivered)
     return kernel.encode_value(attrs.evolve(original, **changes)) if changes else octets
@@ -372,7 +377,7 @@ def delivered_header(octets: bytes, redelivered: bool) -> bytes:
 def _properties_octets(
     basic: BasicMessage, draft: Amqp10Draft, content: dict[int, Any], notes: Notes
 ) -> tuple[bytes, set[str]]:
-    """Return the encoded properties section, and the names of restored fields."""
+    """Return the encoded properties section, and the names of the fields that were restored."""
     original_octets = content.get(PROPERTIES_CODE)
     sparse: Any = content.get(SPARSE_PROPERTIES)
     if original_octets is None and sparse is None:
@@ -395,7 +400,7 @@ def _properties_octets(
     changed = False
     for index in indexes:
         value = original[index]
-        row = _BY_INDEX[index]
+        row = _ROWS_BY_INDEX[index]
         if row is not None:
             original_value = row.backward(value)[0] if value is not None else None
             if original_value != getattr(basic.properties, row.name) and not identical(
@@ -417,7 +422,7 @@ def _properties_octets(
         return bytes(original_octets), restored
     if length or fields.count(None) < len(fields):
         section = unchecked(Properties, dict(zip(PROPERTY_FIELDS, fields, strict=True)))
-        return padded(kernel.encode_value(section), length), restored
+        return pad_with_nulls(kernel.encode_value(section), length), restored
     return b"", restored
 
 
@@ -427,7 +432,7 @@ def _application_octets(
     content: dict[int, Any],
     annotation_headers: set[str],
 ) -> tuple[bytes, set[str], set[str]]:
-    """Return the encoded application properties, the headers used for them, and edited headers."""
+    """Return the encoded application properties, the names of their headers, and of edited ones."""
     original_octets = content.get(APPLICATION_PROPERTIES_CODE)
     sparse = content.get(SPARSE_APPLICATION)
     if original_octets is None:
@@ -436,14 +441,18 @@ def _application_octets(
         restored: set[str] = set()
         for name, octets in (sparse or {}).items():
             value = kernel.decode_value(octets)
-            if name in headers and _same_field(value, headers[name]):
+            if name in headers and _is_translated_to(value, headers[name]):
                 result[name] = value
                 restored.add(name)
                 _drop_carried_field(draft, name)
         if len(result) != size or draft.unplaced:
-            # The rules could not translate all headers, so new values were appended.
-            result = _in_order(headers, result)
-        return (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""), restored, set()
+            # Values that the rules could not translate were appended out of order.
+            result = _sorted_like_headers(headers, result)
+        return (
+            (_encode_map(APPLICATION_PROPERTIES_CODE, result) if result else b""),
+            restored,
+            set(),
+        )
     original: Any = Message.decode(original_octets).application_properties or {}
     result = {}
     application_headers: set[str] = set()
@@ -478,48 +487,49 @@ def _application_octets(
     if not changed:
         return bytes(original_octets), application_headers, edited
     return (
-        (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""),
+        (_encode_map(APPLICATION_PROPERTIES_CODE, result) if result else b""),
         application_headers,
         edited,
     )
 
 
-def _in_order(headers: dict[str, Any], entries: dict[str, Any]) -> dict[str, Any]:
-    """Sort entries in the order of their headers."""
+def _sorted_like_headers(headers: dict[str, Any], entries: dict[str, Any]) -> dict[str, Any]:
+    """Return application properties in the order of their headers."""
     order = {name: index for index, name in enumerate(headers)}
     return dict(sorted(entries.items(), key=lambda pair: order.get(pair[0], 0)))
 
 
-def _map(code: int, entries: dict[Any, Any]) -> bytes:
-    """Encode a map section."""
+def _encode_map(code: int, entries: dict[Any, Any]) -> bytes:
+    """Encode the map section with this code."""
     spec: Any = SPEC_OF[code]
     return section_octets(code, filled(spec.cls, entries))
 
 
-def _same_field(value: Any, field: tuple[str, Any]) -> bool:
-    """Whether a 1.0 value is translated to this field."""
+def _is_translated_to(value: Any, field: tuple[str, Any]) -> bool:
+    """Whether a 1.0 value is translated to this field (letter and value)."""
     letter, mapped, _ = to_field(value)
-    if type(mapped) in _COMPARED and type(mapped) is type(field[1]):
+    if type(mapped) in _COMPARABLE_TYPES and type(mapped) is type(field[1]):
         return letter == field[0] and bool(mapped == field[1])
     return letter == field[0] and encode_field(letter, mapped) == encode_field(field[0], field[1])
 
 
 def _current_value(name: str, value: Any, field: tuple[str, Any]) -> tuple[Any, bool]:
-    """Return the 1.0 value of a header, and whether it is the translation of the original `value`.
+    """Return the 1.0 value of a header, and whether the header was not edited.
 
-    The fields are compared, because different fields may have the same 1.0 value: 5 as "l" and "L".
+    A header was edited if the original `value` is not translated to its field. Fields are compared
+    instead of 1.0 values, because different fields may have the same 1.0 value: 5 as "l" and "L".
     """
-    is_same = _same_field(value, field)
+    is_same = _is_translated_to(value, field)
     return value if is_same else header_value(name, *field)[0], is_same
 
 
 def _drop_carried_field(draft: Amqp10Draft, name: str) -> None:
-    """Remove a restored header from the new residual."""
-    fields = draft.carried.get(FIELDS)
+    """Remove the field of a restored header from the new residual."""
+    fields = draft.carried.get(HEADER_FIELDS)
     if fields is not None:
         fields.pop(name, None)
         if not fields:
-            del draft.carried[FIELDS]
+            del draft.carried[HEADER_FIELDS]
 
 
 def _carry_edits(
@@ -534,11 +544,11 @@ def _carry_edits(
 ) -> dict[int, Any]:
     """Return a new residual for edits that 1.0 cannot express, and report their losses."""
     carried = dict(draft.carried)
-    carried.pop(ORDER, None)
+    carried.pop(X_HEADER_INDEXES, None)
     if basic.properties.type == MARKER and draft.body_octets is not None:
-        carried.pop(BODY, None)
+        carried.pop(MARKED_SECTIONS, None)
     is_stored = residual.NAME not in original
-    # An original, unedited header in `unplaced` is restored; report the losses of other headers.
+    # Unedited original headers are restored; report the losses of the other headers.
     repeated = _repeated_names(basic) if draft.unplaced else set()
     has_added = False
     for name in draft.unplaced:
@@ -555,22 +565,23 @@ def _carry_edits(
         elif not is_exact:
             reason = f"1.0 has no type for {letter!r}"
             notes.add(f"headers[{name!r}]", "retyped", value, item, reason)
-    if not has_added and carried.pop(TABLE, None) is not None:
+    if not has_added and carried.pop(HEADER_TABLE, None) is not None:
         fields = {
             name: encode_field(letter, value)
             for name, (letter, value) in headers.items()
             if not _is_exact_or_untranslatable(name, letter, value)
         }
         if fields:
-            carried[FIELDS] = fields
+            carried[HEADER_FIELDS] = fields
     losses_by_path = {loss.path: loss for loss in draft.pending_losses}
-    for path, number in _NUMBERS.items():
+    for path, number in _ROW_NUMBERS_BY_PATH.items():
         if number in carried and path in losses_by_path:
             notes.losses.append(attrs.evolve(losses_by_path[path], recoverable=is_stored))
-    for name in headers if FIELDS in carried or TABLE in carried else ():
+    for name in headers if HEADER_FIELDS in carried or HEADER_TABLE in carried else ():
         loss = losses_by_path.get(f"headers[{name!r}]")
         if loss is not None and loss.action != "carried":
-            # The residual restores an x- header only under the key that the rules give it.
+            # The residual cannot restore an x- header if its section or key is not the one that
+            # the rules choose.
             is_elsewhere = name in application_headers or (
                 name in annotation_headers and annotation_of(name) not in original
             )
@@ -594,7 +605,7 @@ def _is_exact_or_untranslatable(name: str, letter: str, value: Any) -> bool:
     return item is NOTHING or is_exact
 
 
-def _annotations(
+def _merge_annotations(
     basic: BasicMessage,
     headers: dict[str, tuple[str, Any]],
     draft: Amqp10Draft,
@@ -602,9 +613,9 @@ def _annotations(
     application_headers: set[str],
     edited: set[str],
 ) -> tuple[dict[Any, Any], bool]:
-    """Return the annotations, in their original order, and whether one was changed.
+    """Return the annotations, in their original order, and whether any was changed.
 
-    The names of edited headers are added to `edited`.
+    Adds the names of edited headers to the set `edited`.
     """
     translated = dict(draft.annotations)
     for name in application_headers:
@@ -657,7 +668,7 @@ def _annotations_octets(
     is_changed: bool,
     carried: dict[int, Any],
 ) -> bytes:
-    """Encode the annotations, the new residual, and the exchange and routing key of the delivery.
+    """Encode the annotations, including the new residual and the delivery's exchange and key.
 
     Unchanged annotations keep their original bytes.
     """
@@ -667,33 +678,33 @@ def _annotations_octets(
     original_octets = content.get(MESSAGE_ANNOTATIONS_CODE)
     if is_delivered(basic) and not {"x-exchange", "x-routing-key"} <= set(merged):
         is_changed = True
-        if original_octets is None and content.get(FORM) == 1:
+        if original_octets is None and content.get(ROUTE_FIRST) == 1:
             merged = {Symbol("x-routing-key"): "", Symbol("x-exchange"): "", **merged}
-        _set_route(merged, basic.exchange, basic.routing_key)
+        _set_route_annotations(merged, basic.exchange, basic.routing_key)
     if original_octets is not None and not is_changed:
         return bytes(original_octets)
-    return _map(MESSAGE_ANNOTATIONS_CODE, merged) if merged else b""
+    return _encode_map(MESSAGE_ANNOTATIONS_CODE, merged) if merged else b""
 
 
-def _set_route(annotations: dict[Any, Any], exchange: str, routing_key: str) -> None:
-    """Set the annotations for exchange and routing key. Existing keys keep their position."""
+def _set_route_annotations(annotations: dict[Any, Any], exchange: str, routing_key: str) -> None:
+    """Set the annotations with exchange and routing key. Existing keys keep their position."""
     annotations[Symbol("x-exchange")] = exchange
     annotations[Symbol("x-routing-key")] = routing_key
 
 
 def delivered_annotations(octets: bytes, exchange: bytes, routing_key: bytes) -> bytes:
-    """Set exchange and routing key of a delivery in encoded message annotations."""
+    """Set the exchange and routing key of a delivery in encoded message annotations."""
     original: Any = Message.decode(octets).message_annotations
     updated = dict(original)
-    _set_route(updated, exchange.decode("utf-8"), routing_key.decode("utf-8"))
-    return octets if updated == original else _map(MESSAGE_ANNOTATIONS_CODE, updated)
+    _set_route_annotations(updated, exchange.decode("utf-8"), routing_key.decode("utf-8"))
+    return octets if updated == original else _encode_map(MESSAGE_ANNOTATIONS_CODE, updated)
 
 
 def _body_octets(basic: BasicMessage, draft: Amqp10Draft, content: dict[int, Any]) -> bytes:
     """Return the encoded body sections, with the original division into data sections."""
-    if content.get(UNMARKED) == 1 and body_of(basic.body) is not None:
+    if content.get(UNMARKED_SECTIONS) == 1 and body_of(basic.body) is not None:
         return basic.body
-    heads = content.get(SHAPE)
+    heads = content.get(DATA_HEADS)
     if heads is None or draft.body_octets is not None:
         return draft.octets_of_body()
     if not heads:
@@ -701,15 +712,15 @@ def _body_octets(basic: BasicMessage, draft: Amqp10Draft, content: dict[int, Any
     out = []
     pos = 0
     for head in heads:
-        size = _size_of(head)
+        size = _data_size(head)
         out.append(head + basic.body[pos : pos + size])
         pos += size
-    # A body of another length was edited: the original division does not apply.
+    # A body of another length was edited: its original division does not apply.
     return b"".join(out) if pos == len(basic.body) else draft.octets_of_body()
 
 
-def _size_of(head: bytes) -> int:
-    """Return the size at the end of a data section's head."""
+def _data_size(head: bytes) -> int:
+    """Return the size of a data section's content, from the bytes before the content."""
     for width, code in ((1, 0xA0), (4, 0xB0)):
         if len(head) > width and head[-width - 1] == code:
             return int.from_bytes(head[-width:], "big")

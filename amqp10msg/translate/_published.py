@@ -1,4 +1,4 @@
-"""`as_published`: restores a delivered 0-9-1 message as it was published."""
+"""`as_published`: restores a 0-9-1 message, as it was published, from its delivery."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from amqp10msg.translate._delivery import (
 from amqp10msg.translate._merge_message import former_expiration
 from amqp10msg.translate._streams import restore_from_stream
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.residual import FORM, PLACES
+from amqp10msg.translate.residual import HEADER_INDEXES, ROUTE_FIRST
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError, expect
 from amqp10msg.wire.kernel.codes import MESSAGE_ANNOTATIONS_CODE
 from amqp10msg.wire.limits import UNLIMITED
 
-#: Annotations that RabbitMQ adds at delivery.
-_ROUTE = {"x-exchange", "x-routing-key"}
+#: Annotations that RabbitMQ 4 adds to each delivery.
+_ROUTE_ANNOTATIONS = {"x-exchange", "x-routing-key"}
 
 
 def as_published(
@@ -36,24 +36,24 @@ def as_published(
 ) -> BasicMessage:
     """Restore a delivered message as it was published, so that it can be published again.
 
-    The exchange, routing key and redelivered flag are removed, and the values that RabbitMQ adds at
-    delivery: the offset and delivery mode 1 of a stream, and the counts of a quorum queue. Headers
-    that RabbitMQ has sorted stay sorted, unless a residual records their order. With a residual,
-    values that a stream has changed or dropped are restored, too.
+    This removes the exchange, the routing key, the redelivered flag, and the values that RabbitMQ
+    adds at delivery: the offset and delivery mode 1 of a stream, and the counts of a quorum queue.
+    Headers that RabbitMQ has sorted stay sorted, unless a residual records their order. If the
+    message has a residual, values that a stream has changed or dropped are restored as well.
 
     A 1.0 message that was translated to 0-9-1, published and delivered is
     ``to_amqp10(as_published(delivered)).message``, except for the losses of `to_basic`.
 
     Args:
         basic: the message, which is not changed.
-        stream: whether it was delivered from a stream.
-        dead_letter: also remove the record of its deaths, and restore the expiration that RabbitMQ
-            has removed. Without it the record is kept as a part of the message.
+        stream: whether the message was delivered from a stream.
+        dead_letter: also remove the record of the message's deaths, and restore the expiration
+            that RabbitMQ has removed. By default, the record stays in the message.
     """
     expect(basic, BasicMessage, "as_published", "a BasicMessage")
     if stream:
         basic = restore_from_stream(basic, _lossless.to_basic) or basic
-    basic = _without_delivery_form(basic)
+    basic = _drop_route_first(basic)
     plain = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
     table = basic.properties.headers
     added_names = {STREAM_OFFSET} if stream else set()
@@ -71,8 +71,8 @@ def as_published(
     )[0]
 
 
-def _without_delivery_form(basic: BasicMessage) -> BasicMessage:
-    """Remove the residual's record of annotations that RabbitMQ 4.3 added to one delivery."""
+def _drop_route_first(basic: BasicMessage) -> BasicMessage:
+    """Remove `ROUTE_FIRST` from the residual: it describes a single delivery by RabbitMQ 4.3."""
     table = basic.properties.headers
     if table is None or residual.NAME not in table:
         return basic
@@ -81,10 +81,10 @@ def _without_delivery_form(basic: BasicMessage) -> BasicMessage:
     content = residual.unpack_text(value) if (name, letter) == (residual.NAME, "S") else None
     if content is None or not residual.is_of_message(content):
         return basic
-    if content.pop(FORM, None) is None:
+    if content.pop(ROUTE_FIRST, None) is None:
         return basic
     other_entries = entries[:-1]
-    remaining_keys = content.keys() - {PLACES}
+    remaining_keys = content.keys() - {HEADER_INDEXES}
     if remaining_keys == {MESSAGE_ANNOTATIONS_CODE} and _are_annotations_in_headers(
         content, other_entries
     ):
@@ -100,8 +100,8 @@ def _without_delivery_form(basic: BasicMessage) -> BasicMessage:
 def _are_annotations_in_headers(content: dict[int, Any], entries: list[Any]) -> bool:
     """Whether the headers alone can restore the annotations that a residual contains.
 
-    They can if each annotation was converted to a header exactly (except exchange and routing key,
-    which a delivery adds) and had its smallest encoding.
+    They can if each annotation was converted to a header exactly and had its smallest encoding. The
+    exchange and routing key, which a delivery adds, are ignored.
     """
     octets = content[MESSAGE_ANNOTATIONS_CODE]
     try:
@@ -113,7 +113,7 @@ def _are_annotations_in_headers(content: dict[int, Any], entries: list[Any]) -> 
     sender_entries = [entry for entry in entries if entry[0] not in COUNTS]
     properties = BasicProperties(headers=FieldTable.of(sender_entries))
     restored = _lossless.to_amqp10(BasicMessage(properties), Notes(enabled=False))
-    expected = {key: value for key, value in annotations.items() if key not in _ROUTE}
+    expected = {key: value for key, value in annotations.items() if key not in _ROUTE_ANNOTATIONS}
     return bool(annotations) and (
         _encoded_items(expected) == _encoded_items(restored.message_annotations or {})
     )

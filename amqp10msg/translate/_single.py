@@ -1,4 +1,4 @@
-"""Translates single messages by the compiled engine for batches."""
+"""Translates single messages with the compiled engine of `batches`, without building batches."""
 
 from __future__ import annotations
 
@@ -19,37 +19,40 @@ from amqp10msg.translate.report import Loss, Notes, Translation, lazy_translatio
 from amqp10msg.translate.to_amqp10_rules import AFTER
 from amqp10msg.wire.errors import EncodeError
 
-_PATHS = [f"properties.{row.wire_name}" for row in PROPERTIES]
-# The subjects of a loss: properties by index, then the redelivered flag, then headers by index.
+_PROPERTY_PATHS = [f"properties.{row.wire_name}" for row in PROPERTIES]
+# How the engine numbers the subject of a loss: properties by index, the redelivered flag, headers
+# by index.
 _REDELIVERED = len(PROPERTIES)
 _FIRST_HEADER = _REDELIVERED + 1
-_LOSSES = list(TO_AMQP10_LOSSES.values())
+_LOSS_RULES = list(TO_AMQP10_LOSSES.values())
 
 
-# An engine must be used by one thread at a time. The GIL ensures that; without the GIL, each thread
-# has its own engines. An engine uses about 50 KB.
+# An engine must be used by one thread at a time. The GIL ensures this, so all threads have the key
+# 0 and share its engines. Without the GIL, each thread has its own engines. An engine uses about
+# 50 KB.
 _HAS_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
-_thread: Callable[[], int] = int if _HAS_GIL else threading.get_ident
+_thread_key: Callable[[], int] = int if _HAS_GIL else threading.get_ident
 
 
 @functools.lru_cache(maxsize=32 if _HAS_GIL else 256)
 def _engine(to: str, profile: str, user: str | None, _: int) -> Any:
+    """Return the cached engine of a thread (the last argument is its key), as `kernel` does."""
     return kernel(to, profile, circumstances=Circumstances(user=user))
 
 
 def _engine_for(to: str, profile: str, circumstances: Circumstances) -> Any:
-    """Return the engine for a message, or None if no engine supports these circumstances."""
+    """Return this thread's engine, or None if no engine supports these circumstances."""
     if profile == "lossless":
-        return _engine(to, profile, None, _thread())
+        return _engine(to, profile, None, _thread_key())
     if circumstances is not USUAL and not circumstances.is_first_delivery:
         return None
-    return _engine(to, profile, circumstances.user, _thread())
+    return _engine(to, profile, circumstances.user, _thread_key())
 
 
 def translate_by_engine(
     basic: BasicMessage, profile: str, notes: Notes, circumstances: Circumstances = USUAL
 ) -> bytes | None:
-    """Translate a 0-9-1 message to an encoded 1.0 message; None if the engine cannot.
+    """Translate a 0-9-1 message to an encoded 1.0 message; None if the engine does not support it.
 
     Args:
         basic: the message.
@@ -76,15 +79,15 @@ def translate_by_engine(
 def encoded_translation(
     content: tuple[bytes, bytes, str, str, bool], profile: str, circumstances: Circumstances
 ) -> tuple[bytes, list[Any]] | None:
-    """Translate an encoded 0-9-1 message to an encoded 1.0 message; None if the engine cannot.
+    """Translate an encoded 0-9-1 message to 1.0; None if the engine does not support it.
 
     Args:
-        content: content header, body, exchange, routing key, redelivered.
+        content: the content header, body, exchange, routing key and redelivered flag.
         profile: a name of `PROFILES`.
         circumstances: further inputs of a broker's translation.
 
     Returns:
-        The encoded message, and the losses as numbers of the engine.
+        The encoded 1.0 message, and its losses as the engine's numbers.
     """
     engine = _engine_for("1.0", profile, circumstances)
     *_, redelivered = content
@@ -96,45 +99,49 @@ def encoded_translation(
         return None  # the plain rules raise a better error
 
 
-#: Returns the losses of an encoded message by the plain rules.
+#: A function that returns the losses of an encoded 1.0 message by the plain rules. Its arguments
+#: are the name of the profile, the circumstances and the message.
 FindLosses: TypeAlias = Callable[[str, Circumstances, bytes], tuple[Loss, ...]]
 
 
 def basic_translation(
-    message: Message, profile: str, circumstances: Circumstances, losses: FindLosses
+    message: Message, profile: str, circumstances: Circumstances, find_losses: FindLosses
 ) -> tuple[Translation[BasicMessage], bool] | None:
-    """Translate a 1.0 message to a 0-9-1 message; None if the engine cannot.
+    """Translate a 1.0 message to a 0-9-1 message; None if the engine does not support it.
 
     Args:
         message: the message.
         profile: a name of `PROFILES`.
         circumstances: further inputs of a broker's translation.
-        losses: called for the losses when they are read.
+        find_losses: computes the losses when they are first read.
 
     Returns:
         The translation, and whether all losses are recoverable.
     """
     if type(message) is not Message or message._lenient or message.message_format:
         return None
-    return encoded_basic_translation(message.encode(), profile, circumstances, losses, False)
+    return encoded_basic_translation(message.encode(), profile, circumstances, find_losses, False)
 
 
 def encoded_basic_translation(
     wire: bytes,
     profile: str,
     circumstances: Circumstances,
-    losses: FindLosses,
+    find_losses: FindLosses,
     is_encoded: bool = True,
 ) -> tuple[Translation[Any], bool] | None:
-    """Translate an encoded 1.0 message like `basic_translation`.
+    """Translate an encoded 1.0 message; None if the engine does not support it.
 
     Args:
         wire: the message.
         profile: a name of `PROFILES`.
         circumstances: further inputs of a broker's translation.
-        losses: called for the losses when they are read.
-        is_encoded: the translated message is a tuple of content header, body, exchange, routing key
-            and redelivered, instead of a `BasicMessage`.
+        find_losses: computes the losses when they are first read.
+        is_encoded: return the 0-9-1 message as a tuple of content header, body, exchange, routing
+            key and redelivered flag, instead of a `BasicMessage`.
+
+    Returns:
+        The translation, and whether all losses are recoverable.
     """
     engine = _engine_for("0-9-1", profile, circumstances)
     result = None if engine is None else engine.translate_one(wire, is_encoded)
@@ -143,36 +150,37 @@ def encoded_basic_translation(
     message, count, is_recoverable = result
     if count:
         return lazy_translation(
-            message, partial(losses, profile, circumstances, wire)
+            message, partial(find_losses, profile, circumstances, wire)
         ), is_recoverable
     return Translation(message), True
 
 
 def _make_losses(losses: list[Any], values: Any, entries: Any) -> tuple[Loss, ...]:
-    """Convert the engine's losses, which consist of numbers.
+    """Convert losses from the engine's numbers to `Loss` objects.
 
-    `values` are the properties of the message, and `entries` its headers.
+    `values` are the properties of the 0-9-1 message, `entries` its headers.
     """
     return tuple([_make_loss(values, entries, *loss) for loss in losses])
 
 
-def _make_loss(values: Any, entries: Any, about: int, number: int, after: int) -> Loss:
-    """Convert a loss of the engine.
+def _make_loss(values: Any, entries: Any, subject: int, number: int, after: int) -> Loss:
+    """Convert a loss from the engine's numbers to a `Loss`.
 
     Args:
-        values: the properties of the message.
+        values: the properties of the 0-9-1 message.
         entries: the entries of its headers.
-        about: the subject: see `_REDELIVERED` and `_FIRST_HEADER`.
+        subject: the index of a property, `_REDELIVERED`, or `_FIRST_HEADER` plus the index of a
+            header.
         number: the index of the kind of loss in `TO_AMQP10_LOSSES`.
-        after: a value of `AFTER`.
+        after: the kind of the translated value, a number of `AFTER`.
     """
-    action, reason, recoverable = _LOSSES[number]
-    if about < _REDELIVERED:
-        path, original = _PATHS[about], values[about]
-    elif about == _REDELIVERED:
+    action, reason, recoverable = _LOSS_RULES[number]
+    if subject < _REDELIVERED:
+        path, original = _PROPERTY_PATHS[subject], values[subject]
+    elif subject == _REDELIVERED:
         path, original = "redelivered", True
     else:
-        name, _, original = entries[about - _FIRST_HEADER]
+        name, _, original = entries[subject - _FIRST_HEADER]
         path = f"headers[{name!r}]"
         if after == AFTER["binary"]:
             original = "S"

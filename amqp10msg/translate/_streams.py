@@ -29,11 +29,11 @@ from amqp10msg.translate.rabbitmq.terms import BrokerError
 from amqp10msg.translate.rabbitmq.version import RABBITMQ_4_0, RABBITMQ_4_3
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
-    FORMAT,
-    PAYLOAD,
+    MESSAGE_FORMAT,
+    MESSAGE_IN_PAYLOAD,
     SPARSE_APPLICATION,
     SPARSE_PROPERTIES,
-    WHOLE,
+    WHOLE_MESSAGE,
     is_of_message,
 )
 from amqp10msg.translate.table import PROPERTY_FIELDS, ROWS
@@ -47,14 +47,19 @@ from amqp10msg.wire.kernel.codes import (
 )
 from amqp10msg.wire.limits import UNLIMITED
 
-_VERSIONS = [attrs.evolve(version, stream=True) for version in (RABBITMQ_4_0, RABBITMQ_4_3)]
-_SECTIONS = (HEADER_CODE, MESSAGE_ANNOTATIONS_CODE, PROPERTIES_CODE, APPLICATION_PROPERTIES_CODE)
+_STREAM_VERSIONS = [attrs.evolve(version, stream=True) for version in (RABBITMQ_4_0, RABBITMQ_4_3)]
+_SECTION_CODES = (
+    HEADER_CODE,
+    MESSAGE_ANNOTATIONS_CODE,
+    PROPERTIES_CODE,
+    APPLICATION_PROPERTIES_CODE,
+)
 
 
 def restore_from_stream(
     basic: BasicMessage, lossless_to_basic: Callable[[Message, Notes], BasicMessage]
 ) -> BasicMessage | None:
-    """Restore a message from a stream as it was published; None if that is unknown.
+    """Restore a message, as it was published, from its delivery by a stream; None if impossible.
 
     Args:
         basic: the delivered message.
@@ -79,15 +84,15 @@ def restore_from_stream(
         ):
             return attrs.evolve(published, redelivered=basic.redelivered)
     except (AmqpError, ValueError, TypeError, AttributeError, KeyError, IndexError):
-        pass  # this library did not write the residual
+        pass  # the residual is from another program
     return None
 
 
 def _deliver_by_streams(
     basic: BasicMessage, circumstances: Circumstances
 ) -> Iterator[BasicMessage]:
-    """Yield the message as the streams of several versions deliver it."""
-    for version in _VERSIONS:
+    """Yield the message as a stream of each version of RabbitMQ would deliver it."""
+    for version in _STREAM_VERSIONS:
         with suppress(BrokerError):
             stored = from_basic.to_amqp10(version, basic, Notes(), circumstances)
             yield to_basic.to_basic(version, stored, Notes(), circumstances)
@@ -101,7 +106,7 @@ def _deliver_by_streams(
 
 
 def _comparable_content(basic: BasicMessage) -> tuple[bytes, bytes]:
-    """Return the parts to compare: the encoded properties with sorted headers, and the body."""
+    """Return the encoded properties, with sorted headers, and the body, for comparisons."""
     unsorted: Any = basic.properties.headers
     headers = FieldTable.of(in_name_order(unsorted.entries))
     return encode_properties(attrs.evolve(basic.properties, headers=headers)), basic.body
@@ -113,13 +118,13 @@ def _described_message(
     content: dict[int, Any],
     lossless_to_basic: Callable[[Message, Notes], BasicMessage],
 ) -> Message:
-    """Return the message that a residual describes, completed with values from the delivery."""
-    if WHOLE in content or PAYLOAD in content:
-        wire = content.get(WHOLE, basic.body)
+    """Return the 1.0 message that a residual describes, completed with values from the delivery."""
+    if WHOLE_MESSAGE in content or MESSAGE_IN_PAYLOAD in content:
+        wire = content.get(WHOLE_MESSAGE, basic.body)
         message = Message.decode(wire, limits=UNLIMITED, strict=False)
-        message.message_format = content.get(FORMAT, 0)
+        message.message_format = content.get(MESSAGE_FORMAT, 0)
         return message
-    described_properties = lossless_to_basic(_sections_in(content), Notes()).properties
+    described_properties = lossless_to_basic(_message_of_sections(content), Notes()).properties
     described_headers: Any = described_properties.headers
     table = {entry[0]: entry for entry in entries}
     if described_headers:
@@ -137,9 +142,9 @@ def _described_message(
     return restored_message(plain, properties.headers.entries, content, Notes(), lossless_to_basic)
 
 
-def _sections_in(content: dict[int, Any]) -> Message:
-    """Return a message with the sections and values of a residual and an empty body."""
-    sections = {code: content[code] for code in _SECTIONS if code in content}
+def _message_of_sections(content: dict[int, Any]) -> Message:
+    """Return a 1.0 message with the sections and values of a residual, and an empty body."""
+    sections = {code: content[code] for code in _SECTION_CODES if code in content}
     fields = {
         PROPERTY_FIELDS[index]: kernel.decode_value(octets)
         for index, octets in content.get(SPARSE_PROPERTIES, {}).items()

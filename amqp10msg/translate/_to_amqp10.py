@@ -1,4 +1,4 @@
-"""The plain rules of the lossless translation from 0-9-1 to 1.0. They handle every message."""
+"""The lossless translation from 0-9-1 to 1.0 in Python (the plain rules), for every message."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from amqp10msg.translate.losses import TO_AMQP10_LOSSES as LOSSES
 from amqp10msg.translate.rabbitmq.terms import reencode_body
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
-    BODY,
-    EMPTY,
+    EMPTY_TABLE,
     EXCHANGE,
-    FIELDS,
-    ORDER,
+    HEADER_FIELDS,
+    HEADER_TABLE,
+    MARKED_SECTIONS,
     ROUTING_KEY,
-    TABLE,
+    X_HEADER_INDEXES,
 )
 from amqp10msg.translate.table import (
     MARKER,
@@ -46,7 +46,7 @@ from amqp10msg.translate.table import (
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.primitives import Symbol, ULong
 
-_NAME = Symbol(residual.NAME)
+_RESIDUAL_KEY = Symbol(residual.NAME)
 _T = TypeVar("_T")
 
 
@@ -54,18 +54,18 @@ class Amqp10Draft:
     """The parts of the 1.0 message that a 0-9-1 message is translated to.
 
     Attributes:
-        header: the fields of the header section by name; None for no section.
-        properties: the fields of the properties section by name; None for no section.
+        header: the fields of the header section, by name; None for no section.
+        properties: the fields of the properties section, by name; None for no section.
         annotations: the message annotations.
         application: the application properties.
-        carried: the content of the residual.
-        body: the body section or sections.
-        body_octets: the payload, if it consists of encoded body sections.
-        is_data: whether the body is data.
-        is_delivered: whether the exchange and routing key are annotations.
-        has_residual: whether the 0-9-1 message has a residual.
-        unplaced: the names of headers that cannot be translated.
-        pending_losses: losses that are reported when the message is assembled.
+        carried: the content of the residual that the 1.0 message gets.
+        body: the body section, or a list of body sections.
+        body_octets: the payload of the 0-9-1 message, if it is encoded body sections; else None.
+        is_data: whether the body consists of data sections.
+        is_delivered: whether the exchange and routing key become annotations.
+        has_residual: whether the 0-9-1 message has a residual from an earlier translation.
+        unplaced: the names of headers that only the residual can hold.
+        pending_losses: losses that are reported later, if the message still has them.
     """
 
     def __init__(self) -> None:
@@ -82,15 +82,15 @@ class Amqp10Draft:
         self.unplaced: list[str] = []
         self.pending_losses: list[Any] = []
 
-    def set(self, row: Row, value: Any) -> None:
-        """Set the field of a property."""
+    def set_field(self, row: Row, value: Any) -> None:
+        """Set the 1.0 field for the property of a row."""
         if row.section == "header":
             self.header = {**(self.header or {}), row.field: value}
         else:
             self.properties = {**(self.properties or {}), row.field: value}
 
     def header_section(self, basic: BasicMessage, delivered: bool) -> Header | None:
-        """Return the header section, or None."""
+        """Return the header section, with the redelivered flag of `basic`; None if it is empty."""
         values = self.header
         if delivered:
             values = {**(values or {}), "first_acquirer": not basic.redelivered}
@@ -99,14 +99,14 @@ class Amqp10Draft:
         return None if values is None else unchecked(Header, values)
 
     def properties_section(self) -> Properties | None:
-        """Return the properties section, or None."""
+        """Return the properties section; None if it is empty."""
         return None if self.properties is None else unchecked(Properties, self.properties)
 
     def message(self, basic: BasicMessage) -> Message:
-        """Return the message."""
+        """Return the 1.0 message, with the exchange and routing key of `basic`."""
         annotations = self.annotations
         if self.carried:
-            annotations[_NAME] = residual.pack(self.carried)
+            annotations[_RESIDUAL_KEY] = residual.pack(self.carried)
         delivered = self.is_delivered
         if delivered:
             annotations[Symbol("x-exchange")] = basic.exchange
@@ -125,7 +125,7 @@ class Amqp10Draft:
                 encode_full_header(header) + other_sections + self.octets_of_body()
             )
         if self.body_octets is not None and not message.encode().endswith(self.body_octets):
-            # The payload's encodings differ from this library's.
+            # Keep the payload: this library would encode the sections differently.
             return Message.decode(message.evolve(body=None).encode() + self.body_octets)
         return message
 
@@ -135,7 +135,7 @@ class Amqp10Draft:
 
 
 def unchecked(cls: type[_T], values: dict[str, Any]) -> _T:
-    """Create a section without checking its fields: encoding it checks them."""
+    """Create a section without checking its fields: they are checked when it is encoded."""
     section = cls.__new__(cls)
     for field in attrs.fields(cls):  # type: ignore[arg-type]  # an attrs class
         setattr(section, field.name, values.get(field.name, field.default))
@@ -152,14 +152,14 @@ def filled(cls: Any, entries: dict[Any, Any]) -> Any:
 
 
 def is_delivered(basic: BasicMessage) -> bool:
-    """Whether exchange and routing key can be annotations, as RabbitMQ 4 delivers them."""
+    """Whether exchange and routing key can become annotations, as in deliveries of RabbitMQ 4."""
     return bool(basic.exchange or basic.routing_key) and (
         shortstr(basic.exchange) and shortstr(basic.routing_key)
     )
 
 
 def body_of(octets: bytes) -> Message | None:
-    """Decode a payload as encoded body sections; None if it is anything else."""
+    """Decode a payload of encoded body sections; None for any other payload."""
     try:
         message = Message.decode(octets)
     except DecodeError:
@@ -179,7 +179,7 @@ def body_of(octets: bytes) -> Message | None:
 
 
 def translate_by_rules(basic: Any, notes: Any) -> Any:
-    """Translate a message by the plain rules; None if a header is a residual."""
+    """Translate a 0-9-1 message by the plain rules; None if one of its headers is a residual."""
     table = basic.properties.headers
     entries = None
     if table is not None:
@@ -194,21 +194,21 @@ def translate_by_rules(basic: Any, notes: Any) -> Any:
 
 
 def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
-    """Translate by the rules, and collect what needs the residual.
+    """Translate a 0-9-1 message to the parts of a 1.0 message, including its residual.
 
     Args:
         basic: the message.
-        entries: the entries of its table of headers; None for a message without headers.
+        entries: the entries of its table of headers; None if it has no table.
         notes: receives the losses.
     """
     draft = Amqp10Draft()
     is_routed = bool(basic.exchange or basic.routing_key)
     draft.is_delivered = is_routed and is_delivered(basic)
     if basic.properties.type == MARKER:
-        _marked_body(draft, basic)
+        _use_payload_as_sections(draft, basic)
     if draft.body is None:
         draft.body = Data(basic.body)
-    _properties(draft, basic.properties, notes)
+    _translate_properties(draft, basic.properties, notes)
     if basic.redelivered and not draft.is_delivered:
         notes.add_defined(LOSSES["redelivered"], "redelivered", True, 1)
     if is_routed and not draft.is_delivered:
@@ -220,12 +220,12 @@ def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
             "exchange or routing key is not valid UTF-8 without NUL of at most 255 bytes",
         )
     if entries is not None:
-        _headers(draft, entries, notes)
+        _translate_headers(draft, entries, notes)
     return draft
 
 
-def _marked_body(draft: Amqp10Draft, basic: BasicMessage) -> None:
-    """Use the encoded body sections in the payload of a message whose type is `MARKER`."""
+def _use_payload_as_sections(draft: Amqp10Draft, basic: BasicMessage) -> None:
+    """Set the body to the encoded body sections in the payload, whose type is `MARKER`."""
     message = body_of(basic.body)
     if message is None:
         return
@@ -234,38 +234,39 @@ def _marked_body(draft: Amqp10Draft, basic: BasicMessage) -> None:
     first = message.body[0] if isinstance(message.body, list) else message.body
     draft.is_data = isinstance(first, Data)
     if draft.is_data or reencode_body(basic.body) is None:
-        # The reverse translation would use the content of data as the payload, and would not set
-        # the type for sections that RabbitMQ cannot deliver.
-        draft.carried[BODY] = 1
+        # Without this key, the reverse translation would use the content of data sections as the
+        # payload, and would not set the type for sections that RabbitMQ cannot deliver.
+        draft.carried[MARKED_SECTIONS] = 1
 
 
-def _properties(draft: Amqp10Draft, properties: BasicProperties, notes: Notes) -> None:
+def _translate_properties(draft: Amqp10Draft, properties: BasicProperties, notes: Notes) -> None:
     for row in ROWS:
         value = getattr(properties, row.name)
-        # The body itself shows that its type was `MARKER`.
+        # If the payload became body sections, they imply the type `MARKER`.
         if value is not None and not (
             row.name == "type" and value == MARKER and draft.body_octets is not None
         ):
-            _by_rule(draft, row, value, notes)
+            _translate_property(draft, row, value, notes)
 
 
-def _by_rule(draft: Amqp10Draft, row: Row, value: Any, notes: Notes) -> None:
-    """Translate a property by its row. If that is not exact, carry the original value."""
+def _translate_property(draft: Amqp10Draft, row: Row, value: Any, notes: Notes) -> None:
+    """Translate a property by its row. If that is not exact, the residual carries the value."""
     target, translated_value, exact, (action, reason) = row.forward(value, draft.is_data)
     if target == "field":
-        draft.set(row, translated_value)
+        draft.set_field(row, translated_value)
     elif target == "annotation":
         draft.annotations[row.annotation] = translated_value
     path = f"properties.{row.name.replace('_', '-')}"
     if not exact:
-        draft.carried[row.number] = _original(row.name, value)
+        draft.carried[row.number] = _residual_value(row.name, value)
         notes.add(path, action, value, translated_value, reason, recoverable=True)
     elif type(translated_value) is ULong:
-        reason = "a ulong id kills consumers of 0-9-1 behind RabbitMQ 3.10"
+        reason = "a ulong id crashes 0-9-1 consumers of RabbitMQ 3.10"
         notes.add(path, "retyped", value, translated_value, reason, recoverable=True)
 
 
-def _original(name: str, value: Any) -> Any:
+def _residual_value(name: str, value: Any) -> Any:
+    """Convert the value of a property to a value that a residual can hold."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     if isinstance(value, int):
@@ -275,7 +276,7 @@ def _original(name: str, value: Any) -> Any:
     raise EncodeError(f"{value!r:.60} cannot be encoded", f"properties.{name}")
 
 
-def _headers(draft: Amqp10Draft, entries: list[Any], notes: Notes) -> None:
+def _translate_headers(draft: Amqp10Draft, entries: list[Any], notes: Notes) -> None:
     fields: dict[str, bytes] = {}
     order: list[int] = []
     whole = False
@@ -309,11 +310,11 @@ def _headers(draft: Amqp10Draft, entries: list[Any], notes: Notes) -> None:
                 recoverable=True,
             )
     if whole:
-        draft.carried[TABLE] = encode_table(FieldTable.of(entries))
+        draft.carried[HEADER_TABLE] = encode_table(FieldTable.of(entries))
         return
     if fields:
-        draft.carried[FIELDS] = fields
+        draft.carried[HEADER_FIELDS] = fields
     if mixed:
-        draft.carried[ORDER] = order
+        draft.carried[X_HEADER_INDEXES] = order
     if not entries:
-        draft.carried[EMPTY] = 1
+        draft.carried[EMPTY_TABLE] = 1

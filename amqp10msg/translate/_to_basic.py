@@ -1,4 +1,4 @@
-"""The plain rules of the lossless translation from 1.0 to 0-9-1. They handle every message."""
+"""The lossless translation from 1.0 to 0-9-1 in Python (the plain rules), for every message."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from amqp10msg.translate.losses import TO_BASIC_LOSSES as LOSSES
 from amqp10msg.translate.rabbitmq.terms import reencode_body
 from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.residual import (
-    FORMAT,
+    DATA_HEADS,
+    MESSAGE_FORMAT,
     NULL,
-    SHAPE,
     SPARSE,
     SPARSE_APPLICATION,
     SPARSE_PROPERTIES,
-    UNMARKED,
+    UNMARKED_SECTIONS,
+    count_padded_fields,
     is_of_basic,
-    nulls_behind,
     section_octets,
 )
 from amqp10msg.translate.table import (
@@ -58,9 +58,9 @@ from amqp10msg.wire.primitives import HEAD_SIZES
 
 _EXCHANGE = "x-exchange"
 _ROUTING_KEY = "x-routing-key"
-_MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
-_MODE = next(row for row in ROWS if row.name == "delivery_mode")
-_PRIORITY = next(row for row in ROWS if row.field == "priority")
+_ROWS_BY_FIELD = {row.field: row for row in ROWS if row.section == "properties"}
+_MODE_ROW = next(row for row in ROWS if row.name == "delivery_mode")
+_PRIORITY_ROW = next(row for row in ROWS if row.field == "priority")
 
 
 class BasicDraft:
@@ -69,21 +69,22 @@ class BasicDraft:
     Attributes:
         message: the 1.0 message.
         wire: the encoded 1.0 message.
-        property_values: the properties by name, the input of `build`.
-        payload: the body.
-        exchange: the exchange, from an annotation that RabbitMQ 4 adds.
-        routing_key: the routing key, likewise.
+        property_values: the 0-9-1 properties by name, except the headers.
+        payload: the body of the 0-9-1 message.
+        exchange: the exchange, from an annotation that RabbitMQ 4 adds; "" without it.
+        routing_key: the routing key, from an annotation that RabbitMQ 4 adds; "" without it.
         redelivered: the redelivered flag.
         route_position: the position of the two annotations with exchange and routing key, as
             `_read_route` returns it; "" if the residual carries the annotations.
-        entries: the headers.
-        split: the number of headers from application properties, which precede the headers from
-            annotations.
-        carried: the content of the residual.
-        saved: the content of the residual that the 1.0 message has, or None.
+        entries: the entries of the table of headers.
+        application_count: the number of headers from application properties. They precede the
+            headers from annotations.
+        carried: the content of the residual that the 0-9-1 message gets.
+        saved: the content of the residual that the 1.0 message has from an earlier translation, or
+            None.
         restored: the paths of values that were restored from `saved`.
-        is_certain: whether every field and entry is either exact or carried, so that the reverse
-            translation needs no trial.
+        is_certain: whether the reverse translation surely restores the message, because every field
+            and entry is either exact or carried. Otherwise it must be tried.
         basic: the 0-9-1 message, after `build`.
     """
 
@@ -97,11 +98,11 @@ class BasicDraft:
         self.redelivered = False
         self.route_position = ""
         self.entries: list[Any] = []
-        self.split = 0
+        self.application_count = 0
         self.carried: dict[int, Any] = {}
         self.saved: dict[int, Any] | None = None
         self.restored: set[str] = set()
-        self.is_certain = len(wire) <= residual.CERTAIN
+        self.is_certain = len(wire) <= residual.MAX_UNTRIED_SIZE
         self.basic: BasicMessage = None  # type: ignore[assignment]  # set before it is read
 
     @property
@@ -111,7 +112,7 @@ class BasicDraft:
         return isinstance(body[0] if isinstance(body, list) else body, Data)
 
     def build(self) -> None:
-        """Build `basic` from the parts."""
+        """Set `basic` to the 0-9-1 message that consists of the parts."""
         headers = FieldTable.of(self.entries) if self.entries else None
         properties = BasicProperties(headers=headers, **self.property_values)
         self.basic = BasicMessage(
@@ -119,8 +120,8 @@ class BasicDraft:
         )
 
 
-def read(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
-    """Translate by the rules, and collect what needs the residual.
+def basic_draft_of(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
+    """Translate a 1.0 message to the parts of a 0-9-1 message, including its residual.
 
     Args:
         message: the 1.0 message, decoded from `wire`.
@@ -128,20 +129,20 @@ def read(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
         notes: receives the losses.
     """
     draft = BasicDraft(message, wire)
-    _body(draft, notes)
+    _translate_body(draft, notes)
     route_position = _read_route(draft)
     draft.is_certain = draft.is_certain and not route_position
     if message.header is not None:
-        _header(draft, message.header, route_position, notes)
+        _translate_header(draft, message.header, route_position, notes)
     elif route_position:
         draft.carried[HEADER_CODE] = b""
     if message.properties is not None:
         set_properties(draft, message.properties, notes)
     if message.application_properties is not None:
-        _application_properties(draft, message.application_properties, notes)
-    draft.split = len(draft.entries)
+        _translate_application_properties(draft, message.application_properties, notes)
+    draft.application_count = len(draft.entries)
     if message.message_annotations is not None:
-        _annotations(draft, dict(message.message_annotations), route_position, notes)
+        _translate_annotations(draft, dict(message.message_annotations), route_position, notes)
     if message.delivery_annotations is not None:
         carry(draft, DELIVERY_ANNOTATIONS_CODE, message.delivery_annotations)
         rule = LOSSES["carried-delivery-annotations"]
@@ -150,23 +151,25 @@ def read(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
         carry(draft, FOOTER_CODE, message.footer)
         notes.add_defined(LOSSES["carried-footer"], "footer", dict(message.footer))
     if message.message_format:
-        draft.carried[FORMAT] = message.message_format
+        draft.carried[MESSAGE_FORMAT] = message.message_format
     draft.build()
     return draft
 
 
-def _body(draft: BasicDraft, notes: Notes) -> None:
+def _translate_body(draft: BasicDraft, notes: Notes) -> None:
     body = draft.message.body
     if body is None:
         draft.is_certain = False
-        draft.carried[SHAPE] = []
+        draft.carried[DATA_HEADS] = []
         notes.add_defined(LOSSES["no-payload"], "body", None, b"")
     elif isinstance(body, Data):
         draft.payload = bytes(body.data)
     elif isinstance(body, list) and isinstance(body[0], Data):
         draft.is_certain = False
         draft.payload = b"".join([bytes(part.data) for part in body])
-        draft.carried[SHAPE] = []  # `carry_encodings` adds the bytes before each section's content
+        draft.carried[
+            DATA_HEADS
+        ] = []  # `carry_encodings` adds the bytes before each section's content
         notes.add_defined(LOSSES["joined"], "body", len(body), 1)
     else:
         draft.is_certain = draft.is_certain and not isinstance(body, list)
@@ -179,7 +182,7 @@ def _use_sections_as_payload(draft: BasicDraft, notes: Notes) -> None:
     reencoded = reencode_body(draft.payload)
     if reencoded is None:
         draft.is_certain = False
-        draft.carried[UNMARKED] = 1
+        draft.carried[UNMARKED_SECTIONS] = 1
         reason = "RabbitMQ could not deliver it as sections: the payload is the encoded sections"
         notes.add("body", "retyped", "sections", "bytes", reason, recoverable=True)
     else:
@@ -189,12 +192,12 @@ def _use_sections_as_payload(draft: BasicDraft, notes: Notes) -> None:
 
 
 def _read_route(draft: BasicDraft) -> str:
-    """Set exchange and routing key from the annotations that RabbitMQ 4 adds at delivery.
+    """Set exchange and routing key from the two annotations that RabbitMQ 4 adds at delivery.
 
     Returns:
         The position of the two annotations: ``last`` (exchange first, as in 4.0), ``first``
-        (routing key first, as in 4.3), ``elsewhere``, or "" if RabbitMQ did not add them. The
-        position alone does not need a residual.
+        (routing key first, as in 4.3), ``elsewhere``, or "" if RabbitMQ did not add them. A
+        residual is not written for the position alone.
     """
     annotations = draft.message.message_annotations
     if annotations is None or _EXCHANGE not in annotations:
@@ -212,22 +215,22 @@ def _read_route(draft: BasicDraft) -> str:
 
 
 def _is_transient(draft: BasicDraft) -> bool:
-    """Whether the annotation for the delivery-mode is 1.
+    """Whether an annotation says that the delivery mode is 1.
 
     In a delivered message, this annotation has precedence over the header, because RabbitMQ 4.0 and
-    4.1 set durable in a header that does not have the field.
+    4.1 set durable to true if the header does not have the field.
     """
     annotations: Any = draft.message.message_annotations or {}
-    return bool(annotations.get(_MODE.annotation) == 1)
+    return bool(annotations.get(_MODE_ROW.annotation) == 1)
 
 
-def _header(draft: BasicDraft, header: Header, route_position: str, notes: Notes) -> None:
+def _translate_header(draft: BasicDraft, header: Header, route_position: str, notes: Notes) -> None:
     exact = True
     priority, count = header.priority, header.delivery_count
     if header.durable and not (route_position and _is_transient(draft)):
         draft.property_values["delivery_mode"] = 2
     if priority != DEFAULT_PRIORITY:
-        value, exact = _PRIORITY.backward(int(priority))
+        value, exact = _PRIORITY_ROW.backward(int(priority))
         draft.property_values["priority"] = value
         if not exact:
             notes.add_defined(LOSSES["low-priority"], "header.priority", priority, value)
@@ -240,7 +243,7 @@ def _header(draft: BasicDraft, header: Header, route_position: str, notes: Notes
     else:
         draft.redelivered = bool(count)
         if count == 1 and not header.first_acquirer:
-            # A redelivered 0-9-1 message is translated to these values: no residual is needed.
+            # These are the values for a redelivered 0-9-1 message, so they need no residual.
             notes.add_defined(LOSSES["redelivered"], "header.delivery-count", count, True)
         elif header.first_acquirer or count:
             exact = False
@@ -253,7 +256,7 @@ def _header(draft: BasicDraft, header: Header, route_position: str, notes: Notes
 
 
 def set_properties(draft: BasicDraft, properties: Properties, notes: Notes) -> None:
-    """Translate the fields of the properties section."""
+    """Translate the fields of the properties section to 0-9-1 properties."""
     sparse: dict[int, bytes] = {}
     empty = True
     for index, name in enumerate(PROPERTY_FIELDS):
@@ -261,10 +264,10 @@ def set_properties(draft: BasicDraft, properties: Properties, notes: Notes) -> N
         if value is None:
             continue
         empty = False
-        row = _MAPPED.get(name)
+        row = _ROWS_BY_FIELD.get(name)
         mapped, exact = (None, False) if row is None else row.backward(value)
         if exact and row is not None and row.form == KNOWN:
-            # If the body is not data, the reverse translation does not use the field.
+            # If the body is not data, the reverse translation does not set the field.
             exact = draft.is_data and row.forward(mapped, True).target == "field"
         path = f"properties.{name.replace('_', '-')}"
         if row is not None and mapped is not None:
@@ -284,7 +287,7 @@ def set_properties(draft: BasicDraft, properties: Properties, notes: Notes) -> N
 
 
 def _field_octets(index: int, value: Any) -> bytes:
-    """Encode a field by its declared type, so that it can be decoded without the declaration."""
+    """Encode a field's value as its declared type: decoding then does not need the declaration."""
     writer = kernel.Writer(False)
     writer.typed(SPEC_OF[PROPERTIES_CODE].kinds[index], value)
     octets: bytes = writer.finish()
@@ -292,16 +295,18 @@ def _field_octets(index: int, value: Any) -> bytes:
 
 
 def _report_stream_loss(row: Row, value: Any, path: str, notes: Notes) -> None:
-    """Report the loss of a property in streams, although its translation is exact."""
+    """Report that a stream of RabbitMQ loses a property, although its translation is exact."""
     rule = row.stream_loss(value)
     if rule is not None:
         notes.add_defined(rule, path, value, value)
 
 
-def _application_properties(draft: BasicDraft, application: Any, notes: Notes) -> None:
+def _translate_application_properties(draft: BasicDraft, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
-    annotation_headers: set[str] | None = None  # computed when a property needs it, which is rare
+    annotation_headers: set[str] | None = (
+        None  # computed when the first property needs it, which is rare
+    )
     for key, value in application.items():
         header = property_name(key)
         is_taken = False
@@ -328,14 +333,13 @@ def property_header(
     """Translate an application property to a header, and report its loss.
 
     Args:
-        header: the name of the header, as `property_name` returns it; None if the property cannot
-            be a header.
+        header: the result of `property_name`; None if the property cannot be a header.
         key: the key of the property.
         value: the value of the property.
         notes: receives the losses.
 
     Returns:
-        Like `annotation_header`.
+        The same values as `annotation_header` returns.
     """
     path = f"application-properties[{key!r}]"
     letter, item, exact = header_field(header[0], value) if header else ("", None, False)
@@ -350,7 +354,7 @@ def property_header(
 
 
 def _report_header_stream_loss(path: str, letter: str, value: Any, item: Any, notes: Notes) -> None:
-    """Report the loss of a header that a stream changes, although its translation is exact."""
+    """Report that a stream of RabbitMQ changes a header, although its translation is exact."""
     if letter in "xAF" and becomes_text(letter, item):
         notes.add_defined(LOSSES["in-stream"], path, value, item)
     elif letter in "AF" and path.startswith("message-annotations"):
@@ -364,7 +368,7 @@ def names_of_annotations(draft: BasicDraft) -> set[str]:
     return {name[0] for name in names if name is not None}
 
 
-def _annotations(
+def _translate_annotations(
     draft: BasicDraft, annotations: dict[Any, Any], route_position: str, notes: Notes
 ) -> None:
     exact = True
@@ -421,8 +425,8 @@ def annotation_header(
         key: the key of the annotation.
         value: its value.
         notes: receives the losses.
-        saved: whether the message has a residual, which protects its headers from streams.
-        names: the names of the headers so far.
+        saved: whether the message has a residual, which restores headers that a stream changes.
+        names: the names of the headers from preceding annotations.
 
     Returns:
         The name, type letter and value of the header, and whether the reverse translation restores
@@ -446,7 +450,7 @@ def annotation_header(
 
 
 def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
-    """Decode the residual of a 0-9-1 message; None if the annotation is not one."""
+    """Decode an annotation's value as the residual of a 0-9-1 message; None if it is invalid."""
     content = residual.unpack(value) if isinstance(value, bytes) else None
     if content is not None and not is_of_basic(content):
         content = None
@@ -460,7 +464,7 @@ def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
 
 
 def _property_in_annotation(draft: BasicDraft, row: Row, value: Any) -> Any:
-    """Return the property in an annotation; None if a field has precedence."""
+    """Return the 0-9-1 value from an annotation for a property; None if a field has precedence."""
     if draft.property_values.get(row.name) is not None:
         return None
     header = draft.message.header
@@ -468,25 +472,25 @@ def _property_in_annotation(draft: BasicDraft, row: Row, value: Any) -> Any:
         row.section == "header"
         and header is not None
         and getattr(header, row.field) != row.default
-        and not (row is _MODE and (draft.exchange or draft.routing_key))
+        and not (row is _MODE_ROW and (draft.exchange or draft.routing_key))
     ):
         return None
     return row.value_of_annotation(value, draft.is_data)
 
 
-# Encodings that differ from this library's.
+# The residual keeps sections that this library would encode differently.
 
 
 def carry(draft: BasicDraft, code: int, section: Any) -> None:
-    """Carry a section in the residual."""
+    """Put a section into the residual."""
     draft.carried[code] = section_octets(code, section)
 
 
 def carry_encodings(draft: BasicDraft) -> bool:
-    """Carry the bytes of sections, and the heads of data sections, whose encodings differ.
+    """Put sections, and heads of data sections, with unusual encodings into the residual.
 
     Returns:
-        Whether an encoding differs from this library's.
+        Whether this library would encode a section differently.
     """
     differs = False
     for code, start, content, end in kernel.Reader(draft.wire, 0, UNLIMITED).scan():
@@ -509,7 +513,11 @@ def carry_encodings(draft: BasicDraft) -> bool:
             continue
         if canonical == octets:
             continue
-        if code == PROPERTIES_CODE and canonical and (fields := nulls_behind(octets, canonical)):
+        if (
+            code == PROPERTIES_CODE
+            and canonical
+            and (fields := count_padded_fields(octets, canonical))
+        ):
             draft.carried.setdefault(SPARSE + code, {})[fields - 1] = NULL
             continue
         draft.carried[code] = octets
@@ -518,19 +526,19 @@ def carry_encodings(draft: BasicDraft) -> bool:
 
 
 def _full_header(draft: BasicDraft) -> bytes | None:
-    """Return the header section as RabbitMQ 4 encodes it, if the message was delivered by it."""
+    """Return the header as RabbitMQ 4 encodes it; None if RabbitMQ 4 did not deliver it."""
     header = draft.message.header
     return encode_full_header(header) if is_delivered(draft.basic) and header is not None else None
 
 
 def _carry_head(draft: BasicDraft, code: int, start: int, content: int, end: int) -> bool:
-    """Carry the bytes before a data section's content if they are unusual; return True if so."""
+    """Put the head of a data section into the residual if it is unusual; return whether it is."""
     if code != DATA_CODE:
         return False
     width = HEAD_SIZES[draft.wire[content]]
     head = draft.wire[start : content + width]
     usual = b"\x00\x53\x75" + (b"\xa0" if end - content - width < 256 else b"\xb0")
     if isinstance(draft.message.body, list) or not head.startswith(usual):
-        draft.carried.setdefault(SHAPE, []).append(head)
+        draft.carried.setdefault(DATA_HEADS, []).append(head)
         return True
     return False

@@ -17,7 +17,7 @@ from amqp10msg.translate import _lossless
 from amqp10msg.translate._single import basic_translation, translate_by_engine
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import from_basic, to_basic, v3
-from amqp10msg.translate.rabbitmq.fields import no_sections
+from amqp10msg.translate.rabbitmq.fields import invalid_sections_reason
 from amqp10msg.translate.rabbitmq.terms import BrokerError
 from amqp10msg.translate.rabbitmq.version import VERSIONS, BrokerVersion
 from amqp10msg.translate.report import Loss, Notes
@@ -78,7 +78,7 @@ class _RabbitMQ:
             if self.version.is_plugin and basic.properties.type == MARKER and basic.body:
                 offset = error.offset - octets.rindex(basic.body)
                 if 0 <= offset <= len(basic.body):
-                    path, reason = path or "body", no_sections(offset, reason)
+                    path, reason = path or "body", invalid_sections_reason(offset, reason)
             raise TranslationError(path, reason, delivered=octets) from None
 
     def to_basic(

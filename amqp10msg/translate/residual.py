@@ -1,14 +1,14 @@
 """The residual: a compact encoding of the values that the target protocol cannot express.
 
-It is an array of three items in deterministic CBOR: the version 1, the content (a map), and the
-CRC-32 (ISO-HDLC) of the encoded content. A 1.0 message has it as a binary in the message annotation
-`NAME`, a 0-9-1 message as base64 text in the header `NAME`, a long string.
+A residual is an array of three items in deterministic CBOR: the version 1, the content (a map), and
+the CRC-32 (ISO-HDLC) of the encoded content. A 1.0 message has its residual as a binary in the
+message annotation `NAME`, a 0-9-1 message as base64 text (a long string) in the header `NAME`.
 
 The subset of CBOR (RFC 8949) has unsigned integers, byte strings, text strings, arrays, maps with
 integer or text keys, and null. The encoding is deterministic (4.2.1): definite lengths, shortest
-heads, keys sorted by their encoding. Anything else is refused, so that a content has exactly one
-encoding. `is_of_message` and `is_of_basic` check the structure of the content, because a residual
-with a correct checksum may still have another origin or be damaged: it is then ignored.
+heads, keys sorted by their encoding. Other encodings are rejected, so that a content has exactly
+one encoding. `is_of_message` and `is_of_basic` check the structure of the content: a residual with
+a correct checksum may still be from another program, or damaged, and is then ignored.
 """
 
 from __future__ import annotations
@@ -47,63 +47,63 @@ from amqp10msg.wire.kernel.codes import (
     PROPERTIES_CODE,
 )
 
-#: The name of the annotation and header with the residual.
+#: The name of the header, and the key of the annotation, that holds the residual.
 NAME = "x-opt-amqp10msg-residual"
-#: Maximum size in bytes of a message whose translation is within all decoding limits when it is
-#: translated back. Larger messages need a trial.
-CERTAIN = 65_536
-#: Maximum size of the properties, in bytes, in a content header of RabbitMQ's default frame-max.
+#: Maximum size in bytes of a 1.0 message whose translation can surely be translated back within all
+#: decoding limits. Larger messages must be translated back to be sure.
+MAX_UNTRIED_SIZE = 65_536
+#: Maximum size in bytes of the 0-9-1 properties in a frame of RabbitMQ's default frame-max.
 MAX_PROPERTIES = 131_072 - 8 - 12
-#: Maximum size in bytes of the sections without the body. Up to this size, the properties of the
-#: translation always fit into a frame, unless a header is an array or a table.
-ALWAYS_FITS = 32_768
-_MAX_DEPTH = 8
+#: Maximum size in bytes of a 1.0 message without its body. Up to this size, the 0-9-1 properties
+#: fit into a frame, unless a header is an array or a table.
+MAX_FITTING_SIZE = 32_768
+_MAX_DEPTH = 8  # nesting of CBOR arrays and maps
 _Check: TypeAlias = Callable[[Any], bool]
 
-# Keys of the residual of a 0-9-1 message, in addition to the numbers of its properties.
-TABLE = 3  # the encoded table of headers
-BODY = 15  # 1: the payload consists of encoded body sections, marked by the property type
-FIELDS = 16  # name -> encoded field of a header
-ORDER = 17  # indexes of the x- headers in the table
-EMPTY = 18  # 1: there is an empty table of headers
-EXCHANGE = 19  # exchange and routing key, if annotations cannot express them
+# Keys in the residual of an original 0-9-1 message, in addition to the numbers of its properties.
+HEADER_TABLE = 3  # the encoded table of headers
+MARKED_SECTIONS = 15  # 1: the payload is encoded body sections, and the property type says so
+HEADER_FIELDS = 16  # a map from the name of a header to its encoded field
+X_HEADER_INDEXES = 17  # the indexes of the x- headers in the table of headers, ascending
+EMPTY_TABLE = 18  # 1: the message has an empty table of headers
+EXCHANGE = 19  # EXCHANGE and ROUTING_KEY: only if annotations cannot express them
 ROUTING_KEY = 20
-# Keys of the residual of a 1.0 message, in addition to the codes of its sections.
-WHOLE = 0  # the encoded message, if its parts cannot restore it
-FORMAT = 1  # the message-format
-PLACES = 2  # the original index of each header, in the order of their names
-PAYLOAD = 3  # 1: the payload is the encoded message, whose headers would not fit in a frame
-FORM = 4  # 1: exchange and routing key were the first annotations, as from RabbitMQ 4.3
-SPARSE = 0x100  # added to the code of a section: index or name -> encoded value
+# Keys in the residual of an original 1.0 message, in addition to the codes of its sections.
+WHOLE_MESSAGE = 0  # the encoded message, if other keys cannot restore it
+MESSAGE_FORMAT = 1  # the message-format
+HEADER_INDEXES = 2  # the original index of each header; the headers are sorted by name
+MESSAGE_IN_PAYLOAD = 3  # 1: the payload is the whole message, because of too many headers
+ROUTE_FIRST = 4  # 1: exchange and routing key were the first annotations, as in RabbitMQ 4.3
+SPARSE = 0x100  # plus the code of a section: a map from some indexes or names to encoded values
 SPARSE_PROPERTIES = SPARSE + PROPERTIES_CODE
 SPARSE_APPLICATION = SPARSE + APPLICATION_PROPERTIES_CODE
-SHAPE = DATA_CODE  # the bytes before the content of each data section
-UNMARKED = AMQP_VALUE_CODE  # 1: the payload is encoded body sections, but the type does not mark it
+DATA_HEADS = DATA_CODE  # a list of the bytes before the content of each data section
+UNMARKED_SECTIONS = AMQP_VALUE_CODE  # 1: the payload is encoded body sections; the type is not set
 
 
 def pack(content: dict[int, Any]) -> bytes:
-    """Encode a residual."""
-    inner = _encoded(content)
-    return b"\x83\x01" + inner + _encoded(zlib.crc32(inner))
+    """Encode a residual with this content."""
+    inner = _encode(content)
+    return b"\x83\x01" + inner + _encode(zlib.crc32(inner))
 
 
 def pack_text(content: dict[int, Any]) -> str:
-    """Encode a residual as the base64 text of a header."""
+    """Encode a residual with this content as base64 text, for a header."""
     return binascii.b2a_base64(pack(content), newline=False).decode("ascii")
 
 
 def unpack(data: bytes) -> dict[int, Any] | None:
-    """Decode a residual. Return None if the bytes are not a residual, or are damaged."""
+    """Decode a residual and return its content; None if the bytes are no valid residual."""
     try:
-        content = _decoded(data, 0, 0)[0][1]
-        # Each content has exactly one encoding: comparing it checks the version and checksum, too.
+        content = _decode(data, 0, 0)[0][1]
+        # A content has exactly one encoding, so this also checks the version and checksum.
         return content if isinstance(content, dict) and pack(content) == data else None
     except (ValueError, LookupError, TypeError):
         return None
 
 
 def unpack_text(text: str) -> dict[int, Any] | None:
-    """Decode a residual from a header's value. Return None if it is invalid or damaged."""
+    """Decode a residual from base64 text and return its content; None if it is not valid."""
     try:
         content = unpack(binascii.a2b_base64(text.encode("ascii"), strict_mode=True))
     except (UnicodeEncodeError, binascii.Error):
@@ -114,7 +114,7 @@ def unpack_text(text: str) -> dict[int, Any] | None:
 # The CBOR encoding.
 
 
-def _encoded(value: Any) -> bytes:
+def _encode(value: Any) -> bytes:
     """Encode a value of the CBOR subset."""
     if value is None:
         return bytes([ITEM_NULL])
@@ -126,31 +126,31 @@ def _encoded(value: Any) -> bytes:
         octets = value.encode("utf-8")
         return _encode_head(MAJOR_TEXT, len(octets)) + octets
     if isinstance(value, list):
-        return _encode_head(MAJOR_ARRAY, len(value)) + b"".join(map(_encoded, value))
-    pairs = sorted((_encoded(key), _encoded(item)) for key, item in value.items())
+        return _encode_head(MAJOR_ARRAY, len(value)) + b"".join(map(_encode, value))
+    pairs = sorted((_encode(key), _encode(item)) for key, item in value.items())
     return _encode_head(MAJOR_MAP, len(pairs)) + b"".join(key + item for key, item in pairs)
 
 
-def _encode_head(kind: int, number: int) -> bytes:
-    """Encode a CBOR head: the major type `kind` with its argument, in the shortest form."""
+def _encode_head(major: int, number: int) -> bytes:
+    """Encode a CBOR head (a major type and its argument) in the shortest form."""
     if number < ONE_BYTE:
-        return bytes([kind | number])
+        return bytes([major | number])
     for low, width in ((ONE_BYTE, 1), (TWO_BYTES, 2), (FOUR_BYTES, 4), (EIGHT_BYTES, 8)):
         if number < 1 << 8 * width:
-            return bytes([kind | low]) + number.to_bytes(width, "big")
+            return bytes([major | low]) + number.to_bytes(width, "big")
     raise ValueError(f"{number} does not fit 64 bits")
 
 
-def _decoded(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
-    """Decode the value at `pos`, and return it with the position after it.
+def _decode(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
+    """Decode the CBOR value at `pos`. Return the value and the position after it.
 
-    Heads that are longer than necessary are accepted.
+    Heads that are longer than necessary are accepted; `unpack` rejects them later.
 
     Raises:
         ValueError, IndexError, TypeError: the bytes are not of the CBOR subset, or are truncated.
     """
     head = data[pos]
-    kind, number = head & MAJOR, head & DETAIL
+    major, number = head & MAJOR, head & DETAIL
     pos += 1
     if head == ITEM_NULL:
         return None, pos
@@ -159,20 +159,20 @@ def _decoded(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
     if number >= ONE_BYTE:
         start, pos = pos, pos + (1 << number - ONE_BYTE)
         number = int.from_bytes(data[start:pos], "big")
-    if kind == MAJOR_UNSIGNED:
+    if major == MAJOR_UNSIGNED:
         return number, pos
     if number > len(data) - pos:
         raise ValueError(f"truncated CBOR value at byte {pos}")
-    if kind in {MAJOR_BYTES, MAJOR_TEXT}:
+    if major in {MAJOR_BYTES, MAJOR_TEXT}:
         octets = data[pos : pos + number]
-        return octets if kind == MAJOR_BYTES else octets.decode("utf-8"), pos + number
-    if kind not in {MAJOR_ARRAY, MAJOR_MAP} or depth == _MAX_DEPTH:
+        return octets if major == MAJOR_BYTES else octets.decode("utf-8"), pos + number
+    if major not in {MAJOR_ARRAY, MAJOR_MAP} or depth == _MAX_DEPTH:
         raise ValueError(f"unsupported or too deeply nested CBOR value at byte {pos}")
     items = []
-    for _ in range(number if kind == MAJOR_ARRAY else 2 * number):
-        item, pos = _decoded(data, pos, depth + 1)
+    for _ in range(number if major == MAJOR_ARRAY else 2 * number):
+        item, pos = _decode(data, pos, depth + 1)
         items.append(item)
-    if kind == MAJOR_ARRAY:
+    if major == MAJOR_ARRAY:
         return items, pos
     keys = items[::2]
     if not all(isinstance(key, (int, str)) for key in keys):
@@ -180,7 +180,7 @@ def _decoded(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
     return dict(zip(keys, items[1::2], strict=True)), pos
 
 
-# The structure of the content: checks of the values by key.
+# The structure of a content, as a check of the value for each key.
 
 
 def _is_permutation(value: Any) -> bool:
@@ -205,57 +205,64 @@ def _is_octets(value: Any) -> bool:
     return isinstance(value, bytes)
 
 
-def _is_set(value: Any) -> bool:
+def _is_one(value: Any) -> bool:
+    """Whether a value is 1, which stands for true."""
     return bool(value == 1)
 
 
-def _up_to(limit: int) -> _Check:
+def _is_at_most(limit: int) -> _Check:
+    """Return a check for integers that are at most `limit`."""
     return lambda value: isinstance(value, int) and value <= limit
 
 
-def _list_of(is_item: _Check) -> _Check:
+def _is_list_of(is_item: _Check) -> _Check:
+    """Return a check for lists whose items pass a check."""
     return lambda value: isinstance(value, list) and all(map(is_item, value))
 
 
-def _map_of(is_key: _Check, is_value: _Check = _is_octets) -> _Check:
+def _is_map_of(is_key: _Check, is_value: _Check = _is_octets) -> _Check:
+    """Return a check for maps whose keys and values pass checks."""
     return lambda value: (
         isinstance(value, dict) and (all(map(is_value, value.values())) and all(map(is_key, value)))
     )
 
 
-_OF_MESSAGE: dict[Any, _Check] = {
-    **dict.fromkeys({*KIND_OF.keys() - BODY_CODES, WHOLE}, _is_octets),
-    **dict.fromkeys((UNMARKED, PAYLOAD, FORM), _is_set),
-    FORMAT: _up_to(2**32 - 1),
-    PLACES: _is_permutation,
-    SHAPE: _list_of(_is_octets),
-    SPARSE_PROPERTIES: _map_of(_up_to(len(attrs.fields(Properties)) - 1)),
-    SPARSE_APPLICATION: _map_of(lambda name: isinstance(name, str)),
+_MESSAGE_CHECKS: dict[Any, _Check] = {
+    **dict.fromkeys({*KIND_OF.keys() - BODY_CODES, WHOLE_MESSAGE}, _is_octets),
+    **dict.fromkeys((UNMARKED_SECTIONS, MESSAGE_IN_PAYLOAD, ROUTE_FIRST), _is_one),
+    MESSAGE_FORMAT: _is_at_most(2**32 - 1),
+    HEADER_INDEXES: _is_permutation,
+    DATA_HEADS: _is_list_of(_is_octets),
+    SPARSE_PROPERTIES: _is_map_of(_is_at_most(len(attrs.fields(Properties)) - 1)),
+    SPARSE_APPLICATION: _is_map_of(lambda name: isinstance(name, str)),
 }
-_NUMBERS = {"delivery_mode": 255, "priority": 255, "timestamp": 2**64 - 1}
+_MAX_NUMBERS = {"delivery_mode": 255, "priority": 255, "timestamp": 2**64 - 1}
 
 
 def _is_shortstr(value: Any) -> bool:
     return isinstance(value, bytes) and len(value) <= 255
 
 
-_OF_BASIC: dict[Any, _Check] = {
+_BASIC_CHECKS: dict[Any, _Check] = {
     **{
-        row.number: _up_to(_NUMBERS[row.name]) if row.name in _NUMBERS else _is_shortstr
+        row.number: _is_at_most(_MAX_NUMBERS[row.name])
+        if row.name in _MAX_NUMBERS
+        else _is_shortstr
         for row in ROWS
     },
     **dict.fromkeys((EXCHANGE, ROUTING_KEY), _is_octets),
-    **dict.fromkeys((BODY, EMPTY), _is_set),
-    ORDER: _is_ascending,
-    TABLE: lambda value: isinstance(value, bytes) and bool(decode_table(value).entries),
-    FIELDS: _map_of(
+    **dict.fromkeys((MARKED_SECTIONS, EMPTY_TABLE), _is_one),
+    X_HEADER_INDEXES: _is_ascending,
+    HEADER_TABLE: lambda value: isinstance(value, bytes) and bool(decode_table(value).entries),
+    HEADER_FIELDS: _is_map_of(
         lambda name: isinstance(name, str) and len(name.encode("utf-8")) <= 255,
         lambda octets: isinstance(octets, bytes) and bool(decode_field(octets)),
     ),
 }
 
 
-def _is_of(content: dict[Any, Any], checks: dict[Any, _Check]) -> bool:
+def _passes(content: dict[Any, Any], checks: dict[Any, _Check]) -> bool:
+    """Whether a content is not empty, and has only keys of `checks`, with values that pass them."""
     try:
         return bool(content) and all(
             key in checks and checks[key](value) for key, value in content.items()
@@ -265,45 +272,47 @@ def _is_of(content: dict[Any, Any], checks: dict[Any, _Check]) -> bool:
 
 
 def is_of_message(content: dict[Any, Any]) -> bool:
-    """Whether a content has the structure of a 1.0 message's residual."""
-    return _is_of(content, _OF_MESSAGE)
+    """Whether a content has the structure of a residual that restores a 1.0 message."""
+    return _passes(content, _MESSAGE_CHECKS)
 
 
 def is_of_basic(content: dict[Any, Any]) -> bool:
-    """Whether a content has the structure of a 0-9-1 message's residual."""
-    return _is_of(content, _OF_BASIC)
+    """Whether a content has the structure of a residual that restores a 0-9-1 message."""
+    return _passes(content, _BASIC_CHECKS)
 
 
 def section_octets(code: int, section: Any) -> bytes:
-    """Encode a section without a limit of nesting."""
+    """Encode a section, without a limit on the depth of nesting."""
     writer = kernel.Writer(False)
     writer.section(SPEC_OF[code], section)
     octets: bytes = writer.finish()
     return octets
 
 
-# Trailing nulls of a properties section are optional; RabbitMQ 4 writes all thirteen fields. The
-# residual records only the number of fields, so that it stays small.
+# Trailing nulls of a properties section are optional; RabbitMQ 4 writes all thirteen fields. To
+# stay small, the residual then records only the number of fields.
 
 NULL = b"\x40"
 _DESCRIPTOR_SIZE = 3  # size of the smallest encoding of the descriptor
-_EMPTY, _LIST8, _LIST32 = 0x45, 0xC0, 0xD0
+_LIST0, _LIST8, _LIST32 = 0x45, 0xC0, 0xD0
 
 
-def nulls_behind(octets: bytes, canonical: bytes) -> int:
-    """Return the number of fields of a section that differs only by trailing nulls, otherwise 0.
+def count_padded_fields(octets: bytes, canonical: bytes) -> int:
+    """Return how many fields a section has that differs from `canonical` only by trailing nulls.
+
+    Return 0 if the section differs in another way.
 
     Args:
         octets: the encoded section.
-        canonical: the section as this library encodes it.
+        canonical: the same section as this library encodes it, without trailing nulls.
     """
-    count = _content_of(octets)[0]
-    return count if padded(canonical, count) == octets else 0
+    count = _list_fields(octets)[0]
+    return count if pad_with_nulls(canonical, count) == octets else 0
 
 
-def padded(canonical: bytes, fields: int) -> bytes:
-    """Append nulls to an encoded section up to a number of fields, at most 255."""
-    count, content = _content_of(canonical)
+def pad_with_nulls(canonical: bytes, fields: int) -> bytes:
+    """Append nulls to an encoded section until it has `fields` fields, at most 255."""
+    count, content = _list_fields(canonical)
     if count >= fields:
         return canonical
     content += NULL * (fields - count)
@@ -325,8 +334,8 @@ def padded(canonical: bytes, fields: int) -> bytes:
     )
 
 
-def _content_of(octets: bytes) -> tuple[int, bytes]:
-    """Return the number of fields of a list8 or list32 and their bytes, otherwise (0, b"")."""
+def _list_fields(octets: bytes) -> tuple[int, bytes]:
+    """Return the number of fields in a section and their bytes; (0, b"") for an empty list."""
     code = octets[_DESCRIPTOR_SIZE]
     if code == _LIST8:
         return octets[_DESCRIPTOR_SIZE + 2], octets[_DESCRIPTOR_SIZE + 3 :]

@@ -25,57 +25,60 @@ from amqp10msg.wire.kernel.codes import HEADER_CODE, PROPERTIES_CODE
 
 
 class Form(IntEnum):
-    """The values of a property that the engine converts itself, and the conversion."""
+    """How the compiled engine converts a 0-9-1 property. The plain rules convert other values."""
 
-    #: A short string.
+    #: A short string becomes the same text.
     TEXT = 0
-    #: Either ``urn:uuid:`` and a UUID, or a short string without the prefixes ``urn:`` and ``ID:``.
+    #: ``urn:uuid:`` and a UUID becomes a uuid, ``ID:AMQP_BINARY:`` and hexadecimal digits a binary.
+    #: Any other short string becomes the same text.
     ID = 1
-    #: A short string; RabbitMQ converts ``urn:uuid:`` and 36 more characters to a UUID.
+    #: A short string becomes the same text, but RabbitMQ converts ``urn:uuid:`` and 36 characters
+    #: to a uuid.
     BROKER_ID = 2
-    #: A symbol that the rules of 1.0 allow; other ASCII text becomes an annotation.
+    #: ASCII text becomes a symbol if its 1.0 field can hold the text, otherwise an annotation.
     KNOWN = 3
-    #: ASCII.
+    #: ASCII text becomes a symbol.
     SYMBOL = 4
-    #: 1 or 2.
+    #: Delivery mode 1 or 2 becomes false or true.
     MODE = 5
-    #: 0 to 9.
+    #: A priority from 0 to 9 becomes a ubyte.
     PRIORITY = 6
-    #: Any byte.
+    #: A priority from 0 to 255 becomes a ubyte.
     NUMBER = 7
-    #: A ttl in decimal digits without sign or leading zeros.
+    #: Decimal text below 2^32, without sign or leading zeros, becomes a uint (the ttl).
     DIGITS = 8
-    #: Seconds, converted to milliseconds.
+    #: Seconds become milliseconds.
     SECONDS = 9
-    #: Seconds that the broker treats as milliseconds.
+    #: Seconds become the same number of milliseconds, as in RabbitMQ 3.10.
     MOMENT = 10
-    #: The name of the connection's user.
+    #: The name of the connection's user becomes the user-id.
     USER = 11
-    #: The name of a queue, converted to its address.
+    #: The name of a queue becomes the queue's address.
     ADDRESS = 12
 
 
-_NUMBERS = {name: number for number, name in enumerate(TO_AMQP10_LOSSES)}
-_INDEXES = {row.name: index for index, row in enumerate(BASIC_PROPERTIES)}
-#: The engine's numbers for the value after a loss: `Loss.after`.
+_LOSS_NUMBERS = {name: number for number, name in enumerate(TO_AMQP10_LOSSES)}
+_PROPERTY_INDEXES = {row.name: index for index, row in enumerate(BASIC_PROPERTIES)}
+#: The engine's number for each kind of translated value (`Loss.after`), which is either missing,
+#: the same as the original value, the number 1, or the text "binary".
 AFTER = {"nothing": 0, "same": 1, "one": 2, "binary": 3}
-_NOTHING, _SAME = AFTER["nothing"], AFTER["same"]
-_STRING, _BINARY, _SYMBOL = 0xA1, 0xA0, 0xA3
+_NO_VALUE, _SAME_VALUE = AFTER["nothing"], AFTER["same"]
+_STRING, _BINARY, _SYMBOL = 0xA1, 0xA0, 0xA3  # constructors of the short forms
 
 
 @attrs.frozen
 class PropertyRule:
-    """The conversion of a property of class basic.
+    """How the engine converts a property of class basic.
 
     Attributes:
-        wire_name: its name, such as ``content-type``.
-        form: the values that the engine converts.
-        section: the code of the section with the field that it becomes; 0 if no field holds it.
-        field_index: the index of the field in the section.
-        code: the constructor of the field, if it is text.
-        annotation: the key of the annotation that it becomes; "" if no annotation holds it.
-        only: if the property has both a field and an annotation, the only number that becomes the
-            annotation; -1 if no number does.
+        wire_name: the property's name in the specification, such as ``content-type``.
+        form: the values that the engine converts, and their conversion.
+        section: the code of the 1.0 section whose field holds the property; 0 if there is no field.
+        field_index: the index of that field in the section.
+        code: the constructor of the field's short form, if the field is text.
+        annotation: the key of the annotation that holds the property; "" if there is none.
+        annotated_number: if the property has both a field and an annotation, the only number that
+            goes into the annotation; -1 if every number goes into the field.
     """
 
     wire_name: str
@@ -84,47 +87,51 @@ class PropertyRule:
     field_index: int = 0
     code: int = _STRING
     annotation: str = ""
-    only: int = -1
+    annotated_number: int = -1
 
     @property
     def name(self) -> str:
-        """The name of the attribute of `BasicProperties`."""
+        """The property's attribute of `BasicProperties`."""
         return self.wire_name.replace("-", "_")
 
 
 @attrs.frozen
 class ToAmqp10Rules:
-    """The rules of a profile.
+    """The rules of a profile, which the compiled engine copies when it is created.
 
     Attributes:
-        properties: the rule of each property of class basic, in the order of the flags.
-        losses: the losses of properties in the order of their report: index of the property, number
-            of the loss, number of the value after it (see `AFTER`).
-        address: the prefix of a queue's address; "" if the address is the name of the queue.
-        unplaced: names of headers that the lossless profile does not convert to annotations.
-        history: names of headers that RabbitMQ adds to dead letters, and the codes of their types.
-        delivery_count: the encoding of the header's delivery-count, which is always 0.
-        is_lossless: whether the profile is lossless, by means of the residual, and not a broker's.
-        is_plugin: convert as the plugin of RabbitMQ 3.10 does.
-        is_stream: convert as for a message read from a stream.
-        own_first: the broker's annotations precede the sender's, with the routing key first.
-        trims: omit trailing nulls of the properties.
+        properties: the rule of each property of class basic, in the order of the property flags.
+        losses: the losses of properties, in the order in which they are reported: the property's
+            index, the loss's index in `TO_AMQP10_LOSSES`, and a number of `AFTER`.
+        address: the prefix of a queue's address; "" if a queue's address is its name.
+        residual_headers: names of ``x-`` headers that become no annotation in the lossless profile:
+            the residual holds them.
+        death_headers: names of headers that RabbitMQ adds to dead letters, and their type letters
+            as numbers.
+        delivery_count: the byte that encodes the header's delivery-count, which is 0 or null.
+        is_lossless: whether this is the lossless profile, instead of a version of RabbitMQ.
+        is_plugin: whether to convert like the plugin of RabbitMQ 3.10.
+        is_stream: whether to convert like a stream of RabbitMQ, instead of a queue.
+        broker_annotations_first: whether the broker's annotations precede the sender's, and the
+            routing key the exchange.
+        trims_nulls: whether to omit trailing nulls of the properties section.
     """
 
     properties: tuple[PropertyRule, ...]
     losses: tuple[tuple[int, int, int], ...] = ()
     address: str = ""
-    unplaced: list[bytes] = attrs.field(factory=list)
-    history: list[tuple[bytes, int]] = attrs.field(factory=list)
+    residual_headers: list[bytes] = attrs.field(factory=list)
+    death_headers: list[tuple[bytes, int]] = attrs.field(factory=list)
     delivery_count: int = 0x43
     is_lossless: bool = False
     is_plugin: bool = False
     is_stream: bool = False
-    own_first: bool = False
-    trims: bool = True
+    broker_annotations_first: bool = False
+    trims_nulls: bool = True
 
 
-_FIELDS = {
+# The section's code and the index of each field, by path.
+_FIELD_POSITIONS = {
     f"{name}.{field.name}": (code, index)
     for name, code, cls in (
         ("header", HEADER_CODE, Header),
@@ -132,7 +139,8 @@ _FIELDS = {
     )
     for index, field in enumerate(attrs.fields(cls))
 }
-_FORMS = {
+# The engine's form for `table.Row.form`; `Form.TEXT` for all other forms.
+_ENGINE_FORMS = {
     table.ID: Form.ID,
     table.DIGITS: Form.DIGITS,
     table.SECONDS: Form.SECONDS,
@@ -142,11 +150,11 @@ _FORMS = {
 
 
 def _lossless_rule(row: table.Row) -> PropertyRule:
-    """Derive the engine's rule from a row of the table of correspondences."""
-    section, field_index = _FIELDS.get(f"{row.section}.{row.field}", (0, 0))
+    """Derive the engine's rule for a property from its row in `table.ROWS`."""
+    section, field_index = _FIELD_POSITIONS.get(f"{row.section}.{row.field}", (0, 0))
     return PropertyRule(
         row.annotation.removeprefix(table.PREFIX),
-        Form.PRIORITY if row.name == "priority" else _FORMS.get(row.form, Form.TEXT),
+        Form.PRIORITY if row.name == "priority" else _ENGINE_FORMS.get(row.form, Form.TEXT),
         section,
         field_index,
         {table.KNOWN: _SYMBOL, table.BYTES: _BINARY}.get(row.form, _STRING),
@@ -156,25 +164,28 @@ def _lossless_rule(row: table.Row) -> PropertyRule:
 
 
 def _field_rule(name: str, form: Form, field_path: str, code: int = _STRING) -> PropertyRule:
-    return PropertyRule(name, form, *_FIELDS[field_path], code)
+    return PropertyRule(name, form, *_FIELD_POSITIONS[field_path], code)
 
 
-_HEADERS = PropertyRule("headers", Form.TEXT)
+_HEADERS_RULE = PropertyRule("headers", Form.TEXT)
 
 
 def _lossless_rules() -> tuple[PropertyRule, ...]:
     rules = {row.name: _lossless_rule(row) for row in table.ROWS}
-    return tuple(rules.get(name, _HEADERS) for name in _INDEXES)
+    return tuple(rules.get(name, _HEADERS_RULE) for name in _PROPERTY_INDEXES)
 
 
-def _losses(*losses: tuple[str, str, int]) -> tuple[tuple[int, int, int], ...]:
-    return tuple((_INDEXES[name], _NUMBERS[loss], after) for name, loss, after in losses)
+def _loss_numbers(*losses: tuple[str, str, int]) -> tuple[tuple[int, int, int], ...]:
+    """Replace names by the engine's numbers, for `ToAmqp10Rules.losses`."""
+    return tuple(
+        (_PROPERTY_INDEXES[name], _LOSS_NUMBERS[loss], after) for name, loss, after in losses
+    )
 
 
-_RABBITMQ = (
+_RABBITMQ_4_PROPERTIES = (
     _field_rule("content-type", Form.SYMBOL, "properties.content_type", _SYMBOL),
     _field_rule("content-encoding", Form.SYMBOL, "properties.content_encoding", _SYMBOL),
-    _HEADERS,
+    _HEADERS_RULE,
     _field_rule("delivery-mode", Form.MODE, "header.durable"),
     _field_rule("priority", Form.NUMBER, "header.priority"),
     _field_rule("correlation-id", Form.BROKER_ID, "properties.correlation_id"),
@@ -187,11 +198,13 @@ _RABBITMQ = (
     _field_rule("app-id", Form.TEXT, "properties.group_id"),
     PropertyRule("cluster-id", Form.TEXT),
 )
-_LOSSES_4 = _losses(
-    ("type", "type", _SAME), ("app_id", "app-id", _SAME), ("cluster_id", "cluster-id", _NOTHING)
+_LOSSES_4 = _loss_numbers(
+    ("type", "type", _SAME_VALUE),
+    ("app_id", "app-id", _SAME_VALUE),
+    ("cluster_id", "cluster-id", _NO_VALUE),
 )
-# The rules of RabbitMQ 3.10 that differ from RabbitMQ 4.
-_RABBITMQ_3_10 = {
+# The properties whose rules in RabbitMQ 3.10 differ from RabbitMQ 4.
+_RABBITMQ_3_10_PROPERTIES = {
     "correlation-id": _field_rule("correlation-id", Form.TEXT, "properties.correlation_id"),
     "message-id": _field_rule("message-id", Form.TEXT, "properties.message_id"),
     "timestamp": _field_rule("timestamp", Form.MOMENT, "properties.creation_time"),
@@ -199,47 +212,52 @@ _RABBITMQ_3_10 = {
     "user-id": _field_rule("user-id", Form.USER, "properties.user_id"),
     "app-id": PropertyRule("app-id", Form.TEXT),
 }
-_LOSSES_3_10 = _losses(
-    ("type", "left-out", _NOTHING),
-    ("app_id", "left-out", _NOTHING),
-    ("cluster_id", "left-out", _NOTHING),
-    ("timestamp", "moment", _SAME),
-    ("user_id", "user", _SAME),
+_LOSSES_3_10 = _loss_numbers(
+    ("type", "left-out", _NO_VALUE),
+    ("app_id", "left-out", _NO_VALUE),
+    ("cluster_id", "left-out", _NO_VALUE),
+    ("timestamp", "moment", _SAME_VALUE),
+    ("user_id", "user", _SAME_VALUE),
 )
 
 #: The rules of the lossless profile.
 LOSSLESS = ToAmqp10Rules(
     _lossless_rules(),
-    unplaced=[name.encode() for name in sorted({NAME, *BY_ANNOTATION, *OF_BROKER, *SECTIONS})],
-    history=[(name.encode(), ord(HEADERS[name])) for name in sorted(HEADERS.keys() - COUNTS)],
+    residual_headers=[
+        name.encode() for name in sorted({NAME, *BY_ANNOTATION, *OF_BROKER, *SECTIONS})
+    ],
+    death_headers=[(name.encode(), ord(HEADERS[name])) for name in sorted(HEADERS.keys() - COUNTS)],
     is_lossless=True,
 )
 
 
-def _rules_of(version: BrokerVersion) -> ToAmqp10Rules:
+def _make_rules(version: BrokerVersion) -> ToAmqp10Rules:
     if version.is_plugin:
         return ToAmqp10Rules(
-            tuple(_RABBITMQ_3_10.get(rule.wire_name, rule) for rule in _RABBITMQ),
+            tuple(
+                _RABBITMQ_3_10_PROPERTIES.get(rule.wire_name, rule)
+                for rule in _RABBITMQ_4_PROPERTIES
+            ),
             _LOSSES_3_10,
             address="/queue/",
             delivery_count=0x40,
             is_plugin=True,
             is_stream=version.stream,
-            trims=False,
+            trims_nulls=False,
         )
     return ToAmqp10Rules(
-        _RABBITMQ,
+        _RABBITMQ_4_PROPERTIES,
         _LOSSES_4,
         address="/queues/" if version.queue_addresses else "",
         is_stream=version.stream,
-        own_first=version.metadata_first,
-        trims=version.trims,
+        broker_annotations_first=version.broker_annotations_first,
+        trims_nulls=version.trims_nulls,
     )
 
 
-_RULES = {profile: _rules_of(version) for profile, version in VERSIONS.items()}
+_RULES_BY_PROFILE = {profile: _make_rules(version) for profile, version in VERSIONS.items()}
 
 
 def rules_of(version: BrokerVersion) -> ToAmqp10Rules:
     """Return the rules of a version of RabbitMQ."""
-    return _RULES[version.profile]
+    return _RULES_BY_PROFILE[version.profile]

@@ -2,7 +2,7 @@
 
 A `ToBasicRules` defines the conversion of sections, and has a row for each field of the properties.
 The compiled engine reads it when it is constructed, and defines the names of the forms.
-`PlainValues` converts the values that the engine does not convert itself.
+`PlainValues` converts values of types that the engine does not convert itself.
 """
 
 from __future__ import annotations
@@ -53,67 +53,77 @@ from amqp10msg.wire.primitives import Symbol
 
 __all__ = ["PlainValues", "ToBasicRules", "rules_of"]
 
-#: The index of a field of the properties section, the index of its property or -1, and the form.
+#: The conversion of a field in the properties section, with the index of the field, the index of
+#: its 0-9-1 property (-1 for none), and the name of the form.
 Row: TypeAlias = tuple[int, int, str]
 
-# The index of the property for each field.
-_TARGETS = {
+# The index of the 0-9-1 property for each field that has a row in the correspondence.
+_PROPERTY_OF_FIELD = {
     row.field.replace("_", "-"): row.number - 1 for row in ROWS if row.section == "properties"
 }
-_BY_NUMBER = {row.number: row for row in ROWS}
-_INDEXES = {row.name: row.number - 1 for row in ROWS}
-#: Names of headers and keys of annotations with a meaning to the translator or to brokers.
-ODD_NAMES = [
+_ROWS_BY_NUMBER = {row.number: row for row in ROWS}
+_PROPERTY_INDEXES = {row.name: row.number - 1 for row in ROWS}
+#: Names of headers and keys of annotations with a special meaning to this library or to brokers.
+SPECIAL_NAMES = [
     name.encode()
     for name in sorted({NAME, STREAM_FILTER_VALUE, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
 ]
-# The types of the annotations that RabbitMQ adds.
-_KINDS = {int: "long", str: "string"}
-_FACTS = [(key.encode(), _KINDS.get(kind, "array")) for key, kind in ANNOTATIONS.items()]
-# The plain rules decode single values of messages that have passed the caller's limits already.
-_SINGLE = Limits(depth=64, zero_width=1_000)
-_COMPOUND = 0xC0  # the lowest constructor of lists, maps and arrays, except the empty list
-_LIST0 = 0x45
+# The engine's names for the types of the annotations that RabbitMQ adds; else "array".
+_ANNOTATION_KINDS = {int: "long", str: "string"}
+_DELIVERY_ANNOTATIONS = [
+    (key.encode(), _ANNOTATION_KINDS.get(kind, "array")) for key, kind in ANNOTATIONS.items()
+]
+# For decoding single values of messages that have already passed the caller's limits.
+_VALUE_LIMITS = Limits(depth=64, zero_width=1_000)
+_FIRST_COMPOUND = 0xC0  # the lowest constructor of lists, maps and arrays, except the empty list
+_LIST0 = 0x45  # the constructor of the empty list
 _DESCRIBED = 0x00
-# Encoded bodies that complete a message with properties only: a data and an amqp-value section.
-_DATA, _VALUE = bytes.fromhex("005375a000"), bytes.fromhex("00537740")
+# An empty data section and a null amqp-value section, to complete a message that lacks a body.
+_DATA_BODY, _VALUE_BODY = bytes.fromhex("005375a000"), bytes.fromhex("00537740")
 
 
 @attrs.frozen
 class ToBasicRules:
-    """The rules of a profile.
+    """The rules of a profile, which the compiled engine copies when it is created.
 
     Attributes:
-        way: ``lossless``; ``converted``, section by section; ``kept whole``, sections as headers.
-        early: rows whose losses precede the losses of application properties in the report.
-        late: rows whose losses follow the losses of application properties in the report.
+        way: how sections are translated: ``lossless``; ``converted`` like in RabbitMQ 4; or ``kept
+            whole`` as headers like in RabbitMQ 3.10.
+        rows_before_headers: rows of fields whose losses are reported before the losses of
+            application properties.
+        rows_after_headers: rows of fields whose losses are reported after the losses of application
+            properties.
         durable_by_default: see `BrokerVersion`.
         stream: see `BrokerVersion`.
-        number_prefix: the prefix of an id that is a number.
-        odd_names: names of headers and keys that need special treatment in the lossless profile.
-        facts: the annotations that a delivery adds, with their types: long, string or array.
+        ulong_id_prefix: the prefix of a 0-9-1 id that represents a ulong.
+        special_names: names of headers and keys of annotations with a special meaning, which the
+            plain rules must translate in the lossless profile.
+        delivery_annotations: the annotations that RabbitMQ adds at delivery, and their types: long,
+            string or array.
     """
 
     way: str
-    early: Sequence[Row]
-    late: Sequence[Row] = ()
+    rows_before_headers: Sequence[Row]
+    rows_after_headers: Sequence[Row] = ()
     durable_by_default: bool = False
     stream: bool = False
-    number_prefix: bytes = b""
-    odd_names: list[bytes] = ODD_NAMES
-    facts: Sequence[tuple[bytes, str]] = ()
+    ulong_id_prefix: bytes = b""
+    special_names: list[bytes] = SPECIAL_NAMES
+    delivery_annotations: Sequence[tuple[bytes, str]] = ()
 
 
-def _rows(forms: dict[str, str]) -> tuple[Row, ...]:
-    """Return a row for each field, in the order of the forms."""
-    renamed = {"group-id": _INDEXES["app_id"]} if forms.get("group-id") == "renamed" else {}
-    targets = _TARGETS | renamed
+def _make_rows(forms: dict[str, str]) -> tuple[Row, ...]:
+    """Return a row for each field of `forms`, which maps names of fields to names of forms."""
+    renamed = (
+        {"group-id": _PROPERTY_INDEXES["app_id"]} if forms.get("group-id") == "renamed" else {}
+    )
+    targets = _PROPERTY_OF_FIELD | renamed
     return tuple(
         (PROPERTY_NAMES.index(name), targets.get(name, -1), form) for name, form in forms.items()
     )
 
 
-_LOSSLESS = _rows(
+_LOSSLESS_ROWS = _make_rows(
     {
         "message-id": "id",
         "user-id": "user",
@@ -130,8 +140,8 @@ _LOSSLESS = _rows(
         "reply-to-group-id": "carried",
     }
 )
-_IDS = _rows({"message-id": "broker id", "correlation-id": "broker id"})
-_KEPT_WHOLE = _rows(
+_ID_ROWS = _make_rows({"message-id": "broker id", "correlation-id": "broker id"})
+_KEPT_WHOLE_ROWS = _make_rows(
     {
         "message-id": "bytes",
         "user-id": "login",
@@ -145,11 +155,16 @@ _KEPT_WHOLE = _rows(
 
 
 def rules_of(version: BrokerVersion | None) -> ToBasicRules:
-    """Return the rules of a RabbitMQ version; for None, the rules of the lossless profile."""
+    """Return the rules of a version of RabbitMQ; for None, the rules of the lossless profile."""
     if version is None:
-        return ToBasicRules("lossless", _LOSSLESS, number_prefix=ULONG_ID.encode(), facts=_FACTS)
+        return ToBasicRules(
+            "lossless",
+            _LOSSLESS_ROWS,
+            ulong_id_prefix=ULONG_ID.encode(),
+            delivery_annotations=_DELIVERY_ANNOTATIONS,
+        )
     if version.is_plugin:
-        return ToBasicRules("kept whole", _KEPT_WHOLE, stream=version.stream)
+        return ToBasicRules("kept whole", _KEPT_WHOLE_ROWS, stream=version.stream)
     late = {
         "user-id": "login",
         "reply-to": "address" if version.queue_addresses else "text",
@@ -159,18 +174,20 @@ def rules_of(version: BrokerVersion | None) -> ToBasicRules:
         "content-encoding": "text",
         **dict.fromkeys(to_basic.LEFT_OUT, "dropped"),
     }
-    return ToBasicRules("converted", _IDS, _rows(late), version.durable_by_default, version.stream)
+    return ToBasicRules(
+        "converted", _ID_ROWS, _make_rows(late), version.durable_by_default, version.stream
+    )
 
 
-# The same texts recur in many messages. A short string has at most 255 bytes, and an entry of the
-# cache about 600 with its overhead, so the cache needs at most 0.6 MB.
+# Cached because the same texts recur in many messages. A short string has at most 255 bytes, so an
+# entry needs about 600 bytes with its overhead, and the whole cache at most 0.6 MB.
 @functools.lru_cache(maxsize=1024)
 def is_symbol(row: int, octets: bytes) -> bool:
-    """Return whether a field of 1.0 can hold a text exactly, if the body is data.
+    """Whether the field content-type or content-encoding of a data body can hold a text exactly.
 
     Args:
         row: the index in `ROWS`: 0 for the content-type, 1 for the content-encoding.
-        octets: the text.
+        octets: the text, as bytes.
     """
     try:
         text = octets.decode("utf-8")
@@ -180,13 +197,18 @@ def is_symbol(row: int, octets: bytes) -> bool:
     return translated.target == "field" and translated.exact and shortstr(text)
 
 
-#: The header of a value: its name, None if the value is dropped; the type and value of the field;
-#: the original value in its smallest encoding; whether the header holds it exactly; the losses.
+#: The 0-9-1 header for a 1.0 value.
+#:
+#: - The name of the header; None if the value is dropped.
+#: - The encoded field (type letter and value).
+#: - The 1.0 value in its smallest encoding.
+#: - Whether the header holds the value exactly.
+#: - The losses.
 PlainHeader: TypeAlias = tuple[bytes | None, bytes, bytes, bool, list[tuple[Any, ...]]]
 
 
 class PlainValues:
-    """The plain rules for values that the engine does not convert itself.
+    """The plain rules for single values that the compiled engine does not convert itself.
 
     Args:
         version: the version of RabbitMQ; None for the lossless profile.
@@ -199,27 +221,27 @@ class PlainValues:
 
     def __init__(self, version: BrokerVersion | None) -> None:
         self._version = version
-        self._is_old = version is not None and version.is_plugin
+        self._is_plugin = version is not None and version.is_plugin
 
     def is_body(self, octets: bytes) -> bool:
-        """Return whether bytes are valid body sections."""
+        """Whether bytes are valid body sections."""
         try:
-            Message.decode(octets, limits=_SINGLE)
-            if self._is_old:
+            Message.decode(octets, limits=_VALUE_LIMITS)
+            if self._is_plugin:
                 v3.split_message(octets)
         except (AmqpError, BrokerError):
             return False
         return True
 
-    def section(self, octets: bytes) -> tuple[bytes, int] | None:
-        """Describe lost delivery-annotations or a lost footer; None if they are invalid.
+    def lost_section_json(self, octets: bytes) -> tuple[bytes, int] | None:
+        """Describe a section (delivery-annotations or footer) that is lost; None if it is invalid.
 
         Returns:
-            The lost entries as JSON, and their number.
+            The entries of the section as JSON, and their number.
         """
         try:
-            message = Message.decode(octets, limits=_SINGLE)
-            if self._is_old:
+            message = Message.decode(octets, limits=_VALUE_LIMITS)
+            if self._is_plugin:
                 v3.split_message(octets)
             elif self._version is not None:
                 name, pairs = decode_section(TermReader(self._version.codec, octets, 0).term())
@@ -231,21 +253,21 @@ class PlainValues:
         entries: dict[Any, Any] = dict(section or {})
         return str(as_json(entries)).encode("utf-8", "backslashreplace"), len(entries)
 
-    def properties(self, octets: bytes, is_data: bool) -> tuple[Any, ...] | None:
-        """Convert the properties section without loss; None if it is invalid.
+    def convert_properties(self, octets: bytes, is_data: bool) -> tuple[Any, ...] | None:
+        """Convert the properties section as in the lossless profile; None if it is invalid.
 
         Args:
-            octets: the section.
+            octets: the encoded section.
             is_data: whether the body is data.
 
         Returns:
-            The texts, each with the index of its property; the timestamp in seconds, or None;
-            encoded fields for the residual by index; whether the residual needs the whole section;
-            the losses.
+            A list of 0-9-1 properties that are text, as pairs (index, text); the timestamp in
+            seconds, or None; a list of fields for the residual, as pairs (index, encoded value);
+            whether the residual needs the whole section; a list of the losses.
         """
-        wire = octets + (_DATA if is_data else _VALUE)
+        wire = octets + (_DATA_BODY if is_data else _VALUE_BODY)
         try:
-            message = Message.decode(wire, limits=_SINGLE)
+            message = Message.decode(wire, limits=_VALUE_LIMITS)
         except AmqpError:
             return None
         draft, notes = BasicDraft(message, wire), Notes()
@@ -254,14 +276,21 @@ class PlainValues:
         carry_encodings(draft)
         seconds = draft.property_values.pop("timestamp", None)
         texts = [
-            (_INDEXES[name], text.encode("utf-8")) for name, text in draft.property_values.items()
+            (_PROPERTY_INDEXES[name], text.encode("utf-8"))
+            for name, text in draft.property_values.items()
         ]
         residual = draft.carried.get(SPARSE_PROPERTIES, {})
         is_whole = PROPERTIES_CODE in draft.carried
-        return texts, seconds, list(residual.items()), is_whole, list(map(_members, notes.losses))
+        return (
+            texts,
+            seconds,
+            list(residual.items()),
+            is_whole,
+            list(map(_loss_members, notes.losses)),
+        )
 
     def is_deliverable_body(self, octets: bytes) -> bool:
-        """Return whether a payload is body sections other than data that RabbitMQ can deliver."""
+        """Whether a payload is amqp-sequence or amqp-value sections that RabbitMQ can deliver."""
         message = body_of(octets)
         if message is None or reencode_body(octets) is None:
             return False
@@ -269,21 +298,21 @@ class PlainValues:
         return not isinstance(body[0] if isinstance(body, list) else body, Data)
 
     def is_only_in_residual(self, number: int, value: Any, is_data: bool) -> bool:
-        """Return whether only the residual can hold a property.
+        """Whether only the residual of a 1.0 message can hold a 0-9-1 property.
 
         Args:
-            number: the number of the property in the residual.
-            value: its value.
+            number: the property's key in the residual.
+            value: the property's value in the residual.
             is_data: whether the body is data.
         """
-        row = _BY_NUMBER.get(number)
+        row = _ROWS_BY_NUMBER.get(number)
         if row is None or not is_of_basic({number: value}):
             return False
         text = value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
         return row.forward(text, is_data).target == "residual"
 
-    def value_of(self, name: bytes, field: bytes) -> bytes | None:
-        """Return the encoded 1.0 value of a header; None if 1.0 cannot hold it."""
+    def encode_header_value(self, name: bytes, field: bytes) -> bytes | None:
+        """Convert a header's encoded field to an encoded 1.0 value; None if 1.0 cannot hold it."""
         try:
             text = name.decode("utf-8")
             value, _ = header_value(text, *decode_field(field))
@@ -292,51 +321,54 @@ class PlainValues:
             return None
 
     def is_representable(self, name: bytes, field: bytes) -> bool:
-        """Return whether a 1.0 message can hold a header, given its name and its encoded field."""
+        """Whether a 1.0 message can hold a header, given its name and its encoded field."""
         text = name.decode("utf-8", "surrogateescape")
         if section_and_key(text) is None:
             return False
         return header_value(text, *decode_field(field))[0] is not NOTHING
 
-    def former_ttl(self, octets: bytes) -> list[tuple[Any, ...]] | None:
-        """Return the losses that `report_former_ttl` reports for the encoded deaths of a message.
+    def former_ttl_losses(self, octets: bytes) -> list[tuple[Any, ...]] | None:
+        """Return the losses that `report_former_ttl` reports; None if the bytes are invalid.
 
-        Return None if the deaths are invalid.
+        Args:
+            octets: the encoded value of the annotation ``x-opt-deaths``.
         """
         notes = Notes()
         try:
-            report_former_ttl(kernel.decode_value(octets, limits=_SINGLE), notes)
+            report_former_ttl(kernel.decode_value(octets, limits=_VALUE_LIMITS), notes)
         except (AmqpError, ValueError, TypeError):
             return None
-        return [_members(loss) for loss in notes.losses]
+        return [_loss_members(loss) for loss in notes.losses]
 
-    def value_json(self, octets: bytes) -> bytes | None:
-        """Return a lost value as JSON; None if it cannot be decoded."""
+    def lost_value_json(self, octets: bytes) -> bytes | None:
+        """Decode a lost 1.0 value and return it as JSON; None if it cannot be decoded."""
         try:
-            text = as_json(kernel.decode_value(octets, limits=_SINGLE))
+            text = as_json(kernel.decode_value(octets, limits=_VALUE_LIMITS))
         except AmqpError:
             return None
         return None if text is None else text.encode()
 
-    def header(
+    def convert_to_header(
         self, key: bytes, octets: bytes, is_annotation: bool, is_saved: bool = False
     ) -> PlainHeader | None:
         """Convert an annotation or application property to a header; None if it is invalid.
 
         Args:
-            key: its key.
-            octets: its encoded value.
+            key: the key.
+            octets: the encoded value.
             is_annotation: whether it is a message annotation.
-            is_saved: whether the message has a residual from 0-9-1.
+            is_saved: whether the message has a residual from a translation of 0-9-1.
         """
-        if not is_annotation and (octets[0] >= _COMPOUND or octets[0] in (_LIST0, _DESCRIBED)):
+        if not is_annotation and (
+            octets[0] >= _FIRST_COMPOUND or octets[0] in (_LIST0, _DESCRIBED)
+        ):
             return None
         notes = Notes()
         try:
-            value = kernel.decode_value(octets, limits=_SINGLE)
+            value = kernel.decode_value(octets, limits=_VALUE_LIMITS)
             if self._version is None:
                 header = _lossless_header(key, value, is_annotation, is_saved, notes)
-            elif self._is_old:
+            elif self._is_plugin:
                 TermReader(self._version.codec, octets, 0).term()
                 header = None, b"", True
             else:
@@ -345,7 +377,7 @@ class PlainValues:
         except (AmqpError, BrokerError):
             return None
         name, field, is_exact = header
-        return name, field, wire, is_exact, [_members(loss) for loss in notes.losses]
+        return name, field, wire, is_exact, [_loss_members(loss) for loss in notes.losses]
 
     def _rabbitmq_header(
         self, key: bytes, octets: bytes, is_annotation: bool, notes: Notes
@@ -356,7 +388,7 @@ class PlainValues:
             pairs = [(("symbol", key), term)]
             to_basic.check_routes(version, pairs)
             if version.stream:
-                generate(("map", pairs))  # if the broker cannot write it, the session crashes
+                generate(("map", pairs))  # raises if the broker cannot write the annotation
             headers = to_basic.annotation_headers(version, pairs, notes)
         else:
             headers = to_basic.property_headers(version, [(("utf8", key), term)], notes)
@@ -381,8 +413,8 @@ def _lossless_header(
     return name.encode("utf-8"), encode_field(letter, item), is_exact
 
 
-def _members(loss: Loss) -> tuple[Any, ...]:
-    """Return the members of a loss in the form that the engine expects."""
+def _loss_members(loss: Loss) -> tuple[Any, ...]:
+    """Return the attributes of a loss as the engine expects them: bytes, JSON values as bytes."""
     before_json, after_json = as_json(loss.before), as_json(loss.after)
     return (
         loss.path.encode("utf-8", "backslashreplace"),

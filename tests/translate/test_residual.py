@@ -33,10 +33,10 @@ from amqp10msg.testing import composites, malformed, messages, mutated, simple_v
 from amqp10msg.translate import PROFILES, TranslationError, as_published, to_amqp10, to_basic
 from amqp10msg.translate.residual import (
     NAME,
-    nulls_behind,
+    count_padded_fields,
     pack,
     pack_text,
-    padded,
+    pad_with_nulls,
     unpack,
     unpack_text,
 )
@@ -157,7 +157,7 @@ def residual_of(basic: BasicMessage) -> Any:
 def test_nulls_behind_the_last_field_are_one_number(given_: Properties, fields: int) -> None:
     """RabbitMQ 4 writes thirteen fields, whatever they hold."""
     canonical = encode_value(given_)
-    octets = padded(canonical, fields)
+    octets = pad_with_nulls(canonical, fields)
     before = residual_of(to_basic(Message(b"", properties=given_)).message)
     made = to_basic(Message.decode(octets + Message(b"").encode()))
     kept = residual_of(made.message)
@@ -167,11 +167,11 @@ def test_nulls_behind_the_last_field_are_one_number(given_: Properties, fields: 
     if octets != canonical and 0x73 not in before and 0 not in before:
         nulls = {fields - 1: b"\x40"}
         assert before | {0x173: before.get(0x173, {}) | nulls} == kept
-        assert fields == nulls_behind(octets, canonical)
+        assert fields == count_padded_fields(octets, canonical)
 
 
 def test_trailing_nulls_do_not_override_edited_properties() -> None:
-    octets = padded(encode_value(Properties(message_id="m-1")), 13)
+    octets = pad_with_nulls(encode_value(Properties(message_id="m-1")), 13)
     basic = sent(to_basic(Message.decode(octets + Message(b"").encode())).message)
     basic.properties.message_id = "m-2"
     basic.properties.content_type = "text/plain"
@@ -179,14 +179,16 @@ def test_trailing_nulls_do_not_override_edited_properties() -> None:
     expected = Properties(message_id="m-2", content_type="text/plain")
 
     assert () == back.losses
-    assert padded(encode_value(expected), 13) + Message(b"").encode() == back.message.encode()
+    assert (
+        pad_with_nulls(encode_value(expected), 13) + Message(b"").encode() == back.message.encode()
+    )
 
 
 def test_nulls_that_a_broker_adds_to_what_was_0_9_1_are_not_of_it() -> None:
     basic = BasicMessage(BasicProperties(message_id="m-1", headers={"tags": ["a", "b"]}))
     message = to_amqp10(basic).message
     octets = message.encode().replace(
-        encode_value(message.properties), padded(encode_value(message.properties), 13)
+        encode_value(message.properties), pad_with_nulls(encode_value(message.properties), 13)
     )
     back = to_basic(Message.decode(octets)).message
 

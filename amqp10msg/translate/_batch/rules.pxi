@@ -68,7 +68,7 @@ def _fill():
     global CERTAIN, ROOMY, MOST_CONTENT, LONGEST_REPLY
     RESIDUAL, MARKER, ROW_PREFIX = held(residual.NAME), held(table.MARKER), held(table.PREFIX)
     BINARY_ID, NUMBER_ID = held(table.BINARY_ID), held(table.ULONG_ID)
-    CERTAIN, ROOMY = residual.CERTAIN, residual.ALWAYS_FITS
+    CERTAIN, ROOMY = residual.MAX_UNTRIED_SIZE, residual.MAX_FITTING_SIZE
     MOST_CONTENT = BEFORE_PROPERTIES + residual.MAX_PROPERTIES
     LONGEST_REPLY = table.ALWAYS_SHORT_REPLY_TO
     for row in FORMAT_CODES.values():

@@ -68,7 +68,7 @@ cdef class ToAmqp10:
         for i, given in enumerate(rules.properties):
             row = &to.rows[i]
             row.form, row.section, row.place, row.code, row.only = (
-                given.form, given.section, given.field_index, given.code, given.only
+                given.form, given.section, given.field_index, given.code, given.annotated_number
             )
             row.name = self.hold(given.wire_name)
             row.key = self.hold(given.annotation) if given.annotation else NULL
@@ -81,13 +81,13 @@ cdef class ToAmqp10:
         to.is_lossless = rules.is_lossless
         to.is_plugin = rules.is_plugin
         to.is_stream = rules.is_stream
-        to.own_first = rules.own_first
-        to.trims = rules.trims
+        to.own_first = rules.broker_annotations_first
+        to.trims = rules.trims_nulls
         to.delivery_count = rules.delivery_count
         to.any_user = self.user is None
         to.address = self.hold(rules.address) if rules.address else NULL
-        self.unplaced_names = rules.unplaced
-        self.history = rules.history
+        self.unplaced_names = rules.residual_headers
+        self.history = rules.death_headers
         return 0
 
     cdef int begin(self) except -1:

@@ -182,19 +182,19 @@ cdef class ToBasic:
         self.is_symbol = plain.is_symbol
         self.reencode_body = plain.reencode_body
         self.user = user
-        self.odd_names = profile.odd_names
+        self.odd_names = profile.special_names
         self.held = []
         self.way = WAYS.index(profile.way)
         self.durable_by_default = profile.durable_by_default
         self.stream = profile.stream
-        self.prefix = profile.number_prefix
+        self.prefix = profile.ulong_id_prefix
         self.ulong_prefix = PyBytes_AS_STRING(self.prefix)
-        self.early_count = self.fill(self.early, profile.early)
-        self.late_count = self.fill(self.late, profile.late)
+        self.early_count = self.fill(self.early, profile.rows_before_headers)
+        self.late_count = self.fill(self.late, profile.rows_after_headers)
         self.profile = profile
-        if len(profile.facts) > FACTS:
+        if len(profile.delivery_annotations) > FACTS:
             raise ValueError("more annotations than there is room for")
-        for name, kind in profile.facts:
+        for name, kind in profile.delivery_annotations:
             self.facts[self.fact_count].name = span_of(name)
             self.facts[self.fact_count].kind = (
                 LONG if kind == "long" else STRING if kind == "string" else ENCODED
@@ -633,7 +633,7 @@ cdef class ToBasic:
         cdef bytes name, field, wire
         if self.size > CERTAIN or (self.way != LOSSLESS and pair.value.start[0] == 0):
             return ODD  # or it is described
-        said = self.plain.header(
+        said = self.plain.convert_to_header(
             bytes_at(key.at, key.n),
             bytes_at(pair.value.start, wire_size(&pair.value)),
             key.kind == SYMBOL,

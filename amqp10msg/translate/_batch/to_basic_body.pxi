@@ -113,7 +113,7 @@ cdef int tell_map(ToBasic self, Span* section, const char* path, int loss) excep
         if self.size > CERTAIN and not is_usual:
             return ODD
         octets = bytes_at(section.at, section.n)
-        found = self.plain.section(octets)
+        found = self.plain.lost_section_json(octets)
         if found is None:
             return ODD
         said, count = found

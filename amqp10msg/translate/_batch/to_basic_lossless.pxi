@@ -150,7 +150,7 @@ cdef int tell_facts(ToBasic self) except -1:
             continue
         self.tell_key(&self.pairs[i].key)
         if v.kind == ENCODED:
-            told = self.plain.value_json(bytes_at(v.at, v.n))
+            told = self.plain.lost_value_json(bytes_at(v.at, v.n))
             if told is None:
                 return ODD
             put_bytes(&self.losses.before.data, told)
@@ -163,7 +163,7 @@ cdef int tell_facts(ToBasic self) except -1:
 
 cdef int report_former_ttl(ToBasic self) except -1:
     """Report the loss of the time to live that RabbitMQ removed from a dead letter."""
-    losses = self.plain.former_ttl(
+    losses = self.plain.former_ttl_losses(
         bytes_at(self.deaths.at, self.deaths.n)
     )
     if losses is None:
@@ -364,7 +364,7 @@ cdef int ask_properties(ToBasic self, Span* section) except -1:
     cdef int i
     if self.size > CERTAIN:
         return ODD
-    said = self.plain.properties(
+    said = self.plain.convert_properties(
         bytes_at(section.at, section.n),
         made.parts > 0 and not made.is_marked,
     )

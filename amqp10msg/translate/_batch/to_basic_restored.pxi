@@ -130,7 +130,7 @@ cdef int restore_fields(ToBasic self, cursor* place, cursor stop) except -1:
         else:
             return ODD
         entry = &entries.at[k]
-        found = self.plain.value_of(
+        found = self.plain.encode_header_value(
             bytes_at(name, <Py_ssize_t> size), field
         )
         if found is None or entry.kept:

@@ -1,4 +1,4 @@
-"""Properties and headers of 0-9-1 in RabbitMQ: conversions, and the checks of a publish."""
+"""Properties and headers of 0-9-1 in RabbitMQ: conversions, and checks when they are published."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from amqp10msg.translate.rabbitmq.terms import CrashedError, RefusedError, Term,
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import MARKER
 
-#: The specification's names of the fields, in the order of their declarations.
+#: The names of the fields in the specification, in the order of their declarations.
 HEADER_NAMES, PROPERTY_NAMES = (
     tuple(field.name.replace("_", "-") for field in attrs.fields(cls))
     for cls in (Header, Properties)
@@ -29,7 +29,7 @@ def text(data: bytes) -> str:
 
 
 def whole_seconds(milliseconds: int) -> int:
-    """Divide by 1,000 towards zero."""
+    """Convert milliseconds to seconds, rounding towards zero."""
     return milliseconds // 1000 if milliseconds >= 0 else -(-milliseconds // 1000)
 
 
@@ -44,7 +44,7 @@ def octets(text: Any) -> bytes:
 
 
 def checked_headers(properties: BasicProperties) -> FieldTable:
-    """Return the headers of a published message after the checks that the broker makes first.
+    """Check headers and reply-to of a published message, as the broker does; return the headers.
 
     Raises:
         RefusedError: publishing fails, or the publisher's connection is closed.
@@ -58,11 +58,11 @@ def checked_headers(properties: BasicProperties) -> FieldTable:
 
 
 def check_reply_to(queue: bytes) -> None:
-    """Check that reply-to is not the pseudo-queue of direct replies, as the channel does.
+    """Check that a reply-to is not the pseudo-queue of direct replies, as the broker does.
 
     Raises:
-        RefusedError: `queue` is that pseudo-queue: publishing fails, because the channel does not
-            consume replies.
+        RefusedError: `queue` is that pseudo-queue. Publishing fails because the publisher's channel
+            does not consume replies.
     """
     if queue == b"amq.rabbitmq.reply-to":
         raise RefusedError(
@@ -72,7 +72,7 @@ def check_reply_to(queue: bytes) -> None:
 
 
 def header_fields(properties: BasicProperties, notes: Notes) -> dict[str, Term]:
-    """Convert delivery-mode, priority and expiration to the header: durable, priority and ttl.
+    """Convert delivery-mode, priority and expiration to the header fields durable, priority, ttl.
 
     Raises:
         RefusedError: publishing fails, because the expiration is not a number.
@@ -96,18 +96,19 @@ def header_fields(properties: BasicProperties, notes: Notes) -> dict[str, Term]:
 
 
 def _check_readable(table: FieldTable) -> None:
-    """Check that RabbitMQ's parser of field tables can read every field.
+    """Check that RabbitMQ's parser of field tables can read every field of the headers.
 
     Raises:
         RefusedError: a field is unreadable: the broker closes the publisher's connection (541).
     """
     for name, letter, value in table.entries:
-        # The parser reads every value of all remaining field types.
+        # The parser can read every value of the other field types.
         if letter in "UfdFA":
             _check_field(letter, value, f"headers[{name!r}]", 0)
 
 
 def _check_field(letter: str, value: Any, path: str, level: int) -> None:
+    """Check a field, including nested fields, like `_check_readable`."""
     check_level(level)
     if letter == "U":
         raise RefusedError(
@@ -126,7 +127,7 @@ def _check_field(letter: str, value: Any, path: str, level: int) -> None:
 
 
 def _check_routes(table: FieldTable) -> None:
-    """Raise RefusedError if CC or BCC is not an array, as the channel does on a publish."""
+    """Raise RefusedError if CC or BCC is not an array, as the broker does when publishing."""
     for name in ("CC", "BCC"):
         if name in table and table.letter(name) != "A":
             raise RefusedError(
@@ -136,10 +137,10 @@ def _check_routes(table: FieldTable) -> None:
 
 
 def checked_expiration(text: str) -> int:
-    """Parse an expiration as the channel does on a publish; return it in ms.
+    """Parse an expiration as the broker does when publishing; return it in ms.
 
     Raises:
-        RefusedError: the text is not a number in range: publishing fails with 406.
+        RefusedError: the text is not a number from 0 to ten years, so publishing fails with 406.
     """
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits or not digits.isascii() or not digits.isdigit():
@@ -155,13 +156,13 @@ def checked_expiration(text: str) -> int:
     return number
 
 
-def no_sections(offset: int | None, reason: str) -> str:
-    """Return the error for a body that is marked as encoded sections, but cannot be decoded.
+def invalid_sections_reason(offset: int | None, reason: str) -> str:
+    """Return the error text for a body whose type is `MARKER`, but that cannot be decoded.
 
     Args:
-        offset: the offset of the invalid section in the body; None if each section is valid, but
-            their combination is not.
-        reason: the fault.
+        offset: the offset of the invalid section in the body; None if the sections are valid, but
+            not their combination.
+        reason: what is wrong.
     """
     where = "" if offset is None else f" at byte {offset} of the body"
     return (
@@ -171,7 +172,7 @@ def no_sections(offset: int | None, reason: str) -> str:
 
 
 def utf8_without_nul(data: bytes) -> bool:
-    """Return whether bytes are UTF-8 without a NUL."""
+    """Whether bytes are UTF-8 without NUL."""
     if 0 in data:
         return False
     try:
@@ -181,11 +182,12 @@ def utf8_without_nul(data: bytes) -> bool:
     return True
 
 
-#: The domain of each property of class basic, by name.
+#: The domain (the type) of each property of class basic, by name.
 DOMAINS = {row.name: row.domain for row in PROPERTIES}
 
 
-def _unwritten(name: str, reason: str) -> CrashedError:
+def _cannot_write(name: str, reason: str) -> CrashedError:
+    """Return the error for a property that the broker cannot write."""
     return CrashedError(
         f"the consumer's connection dies (541): {reason}", f"properties.{name.replace('_', '-')}"
     )
@@ -195,17 +197,17 @@ def delivered_property(name: str, value: Any) -> Any:
     """Return a property as the broker delivers it over 0-9-1.
 
     Raises:
-        CrashedError: the generator crashes on the value, which closes the consumer's connection.
+        CrashedError: the broker crashes when it writes the value: the consumer's connection closes.
     """
     if value is None:
         return None
     domain = DOMAINS[name]
     if domain == "shortstr":
         if not isinstance(value, bytes):
-            raise _unwritten(name, "the value is not a string")
+            raise _cannot_write(name, "the value is not a string")
         if len(value) > 255:
-            raise _unwritten(name, "longer than a short string")
+            raise _cannot_write(name, "longer than a short string")
         return text(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _unwritten(name, "the value is not a number")
+        raise _cannot_write(name, "the value is not a number")
     return value & 0xFF if domain == "octet" else value & (2**64 - 1)

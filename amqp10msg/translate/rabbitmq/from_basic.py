@@ -1,4 +1,4 @@
-"""RabbitMQ 4's conversion of a message published over 0-9-1 for a 1.0 consumer.
+"""How RabbitMQ 4 converts a message that was published over 0-9-1 for a 1.0 consumer.
 
 The rules follow the broker's message containers (modules mc, mc_amqp and mc_amqpl), including the
 limits of its codecs.
@@ -21,7 +21,7 @@ from amqp10msg.translate.rabbitmq.fields import (
     PROPERTY_NAMES,
     checked_headers,
     header_fields,
-    no_sections,
+    invalid_sections_reason,
     octets,
     text,
     utf8_without_nul,
@@ -63,14 +63,15 @@ from amqp10msg.wire.kernel.codes import (
 from amqp10msg.wire.primitives import Float
 
 _F64 = struct.Struct(">d")
-_TEXTS = ("utf8", "symbol")
-_LONGSTR_TEXT = 4096
-# The canonical form of a UUID, and the forms that 4.0 accepts: hexadecimal bytes and dashes.
-_CANONICAL = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_PAIRS = re.compile(rb"(?:[0-9a-fA-F]{2})*(?:-(?:[0-9a-fA-F]{2})*)*")
-#: Prefix of headers that the broker interprets as whole encoded sections.
+_TEXT_TYPES = ("utf8", "symbol")
+_MAX_TEXT_SIZE = 4096  # bytes; the broker treats a longer long string as a binary
+# The canonical form of a UUID, and the form that 4.0 accepts, of hexadecimal bytes and dashes.
+_CANONICAL_UUID = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_HEX_PAIRS = re.compile(rb"(?:[0-9a-fA-F]{2})*(?:-(?:[0-9a-fA-F]{2})*)*")
+#: Prefix of the headers that the broker interprets as whole encoded sections.
 _SECTION_HEADER_PREFIX = "x-amqp-1.0-"
-_NUMBERS = {
+# The 1.0 type for each 0-9-1 type letter of integers.
+_NUMBER_TYPES = {
     "b": "byte",
     "B": "ubyte",
     "s": "short",
@@ -80,7 +81,8 @@ _NUMBERS = {
     "l": "long",
     "L": "long",
 }
-_PLAIN: dict[str, tuple[str, Callable[[Any], Any]]] = {
+# The 1.0 type, and the conversion of the value, for other type letters.
+_CONVERSIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "t": ("boolean", bool),
     "x": ("binary", bytes),
     "f": ("float", lambda value: Float(value).bits.to_bytes(4, "big")),
@@ -91,15 +93,15 @@ _PLAIN: dict[str, tuple[str, Callable[[Any], Any]]] = {
 def to_amqp10(
     broker: BrokerVersion, basic: BasicMessage, notes: Notes, circumstances: Circumstances
 ) -> bytes:
-    """Return the bytes that a 1.0 consumer receives."""
+    """Return the encoded message that a 1.0 consumer receives."""
     if basic.properties.user_id is not None:
         check_user(octets(basic.properties.user_id), circumstances.user)
-    message = _from_basic(broker, basic, notes)
+    message = _convert_basic(broker, basic, notes)
     header = message["header"]
     earlier = redelivery(broker, circumstances)
     is_dead_letter = bool(circumstances.deaths) and not broker.stream
-    header["first-acquirer"] = not (basic.redelivered or earlier.again or is_dead_letter)
-    header["delivery-count"] = ("uint", earlier.failed)
+    header["first-acquirer"] = not (basic.redelivered or earlier.is_redelivered or is_dead_letter)
+    header["delivery-count"] = ("uint", earlier.failed_count)
     annotations = message.get("message-annotations", [])
     if broker.stream:
         check_filter(annotations, "headers")
@@ -109,9 +111,9 @@ def to_amqp10(
     counts: list[tuple[bytes, Term]] = [(name, ("long", count)) for name, count in earlier.counts]
     modified = added_terms(broker, circumstances)
     check_typed(modified)
-    # x-opt-deaths comes first, followed by the remaining annotations in the order of their names.
+    # x-opt-deaths precedes the other annotations, which are sorted by name.
     recorded = [*deaths[:1], *sorted({**dict(counts + deaths[1:]), **modified}.items())]
-    if broker.stream and broker.metadata_first:
+    if broker.stream and broker.broker_annotations_first:
         names = [name for name, _ in route]
         added = [*(pair for pair in recorded if pair[0] not in names), *added]
     else:
@@ -123,7 +125,7 @@ def to_amqp10(
     ]
     fields = [*message.get("properties", {}).values()]
     if fields.count(None) < len(fields):
-        sections.append(section(PROPERTIES_CODE, ("list", _trimmed(broker, fields))))
+        sections.append(section(PROPERTIES_CODE, ("list", _trim_nulls(broker, fields))))
     if message.get("application-properties"):
         application = ("map", message["application-properties"])
         sections.append(section(APPLICATION_PROPERTIES_CODE, application))
@@ -135,7 +137,7 @@ def to_amqp10(
 
 
 def _report_replaced(annotations: list[Any], names: set[bytes], notes: Notes) -> None:
-    """Report headers whose annotations the broker replaces with its own of the same names."""
+    """Report as lost the headers whose annotations the broker replaces with its own annotations."""
     for key, value in annotations:
         if key[1] in names:
             notes.add_dropped(
@@ -146,30 +148,36 @@ def _report_replaced(annotations: list[Any], names: set[bytes], notes: Notes) ->
 
 
 def _from_stream(broker: BrokerVersion, stored: bytes, circumstances: Circumstances) -> bytes:
-    """Return a message as read from a stream, with a new header and message annotations."""
+    """Return the message that a stream delivers, with a new header and message annotations."""
     message = decode_received(broker, stored)
     header: Any = message.header
     expiration(header, message.annotations)
     annotations = list(message.annotations)
     for name in (b"x-exchange", b"x-routing-key"):
         texts = [value for key, value in annotations if key[1] == name and kind_of(value) == "utf8"]
-        if texts:  # of several annotations with the name, the last value replaces the first
+        if texts:  # if the name is repeated, the last value replaces the first
             annotations = with_metadata(broker, annotations, [(name, texts[-1])])
     if circumstances.stream_offset is not None:
         offset = (b"x-stream-offset", ("long", circumstances.stream_offset))
         annotations = with_metadata(broker, annotations, [offset])
     front = section(HEADER_CODE, ("list", [*header.values()]))
-    return front + section(MESSAGE_ANNOTATIONS_CODE, ("map", annotations)) + stored[message.bare :]
+    return (
+        front
+        + section(MESSAGE_ANNOTATIONS_CODE, ("map", annotations))
+        + stored[message.bare_offset :]
+    )
 
 
-def _trimmed(broker: BrokerVersion, fields: list[Term]) -> list[Term]:
+def _trim_nulls(broker: BrokerVersion, fields: list[Term]) -> list[Term]:
+    """Remove trailing nulls, if this version of the broker does."""
     fields = list(fields)
-    while broker.trims and fields[-1] is None:
+    while broker.trims_nulls and fields[-1] is None:
         fields.pop()
     return fields
 
 
-def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dict[str, Any]:
+def _convert_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dict[str, Any]:
+    """Return the sections for a 0-9-1 message, as `_group_sections` does."""
     properties = basic.properties
     table = checked_headers(properties)
     for index, entry in enumerate(table.entries):
@@ -195,34 +203,34 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
     for name in ("message-annotations", "properties", "application-properties"):
         part = _section_of_header(broker, table, name) if has_sections else None
         if part is not None and name == "properties":
-            # The broker converts the properties although it does not use the result: it may crash.
-            _properties(broker, properties, Notes(enabled=False))
+            # The broker converts the properties, which may crash, although it ignores the result.
+            _properties_section(broker, properties, Notes(enabled=False))
         if part is None and name == "message-annotations":
-            part = name, _annotations(table, properties, notes)
+            part = name, _annotations_section(table, properties, notes)
         elif part is None and name == "properties":
-            part = name, _properties(broker, properties, notes)
+            part = name, _properties_section(broker, properties, notes)
         elif part is None:
-            part = name, _application_properties(table, notes)
+            part = name, _application_properties_section(table, notes)
         parts.append(part)
     if properties.type == MARKER:
-        parts += _marked_body(broker, basic.body)
+        parts += _decode_marked_body(broker, basic.body)
     else:
         parts.append(("data", ("binary", basic.body)))
     footer = _section_of_header(broker, table, "footer") if has_sections else None
     if footer is not None:
         if footer[0] != "footer":
-            raise CrashedError("the 1.0 consumer's session dies: the header holds no footer")
+            raise CrashedError("the 1.0 consumer's session dies: the header is not a footer")
         parts.append(footer)
     try:
         return _group_sections(parts)
     except BrokerError as error:
         if properties.type != MARKER:
             raise
-        raise type(error)(no_sections(None, error.reason), "body") from None
+        raise type(error)(invalid_sections_reason(None, error.reason), "body") from None
 
 
-def _marked_body(broker: BrokerVersion, body: bytes) -> list[tuple[str, Any]]:
-    """Decode a body which the type property marks as encoded sections of AMQP 1.0.
+def _decode_marked_body(broker: BrokerVersion, body: bytes) -> list[tuple[str, Any]]:
+    """Decode a body that consists of encoded 1.0 sections, according to the property type.
 
     Raises:
         BrokerError: the broker cannot decode it.
@@ -239,7 +247,7 @@ def _marked_body(broker: BrokerVersion, body: bytes) -> list[tuple[str, Any]]:
             start = offset
             parts.append(_interpret_section(term))
     except BrokerError as error:
-        raise type(error)(no_sections(start, error.reason), "body") from None
+        raise type(error)(invalid_sections_reason(start, error.reason), "body") from None
     return parts
 
 
@@ -274,7 +282,7 @@ def _group_sections(parts: list[tuple[str, Any]]) -> dict[str, Any]:
 def _section_of_header(
     broker: BrokerVersion, table: FieldTable, section: str
 ) -> tuple[str, Any] | None:
-    """Decode the header that replaces a whole section; None if the message does not have it."""
+    """Decode the header that replaces a whole section; None if there is no such header."""
     name = SAVED_SECTIONS[section]
     if name not in table or table.letter(name) not in "Sx":
         return None
@@ -285,18 +293,19 @@ def _section_of_header(
         raise type(error)(text, f"headers[{name!r}]") from None
     if len(parsed) != 1:
         raise CrashedError(
-            "the 1.0 consumer's session dies: the header does not hold exactly one section",
+            "the 1.0 consumer's session dies: the header does not contain exactly one section",
             f"headers[{name!r}]",
         )
     return _interpret_section(parsed[0])
 
 
 def _interpret_section(term: Term) -> tuple[str, Any]:
+    """Return the name and content of a section in a header or in the payload."""
     is_described = kind_of(term) == "described"
     if is_described and section_name(term[1]) == "amqp-sequence" and kind_of(term[2]) == "map":
-        return "amqp-sequence", None  # ignored if an amqp-value section follows
-    if is_described and section_name(term[1]) == "data" and kind_of(term[2]) in _TEXTS:
-        return "data", None  # as for amqp-sequence
+        return "amqp-sequence", None  # an error, unless an amqp-value section follows
+    if is_described and section_name(term[1]) == "data" and kind_of(term[2]) in _TEXT_TYPES:
+        return "data", None  # an error, unless an amqp-value section follows
     name, content = decode_section(term)
     if name == "footer" and kind_of(term[2]) == "list":
         raise CrashedError("the 1.0 consumer's session dies: footer is not a map", "footer")
@@ -307,15 +316,16 @@ def property_fields(broker: BrokerVersion, properties: BasicProperties) -> dict[
     """Convert properties of class basic to fields of the properties section."""
     fields: dict[str, Term] = dict.fromkeys(PROPERTY_NAMES)
     rules = [rule for rule in rules_of(broker).properties if rule.section == PROPERTIES_CODE]
-    # The broker converts the ids first, so their errors have precedence.
+    # The broker converts ids first, so their errors have precedence.
     for rule in sorted(rules, key=lambda rule: (rule.form != Form.BROKER_ID, rule.field_index)):
         value = getattr(properties, rule.name)
         if value is not None:
-            fields[PROPERTY_NAMES[rule.field_index]] = _field(broker, rule, value)
+            fields[PROPERTY_NAMES[rule.field_index]] = _property_term(broker, rule, value)
     return fields
 
 
-def _field(broker: BrokerVersion, rule: PropertyRule, value: Any) -> Term:
+def _property_term(broker: BrokerVersion, rule: PropertyRule, value: Any) -> Term:
+    """Convert a property to the term for its field."""
     if rule.form == Form.SECONDS:
         return ("timestamp", seconds_of(value) * 1000)
     if rule.form == Form.MOMENT:
@@ -327,9 +337,10 @@ def _field(broker: BrokerVersion, rule: PropertyRule, value: Any) -> Term:
     return (CODES[rule.code][0], octets(value))
 
 
-def _properties(
+def _properties_section(
     broker: BrokerVersion, properties: BasicProperties, notes: Notes
 ) -> dict[str, Term]:
+    """Return the fields of the properties section, and report the losses of properties."""
     fields = property_fields(broker, properties)
     if properties.timestamp is not None:
         milliseconds = fields["creation-time"][1]
@@ -350,6 +361,7 @@ def _properties(
 
 
 def _reply_address(broker: BrokerVersion, queue: bytes) -> bytes:
+    """Return the address for a reply-to that names a queue."""
     prefix = rules_of(broker).address.encode()
     if broker.is_plugin or not prefix:
         return prefix + queue
@@ -364,7 +376,7 @@ def _reply_address(broker: BrokerVersion, queue: bytes) -> bytes:
         ) from None
 
 
-def _application_properties(table: FieldTable, notes: Notes) -> list[Any]:
+def _application_properties_section(table: FieldTable, notes: Notes) -> list[Any]:
     pairs = []
     for name, letter, value in table.entries:
         if name.startswith("x-") or (name, letter) == ("CC", "A"):
@@ -373,11 +385,11 @@ def _application_properties(table: FieldTable, notes: Notes) -> list[Any]:
         if letter in "AF":
             notes.add_defined(LOSSES["nested"], path, value)
         else:
-            pairs.append((("utf8", octets(name)), _from_field(letter, value, path, notes, 0)))
+            pairs.append((("utf8", octets(name)), _field_term(letter, value, path, notes, 0)))
     return pairs
 
 
-def _annotations(table: FieldTable, properties: BasicProperties, notes: Notes) -> list[Any]:
+def _annotations_section(table: FieldTable, properties: BasicProperties, notes: Notes) -> list[Any]:
     pairs = []
     for name, letter, value in table.entries:
         path = f"headers[{name!r}]"
@@ -387,7 +399,7 @@ def _annotations(table: FieldTable, properties: BasicProperties, notes: Notes) -
             key = b"x-cc"
         else:
             continue
-        pairs.append((("symbol", key), _from_field(letter, value, path, notes, 0)))
+        pairs.append((("symbol", key), _field_term(letter, value, path, notes, 0)))
         if name == "CC":
             notes.add_defined(LOSSES["routes"], path, value, value)
     kind = properties.type
@@ -398,13 +410,14 @@ def _annotations(table: FieldTable, properties: BasicProperties, notes: Notes) -
 
 
 def _id_term(broker: BrokerVersion, text: Any, name: str) -> Term:
+    """Convert a message-id or correlation-id to a term: a uuid or a string."""
     data = octets(text)
     digits = data[9:]
     if not (data.startswith(b"urn:uuid:") and len(data) == 45) or (
-        broker.canonical_uuids and not _CANONICAL.fullmatch(digits)
+        broker.requires_canonical_uuids and not _CANONICAL_UUID.fullmatch(digits)
     ):
         return ("utf8", data)
-    if not _PAIRS.fullmatch(digits):
+    if not _HEX_PAIRS.fullmatch(digits):
         raise CrashedError(
             "the 1.0 consumer's session dies: the uuid is not hexadecimal", f"properties.{name}"
         )
@@ -416,18 +429,18 @@ def _id_term(broker: BrokerVersion, text: Any, name: str) -> Term:
     return ("uuid", value)
 
 
-def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) -> Term:
-    """Convert a 0-9-1 field to a term; `level` is its depth of nesting."""
+def _field_term(letter: str, value: Any, path: str, notes: Notes, level: int) -> Term:
+    """Convert a 0-9-1 field to a term; `level` is the field's depth of nesting."""
     if letter == "S":
         data = octets(value)
-        if len(data) <= _LONGSTR_TEXT and utf8_without_nul(data):
+        if len(data) <= _MAX_TEXT_SIZE and utf8_without_nul(data):
             return ("utf8", data)
         notes.add_defined(LOSSES["no-text"], path, "S", "binary")
         return ("binary", data)
-    if letter in _NUMBERS:
-        return (_NUMBERS[letter], value)
-    if letter in _PLAIN:
-        kind, convert = _PLAIN[letter]
+    if letter in _NUMBER_TYPES:
+        return (_NUMBER_TYPES[letter], value)
+    if letter in _CONVERSIONS:
+        kind, convert = _CONVERSIONS[letter]
         return (kind, convert(value))
     if letter == "T":
         milliseconds = seconds_of(value) * 1000
@@ -440,12 +453,12 @@ def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) ->
         check_level(level)
     if letter == "A":
         items = as_array(value).entries
-        return "list", [_from_field(kind, item, path, notes, level + 1) for kind, item in items]
+        return "list", [_field_term(kind, item, path, notes, level + 1) for kind, item in items]
     if letter == "F":
         return (
             "map",
             [
-                (("symbol", octets(name)), _from_field(kind, item, path, notes, level + 1))
+                (("symbol", octets(name)), _field_term(kind, item, path, notes, level + 1))
                 for name, kind, item in as_table(value).entries
             ],
         )

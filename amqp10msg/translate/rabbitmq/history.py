@@ -15,7 +15,8 @@ from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, TermReader, k
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.wire.kernel import encode_value
 
-_DEATH = (
+# The keys of a death in x-opt-deaths, and the types of their values.
+_DEATH_FIELDS = (
     (b"queue", "utf8"),
     (b"reason", "symbol"),
     (b"count", "ulong"),
@@ -27,7 +28,7 @@ _DEATH = (
 
 
 def to_header(value: Term) -> FieldArray | None:
-    """Convert the annotation x-opt-deaths to the header x-death; None if it has another type."""
+    """Convert the annotation x-opt-deaths to the header x-death; None if it is no array of maps."""
     if kind_of(value) != "array" or value[1] != "map":
         return None
     deaths = []
@@ -40,7 +41,7 @@ def to_header(value: Term) -> FieldArray | None:
                 entries.append(("original-expiration", "S", str(ttl[1])))
                 remaining = remaining[1:]
         if [(key, kind_of(item)) for key, item in remaining] != [
-            (("symbol", name), kind) for name, kind in _DEATH
+            (("symbol", name), kind) for name, kind in _DEATH_FIELDS
         ]:
             raise CrashedError(
                 "the consumer's connection dies (541): a death has unexpected fields or types",
@@ -67,6 +68,7 @@ def to_header(value: Term) -> FieldArray | None:
 def _death_fields(
     count: int, reason: str, queue: str, seconds: int, exchange: str, keys: Sequence[str]
 ) -> list[tuple[str, str, Any]]:
+    """Return the fields of a death in the header x-death."""
     return [
         ("count", "l", count),
         ("reason", "S", reason),
@@ -83,8 +85,8 @@ def added_headers(
     """Return the headers that the broker adds to a dead letter.
 
     Args:
-        circumstances: the circumstances of the delivery, with the deaths.
-        is_old: return the headers that RabbitMQ 3.10 adds.
+        circumstances: the circumstances of the delivery, which include the deaths.
+        is_old: whether to return the headers that RabbitMQ 3.10 adds.
     """
     headers: list[tuple[bytes, str, Any]] = []
     if not circumstances.deaths:
@@ -136,7 +138,7 @@ def added_annotations(circumstances: Circumstances) -> list[tuple[bytes, Term]]:
 
 
 def _first_and_last(circumstances: Circumstances) -> list[tuple[bytes, str]]:
-    """Return the names and values of the x-first-death and x-last-death entries."""
+    """Return the names and values of the entries x-first-death-… and x-last-death-…."""
     deaths: dict[str, Death] = {
         "first": min(circumstances.deaths, key=lambda death: death.time),
         "last": circumstances.deaths[0],
@@ -151,61 +153,63 @@ def _first_and_last(circumstances: Circumstances) -> list[tuple[bytes, str]]:
 # Redeliveries.
 
 
-_DELIVERIES = b"x-delivery-count"
-_ACQUISITIONS = b"x-acquired-count"
-#: The annotations of a dead letter.
+_DELIVERY_COUNT = b"x-delivery-count"
+_ACQUIRED_COUNT = b"x-acquired-count"
+#: The keys of the annotations that a broker adds to a dead letter.
 DEATH_NAMES = {b"x-opt-deaths", *(name.encode() for name in OF_DEATHS)}
-#: The ways of returning a message that discard it, like the outcome rejected.
+#: Items of `Death.given_back` that discard a message like the outcome rejected does.
 _DISCARDS = frozenset({"nack", "reject"})
 
 
 @attrs.frozen
 class Redelivery:
-    """The marks of earlier deliveries that a queue sets on a message.
+    """What a queue tells the consumer about earlier deliveries of a message.
 
     Attributes:
-        failed: the number of failed deliveries: the delivery-count of the header.
-        again: whether the message was delivered before: redelivered is true, first-acquirer false.
-        counts: the annotations or headers that the queue adds, sorted by name.
+        failed_count: the number of failed deliveries, which is the header's delivery-count.
+        is_redelivered: whether the message was delivered before: redelivered is true, and
+            first-acquirer false.
+        counts: the annotations or headers with counts that the queue adds, sorted by name.
     """
 
-    failed: int
-    again: bool
+    failed_count: int
+    is_redelivered: bool
     counts: Sequence[tuple[bytes, int]]
 
 
-_FIRST = Redelivery(0, False, ())
+_FIRST_DELIVERY = Redelivery(0, False, ())
 
 
 def redelivery(broker: BrokerVersion, circumstances: Circumstances) -> Redelivery:
-    """Return the marks of earlier deliveries that a queue sets; streams do not set any."""
+    """Return what a queue tells the consumer about earlier deliveries; a stream tells nothing."""
     if broker.stream or not (circumstances.given_back or circumstances.deaths):
-        return _FIRST
+        return _FIRST_DELIVERY
     failed = _count_failed(broker, circumstances.queue_type, circumstances.given_back)
     for death in circumstances.deaths:
         failed += _count_failed(broker, death.queue_type, death.given_back)
         is_discarded = death.reason == "rejected" and death.given_back[-1:]
         if is_discarded and broker.discards_fail and death.queue_type == "quorum":
             failed += death.given_back[-1] in _DISCARDS
-    # A quorum queue that has not delivered the message yet counts its failures in other queues.
+    # Before its first delivery, a quorum queue counts the message's failures in other queues.
     acquired = len(circumstances.given_back) or failed
-    counts = [(_DELIVERIES, acquired)]
-    if broker.acquisitions:
-        counts = [(_ACQUISITIONS, acquired), (_DELIVERIES, failed)]
+    counts = [(_DELIVERY_COUNT, acquired)]
+    if broker.reports_acquisitions:
+        counts = [(_ACQUIRED_COUNT, acquired), (_DELIVERY_COUNT, failed)]
     is_quorum = circumstances.queue_type == "quorum"
-    again = bool(acquired if is_quorum or broker.acquisitions else circumstances.given_back)
+    again = bool(acquired if is_quorum or broker.reports_acquisitions else circumstances.given_back)
     return Redelivery(failed, again, [count for count in counts if is_quorum and count[1]])
 
 
-def _count_failed(broker: BrokerVersion, queue_type: str, ways: Sequence[GivenBack]) -> int:
-    counted = broker.failures.get(queue_type, frozenset())
-    return sum(way in counted for way in ways)
+def _count_failed(broker: BrokerVersion, queue_type: str, given_back: Sequence[GivenBack]) -> int:
+    """Count the returns to a queue that are failed deliveries."""
+    counted = broker.failed_returns.get(queue_type, frozenset())
+    return sum(way in counted for way in given_back)
 
 
 def added_terms(broker: BrokerVersion, circumstances: Circumstances) -> dict[bytes, Term]:
     """Return the annotations that modified outcomes added in quorum queues, sorted by name.
 
-    The broker removes the type of each value and infers a new one: integers become longs, text and
+    The broker removes the type of each value and infers a new type: integers become longs, text and
     bytes become strings. Compound values are unchanged.
     """
     added: dict[str, Any] = {}
@@ -216,13 +220,14 @@ def added_terms(broker: BrokerVersion, circumstances: Circumstances) -> dict[byt
     terms = {}
     for name in sorted(added, key=str.encode):
         if name in OF_DEATHS and circumstances.deaths and name not in circumstances.annotations:
-            continue  # the broker sets its own value for the death later
+            continue  # the broker replaces this value when the message dies
         octets = encode_value(added[name])
         terms[name.encode()] = _infer_type(TermReader(broker.codec, octets, 0).term())
     return terms
 
 
 def _infer_type(term: Term) -> Term:
+    """Return a term with the type that the broker infers for its value."""
     if isinstance(term, bool):
         return "boolean", term
     value = untyped(term)
@@ -235,7 +240,7 @@ def check_typed(annotations: dict[bytes, Term]) -> None:
     """Check that the broker can infer a type for each value before it delivers to a 1.0 consumer.
 
     Raises:
-        CrashedError: it cannot.
+        CrashedError: the broker cannot infer a type.
     """
     for name, term in annotations.items():
         if term is None or kind_of(term) in ("float", "double", "unread"):
@@ -246,7 +251,7 @@ def check_typed(annotations: dict[bytes, Term]) -> None:
 
 
 def typed_fields(annotations: dict[bytes, Term]) -> list[tuple[bytes, str, Any]]:
-    """Convert annotations of `added_terms` to headers; values of other types are omitted."""
+    """Convert the result of `added_terms` to headers: only booleans, text and longs."""
     headers: list[tuple[bytes, str, Any]] = []
     for name, term in annotations.items():
         kind = kind_of(term)

@@ -1,4 +1,4 @@
-"""How RabbitMQ 4 decodes the sections of an incoming 1.0 message, and rules that use them."""
+"""How RabbitMQ 4 decodes and checks the sections of an incoming 1.0 message."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 
-#: The headers in which RabbitMQ 3.10 stores whole sections, in the order of the sections.
+#: The 0-9-1 header in which RabbitMQ 3.10 stores each section, in the order of the sections.
 SAVED_SECTIONS = {
     "message-annotations": "x-amqp-1.0-message-annotations",
     "properties": "x-amqp-1.0-properties",
     "application-properties": "x-amqp-1.0-app-properties",
     "footer": "x-amqp-1.0-footer",
 }
-#: Prefixes of annotations that RabbitMQ 4 itself sets or interprets.
+#: Prefixes of the annotations that RabbitMQ 4 sets or interprets itself.
 OWN_ANNOTATIONS = (
     *("x-cc", "x-basic-", "x-opt-deaths", "x-opt-rabbitmq-received-time"),
     *("x-routing-key", "x-exchange", "x-death"),
 )
-_FIELDS = {"header": HEADER_NAMES, "properties": PROPERTY_NAMES}
-#: The required types of other sections that are not maps.
-_KINDS = {"data": "binary", "amqp-sequence": "list"}
+_FIELD_NAMES = {"header": HEADER_NAMES, "properties": PROPERTY_NAMES}
+#: The required types of sections that are neither maps nor in `_FIELD_NAMES`.
+_REQUIRED_TYPES = {"data": "binary", "amqp-sequence": "list"}
 
 
-#: Codes of the described lists of AMQP 1.0: transport, delivery states, termini, transactions, SASL
-#: and sections.
-_COMPOSITES = {
+#: Descriptor codes of the composite types of AMQP 1.0, in the transport, delivery states, termini,
+#: transactions, SASL and sections.
+_COMPOSITE_CODES = {
     *range(0x10, 0x19),
     *(0x1D, *range(0x23, 0x2A), *range(0x2B, 0x2F), *range(0x30, 0x35)),
     *(*range(0x40, 0x45), *range(0x70, 0x79)),
@@ -50,30 +50,30 @@ _COMPOSITES = {
 
 
 def _is_composite(descriptor: Term) -> bool:
-    """Return whether the broker can decode described values with this descriptor."""
+    """Whether the broker can decode described values with this descriptor."""
     if not isinstance(descriptor, tuple):
         return False
     if descriptor[0] == "symbol":
         return bool(descriptor[1].startswith(b"amqp:"))
-    return descriptor[0] == "ulong" and descriptor[1] in _COMPOSITES
+    return descriptor[0] == "ulong" and descriptor[1] in _COMPOSITE_CODES
 
 
 def decode_section(term: Term) -> tuple[str, Any]:
-    """Interpret a described value as a section; return its name and content."""
+    """Interpret a described value as a section. Return the section's name and content."""
     name = section_name(term[1]) if isinstance(term, tuple) and term[0] == "described" else None
     if name is None:
         raise CrashedError("the session dies: a value is not a section of a message")
     value = term[2]
     kind = value[0] if isinstance(value, tuple) else ""
-    if name in _FIELDS:
+    if name in _FIELD_NAMES:
         return name, fields_of(name, value)
     if name == "amqp-value":
         return name, value
     if kind == "list" and len(value[1]) < 2 and name in ("delivery-annotations", "footer"):
-        return name, []  # the broker does not use the content
-    expected = _KINDS.get(name, "map")
+        return name, []  # the broker ignores the content
+    expected = _REQUIRED_TYPES.get(name, "map")
     if name == "data" and kind == "list" and len(value[1]) < 2:
-        return name, None  # the broker ignores the content if an amqp-value section follows
+        return name, None  # an error later, unless an amqp-value section follows
     if kind != expected:
         raise CrashedError(f"the session dies: {name} is not a {expected}", name)
     if name == "amqp-sequence":
@@ -86,8 +86,8 @@ def decode_section(term: Term) -> tuple[str, Any]:
 
 
 def fields_of(section: str, value: Term) -> dict[str, Term]:
-    """Return the fields of header or properties by name; the section is a list or a map."""
-    fields: dict[str, Term] = dict.fromkeys(_FIELDS[section])
+    """Return the fields of the header or properties section by name, from a list or a map."""
+    fields: dict[str, Term] = dict.fromkeys(_FIELD_NAMES[section])
     kind = value[0] if isinstance(value, tuple) else ""
     if kind == "map":
         by_name: dict[Any, Term] = {
@@ -106,6 +106,7 @@ def fields_of(section: str, value: Term) -> dict[str, Term]:
 
 
 def _decode_map(name: str, entries: list[Any], reserved: bool) -> list[Any]:
+    """Check the entries of a map section; with `reserved`, the keys must be symbols ``x-…``."""
     pairs = []
     for pair in entries:
         key, item = pair
@@ -113,8 +114,7 @@ def _decode_map(name: str, entries: list[Any], reserved: bool) -> list[Any]:
             isinstance(key, tuple) and key[0] == "symbol" and key[1].startswith(b"x-")
         ):
             raise RefusedError(
-                f"refused: the key {reportable(key)} is reserved, only symbols that begin with x- "
-                "are not",
+                f"refused: the key {reportable(key)} is reserved: use a symbol that begins with x-",
                 name,
             )
         if isinstance(item, tuple) and item[0] == "described":
@@ -124,19 +124,21 @@ def _decode_map(name: str, entries: list[Any], reserved: bool) -> list[Any]:
 
 
 class Received:
-    """An incoming message as the broker decodes it, up to the body.
+    """An incoming 1.0 message as the broker decodes it, up to the body.
 
     Attributes:
-        header: the fields of the header; None if the message has no header.
-        annotations: the message annotations, as pairs.
-        properties: the fields of the properties; None for a message without that section.
-        application: the application properties, as pairs.
-        delivery_annotations: the number of delivery annotations.
+        header: the fields of the header section; None without a header section.
+        annotations: the message annotations, as (key, value) pairs.
+        properties: the fields of the properties section; None without a properties section.
+        application: the application properties, as (key, value) pairs.
+        delivery_annotation_count: the number of delivery annotations.
         are_annotations_last: whether the message annotations follow the properties or application
-            properties.
-        is_header_last: whether the header follows the properties or application properties.
-        bare: offset of the bare message: of the properties, the application properties or the body.
-        body: offset of the body.
+            properties, which is the wrong order.
+        is_header_last: whether the header follows the properties or application properties, which
+            is the wrong order.
+        bare_offset: the offset of the bare message, which begins with the properties, application
+            properties or body.
+        body_offset: the offset of the body.
     """
 
     def __init__(self) -> None:
@@ -144,20 +146,20 @@ class Received:
         self.annotations: list[Any] = []
         self.properties: dict[str, Term] | None = None
         self.application: list[Any] = []
-        self.delivery_annotations = 0
+        self.delivery_annotation_count = 0
         self.are_annotations_last = False
         self.is_header_last = False
-        self.bare = -1
-        self.body = 0
+        self.bare_offset = -1
+        self.body_offset = 0
 
     def set_section(self, name: str, content: Any) -> None:
-        """Set a section; it replaces an earlier section of the same name."""
+        """Set a section, or replace an earlier section of the same name."""
         if name == "header":
-            self.header, self.is_header_last = content, self.bare >= 0
+            self.header, self.is_header_last = content, self.bare_offset >= 0
         elif name == "message-annotations":
-            self.annotations, self.are_annotations_last = content, self.bare >= 0
+            self.annotations, self.are_annotations_last = content, self.bare_offset >= 0
         elif name == "delivery-annotations":
-            self.delivery_annotations = len(content)
+            self.delivery_annotation_count = len(content)
         elif name == "properties":
             self.properties = content
         else:
@@ -175,20 +177,21 @@ def decode_received(broker: BrokerVersion, data: bytes) -> Received:
     while reader.pos < reader.end and not data.startswith(BODY_HEADS, reader.pos):
         start = reader.pos
         name, content = decode_section(reader.term())
-        if name == "footer" or (name == "properties" and message.bare >= 0):
-            raise RefusedError("refused: sections in another order", name)
-        if message.bare < 0 and name in ("properties", "application-properties"):
-            message.bare = start
+        if name == "footer" or (name == "properties" and message.bare_offset >= 0):
+            raise RefusedError("refused: the sections are in the wrong order", name)
+        if message.bare_offset < 0 and name in ("properties", "application-properties"):
+            message.bare_offset = start
         message.set_section(name, content)
-    message.body = reader.pos
-    if message.body >= reader.end:
+    message.body_offset = reader.pos
+    if message.body_offset >= reader.end:
         raise RefusedError("refused: the message has no body")
-    if message.bare < 0:
-        message.bare = message.body
+    if message.bare_offset < 0:
+        message.bare_offset = message.body_offset
     return message
 
 
-#: The first bytes of body sections: four encodings of the descriptor of each kind.
+#: The bytes that can begin a body section. A kind of section has four, one for each encoding of its
+#: descriptor.
 BODY_HEADS = tuple(
     head
     for code, symbol in ((kind.code, kind.symbol.encode()) for kind in BODY_KINDS)
@@ -202,7 +205,7 @@ BODY_HEADS = tuple(
 
 
 def annotation(pairs: list[Any], name: bytes) -> Term:
-    """Return the value of the first annotation with a name; None if it is null or missing."""
+    """Return the value of the first annotation with this name; None if it is null or missing."""
     for key, value in pairs:
         if key[1] == name:
             return None if value is UNDEFINED else value
@@ -212,8 +215,8 @@ def annotation(pairs: list[Any], name: bytes) -> Term:
 def with_metadata(
     broker: BrokerVersion, annotations: list[Any], metadata: list[tuple[bytes, Term]]
 ) -> list[Any]:
-    """Add the broker's own annotations; they replace annotations of the same name."""
-    if broker.metadata_first:  # the broker does not remove duplicates among its own annotations
+    """Add annotations of the broker, which replace the sender's annotations of the same name."""
+    if broker.broker_annotations_first:  # the broker keeps duplicates among its own
         added = [(("symbol", name), value) for name, value in reversed(metadata)]
         keys = {key for key, _ in added}
         return added + [pair for pair in annotations if pair[0] not in keys]
@@ -230,7 +233,7 @@ def with_metadata(
 
 
 def check_filter(annotations: list[Any], path: str) -> None:
-    """Raise CrashedError if the filter value of a stream is not a string."""
+    """Raise CrashedError if the annotation with a stream's filter value is not a string."""
     value = annotation(annotations, b"x-stream-filter-value")
     if value is not None and not (isinstance(value, tuple) and value[0] == "utf8"):
         raise CrashedError(
@@ -240,10 +243,10 @@ def check_filter(annotations: list[Any], path: str) -> None:
 
 
 def expiration(header: dict[str, Term] | None, annotations: list[Any]) -> int | None:
-    """Return the time to live in ms that the broker reads from an incoming message, or None.
+    """Return the time to live of an incoming message in ms, as the broker reads it, or None.
 
     Raises:
-        CrashedError: the annotation that replaces the header's ttl is not an expiration.
+        CrashedError: there is no ttl, and the annotation x-basic-expiration is not an expiration.
     """
     ttl = header["ttl"] if header else None
     if isinstance(ttl, tuple) and ttl[0] == "uint":
@@ -261,7 +264,7 @@ def expiration(header: dict[str, Term] | None, annotations: list[Any]) -> int | 
 
 
 def reportable(value: Term) -> Any:
-    """Convert a term to the form in which losses and errors report it."""
+    """Convert a term to a Python value for losses and error texts."""
     if not isinstance(value, tuple):
         return value
     if value is UNDEFINED:
@@ -274,7 +277,7 @@ def reportable(value: Term) -> Any:
 
 
 def check_user(name: bytes, user: str | None) -> None:
-    """Raise RefusedError if a user-id is not the user's name or, without a user, no valid name."""
+    """Raise RefusedError if a user-id is not `user`, or no valid name if `user` is None."""
     if user is not None:
         if name != octets(user):
             raise RefusedError(

@@ -3,7 +3,7 @@
 A term is the broker's representation of a value: None, True, False, or a tuple that begins with the
 type: ("uint", 5), ("utf8", bytes), ("list", items), ("map", pairs), ("array", type, items),
 ("described", descriptor, value). ("as_is", code, bytes) is a value that the broker copies without
-decoding; ("unread", code, bytes) is such a value in a version that cannot write it again. Text is
+decoding, and ("unread", code, bytes) a value that it neither decodes nor can write again. Text is
 bytes, because the broker does not check its encoding.
 """
 
@@ -20,18 +20,19 @@ from amqp10msg.wire.kernel import skip_value
 from amqp10msg.wire.kernel.codes import DATA, FOOTER
 from amqp10msg.wire.primitives import FORMAT_CODES
 
+#: The broker's representation of a 1.0 value, which the module's description defines.
 Term = Any
 
-#: A null value in a map section, which the broker decodes to Erlang's `undefined`.
+#: The term for a null value in a map section: the broker decodes it to Erlang's `undefined`.
 UNDEFINED = ("undefined",)
 
 
 class BrokerError(Exception):
-    """A broker does not deliver a message.
+    """Raised if a broker does not deliver a message.
 
     Attributes:
         reason: a description of the failure.
-        path: the path of the cause in the message; empty if unknown.
+        path: the path in the message of the value that causes the failure; "" if unknown.
     """
 
     def __init__(self, reason: str, path: str = "") -> None:
@@ -48,22 +49,22 @@ class CrashedError(BrokerError):
     """A process of the broker crashes on the message: a session, or a consumer's connection."""
 
 
-#: Maximum levels of nesting, more than `Limits.depth` allows. Deeper recursion would overflow the
-#: C stack instead of raising RecursionError.
+#: Maximum depth of nesting, which is more than `Limits.depth` allows. Deeper recursion could
+#: overflow the C stack instead of raising RecursionError.
 MAX_LEVELS = 300
 
 
 def check_level(level: int) -> None:
-    """Raise RecursionError for a value that is nested more than `MAX_LEVELS` deep."""
+    """Raise RecursionError if the depth of nesting `level` exceeds `MAX_LEVELS`."""
     if level > MAX_LEVELS:
         raise RecursionError(f"values are nested more than {MAX_LEVELS} deep")
 
 
-_SECTIONS: dict[Any, str] = {kind.code: kind.name for kind in KINDS}
-_SYMBOLS: dict[Any, str] = {kind.symbol.encode(): kind.name for kind in KINDS}
+_SECTION_NAME_OF_CODE: dict[Any, str] = {kind.code: kind.name for kind in KINDS}
+_SECTION_NAME_OF_SYMBOL: dict[Any, str] = {kind.symbol.encode(): kind.name for kind in KINDS}
 
 
-#: The descriptors of the body sections.
+#: The descriptor codes of the body sections, by the name of the section.
 BODY_CODES = {kind.name: kind.code for kind in BODY_KINDS}
 _FLOAT_FORMS = {"float": struct.Struct(">f"), "double": struct.Struct(">d")}
 
@@ -74,7 +75,7 @@ def kind_of(term: Term) -> str:
 
 
 def untyped(value: Term) -> Any:
-    """Return the number or bytes of a term; None for a term of any other form."""
+    """Return the number or bytes that a term wraps; None for any other term."""
     if not isinstance(value, tuple) or len(value) != 2:
         return None
     if value[0] in _FLOAT_FORMS:
@@ -83,48 +84,55 @@ def untyped(value: Term) -> Any:
 
 
 def section_name(descriptor: Term) -> str | None:
-    """Return the name of the section with a descriptor; None if no section has it."""
+    """Return the name of the section with this descriptor; None if no section has it."""
     if isinstance(descriptor, tuple) and descriptor[0] == "ulong":
-        return _SECTIONS.get(descriptor[1])
+        return _SECTION_NAME_OF_CODE.get(descriptor[1])
     if isinstance(descriptor, tuple) and descriptor[0] == "symbol":
-        return _SYMBOLS.get(descriptor[1])
+        return _SECTION_NAME_OF_SYMBOL.get(descriptor[1])
     return None
 
 
 # Reading.
 
-#: The type and width of each constructor; for variable widths, the width of the size.
+#: The type of each constructor, and its width in bytes: of the value if the type has a fixed width,
+#: otherwise of the size field.
 CODES = {
     row.code: ({"string": "utf8"}.get(row.type, row.type), row.width)
     for row in FORMAT_CODES.values()
 }
-_CONSTANTS: list[Term] = [None, True, False, ("uint", 0), ("ulong", 0)]  # for codes 0x40 to 0x44
+_CONSTANTS: list[Term] = [
+    None,
+    True,
+    False,
+    ("uint", 0),
+    ("ulong", 0),
+]  # for the constructors 0x40 to 0x44
 _UNSIGNED = {"ubyte", "ushort", "uint", "ulong", "char"}
 _SIGNED = {"byte", "short", "int", "long", "timestamp"}
 _TEXTS = {"utf8", "symbol", "binary"}
 _COMPOUNDS = {"list", "map", "array"}
-# The element constructors of arrays that RabbitMQ 3 and 4 decode.
+# The element constructors of the arrays that RabbitMQ 3 and 4 decode.
 _ARRAYS_3 = bytes.fromhex("a3b3a1b150516061707180814056f0")
 _ARRAYS_4 = _ARRAYS_3 + bytes.fromhex("a0b07273828398d0d1")
 
 
 @attrs.frozen
 class Codec:
-    """The AMQP 1.0 decoder of a version of RabbitMQ.
+    """How a version of RabbitMQ decodes AMQP 1.0.
 
     Attributes:
-        arrays: the element constructors of arrays that it decodes.
-        opaque_zero_width: it copies arrays of zero-width elements without decoding; if False, it
-            crashes on them.
-        wide_boolean: it decodes 0x56 to ("boolean", value), which it does not treat as true or
-            false.
-        writes_unread: it can write values again that it did not decode.
+        array_constructors: the element constructors of the arrays that RabbitMQ decodes.
+        copies_zero_width: whether RabbitMQ copies arrays of zero-width elements without decoding
+            them; if False, it crashes on them.
+        keeps_wide_boolean: whether RabbitMQ decodes 0x56 to ("boolean", value), which it does not
+            treat as true or false.
+        writes_undecoded: whether RabbitMQ can write values that it did not decode.
     """
 
-    arrays: bytes
-    opaque_zero_width: bool = False
-    wide_boolean: bool = False
-    writes_unread: bool = False
+    array_constructors: bytes
+    copies_zero_width: bool = False
+    keeps_wide_boolean: bool = False
+    writes_undecoded: bool = False
 
     def parse_all(self, data: bytes) -> list[Term]:
         """Decode a sequence of values.
@@ -139,23 +147,23 @@ class Codec:
         return terms
 
 
-_NO_ITEMS: Term = ("list", [])
+_EMPTY_LIST: Term = ("list", [])
 
 
 class TermReader:
-    """A cursor over encoded values."""
+    """Decodes terms from encoded values, one after the other."""
 
     def __init__(self, codec: Codec, data: bytes, pos: int) -> None:
         self.buf = data
         self.pos = pos
         self.end = len(data)
-        self.arrays = codec.arrays
-        self.opaque_zero_width = codec.opaque_zero_width
-        self.wide_boolean = codec.wide_boolean
-        self.unread = "as_is" if codec.writes_unread else "unread"
+        self.array_constructors = codec.array_constructors
+        self.copies_zero_width = codec.copies_zero_width
+        self.keeps_wide_boolean = codec.keeps_wide_boolean
+        self.unread = "as_is" if codec.writes_undecoded else "unread"
 
     def term(self) -> Term:
-        """Decode a value.
+        """Decode the next value.
 
         Raises:
             CrashedError: the broker cannot decode the bytes.
@@ -164,7 +172,7 @@ class TermReader:
         return self.value(self.end, 0)
 
     def value(self, end: int, level: int) -> Term:
-        """Decode a value that ends at or before `end`; `level` is its depth of nesting."""
+        """Decode the next value, which ends at or before `end`; `level` is its depth of nesting."""
         pos = self.pos
         if pos >= end:
             raise CrashedError("the bytes end before a value")
@@ -177,7 +185,7 @@ class TermReader:
         return self.primitive(code, end, level)
 
     def primitive(self, code: int, end: int, level: int) -> Term:
-        """Decode a primitive value whose constructor was read already."""
+        """Decode a primitive value whose constructor `code` was read already."""
         kind, width = CODES.get(code, ("", 0))
         if kind in _TEXTS:
             size = self.octets(width, end)
@@ -193,9 +201,9 @@ class TermReader:
             return (kind, int.from_bytes(octets, "big", signed=kind in _SIGNED))
         if kind == "boolean":
             if octets[0] > 1:
-                raise CrashedError(f"a boolean of {octets[0]:#04x}")
+                raise CrashedError(f"invalid boolean {octets[0]:#04x}")
             flag = octets == b"\1"
-            return ("boolean", flag) if self.wide_boolean else flag
+            return ("boolean", flag) if self.keeps_wide_boolean else flag
         # Erlang has no NaN and no infinities: the broker copies them undecoded, like decimals.
         if kind.startswith("decimal") or (
             kind != "uuid"
@@ -214,14 +222,14 @@ class TermReader:
         return self.buf[start : self.pos]
 
     def compound(self, code: int, end: int, level: int) -> Term:
-        """Decode a list, map or array whose constructor was read already."""
+        """Decode a list, map or array whose constructor `code` was read already."""
         check_level(level)
         kind, width = CODES[code]
         if width == 0:
             # An empty list has one byte, so a message can contain millions of empty lists. To save
-            # memory, they share an object, except at levels 0 and 1: those lists belong to
-            # sections, which callers modify.
-            return _NO_ITEMS if level > 1 else ("list", [])
+            # memory, all empty lists are one object, except at levels 0 and 1: those lists belong
+            # to sections, which callers modify.
+            return _EMPTY_LIST if level > 1 else ("list", [])
         size = int.from_bytes(self.octets(width, end), "big")
         stop = self.pos + size
         if stop > end:
@@ -238,59 +246,59 @@ class TermReader:
             raise CrashedError("a map with an odd number of items")
         return ("map", list(zip(items[::2], items[1::2], strict=True)))
 
-    def array(self, whole: int, count: int, stop: int, level: int) -> Term:
-        """Decode the elements of an array, starting at their constructor."""
+    def array(self, array_code: int, count: int, stop: int, level: int) -> Term:
+        """Decode the rest of an array, after its constructor `array_code`, size and count."""
         check_level(level)
         code = self.octets(1, stop)[0]
         if code == 0:
             descriptor = self.value(stop, level)
-            inner = self.array(whole, count, stop, level + 1)
+            inner = self.array(array_code, count, stop, level + 1)
             if inner[0] == "as_is":
-                raise CrashedError("an array of described elements without bytes")
+                raise CrashedError("an array of described elements that have no bytes")
             kind = ("described", descriptor, inner[1])
             return ("array", kind, [("described", descriptor, item) for item in inner[2]])
         if 0x40 <= code <= 0x45:
-            if self.opaque_zero_width and self.pos == stop:
-                width = CODES[whole][1]
+            if self.copies_zero_width and self.pos == stop:
+                width = CODES[array_code][1]
                 size = (width + 1).to_bytes(width, "big")
-                return ("as_is", whole, size + count.to_bytes(width, "big") + bytes([code]))
-            if count or self.pos != stop or code not in self.arrays:
+                return ("as_is", array_code, size + count.to_bytes(width, "big") + bytes([code]))
+            if count or self.pos != stop or code not in self.array_constructors:
                 raise CrashedError("an array whose elements have no bytes")
         if count > stop - self.pos:
             raise CrashedError("an array with fewer elements than its count")
         items = [self.primitive(code, stop, level) for _ in range(count)]
         if self.pos != stop:
             raise CrashedError("bytes after the elements of an array")
-        if code not in self.arrays:
-            raise CrashedError(f"an array of the constructor {code:#04x}")
+        if code not in self.array_constructors:
+            raise CrashedError(f"unsupported constructor {code:#04x} of an array's elements")
         return ("array", CODES[code][0], items)
 
 
-CODEC_3 = Codec(_ARRAYS_3, wide_boolean=True)
+CODEC_3 = Codec(_ARRAYS_3, keeps_wide_boolean=True)
 CODEC_40 = Codec(_ARRAYS_4)
-CODEC_43 = Codec(_ARRAYS_4, opaque_zero_width=True, writes_unread=True)
+CODEC_43 = Codec(_ARRAYS_4, copies_zero_width=True, writes_undecoded=True)
 
 
 # Writing.
 
-# For each type: the widest constructor; for integers also the short one with the bounds of its
+# The widest constructor of each type; for integers also the short constructor with its range of
 # values, and the constructor of zero.
 _CONSTRUCTORS = {CODES[code][0]: code for code in sorted(_ARRAYS_4)}
-_SHORT = {
+_SHORT_FORMS = {
     "uint": (0x52, 0, 255),
     "ulong": (0x53, 0, 255),
     "int": (0x54, -128, 127),
     "long": (0x55, -128, 127),
 }
-_ZERO = {"uint": 0x43, "ulong": 0x44}
+_ZERO_CONSTRUCTORS = {"uint": 0x43, "ulong": 0x44}
 
 
 def reencode_body(sections: bytes) -> bytes | None:
     """Return body sections as RabbitMQ 4.0 encodes them after decoding, for example in a stream.
 
-    Return None if it cannot: it does not decode arrays of zero-width or compact constructors and of
-    some types, cannot write values that it did not decode (decimals, NaN and infinities), and
-    treats described values as sections.
+    Return None if RabbitMQ cannot: it does not decode arrays of some types or of zero-width or
+    compact constructors, cannot write values that it did not decode (decimals, NaN and infinities),
+    and treats described values as sections.
     """
     encoded = []
     try:
@@ -316,7 +324,7 @@ def reencode_body(sections: bytes) -> bytes | None:
 
 
 def section(code: int, content: Term) -> bytes:
-    """Encode a section."""
+    """Encode a section with this descriptor code."""
     return b"\x00\x53" + bytes([code]) + generate(content)
 
 
@@ -326,9 +334,9 @@ def generate(term: Term, level: int = 0, is_old: bool = False) -> bytes:
     RabbitMQ 3.10 uses the compact forms up to a size of 254 instead of 255 bytes.
 
     Args:
-        term: the value.
-        level: its depth of nesting.
-        is_old: encode as RabbitMQ 3.10 does.
+        term: the term.
+        level: the term's depth of nesting.
+        is_old: whether to encode as RabbitMQ 3.10 does.
 
     Raises:
         CrashedError: the broker's generator has no clause for the term.
@@ -358,8 +366,10 @@ def generate(term: Term, level: int = 0, is_old: bool = False) -> bytes:
     if kind == "described":
         return b"\x00" + generate(term[1], level) + generate(term[2], level)
     if kind == "array":
-        elements = [_element(term[1], item, level) for item in term[2]]
-        return _sized(kind, len(elements), _constructor(term[1], level) + b"".join(elements))
+        elements = [_encode_element(term[1], item, level) for item in term[2]]
+        return _encode_compound(
+            kind, len(elements), _element_constructor(term[1], level) + b"".join(elements)
+        )
     if kind not in ("list", "map"):
         raise CrashedError(f"the generator has no clause for {kind}")
     items = _items(term)
@@ -369,7 +379,7 @@ def generate(term: Term, level: int = 0, is_old: bool = False) -> bytes:
     content = bytearray()
     for item in items:
         content += generate(item, level, is_old)
-    return _sized(kind, len(items), bytes(content), is_old)
+    return _encode_compound(kind, len(items), bytes(content), is_old)
 
 
 def _items(term: Term) -> list[Any]:
@@ -381,7 +391,7 @@ def _encode_octets(kind: str, octets: bytes, is_old: bool) -> bytes:
     """Encode a string, symbol or binary."""
     code, size = _CONSTRUCTORS[kind], len(octets)
     if is_old and kind == "symbol":
-        # 3.10 truncates the size to one byte, which corrupts longer symbols.
+        # RabbitMQ 3.10 truncates the size to one byte, which corrupts longer symbols.
         return bytes([code - 0x10, size % 256]) + octets
     if size < (255 if is_old else 256):
         return bytes([code - 0x10, size]) + octets
@@ -389,45 +399,47 @@ def _encode_octets(kind: str, octets: bytes, is_old: bool) -> bytes:
 
 
 def _encode_integer(kind: str, value: int) -> bytes:
-    """Encode an integer; a number that does not fit its type wraps around."""
-    if value == 0 and kind in _ZERO:
-        return bytes([_ZERO[kind]])
-    short = _SHORT.get(kind)
+    """Encode an integer, modulo the width of its type."""
+    if value == 0 and kind in _ZERO_CONSTRUCTORS:
+        return bytes([_ZERO_CONSTRUCTORS[kind]])
+    short = _SHORT_FORMS.get(kind)
     if short is not None and short[1] <= value <= short[2]:
         return bytes([short[0], value & 0xFF])
     return bytes([_CONSTRUCTORS[kind]]) + _low_bytes(kind, value)
 
 
 def _low_bytes(kind: str, value: int) -> bytes:
-    """Return the low bytes of an integer, as Erlang's bit syntax does."""
+    """Return an integer's lowest bytes, as many as its type has, as Erlang's bit syntax does."""
     width = CODES[_CONSTRUCTORS[kind]][1]
     return (value & ((1 << 8 * width) - 1)).to_bytes(width, "big")
 
 
-def _sized(kind: str, count: int, content: bytes, is_old: bool = False) -> bytes:
-    """Add the constructor, size and count of a compound to its encoded items."""
+def _encode_compound(kind: str, count: int, content: bytes, is_old: bool = False) -> bytes:
+    """Return an encoded list, map or array, given its encoded items."""
     code, size = _CONSTRUCTORS[kind], len(content)
     if size < 255 and count < (255 if is_old else 256):
         return bytes([code - 0x10, size + 1, count]) + content
-    return bytes([code]) + _wide(count, content)
+    return bytes([code]) + _wide_size_and_count(count, content)
 
 
-def _wide(count: int, content: bytes) -> bytes:
-    """Add the size and count of a compound, four bytes each, to its encoded items."""
+def _wide_size_and_count(count: int, content: bytes) -> bytes:
+    """Prefix encoded items with their size and count, four bytes each."""
     return (len(content) + 4).to_bytes(4, "big") + count.to_bytes(4, "big") + content
 
 
-def _constructor(kind: Term, level: int) -> bytes:
+def _element_constructor(kind: Term, level: int) -> bytes:
+    """Return the constructor for array elements of a type, which may be described."""
     if isinstance(kind, tuple):
         check_level(level)
-        return b"\x00" + generate(kind[1]) + _constructor(kind[2], level + 1)
+        return b"\x00" + generate(kind[1]) + _element_constructor(kind[2], level + 1)
     return bytes([_CONSTRUCTORS[kind]])
 
 
-def _element(kind: Term, item: Term, level: int) -> bytes:
+def _encode_element(kind: Term, item: Term, level: int) -> bytes:
+    """Encode an element of an array, without its constructor."""
     if isinstance(kind, tuple):
         check_level(level)
-        return _element(kind[2], item[2], level + 1)
+        return _encode_element(kind[2], item[2], level + 1)
     if kind == "boolean":
         return b"\x01" if item in (True, ("boolean", True)) else b"\x00"
     if kind == "null":
@@ -443,18 +455,21 @@ def _element(kind: Term, item: Term, level: int) -> bytes:
     if kind in ("list", "map"):
         items = _items(item)
         check_level(level)
-        return _wide(len(items), b"".join([generate(nested, level + 1) for nested in items]))
+        return _wide_size_and_count(
+            len(items), b"".join([generate(nested, level + 1) for nested in items])
+        )
     if item[0] == "as_is":
         raise CrashedError("an array of arrays whose elements have no bytes")
     check_level(level)
-    elements = [_element(item[1], nested, level + 1) for nested in item[2]]
-    content = _constructor(item[1], level + 1) + b"".join(elements)
-    return _wide(len(item[2]), content)
+    elements = [_encode_element(item[1], nested, level + 1) for nested in item[2]]
+    content = _element_constructor(item[1], level + 1) + b"".join(elements)
+    return _wide_size_and_count(len(item[2]), content)
 
 
-# The check of an incoming message, which does not decode its values.
+# Checking an incoming message without decoding its values.
 
-_SHAPES = {
+# The constructors that each section may have (any for amqp-value), in the order of the sections.
+_ALLOWED_CONSTRUCTORS = {
     "header": b"\x45\xc0\xd0",
     "delivery-annotations": b"\xc1\xd1",
     "message-annotations": b"\xc1\xd1",
@@ -467,12 +482,13 @@ _SHAPES = {
 }
 
 
-_DESCRIPTORS = (b"\x00\x53", b"\x00\x80", b"\x00\xa3", b"\x00\xb3")
-_RANKS = {name: rank for rank, name in enumerate(_SHAPES)}
+# The bytes that may precede the descriptor of a section.
+_DESCRIPTOR_HEADS = (b"\x00\x53", b"\x00\x80", b"\x00\xa3", b"\x00\xb3")
+_SECTION_RANKS = {name: rank for rank, name in enumerate(_ALLOWED_CONSTRUCTORS)}
 
 
-def check(data: bytes) -> None:
-    """Check the order, number and types of the sections, as RabbitMQ 4.1 and later do.
+def check_sections(data: bytes) -> None:
+    """Check the order, number and types of the sections, as later versions of RabbitMQ 4 do.
 
     Raises:
         RefusedError: the broker closes the link.
@@ -484,16 +500,16 @@ def check(data: bytes) -> None:
         count += 1
         if count > 10_000:
             raise RefusedError("refused: more than 10,000 sections")
-        if not data.startswith(_DESCRIPTORS, pos):
+        if not data.startswith(_DESCRIPTOR_HEADS, pos):
             raise RefusedError("refused: a value is not a section of a message")
         reader = TermReader(CODEC_43, data, pos + 1)
         name = section_name(reader.term())
         pos = reader.pos
         if name is None:
             raise RefusedError("refused: an unexpected section")
-        rank = _RANKS[name]
+        rank = _SECTION_RANKS[name]
         repeats = name in ("data", "amqp-sequence") and rank == last
-        # Only the footer may follow a body, and the footer may only follow a body.
+        # A footer must follow a body, and no other section may follow a body.
         if (
             (rank <= last and not repeats)
             or (last >= DATA and rank < FOOTER and not repeats)
@@ -501,7 +517,7 @@ def check(data: bytes) -> None:
         ):
             raise RefusedError("refused: an unexpected section", name)
         last = rank
-        shape = _SHAPES[name]
+        shape = _ALLOWED_CONSTRUCTORS[name]
         if pos >= len(data) or (shape and data[pos] not in shape):
             raise RefusedError(f"refused: {name} of the wrong type", name)
         try:

@@ -1,4 +1,4 @@
-"""RabbitMQ 4's conversion of a 1.0 message for a 0-9-1 consumer."""
+"""How RabbitMQ 4 converts a message that was published over 1.0 for a 0-9-1 consumer."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from amqp10msg.translate.rabbitmq.terms import (
     CrashedError,
     RefusedError,
     Term,
-    check,
     check_level,
+    check_sections,
     generate,
     kind_of,
     section,
@@ -59,26 +59,26 @@ from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import INTEGERS, MARKER
 from amqp10msg.wire.primitives import Float
 
-#: The fields of the properties section that have no property in class basic.
+#: The fields of the properties section without a counterpart in class basic.
 LEFT_OUT = ("to", "subject", "absolute-expiry-time", "group-sequence", "reply-to-group-id")
 _DATA_HEADS = BODY_HEADS[:4]
-_INTERNAL = (b"x-routing-key", b"x-exchange", b"x-death")
-_name = itemgetter(0)
+_INTERNAL_ANNOTATIONS = (b"x-routing-key", b"x-exchange", b"x-death")
+_header_name = itemgetter(0)
 _WRONG_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 
 
 def to_basic(
     broker: BrokerVersion, data: bytes, notes: Notes, circumstances: Circumstances
 ) -> BasicMessage:
-    """Return the message that a 0-9-1 consumer receives."""
-    if broker.validates:
-        check(data)
+    """Return the 0-9-1 message that a consumer receives."""
+    if broker.checks_sections:
+        check_sections(data)
     message = decode_received(broker, data)
     annotations = message.annotations
     check_routes(broker, annotations)
     _check_user(message.properties, circumstances.user)
     metadata = _Metadata(
-        _durable(broker, message.header, annotations),
+        _is_durable(broker, message.header, annotations),
         _priority(message.header, annotations),
         expiration(message.header, annotations),
     )
@@ -87,7 +87,7 @@ def to_basic(
         check_typed(added)
         sender_annotations = [pair for pair in annotations if pair[0][1] not in added]
         annotations = message.annotations = [
-            *((("symbol", name), _read_again(term)) for name, term in added.items()),
+            *((("symbol", name), _reread_from_stream(term)) for name, term in added.items()),
             *sender_annotations,
         ]
         check_filter(annotations, "message-annotations")
@@ -101,16 +101,20 @@ def to_basic(
             message.header = dict.fromkeys(HEADER_NAMES)
             message.header |= {"durable": metadata.durable, "priority": metadata.priority}
             annotations = message.annotations = _without_deaths(annotations, notes)
-            # The header's ttl is removed, so the broker now reads the annotation that it hid.
+            # Without the header's ttl, the broker reads the annotation x-basic-expiration instead.
             metadata.expiration = expiration(message.header, annotations)
         message.is_header_last = True
-        for part in (("list", [*message.header.values()][:3]), ("map", _stored(annotations))):
-            generate(part)  # if the broker cannot write it, the publisher's session crashes
-        metadata.durable = _durable(broker, message.header, annotations)
+        for part in (
+            ("list", [*message.header.values()][:3]),
+            ("map", _stored_annotations(annotations)),
+        ):
+            generate(part)  # raises if the broker cannot write it: the session crashes
+        metadata.durable = _is_durable(broker, message.header, annotations)
     annotations_before_body = message.annotations
     creation_time = message.properties["creation-time"] if message.properties else None
-    marker, payload, footer = _payload(broker, data, message, notes)
-    # Annotations after the start of the bare message replace the stream's, including the deaths.
+    marker, payload, footer = _read_payload(broker, data, message, notes)
+    # Annotations that follow the start of the bare message replace the annotations that the stream
+    # stores, including the deaths.
     is_hidden = broker.stream and (
         message.are_annotations_last or message.annotations is not annotations_before_body
     )
@@ -144,7 +148,7 @@ def to_basic(
         user_id = None
     properties.user_id = delivered_property("user_id", user_id)
     properties.reply_to = delivered_property(
-        "reply_to", _queue_of(broker, fields["reply-to"], notes)
+        "reply_to", _queue_of_reply_to(broker, fields["reply-to"], notes)
     )
     group_id = short_string(fields["group-id"], "group-id", notes)
     properties.app_id = app_id = delivered_property("app_id", group_id)
@@ -156,8 +160,8 @@ def to_basic(
     properties.content_encoding = delivered_property(
         "content_encoding", plain(fields["content-encoding"])
     )
-    # The broker uses the creation-time that it read on arrival. If properties follow the body, it
-    # also unwraps their creation-time, and crashes on a value that it cannot unwrap.
+    # The broker uses the creation-time that preceded the body. If properties follow the body, the
+    # broker also unwraps their creation-time, and crashes on a value that it cannot unwrap.
     plain(fields["creation-time"])
     properties.timestamp = seconds_of(creation_time, notes)
     for name in LEFT_OUT:
@@ -166,21 +170,21 @@ def to_basic(
     report_delivery_count(message.header, notes)
     if footer:
         notes.add_defined(LOSSES["footer"], "footer", footer)
-    if message.delivery_annotations:
+    if message.delivery_annotation_count:
         rule = LOSSES["delivery-annotations"]
-        notes.add_defined(rule, "delivery-annotations", message.delivery_annotations)
-    return BasicMessage(properties, payload, "", "", earlier.again)
+        notes.add_defined(rule, "delivery-annotations", message.delivery_annotation_count)
+    return BasicMessage(properties, payload, "", "", earlier.is_redelivered)
 
 
 def report_delivery_count(header: dict[str, Term] | None, notes: Notes) -> None:
-    """Report a delivery-count above 0 as lost: 0-9-1 has no field for it."""
+    """Report a delivery-count above 0 as lost: 0-9-1 has no delivery-count."""
     count = untyped(header["delivery-count"]) if header else None
     if count:
         notes.add_defined(LOSSES["fact"], "header.delivery-count", count)
 
 
 def _without_deaths(annotations: list[Any], notes: Notes) -> list[Any]:
-    """Remove the sender's annotations of deaths, which the broker replaces; report them lost."""
+    """Remove the sender's annotations about deaths, and report their loss."""
     for key, value in annotations:
         if key[1] in DEATH_NAMES:
             path = f"message-annotations[{text(key[1])!r}]"
@@ -188,16 +192,16 @@ def _without_deaths(annotations: list[Any], notes: Notes) -> list[Any]:
     return [pair for pair in annotations if pair[0][1] not in DEATH_NAMES]
 
 
-def _read_again(term: Term) -> Term:
-    """Return a term as the broker decodes it after storing it in a stream."""
+def _reread_from_stream(term: Term) -> Term:
+    """Return the term that the broker reads back after writing a term to a stream."""
     if is_kind(term, "long"):
         return "long", signed(term[1] % 2**64)
     return term[1] if is_kind(term, "boolean") else term
 
 
 def check_routes(broker: BrokerVersion, annotations: list[Any]) -> None:
-    """Raise RefusedError for routes (x-cc) that are not strings, if the broker validates them."""
-    routes = annotation(annotations, b"x-cc") if broker.validates else None
+    """Raise RefusedError if x-cc is not a list of strings, and the broker checks that."""
+    routes = annotation(annotations, b"x-cc") if broker.checks_sections else None
     if routes is not None and not (
         is_kind(routes, "list") and all(is_kind(route, "utf8") for route in routes[1])
     ):
@@ -206,7 +210,7 @@ def check_routes(broker: BrokerVersion, annotations: list[Any]) -> None:
 
 @attrs.define
 class _Metadata:
-    """The metadata that the broker extracts from an incoming message.
+    """The metadata that the broker extracts from an incoming message and keeps separately.
 
     Attributes:
         durable: whether the broker treats the message as durable.
@@ -219,19 +223,20 @@ class _Metadata:
     expiration: int | None
 
 
-def _stored(annotations: list[Any]) -> list[Any]:
-    """Return the annotations that a stream stores unchanged."""
+def _stored_annotations(annotations: list[Any]) -> list[Any]:
+    """Return the annotations that a stream stores unchanged: not exchange and routing key."""
     return [pair for pair in annotations if pair[0][1] not in (b"x-exchange", b"x-routing-key")]
 
 
-def _payload(
+def _read_payload(
     broker: BrokerVersion, data: bytes, message: Received, notes: Notes
 ) -> tuple[bytes | None, bytes, Any]:
-    """Return the marker for the type property, the payload, and the footer, which is lost.
+    """Read the payload of a message. Return the property type, the payload and the footer.
 
-    Sections after the body are set in `message`.
+    The type is `MARKER` if the payload consists of encoded sections, otherwise None. The footer is
+    lost. Other sections that follow the body are set in `message`.
     """
-    start = message.body
+    start = message.body_offset
     if not data.startswith(_DATA_HEADS, start):
         notes.add_defined(LOSSES["sections"], "body", "sections", "bytes")
         return MARKER.encode(), data[start:], None
@@ -246,14 +251,14 @@ def _payload(
         else:
             message.set_section(kind, value)
     if body[-1][0] != "data":
-        # The kind of the last body section decides how the whole body is delivered.
+        # The kind of the last body section determines how the whole body is delivered.
         encoded = b"".join([section(BODY_CODES[kind], value) for kind, value in body])
         return MARKER.encode(), encoded, footer
     content = []
     for kind, value in body:
         if kind != "data":
             raise CrashedError(
-                "the consumer's connection dies (541): body sections are mixed", "body"
+                "the consumer's connection dies (541): the body mixes kinds of sections", "body"
             )
         if value is None:
             raise CrashedError("the session dies: data is not a binary", "data")
@@ -268,9 +273,9 @@ def _set_transport(
 ) -> None:
     """Set delivery-mode, priority and expiration.
 
-    They come from a header that follows the bare message, else from the annotations that replace
-    it, else from the metadata: a queue keeps only the metadata of a header that precedes the bare
-    message.
+    Their sources are, in this order: a header that follows the bare message, the annotations that
+    stand in for a header, and the metadata. Of a header that precedes the bare message, a queue
+    keeps only the metadata.
     """
     annotations = message.annotations
     header = (message.header if message.is_header_last else None) or dict.fromkeys(HEADER_NAMES)
@@ -292,7 +297,7 @@ def _set_transport(
         raise CrashedError(
             "the consumer's connection dies (541): the ttl is not a number", "header.ttl"
         )
-    # The metadata has precedence, but the broker unwraps the annotation first, and may crash.
+    # The metadata has precedence, but the broker unwraps the annotation first, which may crash.
     fallback = None
     if lifetime is None:
         fallback = plain(annotation(annotations, b"x-basic-expiration"))
@@ -307,7 +312,7 @@ def _set_transport(
 
 
 def _check_priority_of_dead_letter(priority: Term) -> None:
-    """Raise RefusedError for a priority that does not fit the header of a dead letter."""
+    """Raise RefusedError for a priority that does not fit into the header of a dead letter."""
     number = untyped(priority)
     if type(number) is int and not 0 <= number <= 255:
         raise RefusedError(
@@ -316,8 +321,10 @@ def _check_priority_of_dead_letter(priority: Term) -> None:
         )
 
 
-def _durable(broker: BrokerVersion, header: dict[str, Term] | None, annotations: list[Any]) -> bool:
-    """Return whether the broker treats the message as durable."""
+def _is_durable(
+    broker: BrokerVersion, header: dict[str, Term] | None, annotations: list[Any]
+) -> bool:
+    """Whether the broker treats the message as durable."""
     durable = header["durable"] if header else None
     if isinstance(durable, bool):
         return durable
@@ -326,7 +333,7 @@ def _durable(broker: BrokerVersion, header: dict[str, Term] | None, annotations:
 
 
 def _priority(header: dict[str, Term] | None, annotations: list[Any]) -> Term:
-    """Return the priority that the broker extracts, as a term, or None."""
+    """Return the priority that the broker extracts from a message, as a term, or None."""
     if header and is_kind(header["priority"], "ubyte"):
         return header["priority"]
     return annotation(annotations, b"x-basic-priority")
@@ -335,7 +342,7 @@ def _priority(header: dict[str, Term] | None, annotations: list[Any]) -> Term:
 def annotation_headers(
     broker: BrokerVersion, annotations: list[Any], notes: Notes
 ) -> list[tuple[bytes, str, Any]]:
-    """Convert message annotations, pairs of terms, to headers: name, field type and value."""
+    """Convert message annotations, as pairs of terms, to headers (name, type letter, value)."""
     headers: list[tuple[bytes, str, Any]] = []
     for key, value in annotations:
         name: bytes = key[1]
@@ -350,9 +357,9 @@ def annotation_headers(
                 headers.append((b"x-death", "A", deaths))
             else:
                 notes.add_dropped(path, reportable(value), "the value is not a list of deaths")
-        elif broker.drops_unread and is_kind(value, "as_is"):
+        elif broker.drops_undecoded and is_kind(value, "as_is"):
             notes.add_dropped(path, reportable(value), "the broker cannot read the value")
-        elif name.startswith(b"x-basic-") or name in _INTERNAL:
+        elif name.startswith(b"x-basic-") or name in _INTERNAL_ANNOTATIONS:
             if name != b"x-basic-type":
                 notes.add_defined(LOSSES["broker's-own"], path, reportable(value))
         elif len(name) < 256:
@@ -365,11 +372,11 @@ def annotation_headers(
 def property_headers(
     broker: BrokerVersion, pairs: list[Any], notes: Notes
 ) -> list[tuple[bytes, str, Any]]:
-    """Convert application properties, pairs of terms, to headers: name, field type and value."""
+    """Convert application properties, as pairs of terms, to headers (name, type letter, value)."""
     headers: list[tuple[bytes, str, Any]] = []
     for key, value in pairs:
         path = f"application-properties[{reportable(key)}]"
-        if broker.drops_unread and is_kind(value, "as_is"):
+        if broker.drops_undecoded and is_kind(value, "as_is"):
             notes.add_dropped(path, reportable(value), "the broker cannot read the value")
         elif not is_kind(key, "utf8") or len(key[1]) > 255:
             notes.add_dropped(path, reportable(value), "the key cannot be the name of a header")
@@ -381,6 +388,7 @@ def property_headers(
 def _id_property(
     value: Term, header: bytes, notes: Notes
 ) -> tuple[Any, list[tuple[bytes, str, Any]]]:
+    """Convert an id to a property, or to the header `header` if it is too long or a binary."""
     path = f"properties.{header[2:].decode()}"
     if value is None:
         return None, []
@@ -399,13 +407,14 @@ def _id_property(
     return None, [(header, *field)]
 
 
-def _queue_of(broker: BrokerVersion, value: Term, notes: Notes) -> bytes | None:
+def _queue_of_reply_to(broker: BrokerVersion, value: Term, notes: Notes) -> bytes | None:
+    """Convert a reply-to to the name of a queue, if it is the address of a queue."""
     address = short_string(value, "reply-to", notes)
     if address is None or not broker.queue_addresses or not address.startswith(b"/queues/"):
         return address
     quoted: bytes = address[len(b"/queues/") :]
     if _WRONG_ESCAPE.search(quoted):
-        notes.add_dropped("properties.reply-to", text(address), "a wrong escape")
+        notes.add_dropped("properties.reply-to", text(address), "invalid percent-encoding")
         return None
     name = urllib.parse.unquote_to_bytes(quoted)
     notes.add_defined(LOSSES["queue"], "properties.reply-to", text(address), text(name))
@@ -413,7 +422,7 @@ def _queue_of(broker: BrokerVersion, value: Term, notes: Notes) -> bytes | None:
 
 
 def _check_user(properties: dict[str, Term] | None, user: str | None) -> None:
-    """Raise RefusedError for a user-id that cannot be the name of the connection's user."""
+    """Raise RefusedError if the user-id is no binary, or `check_user` refuses it."""
     value = properties["user-id"] if properties else None
     if value is None:
         return
@@ -423,7 +432,7 @@ def _check_user(properties: dict[str, Term] | None, user: str | None) -> None:
 
 
 def _sorted_headers(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | None:
-    """Sort headers by name and keep the first of each name, as the broker does before delivery.
+    """Sort headers by name, and keep the first header of each name, as the broker does.
 
     Raises:
         CrashedError: the broker cannot write the value of a header that it keeps.
@@ -432,10 +441,10 @@ def _sorted_headers(fields: list[tuple[bytes, str, Any]], notes: Notes) -> Field
         return None
     entries: list[tuple[str, str, Any]] = []
     last: Any = None
-    for name, letter, value in sorted(fields, key=_name):
+    for name, letter, value in sorted(fields, key=_header_name):
         if name == last:
             dropped = None if letter == UNWRITTEN else value
-            notes.add_dropped(f"headers[{text(name)!r}]", dropped, "a name twice")
+            notes.add_dropped(f"headers[{text(name)!r}]", dropped, "a duplicate name")
         elif letter == UNWRITTEN:
             raise value
         else:
@@ -446,15 +455,15 @@ def _sorted_headers(fields: list[tuple[bytes, str, Any]], notes: Notes) -> Field
 
 # Values of headers.
 
-#: In place of a field type: the broker cannot write the value. This is an error only if the header
-#: is delivered.
+#: Stands in for the type letter of a header whose value the broker cannot write. This is an error
+#: only if the header is delivered.
 UNWRITTEN = ""
 
 _LETTERS = {"long": "l", **{cls.__name__.lower(): letter for letter, cls in INTEGERS.items()}}
 
 
 def seconds_of(value: Term, notes: Notes) -> int | None:
-    """Convert the creation-time to the timestamp of class basic, in seconds."""
+    """Convert a creation-time, in ms, to a timestamp of class basic, in seconds."""
     plain(value)
     if not is_kind(value, "timestamp"):
         return None
@@ -470,17 +479,18 @@ def seconds_of(value: Term, notes: Notes) -> int | None:
 def field_of(
     broker: BrokerVersion, value: Term, path: str, notes: Notes, level: int = 0
 ) -> tuple[str, Any]:
-    """Convert a term to the type and value of a header, or of a nested field.
+    """Convert a term to a field, and return the field's type letter and value.
 
-    If the broker can convert the value, but not write it, the type is `UNWRITTEN` and the value is
-    the error.
+    If the broker can convert the value, but not write it, return `UNWRITTEN` and the error.
     """
     if is_kind(value, "map"):
         return _table(broker, value[1], path, notes, True, level)
     if is_kind(value, "list") or is_kind(value, "array"):
-        items = [item for item in value[-1] if not (broker.drops_unread and is_kind(item, "as_is"))]
+        items = [
+            item for item in value[-1] if not (broker.drops_undecoded and is_kind(item, "as_is"))
+        ]
         if len(items) != len(value[-1]):
-            notes.add(path, "dropped", len(value[-1]), len(items), "elements left out")
+            notes.add(path, "dropped", len(value[-1]), len(items), "some elements are omitted")
         return _array(broker, items, path, notes, level)
     if is_kind(value, "ulong"):
         if value[1] >= 2**63:
@@ -496,12 +506,12 @@ def _table(
     entries = []
     error: CrashedError | None = None
     for key, value in pairs:
-        if top and broker.drops_unread and (is_kind(key, "as_is") or is_kind(value, "as_is")):
+        if top and broker.drops_undecoded and (is_kind(key, "as_is") or is_kind(value, "as_is")):
             notes.add_dropped(path, reportable(value), "the broker cannot read the value")
             continue
         if key is None:
-            raise CrashedError("the consumer's connection dies (541): a null as a name", path)
-        # To Erlang an empty list or map is an empty string.
+            raise CrashedError("the consumer's connection dies (541): a map key is null", path)
+        # In Erlang, an empty list or map is an empty string.
         name = b"" if (is_kind(key, "list") or is_kind(key, "map")) and not key[1] else plain(key)
         inner = f"{path}[{reportable(key)}]"
         letter, field = field_of(broker, value, inner, notes, level + 1)
@@ -561,21 +571,21 @@ def _scalar(value: Term, path: str, notes: Notes) -> tuple[str, Any]:
 
 
 def is_kind(value: Term, kind: str) -> bool:
-    """Return whether a term has a type."""
+    """Whether a term has this type."""
     return kind_of(value) == kind
 
 
 def plain(value: Term) -> Any:
-    """Unwrap the value of a term, as the broker does for any type."""
+    """Return the value that a term wraps. Raises CrashedError if the broker cannot unwrap it."""
     if value is None:
         return None
     if not isinstance(value, tuple) or len(value) != 2:
-        raise CrashedError("the broker cannot take the value out of its type")
+        raise CrashedError("the broker cannot unwrap the value")
     return whole_seconds(value[1]) if value[0] == "timestamp" else untyped(value)
 
 
 def short_string(value: Term, name: str, notes: Notes) -> bytes | None:
-    """Convert a string of at most 255 bytes to a property; report any other value as dropped."""
+    """Return the bytes of a string of at most 255 bytes; report any other value as dropped."""
     if value is None:
         return None
     if is_kind(value, "utf8") and len(value[1]) < 256:

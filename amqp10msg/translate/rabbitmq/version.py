@@ -17,39 +17,43 @@ class BrokerVersion:
 
     Attributes:
         name: the version, such as ``4.0``.
-        codec: its decoder of AMQP 1.0.
-        durable_by_default: 1.0 messages with an unset durable field are durable (4.0 and 4.1).
-        queue_addresses: a reply-to is an address, ``/queues/`` and the queue's name (from 4.2).
-        metadata_first: the broker's own annotations precede the sender's.
-        trims: it omits trailing nulls of the properties.
-        validates: it checks the order, number and types of the sections of incoming messages.
-        drops_unread: it omits values that it did not decode from headers; if False, they crash the
-            consumer's connection.
-        canonical_uuids: only ids of the form 8-4-4-4-12 become UUIDs; if False, any 36 characters
-            do, and some crash the consumer's session.
-        is_plugin: a plugin converts messages, which stores whole sections as headers (3.10).
-        failures: for each type of queue, the ways of returning a message that count as failed
-            deliveries.
-        discards_fail: discarding a message with nack or reject counts as a failed delivery in a
-            quorum queue (4.0).
-        acquisitions: a quorum queue reports the number of deliveries and the number of failed
-            deliveries; if False, only the former, under the name of the latter (up to 4.0).
-        stream: the queue is a stream, which stores 1.0 messages.
+        codec: how the version decodes AMQP 1.0.
+        durable_by_default: whether 1.0 messages with an unset durable field are durable (4.0, 4.1).
+        queue_addresses: whether a reply-to is an address, ``/queues/`` and the queue's name (from
+            4.2).
+        broker_annotations_first: whether the broker's own annotations precede the sender's.
+        trims_nulls: whether trailing nulls of the properties section are omitted.
+        checks_sections: whether the order, number and types of the sections of incoming messages
+            are checked.
+        drops_undecoded: whether values that the broker did not decode are omitted from headers; if
+            False, they crash the consumer's connection.
+        requires_canonical_uuids: whether only ids of the form 8-4-4-4-12 become UUIDs; if False,
+            any 36 characters do, and some crash the consumer's session.
+        is_plugin: whether a plugin converts messages, which stores whole sections as headers
+            (3.10).
+        failed_returns: for each type of queue, the items of `Circumstances.given_back` that count
+            as failed deliveries.
+        discards_fail: whether discarding a message with nack or reject counts as a failed delivery
+            in a quorum queue (before 4.3).
+        reports_acquisitions: whether a quorum queue reports the number of deliveries as
+            x-acquired-count, and the number of failed deliveries as x-delivery-count; if False, it
+            reports the number of deliveries as x-delivery-count (before 4.3).
+        stream: whether the message is in a stream, which stores 1.0 messages, instead of a queue.
     """
 
     name: str
     codec: Codec
     durable_by_default: bool = False
     queue_addresses: bool = False
-    metadata_first: bool = False
-    trims: bool = False
-    validates: bool = False
-    drops_unread: bool = False
-    canonical_uuids: bool = False
+    broker_annotations_first: bool = False
+    trims_nulls: bool = False
+    checks_sections: bool = False
+    drops_undecoded: bool = False
+    requires_canonical_uuids: bool = False
     is_plugin: bool = False
-    failures: Mapping[str, frozenset[GivenBack]] = attrs.field(factory=dict)
+    failed_returns: Mapping[str, frozenset[GivenBack]] = attrs.field(factory=dict)
     discards_fail: bool = False
-    acquisitions: bool = False
+    reports_acquisitions: bool = False
     stream: bool = False
 
     @property
@@ -63,34 +67,34 @@ RABBITMQ_4_0 = BrokerVersion(
     "4.0",
     CODEC_40,
     durable_by_default=True,
-    failures={"quorum": frozenset({"modified-failed", "rejected", "closed"})},
+    failed_returns={"quorum": frozenset({"modified-failed", "rejected", "closed"})},
     discards_fail=True,
 )
 RABBITMQ_4_3 = BrokerVersion(
     "4.3",
     CODEC_43,
     queue_addresses=True,
-    metadata_first=True,
-    trims=True,
-    validates=True,
-    drops_unread=True,
-    canonical_uuids=True,
-    failures={
+    broker_annotations_first=True,
+    trims_nulls=True,
+    checks_sections=True,
+    drops_undecoded=True,
+    requires_canonical_uuids=True,
+    failed_returns={
         "classic": frozenset({"modified-failed", "rejected", "reject", "detached", "closed"}),
         "quorum": frozenset({"modified-failed", "rejected", "reject", "closed"}),
     },
-    acquisitions=True,
+    reports_acquisitions=True,
 )
-# With streams, 4.2 behaves like 4.3.
+# 4.2 differs from 4.3 only with queues, not with streams.
 RABBITMQ_4_2 = attrs.evolve(
     RABBITMQ_4_3,
     name="4.2",
-    failures=RABBITMQ_4_0.failures,
+    failed_returns=RABBITMQ_4_0.failed_returns,
     discards_fail=RABBITMQ_4_0.discards_fail,
-    acquisitions=False,
+    reports_acquisitions=False,
 )
 
-#: The versions by profile, with queues and with streams.
+#: The versions by the name of their profile, each with queues and with streams.
 VERSIONS: Mapping[str, BrokerVersion] = ByName(
     {
         variant.profile: variant
