@@ -1,12 +1,13 @@
-# Arrow columns: input columns that are read in place, and output columns with growing buffers.
+# Arrow columns: input columns, which are read in place, and output columns with growing buffers.
 
-# `ends` has the int32 end offset of each cell, after an initial 0; `there` a byte for each cell.
+# An output column of strings or binaries: the joined cells, an int32 offset for the start of the
+# first cell and for the end of each cell, and optionally a byte 0 (null) or 1 for each cell.
 cdef struct Texts:
     Out data, ends, there
 
 
 cdef int grow(Out* o, Py_ssize_t n) except -1:
-    """Reserve capacity for n more bytes."""
+    """Enlarge a buffer, so that at least n more bytes fit into it."""
     cdef Py_ssize_t room
     cdef void* moved
     if n > PY_SSIZE_T_MAX // 4 - o.size:
@@ -21,6 +22,7 @@ cdef int grow(Out* o, Py_ssize_t n) except -1:
 
 
 cdef inline int reserve(Out* o, Py_ssize_t n) except -1:
+    """Ensure that n more bytes fit into a buffer."""
     if n > o.room - o.size:
         grow(o, n)
     return 0
@@ -43,13 +45,13 @@ cdef inline bytes bytes_at(cursor p, Py_ssize_t n):
 
 
 cdef inline Span span_of(bytes octets) noexcept:
-    """Return a pointer to the data of a bytes object, which the caller must keep alive."""
+    """Return the span of a bytes object's data; the caller must keep the object alive."""
     cdef Span made
     made.at, made.n = <cursor> PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets)
     return made
 
 
-cdef inline bint is_bytes(cursor p, Py_ssize_t n, bytes other) noexcept:
+cdef inline bint equals_bytes(cursor p, Py_ssize_t n, bytes other) noexcept:
     return is_same(p, n, <cursor> PyBytes_AS_STRING(other), PyBytes_GET_SIZE(other))
 
 
@@ -57,34 +59,34 @@ cdef inline int put_out(Out* o, Out* other) except -1:
     return put(o, other.at, other.size)
 
 
-cdef inline int say(Out* o, const char* text) except -1:
+cdef inline int put_cstring(Out* o, const char* text) except -1:
     return put(o, text, <Py_ssize_t> strlen(text))
 
 
-cdef inline int octet(Out* o, int value) except -1:
+cdef inline int put_byte(Out* o, int value) except -1:
     reserve(o, 1)
     write_byte(o, value)
     return 0
 
 
-cdef inline int number(Out* o, uint64_t value, int width) except -1:
+cdef inline int put_number(Out* o, uint64_t value, int width) except -1:
     """Write an unsigned number, big-endian."""
     reserve(o, width)
     write_number(o, value, width)
     return 0
 
 
-cdef int digits(Out* o, uint64_t value) except -1:
+cdef int put_digits(Out* o, uint64_t value) except -1:
     cdef uint8_t[20] made
     cdef int i = write_digits(made, value)
     return put(o, &made[i], 20 - i)
 
 
-cdef int signed_digits(Out* o, int64_t value) except -1:
+cdef int put_signed_digits(Out* o, int64_t value) except -1:
     if value >= 0:
-        return digits(o, <uint64_t> value)
-    octet(o, MINUS)
-    return digits(o, <uint64_t> 0 - <uint64_t> value)
+        return put_digits(o, <uint64_t> value)
+    put_byte(o, MINUS)
+    return put_digits(o, <uint64_t> 0 - <uint64_t> value)
 
 
 cdef int put_hex(Out* o, int value) except -1:
@@ -110,14 +112,16 @@ cdef void free_out(Out* o) noexcept:
     o.size = o.room = 0
 
 
-cdef inline bytes taken(Out* o):
+cdef inline bytes copy_bytes(Out* o):
+    """Return a copy of what was written to a buffer."""
     return PyBytes_FromStringAndSize(<char*> o.at, o.size)
 
 
 # Output columns.
 
 
-cdef int begin_texts(Texts* column) except -1:
+cdef int reset_texts(Texts* column) except -1:
+    """Remove all cells of an output column."""
     cdef int32_t none = 0
     column.data.size = column.ends.size = column.there.size = 0
     return put(&column.ends, &none, 4)
@@ -129,8 +133,8 @@ cdef void free_texts(Texts* column) noexcept:
     free_out(&column.there)
 
 
-cdef inline int end_text(Texts* column) except -1:
-    """End a cell after the last written byte."""
+cdef inline int end_cell(Texts* column) except -1:
+    """End the current cell of an output column after the last byte that was written."""
     cdef int32_t end
     if column.data.size > LARGEST:
         raise OverflowError("a column would exceed 2 GiB")
@@ -138,21 +142,21 @@ cdef inline int end_text(Texts* column) except -1:
     return put(&column.ends, &end, 4)
 
 
-cdef inline int put_text(Texts* column, const void* p, Py_ssize_t n) except -1:
+cdef inline int put_cell(Texts* column, const void* p, Py_ssize_t n) except -1:
     put(&column.data, p, n)
-    return end_text(column)
+    return end_cell(column)
 
 
-cdef inline void cut_texts(Texts* column, Py_ssize_t cells, Py_ssize_t size) noexcept:
-    """Truncate to `cells` cells and `size` bytes."""
+cdef inline void truncate_texts(Texts* column, Py_ssize_t cells, Py_ssize_t size) noexcept:
+    """Truncate an output column to `cells` cells with `size` bytes."""
     column.ends.size = 4 * (cells + 1)
     column.data.size = size
     if column.there.size > cells:
         column.there.size = cells
 
 
-cdef bytes bits_of(Out* o):
-    """Convert an array of bytes 0 and 1 to a bitmap."""
+cdef bytes bitmap_of(Out* o):
+    """Convert a buffer of bytes 0 and 1 to an Arrow bitmap."""
     cdef Py_ssize_t i
     cdef Py_ssize_t size = (o.size + 7) // 8
     cdef bytes made = PyBytes_FromStringAndSize(NULL, size)
@@ -165,9 +169,9 @@ cdef bytes bits_of(Out* o):
 
 
 cdef tuple buffers_of(Texts* column):
-    """Return the validity bitmap (None if no cell is null), the offsets and the data."""
-    valid = bits_of(&column.there) if column.there.size else None
-    return valid, taken(&column.ends), taken(&column.data)
+    """Return a column's validity bitmap (None if no cell is null), offsets and data."""
+    valid = bitmap_of(&column.there) if column.there.size else None
+    return valid, copy_bytes(&column.ends), copy_bytes(&column.data)
 
 
 # Input columns.
@@ -175,12 +179,12 @@ cdef tuple buffers_of(Texts* column):
 
 @cython.final
 cdef class Column:
-    """A column of binary or string that is read in place.
+    """An input column of binaries or strings.
 
     Args:
-        rows: how many cells.
-        given: the bitmap of what is there, None for all; where cells begin and end, 32 bits each;
-            the bytes, None for none; and the first cell. None for a column of nulls.
+        rows: the number of cells.
+        given: the validity bitmap (None if no cell is null), the 32-bit offsets, the data (None if
+            empty), and the index of the first cell; or None for a column of nulls.
 
     Raises:
         ValueError: the buffers are too small.
@@ -202,22 +206,22 @@ cdef class Column:
         self.are_all = valid is None
         self.size = 0
         if self.first < 0 or rows < 0:
-            raise ValueError("a column begins at its first cell or after it")
+            raise ValueError("the number of rows or the index of the first cell is negative")
         if valid is not None:
             self.valid = memoryview(valid).cast("B")
             if self.valid.shape[0] * 8 < self.first + rows:
-                raise ValueError("the bitmap is shorter than its column")
+                raise ValueError("the validity bitmap is too short for the column")
         if rows:
             octets = memoryview(offsets).cast("B")
             self.offsets = octets[: len(octets) // 4 * 4].cast("i")
             if self.offsets.shape[0] < self.first + rows + 1:
-                raise ValueError("there are fewer offsets than cells")
+                raise ValueError("the column has fewer offsets than cells")
         if data is not None and len(memoryview(data)):
             self.data = memoryview(data).cast("B")
             self.size = self.data.shape[0]
 
     cdef bint cell(self, Py_ssize_t row, Span* found) except -1:
-        """Set a span to the bytes of a cell. Return False for a null cell, with an empty span."""
+        """Set a span to the bytes of a cell. For a null cell, set it empty and return False."""
         cdef Py_ssize_t begin, end
         found.at = <cursor> b""
         found.n = 0
@@ -229,7 +233,7 @@ cdef class Column:
         begin = self.offsets[row]
         end = self.offsets[row + 1]
         if not 0 <= begin <= end <= self.size:
-            raise ValueError("the offsets of a column are not valid")
+            raise ValueError("the column has invalid offsets")
         found.n = end - begin
         if end > begin:
             found.at = &self.data[begin]
@@ -238,12 +242,12 @@ cdef class Column:
 
 @cython.final
 cdef class Bits:
-    """A column of booleans that is read in place; a null is false.
+    """An input column of booleans. Null cells are read as false.
 
     Args:
-        rows: how many cells.
-        given: the bitmap of what is there, None for all; the bits; and the first cell. None for a
-            column of nulls.
+        rows: the number of cells.
+        given: the validity bitmap (None if no cell is null), the bitmap of values, and the index of
+            the first cell; or None for a column of nulls.
 
     Raises:
         ValueError: the buffers are too small.
@@ -263,11 +267,11 @@ cdef class Bits:
         self.are_all = valid is None
         self.bits = memoryview(bits).cast("B")
         if self.first < 0 or self.bits.shape[0] * 8 < self.first + rows:
-            raise ValueError("there are fewer bits than cells")
+            raise ValueError("the column has fewer bits than cells")
         if valid is not None:
             self.valid = memoryview(valid).cast("B")
             if self.valid.shape[0] * 8 < self.first + rows:
-                raise ValueError("the bitmap is shorter than its column")
+                raise ValueError("the validity bitmap is too short for the column")
 
     cdef bint bit(self, Py_ssize_t row) noexcept:
         row += self.first

@@ -1,16 +1,16 @@
-# Structures of the engine: the parsed 0-9-1 message, and the rules of a profile.
+# Structures of `ToAmqp10`: the parsed 0-9-1 message, and the rules of a profile.
 
 cdef enum:
-    # The result of a check for a value without a counterpart in 1.0.
+    # Besides ODD and GOOD, the result of `check_value` for a value without a counterpart in 1.0.
     LACKING = 2
-    # Maximum number of elements of arrays and tables. More make a row odd.
+    # Maximum number of elements in arrays and tables. A message with more is odd.
     MOST_ITEMS = 4096
     # Maximum size in bytes of a long string that RabbitMQ treats as text.
     LONGEST_TEXT = 4096
-    # A larger scratch buffer is freed after use.
+    # Size in bytes above which a scratch buffer is freed after use.
     MOST_KEPT = 1 << 20
 
-# The conversion of a property: `Form` in Python.
+# The conversion of a property. These are the numbers of `to_amqp10_rules.Form`.
 cdef enum:
     TEXT_FORM
     ID_FORM
@@ -35,21 +35,22 @@ cdef enum:
     SAVED_SECTION
     RESIDUAL_HEADER
 
-# The value after a loss: none, the original value, or the value in the comment.
+# The translated value that a loss reports: none, the original value, 1, or "binary". These are the
+# numbers of `to_amqp10_rules.AFTER`.
 cdef enum:
     NOTHING_AFTER
     SAME_AFTER
     ONE_AFTER
     BINARY_AFTER
 
-# The subject of a loss: a property by its number, the redelivered flag, or a header by its index.
+# The subject of a loss: a property by its index, the redelivered flag, or FIRST_HEADER plus the
+# index of a header.
 cdef enum:
     REDELIVERED = PROPERTIES
     FIRST_HEADER = PROPERTIES + 1
 
-# The target of a property: the section with the field (0 for none), the index of the field in
-# the section and the constructor of a text; or the key of an annotation, and the only number that
-# becomes the annotation (-1 for all numbers).
+# A `to_amqp10_rules.PropertyRule`: `place` is the index of the field, `key` the annotation, and
+# `only` the only number that goes into the annotation.
 cdef struct PropertyRule:
     int form, section, place, code, only
     const char* name
@@ -66,7 +67,8 @@ cdef struct Rules:
     bint own_first, trims, any_user
     const char* address
 
-# A header and its destination; `kept` is its encoded 1.0 value from the residual.
+# A header: its bytes from the name (`start`) to the end of the value (`stop`), its destination
+# (`place`), and its encoded 1.0 value from the residual (`kept`).
 cdef struct Field:
     cursor start, stop, name
     Py_ssize_t size
@@ -78,20 +80,21 @@ cdef struct Field:
 cdef struct Given:
     bint[PROPERTIES] there
     Value[PROPERTIES] given
-    bint[PROPERTIES] annotated  # a property in an annotation, though there is a field
+    bint[PROPERTIES] annotated  # the property goes into an annotation, although it has a field
     Field[MOST] fields
     Py_ssize_t count
     Span exchange, routing_key, body, residual
     bint redelivered, is_delivered, is_marked, has_facts, has_offset, has_unplaced, is_empty
-    bint has_own_offset  # that a sender's header states, and RabbitMQ 3.10 believes
+    bint has_own_offset  # the sender set a stream offset, which RabbitMQ 3.10 delivers
     int64_t own_offset
     Span[SAVED] saved
     bint has_saved
     Span header, delivery, annotations, properties, application, footer, shape
     bint[FIELDS] keeps
     Span[FIELDS] kept
-    # From the residual: whether the route annotations came first, and the original order of the
-    # headers; whether the order has changed; and the index of the residual's header.
+    # `puts_first` and `places` are from the residual: whether exchange and routing key were the
+    # first annotations, and the original index of each header. `is_moved`: whether a broker has
+    # added or sorted headers. `former` is the header with the residual.
     bint puts_first, is_moved
     Py_ssize_t place_count
     uint8_t[MOST] places
@@ -100,7 +103,7 @@ cdef struct Given:
 
 
 cdef int width_of(int letter) noexcept nogil:
-    """Return the width of a field in bytes; -4 with a size prefix, -1 for an unknown letter."""
+    """Return a type's width in bytes; -4 for a four-byte size prefix, -1 for an unknown letter."""
     if letter == c"S" or letter == c"x" or letter == c"A" or letter == c"F":
         return -4
     if letter == c"I" or letter == c"i" or letter == c"f":
@@ -117,7 +120,7 @@ cdef int width_of(int letter) noexcept nogil:
 
 
 cdef int read_content(cursor* place, cursor stop, int letter, Value* v) noexcept nogil:
-    """Read the content of a field and skip it; ODD if it is truncated."""
+    """Read a field's value and skip it. Return ODD if it is truncated or of an unknown type."""
     cdef cursor p = place[0]
     cdef int width = width_of(letter)
     v.start = v.at = p
@@ -148,7 +151,7 @@ cdef int read_content(cursor* place, cursor stop, int letter, Value* v) noexcept
 cdef int next_field(
     cursor* place, cursor stop, int around, Span* name, int* letter, Value* v
 ) noexcept nogil:
-    """Read the next field of an array, or of a table with its name; ODD if it is truncated."""
+    """Read the next field of an array, or of a table (with its name). Return ODD if truncated."""
     cdef cursor p = place[0]
     if around == c"F":
         if stop - p < p[0] + 2:
@@ -163,23 +166,23 @@ cdef int next_field(
     return GOOD
 
 
-cdef inline bint is_number_field(int letter, int64_t bits) noexcept nogil:
-    """Whether the bits of a float or double field are finite."""
+cdef inline bint is_finite_field(int letter, int64_t bits) noexcept nogil:
+    """Whether a float or double field with these bits is neither NaN nor infinite."""
     return is_finite(DOUBLE if letter == c"d" else FLOAT, <uint64_t> bits)
 
 
 cdef inline bint is_broker_text(cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether RabbitMQ treats a long string as text."""
-    return n <= LONGEST_TEXT and not bytes_found(p, n) & NUL and is_utf8(p, n)
+    """Whether RabbitMQ treats a long string as text, not as a binary."""
+    return n <= LONGEST_TEXT and not scan_bytes(p, n) & NUL and is_utf8(p, n)
 
 
 cdef inline bint is_plain_ascii(cursor p, Py_ssize_t n) noexcept nogil:
     """Whether bytes are ASCII without NUL."""
-    return bytes_found(p, n) == 0
+    return scan_bytes(p, n) == 0
 
 
 cdef bint is_text_throughout(int letter, Value* v) noexcept nogil:
-    """Whether all long strings in a checked field are UTF-8, including the field itself."""
+    """Whether all long strings in a field, or the field itself, are UTF-8."""
     cdef cursor p = v.at
     cdef cursor stop = p + v.n
     cdef Value inner
@@ -198,14 +201,14 @@ cdef bint is_text_throughout(int letter, Value* v) noexcept nogil:
 
 
 cdef inline Py_ssize_t begin_compound(Out* o) except -1:
-    """Reserve space for the head of a short list or map; return its position."""
+    """Reserve space for the head of a list or map in the short form; return its position."""
     reserve(o, 3)
     o.size += 3
     return o.size - 3
 
 
 cdef int end_compound(Out* o, Py_ssize_t start, int code, Py_ssize_t count) except -1:
-    """Write the head of a list or map; `code` is the constructor of its short form."""
+    """Write the head of a list or map whose items were written. `code`: its short constructor."""
     cdef Py_ssize_t size = o.size - start - 3
     cdef uint8_t* head
     if size < 255:
@@ -217,19 +220,19 @@ cdef int end_compound(Out* o, Py_ssize_t start, int code, Py_ssize_t count) exce
     reserve(o, 6)
     memmove(o.at + start + 9, o.at + start + 3, <size_t> size)
     o.size = start
-    octet(o, code + 0x10)
-    number(o, <uint64_t> size + 4, 4)
-    number(o, <uint64_t> count, 4)
+    put_byte(o, code + 0x10)
+    put_number(o, <uint64_t> size + 4, 4)
+    put_number(o, <uint64_t> count, 4)
     o.size += size
     return 0
 
 
 cdef int put_narrow(Out* o, int code, cursor p, Py_ssize_t n) except -1:
-    """Write a string or binary as RabbitMQ 3.10 does: its short form has at most 254 bytes."""
+    """Write a string or binary as RabbitMQ 3.10 does: in the short form up to 254 bytes."""
     if n != 255:
         return put_variable(o, code, p, n)
-    octet(o, code + 0x10)
-    number(o, 255, 4)
+    put_byte(o, code + 0x10)
+    put_number(o, 255, 4)
     return put(o, p, n)
 
 
@@ -237,44 +240,44 @@ cdef const char* UPPER = b"0123456789ABCDEF"
 
 
 cdef int put_address(Out* o, const char* prefix, cursor p, Py_ssize_t n, bint quotes) except -1:
-    """Write the address of a queue; optionally percent-encode reserved bytes."""
+    """Write a queue's address: a prefix and the name, percent-encoded if `quotes`."""
     cdef Py_ssize_t i
     cdef int code
-    say(o, prefix)
+    put_cstring(o, prefix)
     for i in range(n):
         code = p[i]
         if not quotes or (
             c"0" <= code <= c"9" or c"a" <= (code | 32) <= c"z"
             or code == c"-" or code == c"." or code == c"_" or code == c"~"
         ):
-            octet(o, code)
+            put_byte(o, code)
         else:
-            octet(o, c"%")
-            octet(o, UPPER[code >> 4])
-            octet(o, UPPER[code & 15])
+            put_byte(o, c"%")
+            put_byte(o, UPPER[code >> 4])
+            put_byte(o, UPPER[code & 15])
     return 0
 
 
 cdef bint is_one_section(cursor p, Py_ssize_t n, int code) noexcept nogil:
-    """Whether bytes are exactly one section."""
+    """Whether bytes are exactly one list or map section with this code."""
     cdef cursor stop = p + n
     cdef Span found
     found.at = NULL
     return skip_section(&p, stop, code, &found) == GOOD and found.at != NULL and p == stop
 
 
-cdef bytes bytes_of(text):
-    """Encode a text; lone surrogates become the bytes that they represent."""
+cdef bytes encode_text(text):
+    """Encode a text as UTF-8; lone surrogates become the bytes that they represent."""
     return b"" if text == "" else (<str?> text).encode("utf-8", "surrogateescape")
 
 
-cdef bytes header_of(properties, Original original, Py_ssize_t size):
+cdef bytes content_header_of(properties, Original original, Py_ssize_t size):
     """Return the content header for properties and a body of `size` bytes.
 
     Args:
         properties: the properties.
-        original: what they were decoded from, if they still say that, else None.
-        size: bytes of the body.
+        original: the bytes that they were decoded from; None if they have changed since then.
+        size: the size of the body in bytes.
     """
     cdef cursor p
     if original is None:
@@ -290,8 +293,8 @@ cdef bytes header_of(properties, Original original, Py_ssize_t size):
     return HEAD.pack(60, 0, size) + original.octets[original.start : original.stop]
 
 
-cdef bint are_plain(tuple values, list entries) except -1:
-    """Whether properties and headers have the types that decoding returns."""
+cdef bint have_decoded_types(tuple values, list entries) except -1:
+    """Whether properties and headers have exactly the Python types that decoding returns."""
     cdef Py_ssize_t i
     for i in range(PROPERTIES):
         value = values[i]
@@ -302,18 +305,18 @@ cdef bint are_plain(tuple values, list entries) except -1:
                 return False
         elif type(value) is not str:
             return False
-    return are_plain_entries(entries, 3, 0)
+    return have_decoded_entry_types(entries, 3, 0)
 
 
-# The decoded type for each letter; missing letters are integers.
+# The Python type of decoded fields for each letter; int for all other letters.
 cdef dict KINDS_OF_FIELDS = {
     **{"S": str, "t": bool, "d": float, "x": bytes, "f": Float, "D": ScaledDecimal},
     **{"V": type(None), "F": FieldTable, "A": FieldArray},
 }
 
 
-cdef bint are_plain_entries(list entries, Py_ssize_t size, int level) except -1:
-    """Whether the values of a table or array have the types that decoding returns."""
+cdef bint have_decoded_entry_types(list entries, Py_ssize_t size, int level) except -1:
+    """Whether a table's or array's values have exactly the Python types that decoding returns."""
     for entry in entries:
         if type(entry) is not tuple or len(<tuple> entry) != size:
             return False
@@ -328,7 +331,7 @@ cdef bint are_plain_entries(list entries, Py_ssize_t size, int level) except -1:
         if letter in "FA":
             if level == MOST_LEVELS or type(value.entries) is not list:
                 return False
-            if not are_plain_entries(value.entries, 3 if letter == "F" else 2, level + 1):
+            if not have_decoded_entry_types(value.entries, 3 if letter == "F" else 2, level + 1):
                 return False
     return True
 
@@ -351,13 +354,13 @@ cdef int put_double(Out* o, int letter, Value* v) except -1:
     else:
         value = PyFloat_Unpack4(<const char*> v.at, 0)
     made = PyOS_double_to_string(value, c"r", 0, Py_DTSF_ADD_DOT_0, NULL)
-    say(o, made)
+    put_cstring(o, made)
     PyMem_Free(made)
     return 0
 
 
 cdef int read_kept_fields(Given* g, cursor* p, cursor stop) except -1:
-    """Read the fields of the properties section in a residual."""
+    """Read from a residual the fields of the original properties section."""
     cdef uint64_t count = 0, index = 0, n = 0, i
     if cbor_read(p, stop, 5, &count) == ODD:
         return ODD
@@ -373,7 +376,7 @@ cdef int read_kept_fields(Given* g, cursor* p, cursor stop) except -1:
 
 
 cdef int read_kept_values(Given* g, cursor* p, cursor stop) except -1:
-    """Read the application properties in a residual."""
+    """Read from a residual the values of original application properties."""
     cdef uint64_t count = 0, size = 0, n = 0, i
     cdef cursor name
     cdef Py_ssize_t k
@@ -393,13 +396,13 @@ cdef int read_kept_values(Given* g, cursor* p, cursor stop) except -1:
 
 
 cdef int read_residual(Given* g, Out* o) except -1:
-    """Read the residual of the message: values of the original 1.0 message."""
+    """Read the message's residual: sections and values of the original 1.0 message."""
     cdef cursor p, stop
     cdef uint64_t count = 0, key = 0, n = 0, met = 0, i, count_of_parts = 0
     cdef Py_ssize_t k
     cdef Span section
     o.size = 0
-    if take_base64(o, g.residual.at, g.residual.n) == ODD or o.size < 3:
+    if read_base64(o, g.residual.at, g.residual.n) == ODD or o.size < 3:
         return ODD
     p = o.at
     stop = p + o.size
@@ -424,7 +427,7 @@ cdef int read_residual(Given* g, Out* o) except -1:
             if cbor_read(&p, stop, 0, &key) == ODD or key != 1:
                 return ODD
             g.puts_first = True
-        elif key == DATA_CODE:  # what stood before each part of the body
+        elif key == DATA_CODE:  # the heads of the data sections
             if cbor_read(&p, stop, 4, &count_of_parts) == ODD:
                 return ODD
             g.shape.at = p
@@ -462,7 +465,7 @@ cdef int read_residual(Given* g, Out* o) except -1:
 
 
 cdef bint are_upper_digits(cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether a text consists of upper-case hexadecimal digits of whole bytes."""
+    """Whether a text consists of an even number of upper-case hexadecimal digits."""
     cdef Py_ssize_t i
     for i in range(n):
         if not (c"0" <= p[i] <= c"9" or c"A" <= p[i] <= c"F"):
@@ -470,8 +473,8 @@ cdef bint are_upper_digits(cursor p, Py_ssize_t n) noexcept nogil:
     return n & 1 == 0
 
 
-cdef bint contains(Span* section, cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether a section contains the bytes."""
+cdef bint section_contains(Span* section, cursor p, Py_ssize_t n) noexcept nogil:
+    """Whether an encoded section contains these bytes."""
     cdef Py_ssize_t i
     if section.at == NULL:
         return False
@@ -481,8 +484,8 @@ cdef bint contains(Span* section, cursor p, Py_ssize_t n) noexcept nogil:
     return False
 
 
-cdef int put_in_places(Given* g) noexcept nogil:
-    """Keep the sender's headers, in their order before a broker sorted them.
+cdef int restore_header_order(Given* g) noexcept nogil:
+    """Restore the sender's headers, in the order before a broker sorted them or added some.
     """
     cdef Py_ssize_t i, count = 0
     cdef bint is_sorted = g.place_count > 0
@@ -499,7 +502,7 @@ cdef int put_in_places(Given* g) noexcept nogil:
             g.is_moved = True
         else:
             is_sorted = is_sorted and (
-                last == NULL or stands_before(last.name, last.size, field.name, field.size)
+                last == NULL or sorts_before(last.name, last.size, field.name, field.size)
             )
             last = field
             count += 1

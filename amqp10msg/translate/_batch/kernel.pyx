@@ -7,12 +7,13 @@ the C compiler inlines across its parts, which are included below.
 
 The engine translates common messages: with the encodings that this library would choose, or their
 long forms, with one body section, and with losses that the residual and the rows of the
-correspondence cover. Every other message makes its row odd: its output is undone, and the plain
-rules translate it. So the engine never reports errors.
+correspondence cover. Every other message is "odd": the engine undoes its output, and the plain
+rules (in Python) translate it. So the engine never reports errors. A function returns ODD if its
+input makes the message odd, otherwise GOOD.
 
-A 0-9-1 message with a residual becomes the message in the residual, if the reverse translation of
-that equals the 0-9-1 message, except for the changes of a broker at delivery: sorted headers, added
-headers, exchange and routing key. A 1.0 message with a residual gets its original headers and
+A 0-9-1 message with a residual becomes the message that the residual describes, if its reverse
+translation equals the 0-9-1 message, except for a broker's changes at delivery: sorted headers,
+added headers, exchange and routing key. A 1.0 message with a residual gets its original headers and
 properties back if none of them was edited. For the RabbitMQ profiles, the engine translates the
 same kinds of messages.
 
@@ -50,7 +51,7 @@ cdef PropertyRows BASIC_LAYOUT = BASIC
 cdef Slots BASIC_MESSAGE = Slots(
     BasicMessage, [field.name for field in attrs.fields(BasicMessage)]
 )
-cdef object HEAD = Struct(">HHQ")  # of a content header
+cdef object HEAD = Struct(">HHQ")  # class, weight and body size in a content header
 
 # The numeric descriptors of the sections (Part 3, 3.2).
 cdef enum:

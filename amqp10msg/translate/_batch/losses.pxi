@@ -1,6 +1,6 @@
-# The losses of translations, as a column of lists.
+# The losses of translations, as an output column: each cell is the list of a message's losses.
 
-# The losses, in the order of Python's `ENGINE_LOSSES`: to 1.0, and to 0-9-1.
+# The kinds of loss to 1.0 (LOSS_…) and to 0-9-1 (LOST_…), in the order of `losses.ENGINE_LOSSES`.
 cdef enum:
     LOSS_REDELIVERED
     LOSS_FACT
@@ -65,18 +65,18 @@ cdef struct Losses:
     Out recoverable, ends
     Py_ssize_t count
 
-# The sizes at the start of a row, to undo an odd row.
+# The sizes of the loss columns at the start of a row, to undo an odd row.
 cdef struct Mark:
     Py_ssize_t count, path, action, before, after, reason
 
 
-cdef int begin_losses(Losses* to) except -1:
+cdef int reset_losses(Losses* to) except -1:
     cdef int32_t none = 0
-    begin_texts(&to.path)
-    begin_texts(&to.action)
-    begin_texts(&to.before)
-    begin_texts(&to.after)
-    begin_texts(&to.reason)
+    reset_texts(&to.path)
+    reset_texts(&to.action)
+    reset_texts(&to.before)
+    reset_texts(&to.after)
+    reset_texts(&to.reason)
     to.recoverable.size = to.ends.size = to.count = 0
     return put(&to.ends, &none, 4)
 
@@ -92,6 +92,7 @@ cdef void free_losses(Losses* to) noexcept:
 
 
 cdef Mark mark_of(Losses* to) noexcept:
+    """Return the current sizes of the loss columns."""
     cdef Mark made
     made.count = to.count
     made.path = to.path.data.size
@@ -102,18 +103,19 @@ cdef Mark mark_of(Losses* to) noexcept:
     return made
 
 
-cdef void cut_losses(Losses* to, Mark* mark) noexcept:
+cdef void truncate_losses(Losses* to, Mark* mark) noexcept:
+    """Remove the losses that were added since a mark."""
     to.count = mark.count
-    cut_texts(&to.path, mark.count, mark.path)
-    cut_texts(&to.action, mark.count, mark.action)
-    cut_texts(&to.before, mark.count, mark.before)
-    cut_texts(&to.after, mark.count, mark.after)
-    cut_texts(&to.reason, mark.count, mark.reason)
+    truncate_texts(&to.path, mark.count, mark.path)
+    truncate_texts(&to.action, mark.count, mark.action)
+    truncate_texts(&to.before, mark.count, mark.before)
+    truncate_texts(&to.after, mark.count, mark.after)
+    truncate_texts(&to.reason, mark.count, mark.reason)
     to.recoverable.size = mark.count
 
 
 cdef bint are_recoverable(Losses* to, Py_ssize_t first) noexcept:
-    """Whether the reverse translation restores all losses from this index on."""
+    """Whether all losses from index `first` on are recoverable."""
     cdef Py_ssize_t i
     for i in range(first, to.count):
         if not to.recoverable.at[i]:
@@ -122,37 +124,38 @@ cdef bint are_recoverable(Losses* to, Py_ssize_t first) noexcept:
 
 
 cdef int end_losses(Losses* to) except -1:
-    """End the list of losses of a row."""
+    """End the list of losses of the current row."""
     cdef int32_t end = <int32_t> to.count
     return put(&to.ends, &end, 4)
 
 
 cdef int end_loss(Losses* to, int loss, bint has_after) except -1:
-    """End a loss after its path, its original value and its translated value were written."""
+    """Complete a loss whose path, original value and translated value were written."""
     return put_loss(to, &LOSS_RULES[loss], True, has_after)
 
 
-cdef int tell_texts(
+cdef int add_text_loss(
     Losses* to, const char* path, const char* before, const char* after, int loss
 ) except -1:
-    """Add a loss whose values are texts; NULL for a missing value."""
-    say(&to.path.data, path)
+    """Add a loss, given its values as JSON; NULL for a missing value."""
+    put_cstring(&to.path.data, path)
     if before != NULL:
-        say(&to.before.data, before)
+        put_cstring(&to.before.data, before)
     if after != NULL:
-        say(&to.after.data, after)
+        put_cstring(&to.after.data, after)
     return put_loss(to, &LOSS_RULES[loss], before != NULL, after != NULL)
 
 
 cdef int put_loss(Losses* to, LossRule* rule, bint has_before, bint has_after) except -1:
-    end_text(&to.path)
-    end_text(&to.before)
-    octet(&to.before.there, has_before)
-    end_text(&to.after)
-    octet(&to.after.there, has_after)
-    put_text(&to.action, rule.action, <Py_ssize_t> strlen(rule.action))
-    put_text(&to.reason, rule.reason, <Py_ssize_t> strlen(rule.reason))
-    octet(&to.recoverable, rule.recoverable)
+    """Complete a loss of a kind whose path and values were written."""
+    end_cell(&to.path)
+    end_cell(&to.before)
+    put_byte(&to.before.there, has_before)
+    end_cell(&to.after)
+    put_byte(&to.after.there, has_after)
+    put_cell(&to.action, rule.action, <Py_ssize_t> strlen(rule.action))
+    put_cell(&to.reason, rule.reason, <Py_ssize_t> strlen(rule.reason))
+    put_byte(&to.recoverable, rule.recoverable)
     to.count += 1
     return 0
 
@@ -160,57 +163,57 @@ cdef int put_loss(Losses* to, LossRule* rule, bint has_before, bint has_after) e
 cdef tuple losses_of(Losses* to):
     """Return the offsets of the lists, and the buffers of the loss columns."""
     return (
-        taken(&to.ends),
+        copy_bytes(&to.ends),
         buffers_of(&to.path),
         buffers_of(&to.action),
         buffers_of(&to.before),
         buffers_of(&to.after),
         buffers_of(&to.reason),
-        bits_of(&to.recoverable),
+        bitmap_of(&to.recoverable),
     )
 
 
-# Values as JSON, as `json.dumps` writes them.
+# Writing values as JSON, like `json.dumps`.
 
 
 cdef int json_octet(Out* o, int code) except -1:
-    """Write a byte of a quoted JSON text, escaped if necessary."""
+    """Write a byte in a JSON string, escaped if necessary."""
     if code == 34 or code == 92:
-        octet(o, 92)
-        return octet(o, code)
+        put_byte(o, 92)
+        return put_byte(o, code)
     if code >= 32:
-        return octet(o, code)
-    octet(o, 92)
+        return put_byte(o, code)
+    put_byte(o, 92)
     if code == 10:
-        return octet(o, 110)
+        return put_byte(o, 110)
     if code == 13:
-        return octet(o, 114)
+        return put_byte(o, 114)
     if code == 9:
-        return octet(o, 116)
+        return put_byte(o, 116)
     if code == 8:
-        return octet(o, 98)
+        return put_byte(o, 98)
     if code == 12:
-        return octet(o, 102)
-    say(o, b"u00")
+        return put_byte(o, 102)
+    put_cstring(o, b"u00")
     return put_hex(o, code)
 
 
 cdef int json_text(Out* o, cursor p, Py_ssize_t n) except -1:
     cdef Py_ssize_t i
-    octet(o, 34)
+    put_byte(o, 34)
     for i in range(n):
         json_octet(o, p[i])
-    return octet(o, 34)
+    return put_byte(o, 34)
 
 
 cdef int json_bytes(Out* o, cursor p, Py_ssize_t n) except -1:
-    """Write the `repr` of bytes."""
+    """Write the `repr` of bytes as a JSON string."""
     cdef Py_ssize_t i
     cdef bint has_single = n > 0 and memchr(p, 39, <size_t> n) != NULL
     cdef bint has_double = n > 0 and memchr(p, 34, <size_t> n) != NULL
     cdef int mark = 34 if has_single and not has_double else 39
     cdef int code
-    say(o, b'"b')
+    put_cstring(o, b'"b')
     json_octet(o, mark)
     for i in range(n):
         code = p[i]
@@ -219,36 +222,36 @@ cdef int json_bytes(Out* o, cursor p, Py_ssize_t n) except -1:
             json_octet(o, code)
         elif code == 9 or code == 10 or code == 13:
             json_octet(o, 92)
-            octet(o, 116 if code == 9 else 110 if code == 10 else 114)
+            put_byte(o, 116 if code == 9 else 110 if code == 10 else 114)
         elif code < 32 or code > 126:
             json_octet(o, 92)
-            octet(o, 120)
+            put_byte(o, 120)
             put_hex(o, code)
         else:
             json_octet(o, code)
     json_octet(o, mark)
-    return octet(o, 34)
+    return put_byte(o, 34)
 
 
 cdef int json_value(Out* o, Value* v) except -1:
-    """Write a value of a loss as JSON."""
+    """Write a 1.0 value as JSON."""
     if v.kind == STRING or v.kind == SYMBOL:
         return json_text(o, v.at, v.n)
     if v.kind == BINARY:
         return json_bytes(o, v.at, v.n)
     if v.kind == UUID:
-        say(o, b"\"UUID('")
+        put_cstring(o, b"\"UUID('")
         put_uuid(o, v.at)
-        return say(o, b"')\"")
+        return put_cstring(o, b"')\"")
     if v.kind == ULONG:
-        return digits(o, <uint64_t> v.number)
+        return put_digits(o, <uint64_t> v.number)
     if v.kind == BOOLEAN:
-        return say(o, b"true" if v.number else b"false")
-    return signed_digits(o, v.number)
+        return put_cstring(o, b"true" if v.number else b"false")
+    return put_signed_digits(o, v.number)
 
 
 cdef bint is_plain_name(cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether the `repr` of a name is the unescaped name in single quotes."""
+    """Whether the `repr` of a name is the name in single quotes, without escapes."""
     cdef Py_ssize_t i
     for i in range(n):
         if not 32 <= p[i] < 127 or p[i] == 39 or p[i] == 92:

@@ -1,25 +1,26 @@
-# Translates content headers of 0-9-1 to encoded messages of 1.0: one engine for all profiles, for
-# batches and single messages. A `ToAmqp10Rules` of Python defines a profile; the engine copies it
-# into C once. Messages that the engine does not support are "odd": the plain rules translate them.
+# Translates encoded 0-9-1 messages to encoded 1.0 messages: one engine for all profiles, for
+# batches and single messages. A `ToAmqp10Rules` defines a profile; the engine copies it when it is
+# created. Messages that the engine does not support are "odd": the plain rules translate them.
 
 
 @cython.final
 cdef class ToAmqp10:
-    """Translates messages of 0-9-1 to encoded messages of 1.0.
+    """Translates encoded 0-9-1 messages to encoded 1.0 messages, by the rules of a profile.
 
     Args:
         rules: a `ToAmqp10Rules`.
-        user: the required value of a user-id; None to allow any.
-        strict: treat messages with permanent losses as odd.
-        is_symbol: returns, for a content-type (0) or content-encoding (1) and its bytes, whether
-            the field of 1.0 can hold it if the body is data.
-        field_json: returns the JSON of a field's value, given its letter and content.
+        user: the required value of a user-id; None to accept any user-id.
+        strict: whether a message with permanent losses is odd.
+        is_symbol: returns whether the 1.0 field can hold a content-type (first argument 0) or
+            content-encoding (1), given its bytes, if the body is data.
+        field_json: returns the JSON of a field's value, given the encoded field.
         header_path: returns the path of a header, given the bytes of its name.
-        proofs: reverse engines for checks: of the lossless profile, and of RabbitMQ 3.10.
+        proofs: a pair of `ToBasic` engines to check results, for the lossless profile and for
+            RabbitMQ 3.10.
     """
 
     cdef object is_symbol, field_json, header_path
-    cdef list held  # keeps the bytes alive to which the rules point
+    cdef list held  # keeps the bytes alive to which pointers in `rules` point
     cdef list unplaced_names, history
     cdef bytes delivered_header, delivered_annotations
     cdef bytes user
@@ -32,7 +33,7 @@ cdef class ToAmqp10:
     cdef Out there, unpacked, packed
     cdef list single  # the losses of a single message; None in a batch
     cdef bint strict, is_refused
-    cdef bint is_busy, lacks  # lacks: the last checked nested value has no counterpart
+    cdef bint is_busy, lacks  # lacks: the last array or table that was checked is LACKING
     cdef Py_ssize_t items
 
     def __cinit__(
@@ -45,7 +46,7 @@ cdef class ToAmqp10:
         self.user = user
         self.lossless, self.plugin = proofs
         self.held = []
-        self.fill(rules)
+        self.copy_rules(rules)
         self.begin()
 
     def __dealloc__(self):
@@ -55,13 +56,14 @@ cdef class ToAmqp10:
         free_out(&self.unpacked)
         free_out(&self.packed)
 
-    cdef const char* hold(self, text) except NULL:
+    cdef const char* c_text_of(self, text) except NULL:
+        """Return a pointer to an encoded text, whose bytes are kept alive in `held`."""
         octets = text.encode()
         self.held.append(octets)
         return PyBytes_AS_STRING(octets)
 
-    cdef int fill(self, rules) except -1:
-        """Copy the rules."""
+    cdef int copy_rules(self, rules) except -1:
+        """Copy the rules to C."""
         cdef Rules* to = &self.rules
         cdef PropertyRule* row
         cdef int i
@@ -70,8 +72,8 @@ cdef class ToAmqp10:
             row.form, row.section, row.place, row.code, row.only = (
                 given.form, given.section, given.field_index, given.code, given.annotated_number
             )
-            row.name = self.hold(given.wire_name)
-            row.key = self.hold(given.annotation) if given.annotation else NULL
+            row.name = self.c_text_of(given.wire_name)
+            row.key = self.c_text_of(given.annotation) if given.annotation else NULL
         to.loss_count = 0
         for index, loss, after in rules.losses:
             to.losses[to.loss_count].index = index
@@ -85,26 +87,26 @@ cdef class ToAmqp10:
         to.trims = rules.trims_nulls
         to.delivery_count = rules.delivery_count
         to.any_user = self.user is None
-        to.address = self.hold(rules.address) if rules.address else NULL
+        to.address = self.c_text_of(rules.address) if rules.address else NULL
         self.unplaced_names = rules.residual_headers
         self.history = rules.death_headers
         return 0
 
     cdef int begin(self) except -1:
-        """Start a batch."""
+        """Remove all output, to start a batch."""
         self.there.size = 0
-        begin_texts(&self.wire)
-        return begin_losses(&self.losses)
+        reset_texts(&self.wire)
+        return reset_losses(&self.losses)
 
     def run(
         self, Py_ssize_t rows, content_header, payload, exchange, routing_key, redelivered
     ):
-        """Translate a batch. Return the numbers of the odd rows, and the buffers of all other rows.
+        """Translate a batch. Return the numbers of the odd rows, and the buffers of the output.
 
         Args:
             rows: the number of rows.
-            content_header, payload, exchange, routing_key: the columns, as for `Column`.
-            redelivered: the column of bits, with its validity and the first cell; None for nulls.
+            content_header, payload, exchange, routing_key: the input columns, as for `Column`.
+            redelivered: the input column, as for `Bits`.
         """
         cdef Column headers = Column(rows, content_header)
         cdef Column bodies = Column(rows, payload)
@@ -124,22 +126,22 @@ cdef class ToAmqp10:
             keys.cell(row, &g.routing_key)
             g.redelivered = bits.bit(row)
             if has_header and self.row(&header) == GOOD:
-                octet(&self.there, 1)
+                put_byte(&self.there, 1)
                 continue
             are_all = False
             if has_header or has_body:
                 odd.append(row)
-            octet(&self.there, 0)
-            end_text(&self.wire)
+            put_byte(&self.there, 0)
+            end_cell(&self.wire)
             end_losses(&self.losses)
-        valid = None if are_all else bits_of(&self.there)
+        valid = None if are_all else bitmap_of(&self.there)
         return odd, (valid, buffers_of(&self.wire), losses_of(&self.losses))
 
     def translate_one(self, basic):
-        """Translate one message; None if it is odd.
+        """Translate a `BasicMessage`; return None if it is odd.
 
         Returns:
-            The result of `encoded`; with losses, also the values of the properties and the
+            The result of `encoded`; and if there are losses, the values of the properties and the
             headers.
         """
         cdef bytes octets
@@ -155,10 +157,12 @@ cdef class ToAmqp10:
         if type(body) is not bytes:
             return None
         original = BASIC_LAYOUT.unchanged(properties, values, "rabbitmq")
-        # Decoded values are supported, unless they are nested too deeply.
-        if (original is None or len(original.tables) > 1) and not are_plain(values, entries):
+        # Values with other types than decoding returns are odd.
+        if (original is None or len(original.tables) > 1) and not have_decoded_types(
+            values, entries
+        ):
             return None
-        octets = header_of(properties, original, len(<bytes> body))
+        octets = content_header_of(properties, original, len(<bytes> body))
         made = self.encoded(octets, body, basic.exchange, basic.routing_key, basic.redelivered)
         if made is None:
             return None
@@ -167,18 +171,18 @@ cdef class ToAmqp10:
     def encoded(
         self, bytes content_header not None, bytes body not None, exchange, routing_key, redelivered
     ):
-        """Translate the content of one message; None if it is odd.
+        """Translate an encoded message; return None if it is odd.
 
         Returns:
-            The encoded message and the losses, each as three numbers: its subject, its rule, and
-            the kind of the translated value.
+            The encoded 1.0 message, and a list of losses, each as three numbers: its subject, its
+            kind, and the kind of the translated value.
         """
         cdef Given* g = &self.given
         cdef Span header
-        cdef bytes name = bytes_of(exchange), key = bytes_of(routing_key)
+        cdef bytes name = encode_text(exchange), key = encode_text(routing_key)
         cdef bint again = bool(redelivered)
         cdef list losses = []
-        if self.is_busy:  # in another thread
+        if self.is_busy:  # another thread is using the engine
             return None
         self.is_busy = True
         self.single = losses
@@ -188,7 +192,7 @@ cdef class ToAmqp10:
         try:
             if self.row(&header) == ODD:
                 return None
-            return taken(&self.wire.data), losses
+            return copy_bytes(&self.wire.data), losses
         finally:
             self.single = None
             if self.wire.data.room > MOST_KEPT:
@@ -197,7 +201,7 @@ cdef class ToAmqp10:
             self.is_busy = False
 
     cdef int row(self, Span* header) except -1:
-        """Translate a message as the next row; an odd message has no effect."""
+        """Translate a message as the next row. Return ODD without output if it is odd."""
         cdef Out* o = &self.wire.data
         cdef Py_ssize_t start = o.size
         cdef Mark mark = mark_of(&self.losses)
@@ -207,22 +211,24 @@ cdef class ToAmqp10:
             or self.is_refused
         ):
             o.size = start
-            cut_losses(&self.losses, &mark)
+            truncate_losses(&self.losses, &mark)
             return ODD
-        end_text(&self.wire)
+        end_cell(&self.wire)
         end_losses(&self.losses)
         return GOOD
 
     cdef int put_message(self, Span* header, Out* o) except -1:
-        """Write the message, and check it with the reverse engine if necessary."""
+        """Write the 1.0 message, and translate it back to check it if that is necessary."""
         cdef Given* g = &self.given
         cdef Py_ssize_t start = o.size
         cdef bint is_returned = g.residual.at != NULL and g.is_delivered, is_proved = False
         if is_returned:
-            # The message in the residual may have been delivered before it was published.
+            # The residual may describe a 1.0 message that was translated after its delivery.
             g.is_delivered = g.puts_first or (
                 (g.header.at == NULL or g.header.n == 0) if g.annotations.at == NULL
-                else contains(&g.annotations, <cursor> EXCHANGE, <Py_ssize_t> strlen(EXCHANGE))
+                else section_contains(
+                    &g.annotations, <cursor> EXCHANGE, <Py_ssize_t> strlen(EXCHANGE)
+                )
             )
         while True:
             o.size = start
@@ -230,7 +236,7 @@ cdef class ToAmqp10:
                 return ODD
             if is_proved:
                 return GOOD
-            if self.prove(header, o.at + start, o.size - start) == ODD:
+            if self.check_restored(header, o.at + start, o.size - start) == ODD:
                 return ODD
             if g.has_own_offset:
                 insert_own_offset(self, o, start)
@@ -239,10 +245,10 @@ cdef class ToAmqp10:
                     g.residual.at == NULL or self.lossless.made.redelivered == g.redelivered
                 ) else ODD
             is_proved = g.is_delivered = True
-            self.deliver()
+            self.apply_delivery()
 
-    cdef int deliver(self) except -1:
-        """Update the sections of the residual with the values of this delivery."""
+    cdef int apply_delivery(self) except -1:
+        """Update the sections from the residual with the values of this delivery."""
         cdef Given* g = &self.given
         if g.header.at != NULL and g.header.n:
             self.delivered_header = self.lossless.plain.delivered_header(
@@ -258,8 +264,8 @@ cdef class ToAmqp10:
             g.annotations = span_of(self.delivered_annotations)
         return 0
 
-    cdef int prove(self, Span* header, cursor p, Py_ssize_t n) except -1:
-        """Check sections that were copied from the residual without parsing."""
+    cdef int check_restored(self, Span* header, cursor p, Py_ssize_t n) except -1:
+        """Check sections that were copied without parsing, by translating the message back."""
         cdef Given* g = &self.given
         cdef Out* o = &self.packed
         cdef cursor table
@@ -270,7 +276,7 @@ cdef class ToAmqp10:
             return self.plugin.read(p, n, &body)
         if g.residual.at == NULL:
             return GOOD
-        # Restored only if the reverse translation equals this message, except for broker headers.
+        # The reverse translation must equal this message, except for changes by a broker.
         self.lossless.begin()
         if (
             self.lossless.translate(p, n, &body) == ODD
@@ -283,7 +289,7 @@ cdef class ToAmqp10:
             o.size = 0
             put(o, header.at, table - header.at)
             start = o.size
-            number(o, 0, 4)
+            put_number(o, 0, 4)
             for i in range(g.count):
                 put(o, g.fields[i].start, g.fields[i].stop - g.fields[i].start)
             put(o, g.former.start, g.former.stop - g.former.start)
@@ -298,7 +304,7 @@ cdef class ToAmqp10:
     # Reading.
 
     cdef int read(self, Span* header) except -1:
-        """Read a content header."""
+        """Read the content header of a message."""
         cdef Given* g = &self.given
         cdef cursor p = header.at
         cdef cursor stop = p + header.n
@@ -322,7 +328,7 @@ cdef class ToAmqp10:
             is_short(g.exchange.at, g.exchange.n) and is_short(g.routing_key.at, g.routing_key.n)
         ):
             return ODD
-        if stop - p < 14 or unsigned_at(p, 4) != 60 << 16:  # the class, and a weight of 0
+        if stop - p < 14 or unsigned_at(p, 4) != 60 << 16:  # class 60 (basic), and the weight 0
             return ODD
         if unsigned_at(p + 4, 8) != <uint64_t> g.body.n:
             return ODD
@@ -360,16 +366,16 @@ cdef class ToAmqp10:
         if p != stop or self.read_kind_of_body() == ODD:
             return ODD
         if g.has_offset and g.there[DELIVERY_MODE] and g.given[DELIVERY_MODE].number == 1:
-            self.tell(DELIVERY_MODE, LOSS_FACT, NOTHING_AFTER)
+            self.report(DELIVERY_MODE, LOSS_FACT, NOTHING_AFTER)
             g.there[DELIVERY_MODE] = False
         if g.has_own_offset and g.saved[0].at != NULL:
-            return ODD  # it is put into these annotations
+            return ODD  # the offset would have to be added to these annotations
         if g.has_offset and g.residual.at != NULL:
             return ODD
-        return self.restore_bytes() if g.has_offset and g.has_unplaced else GOOD
+        return self.restore_binaries() if g.has_offset and g.has_unplaced else GOOD
 
-    cdef int restore_bytes(self) noexcept:
-        """Make the bytes again of which a stream made long strings; odd where that takes more."""
+    cdef int restore_binaries(self) noexcept:
+        """Restore binaries that a stream converted to long strings; ODD if they are nested."""
         cdef Given* g = &self.given
         cdef Field* field
         cdef Value* v
@@ -380,12 +386,12 @@ cdef class ToAmqp10:
             if field.place != UNPLACED or is_text_throughout(field.letter, v):
                 continue
             if field.letter != c"S" or self.single is not None:
-                return ODD  # the losses of one message are about its own headers
+                return ODD  # losses of single messages refer to unchanged headers
             field.letter = c"x"
         return GOOD
 
     cdef int read_kind_of_body(self) except -1:
-        """Determine from the properties whether the payload is encoded body sections."""
+        """Determine from the property type whether the payload is encoded body sections."""
         cdef Given* g = &self.given
         cdef int i
         g.is_marked = g.there[TYPE] and is_text(g.given[TYPE].at, g.given[TYPE].n, MARKER)
@@ -399,25 +405,25 @@ cdef class ToAmqp10:
             )
         ):
             return ODD
-        # Without data, as where no symbol of 1.0 is the text, these stand in annotations, but not
-        # where the residual has them.
+        # If the body is not data, content-type and content-encoding go into annotations, like text
+        # that their fields cannot hold, unless the residual has them.
         for i in range(2 if self.rules.is_lossless else 0):
             g.annotated[i] = g.annotated[i] or g.is_marked
-            if g.residual.at != NULL and self.is_kept(i):
+            if g.residual.at != NULL and self.is_in_residual(i):
                 g.annotated[i] = False
         return GOOD
 
-    cdef bint is_kept(self, int index) noexcept:
-        """Whether the residual has the original value of a property."""
+    cdef bint is_in_residual(self, int index) noexcept:
+        """Whether the residual has the original field for a property."""
         cdef Given* g = &self.given
         return self.rules.rows[index].section == PROPERTIES_CODE and (
             g.properties.at != NULL or g.keeps[self.rules.rows[index].place]
         )
 
     cdef int read_property(self, int index, int form, Value* v) except -1:
-        """Convert a property to its field or annotation."""
+        """Convert a property to the value of its field or annotation. Return ODD if it cannot."""
         v.kind = STRING
-        if self.given.residual.at != NULL and self.is_kept(index):
+        if self.given.residual.at != NULL and self.is_in_residual(index):
             return GOOD
         if form == MODE_FORM or form == PRIORITY_FORM or form == NUMBER_FORM:
             v.kind = UBYTE
@@ -428,7 +434,7 @@ cdef class ToAmqp10:
         if form == SECONDS_FORM or form == MOMENT_FORM:
             v.kind = TIMESTAMP
             v.number = <int64_t> unsigned_at(v.at, 8)
-            # The value is in milliseconds; the reverse translation converts it back to seconds.
+            # 1,000 times the number fits into 64 bits, also when it is translated back.
             if not 0 <= v.number < (1000000000000 if form == SECONDS_FORM else 9223372036854776):
                 return ODD
             return GOOD
@@ -436,7 +442,7 @@ cdef class ToAmqp10:
             return read_digits(v)
         if form == SYMBOL_FORM or form == KNOWN_FORM:
             v.kind = SYMBOL
-            if form == KNOWN_FORM and self.is_known(index, v):
+            if form == KNOWN_FORM and self.is_allowed_symbol(index, v):
                 return GOOD
             self.given.annotated[index] = form == KNOWN_FORM
             return GOOD if is_plain_ascii(v.at, v.n) else ODD
@@ -462,15 +468,15 @@ cdef class ToAmqp10:
         if form == USER_FORM:
             if self.rules.any_user:
                 return GOOD if v.n > 0 else ODD
-            return GOOD if is_bytes(v.at, v.n, self.user) else ODD
+            return GOOD if equals_bytes(v.at, v.n, self.user) else ODD
         if form == ADDRESS_FORM:
             return ODD if is_text(v.at, v.n, b"amq.rabbitmq.reply-to") else GOOD
-        if index == USER_ID and v.n > LONGEST_USER and bytes_found(v.at, v.n) & HIGH:
+        if index == USER_ID and v.n > LONGEST_USER and scan_bytes(v.at, v.n) & HIGH:
             return ODD
         return GOOD
 
     cdef int read_number_id(self, Value* v) noexcept:
-        """Read the text form of a ulong id; ODD without a residual, which needs a loss."""
+        """Parse an id that represents a ulong. Return ODD without a residual (a loss)."""
         cdef uint64_t found = 0
         cdef Py_ssize_t size = <Py_ssize_t> strlen(NUMBER_ID)
         if self.given.residual.at == NULL or not begins(v.at, v.n, NUMBER_ID):
@@ -481,13 +487,13 @@ cdef class ToAmqp10:
         v.number = <int64_t> found
         return GOOD
 
-    cdef bint is_known(self, int index, Value* v) except -1:
-        """Whether the rules of 1.0 allow this content-type or content-encoding."""
+    cdef bint is_allowed_symbol(self, int index, Value* v) except -1:
+        """Whether the 1.0 field can hold this content-type or content-encoding."""
         cdef bytes text = bytes_at(v.at, v.n)
         return self.is_symbol(index, text)
 
     cdef int read_table(self, cursor p, cursor stop) except -1:
-        """Read the headers; the last may be a residual."""
+        """Read the table of headers, of which one may be a residual."""
         cdef Given* g = &self.given
         cdef Field* field
         cdef Span name
@@ -511,44 +517,44 @@ cdef class ToAmqp10:
                 field.place = RESIDUAL_HEADER
                 g.residual.at = field.value.at
                 g.residual.n = field.value.n
-            elif self.place(field) == ODD:
+            elif self.choose_destination(field) == ODD:
                 return ODD
             g.count += 1
         g.is_empty = g.count == 0
-        return self.read_facts() if g.has_facts or g.residual.at != NULL else GOOD
+        return self.read_additions() if g.has_facts or g.residual.at != NULL else GOOD
 
-    cdef int read_facts(self) except -1:
-        """Read the residual, and drop headers that RabbitMQ added."""
+    cdef int read_additions(self) except -1:
+        """Read the residual, if any, and drop headers that RabbitMQ added at delivery."""
         cdef Given* g = &self.given
         cdef Py_ssize_t i
         if g.residual.at != NULL and read_residual(g, &self.unpacked) == ODD:
             return ODD
         for i in range(g.count if g.is_delivered else 0):
-            if g.residual.at != NULL and self.is_of_history(&g.fields[i]):
+            if g.residual.at != NULL and self.is_death_header(&g.fields[i]):
                 g.fields[i].place = LEFT_OUT
             if g.fields[i].place == LEFT_OUT:
-                self.tell(FIRST_HEADER + i, LOSS_FACT, NOTHING_AFTER)
-        return GOOD if g.residual.at == NULL else put_in_places(g)
+                self.report(FIRST_HEADER + i, LOSS_FACT, NOTHING_AFTER)
+        return GOOD if g.residual.at == NULL else restore_header_order(g)
 
-    cdef bint is_of_history(self, Field* field) noexcept:
-        """Whether RabbitMQ added a header when it dead-lettered the message."""
+    cdef bint is_death_header(self, Field* field) noexcept:
+        """Whether RabbitMQ added a header when it dead-lettered the message: the sender did not."""
         cdef bytes name
         cdef tuple one
         for one in self.history:
             name = one[0]
-            if field.letter == <int> one[1] and is_bytes(field.name, field.size, name):
-                return not contains(&self.given.annotations, field.name, field.size)
+            if field.letter == <int> one[1] and equals_bytes(field.name, field.size, name):
+                return not section_contains(&self.given.annotations, field.name, field.size)
         return False
 
-    cdef int place(self, Field* field) except -1:
-        """Determine the destination of a header."""
+    cdef int choose_destination(self, Field* field) except -1:
+        """Determine where a header goes in the 1.0 message. Return ODD for unsupported headers."""
         if self.rules.is_lossless:
-            return self.place_lossless(field)
+            return self.choose_lossless_destination(field)
         if self.rules.is_plugin:
-            return self.place_saved(field)
-        return self.place_as_broker(field)
+            return self.find_saved_section(field)
+        return self.choose_broker_destination(field)
 
-    cdef int place_lossless(self, Field* field) except -1:
+    cdef int choose_lossless_destination(self, Field* field) except -1:
         cdef Given* g = &self.given
         cdef int found
         cdef Value* v = &field.value
@@ -578,11 +584,11 @@ cdef class ToAmqp10:
             if is_text(field.name, field.size, b"x-death") and field.letter != c"A":
                 field.place = UNPLACED
         elif (
-            is_route(field.name, field.size) or bytes_found(field.name, field.size) & NUL
+            is_cc_or_bcc(field.name, field.size) or scan_bytes(field.name, field.size) & NUL
             or not is_utf8(field.name, field.size)
         ):
             field.place = UNPLACED
-        found = self.check(
+        found = self.check_value(
             field.letter, v, 0 if field.place == ANNOTATION else -1, field.place != UNPLACED
         )
         if found == LACKING:
@@ -590,7 +596,7 @@ cdef class ToAmqp10:
         g.has_unplaced = g.has_unplaced or field.place == UNPLACED
         return ODD if found == ODD else GOOD
 
-    cdef int place_as_broker(self, Field* field) except -1:
+    cdef int choose_broker_destination(self, Field* field) except -1:
         cdef bint is_nested = field.letter == c"A" or field.letter == c"F"
         field.place = APPLICATION
         if begins(field.name, field.size, b"x-"):
@@ -614,22 +620,22 @@ cdef class ToAmqp10:
                 return ODD
         elif not is_short(field.name, field.size):
             return ODD
-        elif is_route(field.name, field.size):
+        elif is_cc_or_bcc(field.name, field.size):
             if field.letter != c"A":
                 return ODD
             if field.size == 3:
                 field.place = LEFT_OUT
-                self.tell(FIRST_HEADER + self.given.count, LOSS_HIDDEN_ROUTES, NOTHING_AFTER)
+                self.report(FIRST_HEADER + self.given.count, LOSS_HIDDEN_ROUTES, NOTHING_AFTER)
             else:
                 field.place = ANNOTATION
         elif is_nested:
             field.place = UNPLACED
-        return self.check(
+        return self.check_value(
             field.letter, &field.value, 0, field.place == ANNOTATION or not is_nested
         )
 
-    cdef int place_saved(self, Field* field) except -1:
-        """Find the sections among the headers, the only ones that RabbitMQ 3.10 converts."""
+    cdef int find_saved_section(self, Field* field) except -1:
+        """Find headers that contain sections: RabbitMQ 3.10 does not convert other headers."""
         cdef Given* g = &self.given
         cdef Value* v = &field.value
         cdef int i
@@ -638,7 +644,7 @@ cdef class ToAmqp10:
                 field.place = SAVED_SECTION
                 if field.letter != c"S" and field.letter != c"x":
                     return ODD
-                # A stream decodes annotations; `plugin` checks their content.
+                # A stream decodes the annotations; `plugin` checks their content later.
                 if (
                     self.rules.is_stream and i == 0
                     and not is_one_section(v.at, v.n, MESSAGE_ANNOTATIONS_CODE)
@@ -650,7 +656,7 @@ cdef class ToAmqp10:
                 return GOOD
         field.place = LEFT_OUT
         if (
-            (is_route(field.name, field.size) and field.letter != c"A")
+            (is_cc_or_bcc(field.name, field.size) and field.letter != c"A")
             or (self.rules.is_stream and field.letter == c"D")
         ):
             return ODD
@@ -659,12 +665,12 @@ cdef class ToAmqp10:
                 return ODD
             g.has_own_offset = True
             g.own_offset = v.number
-        return self.check(field.letter, v, 0, False)
+        return self.check_value(field.letter, v, 0, False)
 
-    cdef int check(self, int letter, Value* v, int level, bint is_converted) except -1:
-        """Whether a value can be read and, if it is translated, has a counterpart in 1.0.
+    cdef int check_value(self, int letter, Value* v, int level, bint is_converted) except -1:
+        """Check a field's value, and if `is_converted`, whether it has a counterpart in 1.0.
 
-        `LACKING` if it has no exact counterpart.
+        Return LACKING if only the residual can hold the value, ODD if it is unsupported.
         """
         cdef bint is_lossless = self.rules.is_lossless
         if letter == c"S":
@@ -672,7 +678,7 @@ cdef class ToAmqp10:
         if letter == c"t":
             return GOOD if 0 <= v.number <= 1 else ODD
         if letter == c"d" or letter == c"f":
-            if is_number_field(letter, v.number):
+            if is_finite_field(letter, v.number):
                 return GOOD
             return LACKING if is_lossless else ODD
         if letter == c"A" or letter == c"F":
@@ -696,7 +702,7 @@ cdef class ToAmqp10:
         return GOOD
 
     cdef int check_nested(self, int letter, Value* v, int level, bint is_converted) except -1:
-        """Whether the values in an array or table can be read, and have counterparts."""
+        """Check the values in an array or table; set `lacks` if one of them is LACKING."""
         cdef cursor p = v.at
         cdef cursor stop = p + v.n
         cdef Span[MOST] names
@@ -717,13 +723,13 @@ cdef class ToAmqp10:
                 if is_converted:
                     if self.rules.is_lossless:
                         lacks = lacks or not is_utf8(names[count].at, names[count].n)
-                    elif bytes_found(names[count].at, names[count].n):
+                    elif scan_bytes(names[count].at, names[count].n):
                         return ODD
                     for i in range(count):
                         if is_same(names[i].at, names[i].n, names[count].at, names[count].n):
                             return ODD
                 count += 1
-            found = self.check(code, &inner, level, is_converted)
+            found = self.check_value(code, &inner, level, is_converted)
             if found == ODD:
                 return ODD
             lacks = lacks or found == LACKING
@@ -732,8 +738,8 @@ cdef class ToAmqp10:
 
     # Losses.
 
-    cdef int tell(self, Py_ssize_t about, int loss, int after) except -1:
-        """Add a loss."""
+    cdef int report(self, Py_ssize_t about, int loss, int after) except -1:
+        """Add a loss, given its subject, its kind, and the kind of the translated value."""
         cdef LossRule* rule = &LOSS_RULES[loss]
         cdef Losses* losses = &self.losses
         cdef bint has_before = True
@@ -742,43 +748,43 @@ cdef class ToAmqp10:
             self.single.append((about, loss, after))
             return 0
         if about == REDELIVERED:
-            say(&losses.path.data, b"redelivered")
-            say(&losses.before.data, b"true")
+            put_cstring(&losses.path.data, b"redelivered")
+            put_cstring(&losses.before.data, b"true")
         elif about < PROPERTIES:
-            say(&losses.path.data, b"properties.")
-            say(&losses.path.data, self.rules.rows[about].name)
-            self.tell_property(&losses.before.data, about)
+            put_cstring(&losses.path.data, b"properties.")
+            put_cstring(&losses.path.data, self.rules.rows[about].name)
+            self.put_property_json(&losses.before.data, about)
             if after == SAME_AFTER:
-                self.tell_property(&losses.after.data, about)
+                self.put_property_json(&losses.after.data, about)
         else:
-            self.tell_name(&losses.path.data, &self.given.fields[about - FIRST_HEADER])
+            self.put_header_path(&losses.path.data, &self.given.fields[about - FIRST_HEADER])
             if after == BINARY_AFTER:
-                say(&losses.before.data, b'"S"')
+                put_cstring(&losses.before.data, b'"S"')
             else:
-                has_before = self.tell_field(about, after == SAME_AFTER)
+                has_before = self.put_field_json(about, after == SAME_AFTER)
         if after == ONE_AFTER:
-            octet(&losses.after.data, c"1")
+            put_byte(&losses.after.data, c"1")
         elif after == BINARY_AFTER:
-            say(&losses.after.data, b'"binary"')
+            put_cstring(&losses.after.data, b'"binary"')
         return put_loss(losses, rule, has_before, after != NOTHING_AFTER)
 
-    cdef int tell_property(self, Out* o, Py_ssize_t index) except -1:
+    cdef int put_property_json(self, Out* o, Py_ssize_t index) except -1:
         cdef Value* v = &self.given.given[index]
         if v.kind == UBYTE or v.kind == TIMESTAMP:
-            return digits(o, <uint64_t> v.number)
+            return put_digits(o, <uint64_t> v.number)
         return json_text(o, v.at, v.n)
 
-    cdef int tell_name(self, Out* o, Field* field) except -1:
+    cdef int put_header_path(self, Out* o, Field* field) except -1:
         cdef bytes path
         if not is_plain_name(field.name, field.size):
             path = self.header_path(bytes_at(field.name, field.size))
             return put_bytes(o, path)
-        say(o, b"headers['")
+        put_cstring(o, b"headers['")
         put(o, field.name, field.size)
-        return say(o, b"']")
+        return put_cstring(o, b"']")
 
-    cdef bint tell_field(self, Py_ssize_t about, bint is_same_after) except -1:
-        """Write the value of a header as JSON; return whether it has a JSON form."""
+    cdef bint put_field_json(self, Py_ssize_t about, bint is_same_after) except -1:
+        """Write the value of a header as JSON. Return False for null, which is not written."""
         cdef Field* field = &self.given.fields[about - FIRST_HEADER]
         cdef Out* o = &self.losses.before.data
         cdef Py_ssize_t start = o.size
@@ -792,16 +798,16 @@ cdef class ToAmqp10:
         elif letter == c"x":
             json_bytes(o, v.at, v.n)
         elif letter == c"t":
-            say(o, b"true" if v.number else b"false")
+            put_cstring(o, b"true" if v.number else b"false")
         elif letter == c"T":
-            digits(o, <uint64_t> v.number)
-        elif (letter == c"d" or letter == c"f") and is_number_field(letter, v.number):
+            put_digits(o, <uint64_t> v.number)
+        elif (letter == c"d" or letter == c"f") and is_finite_field(letter, v.number):
             put_double(o, letter, v)
         elif width_of(letter) == -4 or letter == c"d" or letter == c"f" or letter == c"D":
             text = self.field_json(bytes_at(v.start - 1, field.stop - v.start + 1))
             put_bytes(o, text)
         else:
-            signed_digits(o, v.number)
+            put_signed_digits(o, v.number)
         if is_same_after:
             put(&self.losses.after.data, o.at + start, o.size - start)
         return True

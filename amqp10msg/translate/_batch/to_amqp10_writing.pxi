@@ -2,14 +2,14 @@
 
 
 cdef int write(ToAmqp10 self, Out* o) except -1:
-    """Write the message."""
+    """Write the 1.0 message and report its losses. Return ODD if it is unsupported."""
     cdef Given* g = &self.given
     cdef bytes octets
     cdef int i
     if self.rules.is_lossless:
-        tell_unplaced(self)
+        report_residual_headers(self)
     else:
-        tell_left_out(self)
+        report_dropped_headers(self)
     write_header(self, o)
     if g.delivery.at != NULL:
         put(o, g.delivery.at, g.delivery.n)
@@ -24,7 +24,7 @@ cdef int write(ToAmqp10 self, Out* o) except -1:
                 or (self.rules.losses[i].index == USER_ID and g.saved[1].at != NULL)
             )
         ):
-            self.tell(
+            self.report(
                 self.rules.losses[i].index,
                 self.rules.losses[i].loss,
                 self.rules.losses[i].after,
@@ -46,7 +46,7 @@ cdef int write(ToAmqp10 self, Out* o) except -1:
             put_narrow(o, 0xA0, g.body.at, g.body.n)
         else:
             put_variable(o, 0xA0, g.body.at, g.body.n)
-    else:  # RabbitMQ writes it as `is_body` wants it
+    else:  # the payload is already encoded like RabbitMQ would encode it
         put(o, g.body.at, g.body.n)
     if g.footer.at != NULL:
         put(o, g.footer.at, g.footer.n)
@@ -56,7 +56,7 @@ cdef int write(ToAmqp10 self, Out* o) except -1:
 
 
 cdef int write_parts(ToAmqp10 self, Out* o) except -1:
-    """Write the body in its original data sections; ODD if its size has changed."""
+    """Write the body in its original data sections. Return ODD if its size has changed."""
     cdef Given* g = &self.given
     cdef cursor p = g.shape.at
     cdef cursor stop = p + g.shape.n
@@ -76,28 +76,28 @@ cdef int write_parts(ToAmqp10 self, Out* o) except -1:
     return GOOD if left == 0 else ODD
 
 
-cdef int tell_unplaced(ToAmqp10 self) except -1:
-    """Report the losses of values that the lossless profile drops or carries in the residual."""
+cdef int report_residual_headers(ToAmqp10 self) except -1:
+    """Report the redelivered flag if it is retyped, and headers that only the residual holds."""
     cdef Given* g = &self.given
     cdef Py_ssize_t i
     if g.redelivered and not g.is_delivered and g.residual.at == NULL:
-        self.tell(REDELIVERED, LOSS_REDELIVERED, ONE_AFTER)
+        self.report(REDELIVERED, LOSS_REDELIVERED, ONE_AFTER)
     if not g.has_unplaced:
         return 0
     for i in range(g.count):
         if g.fields[i].place == UNPLACED:
-            self.tell(FIRST_HEADER + i, LOSS_UNPLACED, NOTHING_AFTER)
+            self.report(FIRST_HEADER + i, LOSS_UNPLACED, NOTHING_AFTER)
     return 0
 
 
-cdef int tell_left_out(ToAmqp10 self) except -1:
-    """Report the headers that RabbitMQ 3.10 does not convert."""
+cdef int report_dropped_headers(ToAmqp10 self) except -1:
+    """Report the loss of the headers that RabbitMQ 3.10 does not convert."""
     cdef Py_ssize_t i
     if not self.rules.is_plugin:
         return 0
     for i in range(self.given.count):
         if self.given.fields[i].place == LEFT_OUT:
-            self.tell(FIRST_HEADER + i, LOSS_HEADER, NOTHING_AFTER)
+            self.report(FIRST_HEADER + i, LOSS_HEADER, NOTHING_AFTER)
     return 0
 
 
@@ -123,38 +123,39 @@ cdef int write_header(ToAmqp10 self, Out* o) except -1:
         return 0
     begin_section(o, HEADER_CODE)
     start = begin_compound(o)
-    octet(o, 0x41 if durable else 0x42 if is_whole else 0x40)
+    put_byte(o, 0x41 if durable else 0x42 if is_whole else 0x40)
     if count > 1:
-        octet(o, 0x50 if has_priority else 0x40)
+        put_byte(o, 0x50 if has_priority else 0x40)
         if has_priority:
-            octet(o, <int> g.given[PRIORITY].number)
+            put_byte(o, <int> g.given[PRIORITY].number)
     if count > 2:
         if g.there[EXPIRATION]:
             put_uint(o, <uint64_t> g.given[EXPIRATION].number)
         else:
-            octet(o, 0x40)
+            put_byte(o, 0x40)
     if is_whole:
-        octet(o, 0x42 if g.redelivered else 0x41)
-        octet(o, self.rules.delivery_count)
+        put_byte(o, 0x42 if g.redelivered else 0x41)
+        put_byte(o, self.rules.delivery_count)
     elif counts:
-        octet(o, 0x40)
-        octet(o, 0x52)
-        octet(o, 1)
+        put_byte(o, 0x40)
+        put_byte(o, 0x52)
+        put_byte(o, 1)
     return end_compound(o, start, 0xC0, count)
 
 
-cdef int write_own(ToAmqp10 self, Out* o) except -1:
-    """Write the broker's annotations; return the number of keys and values."""
+cdef int write_route(ToAmqp10 self, Out* o) except -1:
+    """Write the annotations with exchange and routing key; return the number of keys and values."""
     if self.rules.own_first or self.given.puts_first:
-        write_name(self, o, b"x-routing-key", &self.given.routing_key)
-        write_name(self, o, b"x-exchange", &self.given.exchange)
+        write_text_annotation(self, o, b"x-routing-key", &self.given.routing_key)
+        write_text_annotation(self, o, b"x-exchange", &self.given.exchange)
     else:
-        write_name(self, o, b"x-exchange", &self.given.exchange)
-        write_name(self, o, b"x-routing-key", &self.given.routing_key)
+        write_text_annotation(self, o, b"x-exchange", &self.given.exchange)
+        write_text_annotation(self, o, b"x-routing-key", &self.given.routing_key)
     return 4
 
 
-cdef int write_name(ToAmqp10 self, Out* o, const char* key, Span* found) except -1:
+cdef int write_text_annotation(ToAmqp10 self, Out* o, const char* key, Span* found) except -1:
+    """Write an annotation whose value is a string."""
     put_symbol(o, key)
     return put_variable(o, 0xA1, found.at, found.n)
 
@@ -171,7 +172,7 @@ cdef int write_annotations(ToAmqp10 self, Out* o) except -1:
     begin_section(o, MESSAGE_ANNOTATIONS_CODE)
     start = begin_compound(o)
     if is_own and (self.rules.own_first or g.puts_first):
-        count += write_own(self, o)
+        count += write_route(self, o)
     for i in range(PROPERTIES):
         rule = &self.rules.rows[i]
         if not g.there[i] or rule.key == NULL:
@@ -180,12 +181,12 @@ cdef int write_annotations(ToAmqp10 self, Out* o) except -1:
         if rule.section and not g.annotated[i] and (rule.only < 0 or v.number != rule.only):
             continue
         if i == TYPE and g.is_marked and self.rules.is_lossless:
-            continue  # the kind of the body implies it
+            continue  # the body sections imply the type
         count += 2
         put_symbol(o, rule.key)
         if v.kind == UBYTE:
-            octet(o, 0x50)
-            octet(o, <int> v.number)
+            put_byte(o, 0x50)
+            put_byte(o, <int> v.number)
         else:
             put_variable(o, 0xA1, v.at, v.n)
     for i in range(g.count):
@@ -195,11 +196,11 @@ cdef int write_annotations(ToAmqp10 self, Out* o) except -1:
             write_key(self, o, field)
             write_value(self, o, field.letter, &field.value, i, True)
             if field.name[0] == c"C":
-                self.tell(FIRST_HEADER + i, LOSS_ROUTES, SAME_AFTER)
+                self.report(FIRST_HEADER + i, LOSS_ROUTES, SAME_AFTER)
     if self.rules.is_lossless:
         count += write_residual(self, o)
     if is_own and not (self.rules.own_first or g.puts_first):
-        count += write_own(self, o)
+        count += write_route(self, o)
     if not count:
         o.size = before
         return 0
@@ -207,39 +208,39 @@ cdef int write_annotations(ToAmqp10 self, Out* o) except -1:
 
 
 cdef int write_key(ToAmqp10 self, Out* o, Field* field) except -1:
-    """Write the key of a header's annotation."""
+    """Write the key of the annotation for a header."""
     cdef Py_ssize_t size
     if field.name[0] == c"C":
         return put_symbol(o, b"x-cc")
     if not self.rules.is_lossless or begins(field.name, field.size, b"x-opt-"):
         return put_variable(o, 0xA3, field.name, field.size)
     size = field.size + 6
-    octet(o, 0xA3 if size < 256 else 0xB3)
-    number(o, <uint64_t> size, 1 if size < 256 else 4)
-    say(o, b"x-opt-")
+    put_byte(o, 0xA3 if size < 256 else 0xB3)
+    put_number(o, <uint64_t> size, 1 if size < 256 else 4)
+    put_cstring(o, b"x-opt-")
     return put(o, field.name, field.size)
 
 
 cdef int write_value(
     ToAmqp10 self, Out* o, int letter, Value* v, Py_ssize_t index, bint is_annotation
 ) except -1:
-    """Write the value of a header, or a nested value, that `check` has accepted."""
+    """Write a header's value, or a nested value, that `check_value` has accepted."""
     cdef int64_t n = v.number
     if letter == c"S":
         if self.rules.is_lossless or is_broker_text(v.at, v.n):
             return put_variable(o, 0xA1, v.at, v.n)
-        self.tell(FIRST_HEADER + index, LOSS_NO_TEXT, BINARY_AFTER)
+        self.report(FIRST_HEADER + index, LOSS_NO_TEXT, BINARY_AFTER)
         return put_variable(o, 0xA0, v.at, v.n)
     if letter == c"I":
         return put_int(o, n)
     if letter == c"l" or letter == c"L":
         return put_long(o, n)
     if letter == c"t":
-        # A stream decodes annotations, and re-encodes them.
+        # A stream re-encodes annotations, so it writes the short form.
         if self.rules.is_lossless or (self.rules.is_stream and is_annotation):
-            return octet(o, 0x41 if n else 0x42)
-        octet(o, 0x56)
-        return octet(o, n != 0)
+            return put_byte(o, 0x41 if n else 0x42)
+        put_byte(o, 0x56)
+        return put_byte(o, n != 0)
     if letter == c"x":
         return put_variable(o, 0xA0, v.at, v.n)
     if letter == c"A" or letter == c"F":
@@ -247,11 +248,11 @@ cdef int write_value(
     if letter == c"i":
         return put_uint(o, <uint64_t> n)
     if letter == c"V":
-        return octet(o, 0x40)
+        return put_byte(o, 0x40)
     if letter == c"T":
-        octet(o, 0x83)
-        return number(o, <uint64_t> (n * 1000), 8)
-    octet(
+        put_byte(o, 0x83)
+        return put_number(o, <uint64_t> (n * 1000), 8)
+    put_byte(
         o,
         0x82 if letter == c"d"
         else 0x72 if letter == c"f"
@@ -266,7 +267,7 @@ cdef int write_value(
 cdef int write_nested(
     ToAmqp10 self, Out* o, int letter, Value* v, Py_ssize_t index, bint is_annotation
 ) except -1:
-    """Write an array as a list, or a table as a map."""
+    """Write an array as a 1.0 list, or a table as a 1.0 map."""
     cdef cursor p = v.at
     cdef cursor stop = p + v.n
     cdef Py_ssize_t count = 0, start
@@ -274,7 +275,7 @@ cdef int write_nested(
     cdef Span name
     cdef int code
     if p == stop and letter == c"A":
-        return octet(o, 0x45)
+        return put_byte(o, 0x45)
     start = begin_compound(o)
     while p < stop:
         next_field(&p, stop, letter, &name, &code, &inner)
@@ -287,10 +288,10 @@ cdef int write_nested(
 
 
 cdef int write_residual(ToAmqp10 self, Out* o) except -1:
-    """Write the residual's entries about headers; return the number of entries.
+    """Write the annotation with the residual, if necessary; return the number of keys and values.
 
-    The entry is the whole table if some headers are untranslatable; otherwise the positions of the
-    headers that became annotations, or the mark of an empty table.
+    The residual has a single entry: the whole table if it has headers that 1.0 cannot hold, the
+    mark of an empty table, or the positions of the headers that became annotations.
     """
     cdef Given* g = &self.given
     cdef Out* content = &self.packed
@@ -304,7 +305,7 @@ cdef int write_residual(ToAmqp10 self, Out* o) except -1:
             count += 1
         elif field.place == APPLICATION:
             is_mixed = is_mixed or count > 0
-    # A residual from 1.0 records the order.
+    # A residual that restores a 1.0 message already records the order.
     if g.residual.at != NULL or not (g.has_unplaced or is_mixed or g.is_empty):
         return 0
     content.size = 0
@@ -321,14 +322,14 @@ cdef int write_residual(ToAmqp10 self, Out* o) except -1:
             if g.fields[i].place == ANNOTATION:
                 cbor_head(content, 0, <uint64_t> place)
             place += g.fields[i].place != LEFT_OUT
-    put_packed(&self.unpacked, 1, content)
+    put_residual_envelope(&self.unpacked, 1, content)
     put_symbol(o, RESIDUAL)
     put_variable(o, 0xA0, self.unpacked.at, self.unpacked.size)
     return 2
 
 
 cdef int write_table(ToAmqp10 self, Out* o) except -1:
-    """Write the headers without what a broker added to them."""
+    """Write the table of headers to the residual, without headers that a broker added."""
     cdef Given* g = &self.given
     cdef Field* field
     cdef Py_ssize_t i, size = 0
@@ -336,25 +337,25 @@ cdef int write_table(ToAmqp10 self, Out* o) except -1:
         if g.fields[i].place != LEFT_OUT:
             size += g.fields[i].stop - g.fields[i].start
     cbor_head(o, 2, <uint64_t> size + 4)
-    number(o, <uint64_t> size, 4)
+    put_number(o, <uint64_t> size, 4)
     for i in range(g.count):
         field = &g.fields[i]
         if field.place != LEFT_OUT:
             put(o, field.start, 1 + field.size)
-            octet(o, field.letter)
+            put_byte(o, field.letter)
             put(o, field.value.start, field.stop - field.value.start)
     return 0
 
 
 cdef int insert_own_offset(ToAmqp10 self, Out* o, Py_ssize_t start) except -1:
-    """Insert the offset of a sender's header after the header section, as RabbitMQ 3.10 does.
+    """Insert an annotation with the stream offset that the sender set, as RabbitMQ 3.10 does.
 
-    The key is a string instead of a symbol; a negative number is truncated to its last byte.
+    The key is a string instead of a symbol; a negative offset is truncated to its last byte.
     """
     cdef int64_t offset = self.given.own_offset
     cdef Out* rest = &self.packed
     cdef Py_ssize_t place
-    start += 5 + o.at[start + 4]  # what a list of 8 bits has in front, and its size
+    start += 5 + o.at[start + 4]  # skip the header section: a list in the short form
     rest.size = 0
     put(rest, o.at + start, o.size - start)
     o.size = start
@@ -362,13 +363,13 @@ cdef int insert_own_offset(ToAmqp10 self, Out* o, Py_ssize_t start) except -1:
     place = begin_compound(o)
     put_variable(o, 0xA1, <cursor> b"x-stream-offset", 15)
     if offset == 0:
-        octet(o, 0x44)
+        put_byte(o, 0x44)
     elif offset < 256:
-        octet(o, 0x53)
-        octet(o, <int> (offset & 0xFF))
+        put_byte(o, 0x53)
+        put_byte(o, <int> (offset & 0xFF))
     else:
-        octet(o, 0x80)
-        number(o, <uint64_t> offset, 8)
+        put_byte(o, 0x80)
+        put_number(o, <uint64_t> offset, 8)
     end_compound(o, place, 0xC1, 2)
     return put(o, rest.at, rest.size)
 
@@ -403,22 +404,22 @@ cdef int write_properties(ToAmqp10 self, Out* o) except -1:
         elif i == 3 and self.rules.is_plugin:  # the subject
             put_narrow(o, 0xA1, g.routing_key.at, g.routing_key.n)
         elif source < 0:
-            octet(o, 0x40)
+            put_byte(o, 0x40)
         else:
             write_field(self, o, &self.rules.rows[source], &g.given[source])
     return end_compound(o, start, 0xC0, count)
 
 
 cdef int write_field(ToAmqp10 self, Out* o, PropertyRule* rule, Value* v) except -1:
-    """Write a field of the properties."""
+    """Write a field of the properties section."""
     cdef Out* made = &self.unpacked
     if v.kind == TIMESTAMP:
-        octet(o, 0x83)
-        return number(o, <uint64_t> v.number * (1000 if rule.form == SECONDS_FORM else 1), 8)
+        put_byte(o, 0x83)
+        return put_number(o, <uint64_t> v.number * (1000 if rule.form == SECONDS_FORM else 1), 8)
     if v.kind == UUID:
         return put_uuid_value(o, v.at)
     if v.kind == BINARY:
-        put_variable(o, BINARY8, v.at, v.n // 2)  # makes room for the bytes
+        put_variable(o, BINARY8, v.at, v.n // 2)  # half as many bytes as digits, overwritten below
         read_hex(o.at + o.size - v.n // 2, v.at, v.n)
         return 0
     if v.kind == ULONG:
@@ -447,7 +448,7 @@ cdef int write_application(ToAmqp10 self, Out* o) except -1:
     for i in range(g.count):
         field = &g.fields[i]
         if field.place == UNPLACED and not self.rules.is_lossless:
-            self.tell(FIRST_HEADER + i, LOSS_NESTED, NOTHING_AFTER)
+            self.report(FIRST_HEADER + i, LOSS_NESTED, NOTHING_AFTER)
         if field.place != APPLICATION:
             continue
         count += 2

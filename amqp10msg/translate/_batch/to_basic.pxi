@@ -1,9 +1,8 @@
-# Translates encoded 1.0 messages to content headers of 0-9-1: one engine for every profile.
+# Translates encoded 1.0 messages to encoded 0-9-1 messages: one engine for all profiles.
 #
-# `translate.to_basic_rules` defines the differences between the profiles: a row for each field of
-# the properties, and the conversion of sections. The plain rules convert single values of types
-# that the engine does not read. Messages that the engine does not support are "odd": the plain
-# rules translate them.
+# A `ToBasicRules` defines a profile: a row for each field of the properties section, and the
+# conversion of sections. The plain rules convert single values of types that the engine does not
+# read. Messages that the engine does not support are "odd": the plain rules translate them.
 
 cdef const char* FILTER_VALUE = b"x-stream-filter-value"
 cdef const char* EXCHANGE = b"x-exchange"
@@ -14,35 +13,35 @@ cdef const char* OLD_QUEUES = b"/queue/"
 cdef const char* IS_DATA = b"binary"
 
 cdef enum:
-    # Maximum number of body sections. More make a row odd.
+    # Maximum number of body sections. A message with more is odd.
     MOST_PARTS = 1000
     FACTS = 16
-    # The largest number of seconds whose milliseconds fit into 64 bits.
+    # The largest number of seconds whose milliseconds fit into a signed 64-bit number.
     LATEST = 9223372036854775
 
-# The conversion of sections: `ToBasicRules.way` of `translate.to_basic_rules`.
+# The conversion of sections: `ToBasicRules.way`.
 cdef enum:
-    LOSSLESS = 0  # the residual has the values that 0-9-1 cannot express
-    CONVERTED = 1  # as RabbitMQ 4 does
-    KEPT_WHOLE = 2  # as RabbitMQ 3.10 does: sections become headers
+    LOSSLESS = 0  # the residual holds values that 0-9-1 cannot express
+    CONVERTED = 1  # like in RabbitMQ 4
+    KEPT_WHOLE = 2  # like in RabbitMQ 3.10, which stores sections as headers
 WAYS = ("lossless", "converted", "kept whole")
 
-# The conversion of a field of the properties: the forms of `translate.to_basic_rules`.
+# The conversion of a field of the properties section: the names of forms in `to_basic_rules`.
 cdef enum:
     DROPPED_FIELD = 0  # lost
-    CARRIED_FIELD  # stored in the residual
-    TEXT_FIELD  # at most 255 bytes
-    SHORT_TEXT_FIELD  # a short string that fits an address
-    ID_FIELD  # an id, by the rules of the correspondence
-    BROKER_ID_FIELD  # UUIDs and numbers become text
-    USER_FIELD  # a short string
-    LOGIN_FIELD  # the name of the connection's user
-    ADDRESS_FIELD  # the address of a queue, which becomes its name
-    OLD_ADDRESS_FIELD  # likewise, in the form of RabbitMQ 3.10
-    KNOWN_FIELD  # a symbol that the rules of 1.0 allow
-    BYTES_FIELD  # the bytes of a text or binary, of any type
-    SECONDS_FIELD  # whole seconds; the residual has the milliseconds
-    WHOLE_SECONDS_FIELD  # whole seconds; the milliseconds are lost
+    CARRIED_FIELD  # only in the residual
+    TEXT_FIELD  # text of at most 255 bytes
+    SHORT_TEXT_FIELD  # text of at most LONGEST_REPLY bytes
+    ID_FIELD  # an id, converted by the rules of `translate.table`
+    BROKER_ID_FIELD  # an id, converted like in RabbitMQ 4: a uuid or ulong becomes text
+    USER_FIELD  # a user-id that is a short string
+    LOGIN_FIELD  # a user-id that is the name of the connection's user
+    ADDRESS_FIELD  # the address /queues/… becomes the name of the queue
+    OLD_ADDRESS_FIELD  # the address /queue/… of RabbitMQ 3.10 becomes the name of the queue
+    KNOWN_FIELD  # a content-type or content-encoding; exact if `is_symbol` is true
+    BYTES_FIELD  # the bytes of a string, binary, symbol or uuid
+    SECONDS_FIELD  # milliseconds become seconds; the residual holds the exact time
+    WHOLE_SECONDS_FIELD  # milliseconds become seconds; the exact time is lost
     SAME_NUMBER_FIELD  # milliseconds become the same number of seconds
     RENAMED_FIELD  # the group-id becomes the app-id
 FIELD_FORMS = (
@@ -50,18 +49,19 @@ FIELD_FORMS = (
     "old address", "known", "bytes", "seconds", "whole seconds", "same number", "renamed",
 )
 
-# A row: the field, the property or -1, and the conversion.
+# A `to_basic_rules.Row`: the index of the field, the index of the property or -1, and the form.
 cdef struct FieldRow:
     int index, target, form
 
 
-# An annotation that a delivery adds, and its type: an array is `ENCODED`.
+# The key of an annotation that RabbitMQ adds at delivery, and its kind (ENCODED for an array).
 cdef struct Fact:
     Span name
     int kind
 
 
 cdef inline bint is_own(Value* key) noexcept nogil:
+    """Whether RabbitMQ 4 may set or interpret an annotation with this key itself."""
     cdef int i
     for i in range(OWN):
         if begins(key.at, key.n, OWN_ANNOTATIONS[i]):
@@ -71,13 +71,13 @@ cdef inline bint is_own(Value* key) noexcept nogil:
 
 cdef int put_quoted(Out* o, const char* name) except -1:
     """Write a name in quotation marks."""
-    octet(o, 34)
-    say(o, name)
-    return octet(o, 34)
+    put_byte(o, 34)
+    put_cstring(o, name)
+    return put_byte(o, 34)
 
 
 cdef inline int read_scalar(cursor* place, cursor stop, Value* v) noexcept nogil:
-    """Read a value like `read_value`, or a boolean in its long form. Do not skip an odd value."""
+    """Like `read_value`, but also read a boolean in its long form, and do not skip odd values."""
     cdef cursor p = place[0]
     if stop - p < 2 or p[0] != 0x56:
         if read_value(&p, stop, v) == ODD:
@@ -96,20 +96,20 @@ cdef inline int read_scalar(cursor* place, cursor stop, Value* v) noexcept nogil
 
 
 cdef inline int read_pair(cursor* place, cursor stop, int kind, Pair* pair) noexcept nogil:
-    """Read a key of this kind and its value; ODD for a different kind or a truncated pair."""
+    """Read a key and its value. Return ODD for a key of another kind or a truncated pair."""
     cdef Value* v = &pair.value
     if read_value(place, stop, &pair.key) == ODD or pair.key.kind != kind:
         return ODD
     if read_scalar(place, stop, v) == ODD:
         v.kind = ENCODED
         v.start = v.at = place[0]
-        v.n = v.number = any_size(place[0], stop)
+        v.n = v.number = value_size(place[0], stop)
         place[0] += v.n
     return GOOD if v.kind != ENCODED or v.n else ODD
 
 
-cdef int end_told(Losses* to, tuple loss) except -1:
-    """Add a loss from the plain rules: its members, all texts except the last."""
+cdef int add_plain_loss(Losses* to, tuple loss) except -1:
+    """Add a loss from the plain rules: the result of `to_basic_rules._loss_members`."""
     cdef LossRule rule
     put_bytes(&to.path.data, loss[0])
     if loss[2] is not None:
@@ -124,52 +124,52 @@ cdef int end_told(Losses* to, tuple loss) except -1:
 
 @cython.final
 cdef class ToBasic:
-    """Translates messages of 1.0 to content headers and payloads by a profile.
+    """Translates encoded 1.0 messages to content headers and payloads, by the rules of a profile.
 
     Args:
-        profile: the `ToBasicRules` that `translate.to_basic_rules.rules_of` returns.
-        plain: the plain rules for single values: `translate.to_basic_rules.PlainValues`.
+        profile: a `ToBasicRules`.
+        plain: a `PlainValues`, to convert single values.
         user: the required value of a user-id; None if the plain rules must check user-ids.
-        strict: messages of which something is lost for good are odd ones.
+        strict: whether a message with permanent losses is odd.
     """
 
     cdef bint strict
     cdef object plain, is_symbol, reencode_body
     cdef bytes user
     cdef list odd_names
-    cdef list held  # keeps the plain rules' results alive: entries point into their bytes
+    cdef list held  # keeps results of the plain rules alive, to which entries point
     # The profile.
     cdef int way
     cdef bint durable_by_default, stream
-    cdef text ulong_prefix  # prefix of an id that is a number
+    cdef text ulong_prefix  # the prefix of an id that represents a ulong
     cdef bytes prefix
-    cdef FieldRow[FIELDS] early, late  # reported before and after the application properties
+    cdef FieldRow[FIELDS] early, late  # losses reported before and after application properties
     cdef int early_count, late_count
     cdef Fact[FACTS] facts
     cdef int fact_count
-    cdef object profile  # keeps its names alive, to which pointers refer
+    cdef object profile  # kept alive because `facts` points to its names
     # The message.
     cdef Made made
-    cdef Pair[MOST] pairs  # the entries of the last map that was read
+    cdef Pair[MOST] pairs  # the entries that `read_map` has read last
     cdef Py_ssize_t pair_count
     cdef uint8_t[MOST] order
     cdef Span sections  # the body sections
-    cdef Span deaths  # the encoded history that a dead-letter exchange added
-    cdef Span saved  # the residual of the original 0-9-1 message
+    cdef Span deaths  # the encoded record of deaths that RabbitMQ added
+    cdef Span saved  # the residual that restores an original 0-9-1 message
     cdef Entries originals
-    cdef bint is_empty  # the original had an empty table of headers
-    cdef Py_ssize_t size  # in bytes
+    cdef bint is_empty  # the original 0-9-1 message had an empty table of headers
+    cdef Py_ssize_t size  # of the 1.0 message in bytes
     cdef bint puts_first, has_facts, is_wider, has_compounds, has_history
-    # Exchange and routing key of a delivery are neither the first nor the last annotations.
+    # Whether exchange and routing key are neither the first nor the last annotations.
     cdef bint is_elsewhere
-    cdef int64_t delivery_count  # the header's delivery-count, for the RabbitMQ profiles
-    cdef bint is_of_3  # RabbitMQ 3.10 wrote the header at delivery
-    cdef bint is_sections  # according to the residual, the payload is the body's sections
+    cdef int64_t delivery_count  # the header's delivery-count, in the RabbitMQ profiles
+    cdef bint is_of_3  # RabbitMQ 3.10 delivered the message, and wrote its header
+    cdef bint is_sections  # the residual says that the payload was the encoded body sections
     cdef bint is_busy  # a message is being translated
-    cdef bint is_telling  # record the losses, instead of only counting them
+    cdef bint is_telling  # whether losses are recorded, instead of only counted
     cdef Out shape, joined  # the heads of the data sections, and their joined contents
-    cdef Out decorated  # the header with the values of a delivery
-    cdef Out anew  # the annotations without the delivery's additions
+    cdef Out decorated  # the header section as RabbitMQ 4 writes it at delivery
+    cdef Out anew  # the annotations without RabbitMQ's additions
     cdef Py_ssize_t anew_count
     # The output of the batch.
     cdef Losses losses
@@ -189,11 +189,11 @@ cdef class ToBasic:
         self.stream = profile.stream
         self.prefix = profile.ulong_id_prefix
         self.ulong_prefix = PyBytes_AS_STRING(self.prefix)
-        self.early_count = self.fill(self.early, profile.rows_before_headers)
-        self.late_count = self.fill(self.late, profile.rows_after_headers)
+        self.early_count = self.copy_rows(self.early, profile.rows_before_headers)
+        self.late_count = self.copy_rows(self.late, profile.rows_after_headers)
         self.profile = profile
         if len(profile.delivery_annotations) > FACTS:
-            raise ValueError("more annotations than there is room for")
+            raise ValueError("the profile has more delivery annotations than the engine supports")
         for name, kind in profile.delivery_annotations:
             self.facts[self.fact_count].name = span_of(name)
             self.facts[self.fact_count].kind = (
@@ -202,11 +202,11 @@ cdef class ToBasic:
             self.fact_count += 1
         self.begin()
 
-    cdef int fill(self, FieldRow* to, rows) except -1:
-        """Copy rows of the profile; return their number."""
+    cdef int copy_rows(self, FieldRow* to, rows) except -1:
+        """Copy rows of the profile to C; return their number."""
         cdef int count = 0
         if len(rows) > FIELDS:
-            raise ValueError("more rows than fields")
+            raise ValueError("the profile has more rows than the properties section has fields")
         for index, target, form in rows:
             to[count].index = index
             to[count].target = target
@@ -230,20 +230,20 @@ cdef class ToBasic:
         free_losses(&self.losses)
 
     cdef int begin(self) except -1:
-        """Begin a batch."""
-        begin_texts(&self.header)
-        begin_texts(&self.payload)
-        begin_texts(&self.exchange)
-        begin_texts(&self.routing_key)
+        """Remove all output, to begin a batch."""
+        reset_texts(&self.header)
+        reset_texts(&self.payload)
+        reset_texts(&self.exchange)
+        reset_texts(&self.routing_key)
         self.there.size = self.redelivered.size = 0
-        return begin_losses(&self.losses)
+        return reset_losses(&self.losses)
 
     def run(self, Py_ssize_t rows, wire):
-        """Translate a batch: return the numbers of the odd rows, and the buffers of the others.
+        """Translate a batch. Return the numbers of the odd rows, and the buffers of the output.
 
         Args:
-            rows: how many.
-            wire: the column of messages, as for `Column`.
+            rows: the number of rows.
+            wire: the input column of encoded messages, as for `Column`.
         """
         cdef Column messages = Column(rows, wire)
         cdef Py_ssize_t row
@@ -255,37 +255,37 @@ cdef class ToBasic:
         for row in range(rows):
             if not messages.cell(row, &given):
                 are_all = False
-                self.blank()
+                self.end_odd_row()
             elif self.row(given.at, given.n) == ODD:
                 are_all = False
                 odd.append(row)
-                self.blank()
+                self.end_odd_row()
         made = (
-            None if are_all else bits_of(&self.there),
+            None if are_all else bitmap_of(&self.there),
             buffers_of(&self.header),
             buffers_of(&self.payload),
             buffers_of(&self.exchange),
             buffers_of(&self.routing_key),
-            bits_of(&self.redelivered),
+            bitmap_of(&self.redelivered),
             losses_of(&self.losses),
         )
         return odd, made
 
     def translate_one(self, bytes wire not None, bint is_encoded=False):
-        """Translate one message; None if it is odd.
+        """Translate one message; return None if it is odd.
 
         Args:
-            wire: the encoded message.
-            is_encoded: return the encoded content header instead of the properties.
+            wire: the encoded 1.0 message.
+            is_encoded: whether to return an encoded message instead of a `BasicMessage`.
 
         Returns:
-            The attributes of the message, the number of losses, and whether all losses are
-            recoverable.
+            The message, the number of losses, and whether all losses are recoverable. An encoded
+            message is a tuple of content header, body, exchange, routing key and redelivered flag.
         """
         cdef Span body
         cdef BasicReader reader
         cdef Made* made = &self.made
-        if self.is_busy:  # in another thread
+        if self.is_busy:  # another thread is using the engine
             return None
         self.is_busy = True
         self.is_telling = False
@@ -294,7 +294,7 @@ cdef class ToBasic:
                 <cursor> PyBytes_AS_STRING(wire), PyBytes_GET_SIZE(wire), &body
             ) == ODD:
                 return None
-            header = taken(&self.header.data)
+            header = copy_bytes(&self.header.data)
             if not is_encoded:
                 reader = BasicReader(header, "rabbitmq", UNLIMITED)
                 reader.pos = BEFORE_PROPERTIES
@@ -317,36 +317,37 @@ cdef class ToBasic:
             self.is_busy = False
 
     cdef str text_of(self, Value* v):
+        """Return the exchange or routing key as text; "" if the message was not delivered."""
         if not self.made.is_delivered or v.n == 0:
             return ""
         return bytes_at(v.at, v.n).decode("utf-8")
 
-    cdef int blank(self) except -1:
-        """End a row without a message."""
-        end_text(&self.header)
-        end_text(&self.payload)
-        end_text(&self.exchange)
-        end_text(&self.routing_key)
-        octet(&self.there, 0)
-        octet(&self.redelivered, 0)
+    cdef int end_odd_row(self) except -1:
+        """End a row that is odd or null, with null cells."""
+        end_cell(&self.header)
+        end_cell(&self.payload)
+        end_cell(&self.exchange)
+        end_cell(&self.routing_key)
+        put_byte(&self.there, 0)
+        put_byte(&self.redelivered, 0)
         return end_losses(&self.losses)
 
     cdef int end_row(self, Span* body) except -1:
-        """End a row whose content header and losses are written."""
+        """End a row whose content header and losses were written."""
         cdef Made* made = &self.made
-        end_text(&self.header)
-        put_text(&self.payload, body.at, body.n)
+        end_cell(&self.header)
+        put_cell(&self.payload, body.at, body.n)
         if made.is_delivered:
             put(&self.exchange.data, made.exchange.at, made.exchange.n)
             put(&self.routing_key.data, made.routing_key.at, made.routing_key.n)
-        end_text(&self.exchange)
-        end_text(&self.routing_key)
-        octet(&self.there, 1)
-        octet(&self.redelivered, made.redelivered)
+        end_cell(&self.exchange)
+        end_cell(&self.routing_key)
+        put_byte(&self.there, 1)
+        put_byte(&self.redelivered, made.redelivered)
         return end_losses(&self.losses)
 
     cdef int row(self, cursor p, Py_ssize_t n) except -1:
-        """Translate a message as the next row; where it is odd, nothing is done."""
+        """Translate a message as the next row. Return ODD without output if it is odd."""
         cdef Span body
         if self.translate(p, n, &body) == ODD:
             return ODD
@@ -354,14 +355,17 @@ cdef class ToBasic:
         return GOOD
 
     cdef int translate(self, cursor p, Py_ssize_t n, Span* body) except -1:
-        """Write the content header and the losses of a message; write nothing if it is odd."""
+        """Write the content header and the losses of a message, and set `body` to its payload.
+
+        Return ODD without output if the message is odd.
+        """
         cdef Mark mark = mark_of(&self.losses)
         cdef Py_ssize_t size = self.header.data.size
         if (
             self.read(p, n, body) == ODD or self.write(body.n) == ODD
             or (self.strict and not are_recoverable(&self.losses, mark.count))
         ):
-            cut_losses(&self.losses, &mark)
+            truncate_losses(&self.losses, &mark)
             self.header.data.size = size
             return ODD
         return GOOD
@@ -369,6 +373,7 @@ cdef class ToBasic:
     # Reading.
 
     cdef int read(self, cursor p, Py_ssize_t n, Span* body) except -1:
+        """Read a message into `made`, and report losses. Return ODD if it is odd."""
         cdef cursor stop = p + n
         cdef Span header
         cdef Span[SAVED] sections
@@ -390,7 +395,7 @@ cdef class ToBasic:
         if self.way == LOSSLESS:
             return read_lossless(self, &header, sections, body)
         if made.parts == 0 or (made.is_marked and n > CERTAIN):
-            return ODD  # it has no body, or the limits of decoding count its values
+            return ODD  # no body, or a body that may exceed the limits of decoding
         if self.way == CONVERTED:
             return read_converted(self, &header, sections)
         sections[SAVED - 1] = made.footer
@@ -416,6 +421,7 @@ cdef class ToBasic:
         return 0
 
     cdef int set_type(self, const char* name) except -1:
+        """Set the property type."""
         cdef Made* made = &self.made
         made.there[TYPE] = True
         made.given[TYPE].kind = STRING
@@ -424,7 +430,7 @@ cdef class ToBasic:
         return 0
 
     cdef int read_header(self, Span* section, Value* values, Py_ssize_t* count) except -1:
-        """Read the fields of a header; missing fields are null."""
+        """Read the five fields of a header section; missing fields are null."""
         cdef cursor p
         cdef cursor stop
         cdef cursor end = NULL
@@ -447,7 +453,7 @@ cdef class ToBasic:
         return GOOD if p == stop else ODD
 
     cdef int read_fields(self, Span* section, Value* fields, Py_ssize_t* count) except -1:
-        """Read the fields of the properties; missing fields are null."""
+        """Read the fields of a properties section; missing fields are null."""
         cdef cursor p
         cdef cursor stop
         cdef Py_ssize_t i
@@ -471,7 +477,7 @@ cdef class ToBasic:
         return GOOD if p == section.at + section.n else ODD
 
     cdef int set_fields(self, Value* fields, FieldRow* rows, int count) except -1:
-        """Set properties according to the rows."""
+        """Convert fields of the properties section to properties, by rows of the profile."""
         cdef int i
         for i in range(count):
             if fields[rows[i].index].kind != NULL_KIND:
@@ -480,12 +486,12 @@ cdef class ToBasic:
         return GOOD
 
     cdef int set_field(self, FieldRow* row, Value* v) except -1:
-        """Convert a field to its property, and report its losses."""
+        """Convert a field to its property, and report losses. Return ODD for unsupported values."""
         cdef Made* made = &self.made
         cdef Losses* losses = &self.losses
         cdef int form = row.form
         if form == DROPPED_FIELD:
-            self.tell_field(row, v)
+            self.begin_field_loss(row, v)
             return end_loss(losses, LOST_FIELD, False) or GOOD
         if form == CARRIED_FIELD:
             self.keep_field(row, v)
@@ -497,8 +503,8 @@ cdef class ToBasic:
                 if form == SECONDS_FIELD:
                     self.keep_field(row, v)
                 else:
-                    self.tell_field(row, v)
-                digits(&losses.after.data, <uint64_t> (v.number // 1000))
+                    self.begin_field_loss(row, v)
+                put_digits(&losses.after.data, <uint64_t> (v.number // 1000))
                 end_loss(losses, LOST_INEXACT if form == SECONDS_FIELD else LOST_SINCE_1970, True)
         elif form == SAME_NUMBER_FIELD:
             if not 0 <= v.number <= LATEST:
@@ -507,19 +513,19 @@ cdef class ToBasic:
         elif form == KNOWN_FIELD:
             if not is_short(v.at, v.n):
                 return ODD
-            # If the body is not data, the field is not used.
+            # If the body is not data, the reverse translation does not set the field.
             if made.is_marked or not made.parts or not self.is_known_symbol(
                 row.target, v.at, v.n
             ):
                 self.keep_inexact(row, v)
         elif v.kind == ULONG:
-            if form == BYTES_FIELD:  # which is not text
+            if form == BYTES_FIELD:  # a ulong has no bytes
                 return ODD
             if form == BROKER_ID_FIELD:
-                self.tell_field(row, v)
-                octet(&losses.after.data, 34)
-                digits(&losses.after.data, <uint64_t> v.number)
-                octet(&losses.after.data, 34)
+                self.begin_field_loss(row, v)
+                put_byte(&losses.after.data, 34)
+                put_digits(&losses.after.data, <uint64_t> v.number)
+                put_byte(&losses.after.data, 34)
                 end_loss(losses, LOST_NUMBER, True)
         elif v.kind == UUID:
             if form == BYTES_FIELD:
@@ -533,31 +539,31 @@ cdef class ToBasic:
                         return ODD
                     self.keep_inexact(row, v)
                 elif begins(v.at, v.n, b"ID:AMQP_"):
-                    return ODD  # which may stand for an id of another type
+                    return ODD  # the text may represent a binary or ulong
             if form == SHORT_TEXT_FIELD and v.n > LONGEST_REPLY:
                 return ODD
-            if form == USER_FIELD and v.n > LONGEST_USER and bytes_found(v.at, v.n) & HIGH:
+            if form == USER_FIELD and v.n > LONGEST_USER and scan_bytes(v.at, v.n) & HIGH:
                 return ODD
         elif form == LOGIN_FIELD:
-            if self.user is None or not is_bytes(v.at, v.n, self.user):
+            if self.user is None or not equals_bytes(v.at, v.n, self.user):
                 return ODD
         elif form == OLD_ADDRESS_FIELD:
             if begins(v.at, v.n, OLD_QUEUES):
                 v.at += strlen(OLD_QUEUES)
                 v.n -= <Py_ssize_t> strlen(OLD_QUEUES)
             if v.n > 255 or is_text(v.at, v.n, b"amq.rabbitmq.reply-to"):
-                return ODD  # which the broker refuses
+                return ODD  # the broker refuses the message
         else:
             if v.n > 255:
                 return ODD
             if form == RENAMED_FIELD:
-                self.tell_field(row, v)
+                self.begin_field_loss(row, v)
                 json_value(&losses.after.data, v)
                 end_loss(losses, LOST_GROUP_ID, True)
             elif form == ADDRESS_FIELD and begins(v.at, v.n, QUEUES):
                 if memchr(v.at, c"%", <size_t> v.n) != NULL:
                     return ODD
-                self.tell_field(row, v)
+                self.begin_field_loss(row, v)
                 v.at += strlen(QUEUES)
                 v.n -= <Py_ssize_t> strlen(QUEUES)
                 json_value(&losses.after.data, v)
@@ -567,42 +573,44 @@ cdef class ToBasic:
         return GOOD
 
     cdef bint is_known_symbol(self, int target, cursor p, Py_ssize_t n) except -1:
-        """Whether the rules of 1.0 allow this content-type or content-encoding."""
+        """Whether the 1.0 field can hold this content-type or content-encoding exactly."""
         return self.is_symbol(target, bytes_at(p, n))
 
-    cdef int tell_field(self, FieldRow* row, Value* v) except -1:
-        """Start a loss about a field."""
-        say(&self.losses.path.data, b"properties.")
-        say(&self.losses.path.data, NAMES[row.index])
+    cdef int begin_field_loss(self, FieldRow* row, Value* v) except -1:
+        """Write the path and original value of a loss of a field."""
+        put_cstring(&self.losses.path.data, b"properties.")
+        put_cstring(&self.losses.path.data, NAMES[row.index])
         return json_value(&self.losses.before.data, v)
 
     cdef int keep_field(self, FieldRow* row, Value* v) except -1:
-        """Keep a field in the residual, and start its loss."""
+        """Put a field into the residual, and write the path and original value of its loss."""
         self.made.keeps_field = True
         self.made.keeps[row.index] = True
         self.made.fields[row.index].at = v.start
         self.made.fields[row.index].n = wire_size(v)
-        return self.tell_field(row, v)
+        return self.begin_field_loss(row, v)
 
-    cdef int tell_key(self, Value* key) except -1:
-        """Write the path of an annotation or application property."""
+    cdef int put_key_path(self, Value* key) except -1:
+        """Write the path of an annotation or application property to the current loss."""
         cdef Out* o = &self.losses.path.data
         cdef bint is_quoted = key.kind == SYMBOL or self.way == LOSSLESS
-        say(o, b"message-annotations[" if key.kind == SYMBOL else b"application-properties[")
+        put_cstring(
+            o, b"message-annotations[" if key.kind == SYMBOL else b"application-properties["
+        )
         if is_quoted:
-            octet(o, 39)
+            put_byte(o, 39)
         put(o, key.at, key.n)
         if is_quoted:
-            octet(o, 39)
-        return octet(o, 93)
+            put_byte(o, 39)
+        return put_byte(o, 93)
 
-    cdef int tell_entry(self, Value* key, Value* v) except -1:
-        """Start a loss about an annotation or application property."""
-        self.tell_key(key)
+    cdef int begin_entry_loss(self, Value* key, Value* v) except -1:
+        """Write path and original value of a loss of an annotation or application property."""
+        self.put_key_path(key)
         return json_value(&self.losses.before.data, v)
 
     cdef int read_map(self, Span* section, int kind) except -1:
-        """Read the pairs of a map with keys of this kind and without duplicate keys."""
+        """Read a map section to `pairs`. Return ODD unless its keys are unique and of this kind."""
         cdef cursor p = section.at + 3
         cdef cursor stop = section.at + section.n
         cdef cursor end = NULL
@@ -624,15 +632,16 @@ cdef class ToBasic:
         self.pair_count = count >> 1
         return GOOD if p == stop else ODD
 
-    cdef int ask_plain(self, Entry* entry, Pair* pair) except -1:
+    cdef int convert_by_plain_rules(self, Entry* entry, Pair* pair) except -1:
         """Let the plain rules convert a value that the engine does not read to a header.
 
-        The entry has no name if the value is dropped; it is `kept` if the header is not exact.
+        The name of the entry is NULL if the value is dropped. The entry is `kept` if the header is
+        not exact.
         """
         cdef Value* key = &pair.key
         cdef bytes name, field, wire
         if self.size > CERTAIN or (self.way != LOSSLESS and pair.value.start[0] == 0):
-            return ODD  # or it is described
+            return ODD  # too large, or a described value
         said = self.plain.convert_to_header(
             bytes_at(key.at, key.n),
             bytes_at(pair.value.start, wire_size(&pair.value)),
@@ -645,7 +654,7 @@ cdef class ToBasic:
         self.held.append(said)
         self.has_compounds = True
         for loss in losses:
-            end_told(&self.losses, loss)
+            add_plain_loss(&self.losses, loss)
         entry.kept = not is_exact
         entry.size = 0
         entry.name = NULL
@@ -662,15 +671,15 @@ cdef class ToBasic:
         return GOOD
 
     cdef int keep_inexact(self, FieldRow* row, Value* v) except -1:
-        """Keep a text whose reverse translation has a different value, and report the loss."""
+        """Put a field into the residual that its property does not restore; report the loss."""
         self.keep_field(row, v)
         json_value(&self.losses.after.data, v)
         return end_loss(&self.losses, LOST_INEXACT, True)
 
     # Writing.
 
-    cdef bint keeps(self) noexcept:
-        """Whether a residual is needed."""
+    cdef bint needs_residual(self) noexcept:
+        """Whether the 0-9-1 message needs a residual."""
         cdef Made* made = &self.made
         return (
             made.header.at != NULL or made.annotations.at != NULL
@@ -680,61 +689,61 @@ cdef class ToBasic:
         )
 
     cdef int write(self, Py_ssize_t body_size) except -1:
-        """Write the content header."""
+        """Write the content header, for a payload of `body_size` bytes."""
         cdef Made* made = &self.made
         cdef Out* o = &self.header.data
         cdef Value* v
         cdef Py_ssize_t i, k, start, begin = o.size
         cdef int flags = 0
-        cdef bint keeps = self.way == LOSSLESS and self.saved.at == NULL and self.keeps()
-        # For larger messages the plain rules must check the reverse translation.
+        cdef bint keeps = self.way == LOSSLESS and self.saved.at == NULL and self.needs_residual()
+        # Otherwise, the plain rules must check the reverse translation.
         if keeps and not made.is_certain:
             return ODD
         if not keeps and self.way == LOSSLESS and not (self.saved.at != NULL and is_sorted(self)):
-            tell_order(self)
+            report_order(self)
         made.there[HEADERS] = made.entries.count > 0 or keeps or self.is_empty
         for i in range(PROPERTIES):
             if made.there[i]:
                 flags |= 1 << (15 - i)
-        number(o, 60, 2)
-        number(o, 0, 2)
-        number(o, <uint64_t> body_size, 8)
-        number(o, <uint64_t> flags, 2)
+        put_number(o, 60, 2)
+        put_number(o, 0, 2)
+        put_number(o, <uint64_t> body_size, 8)
+        put_number(o, <uint64_t> flags, 2)
         for i in range(PROPERTIES):
             if not made.there[i]:
                 continue
             v = &made.given[i]
             if i == HEADERS:
                 start = o.size
-                number(o, 0, 4)
+                put_number(o, 0, 4)
                 for k in range(made.entries.count):
                     put_header(o, &made.entries.at[self.order[k]])
                 if keeps:
                     self.put_residual(o)
                 end_table(o, start)
             elif i == DELIVERY_MODE or i == PRIORITY:
-                octet(o, <int> v.number)
+                put_byte(o, <int> v.number)
             elif i == TIMESTAMP_AT:
-                number(o, <uint64_t> (v.number // 1000), 8)
+                put_number(o, <uint64_t> (v.number // 1000), 8)
             else:
                 start = o.size
-                octet(o, 0)
+                put_byte(o, 0)
                 if i == EXPIRATION:
-                    digits(o, <uint64_t> v.number)
+                    put_digits(o, <uint64_t> v.number)
                 elif v.kind == UUID:
-                    say(o, b"urn:uuid:")
+                    put_cstring(o, b"urn:uuid:")
                     put_uuid(o, v.at)
                 elif v.kind == ULONG:
-                    say(o, self.ulong_prefix)
-                    digits(o, <uint64_t> v.number)
+                    put_cstring(o, self.ulong_prefix)
+                    put_digits(o, <uint64_t> v.number)
                 else:
                     put(o, v.at, v.n)
                 o.at[start] = <uint8_t> (o.size - start - 1)
-        # Without compound values, the properties fit if the sections fit.
+        # Without compound values, the properties fit into a frame if the sections do.
         return ODD if self.has_compounds and o.size - begin > MOST_CONTENT else GOOD
 
     cdef int put_residual(self, Out* o) except -1:
-        """Write the header with the residual."""
+        """Write the header that contains the residual."""
         cdef Made* made = &self.made
         cdef Entries* entries = &made.entries
         cdef Out* content = &self.content
@@ -742,7 +751,7 @@ cdef class ToBasic:
         cdef Py_ssize_t i, start
         cdef int count = 0, kept = 0
         content.size = 0
-        if not sort(entries, places, False):
+        if not sort_entries(entries, places, False):
             put_key(content, &count, 2)
             cbor_head(content, 4, <uint64_t> entries.count)
             for i in range(entries.count):
@@ -771,24 +780,24 @@ cdef class ToBasic:
                     cbor_bytes(content, made.fields[i].at, made.fields[i].n)
         if made.keeps_entry and made.application.at == NULL:
             put_key(content, &count, 0x174)
-            self.put_kept(content)
-        put_packed(&self.table, count, content)
-        octet(o, <int> strlen(RESIDUAL))
-        say(o, RESIDUAL)
-        octet(o, c"S")
+            self.put_application_properties(content)
+        put_residual_envelope(&self.table, count, content)
+        put_byte(o, <int> strlen(RESIDUAL))
+        put_cstring(o, RESIDUAL)
+        put_byte(o, c"S")
         start = o.size
-        number(o, 0, 4)
+        put_number(o, 0, 4)
         put_base64(o, self.table.at, self.table.size)
         return end_table(o, start)
 
-    cdef int put_kept(self, Out* content) except -1:
-        """Write the application properties of the residual."""
+    cdef int put_application_properties(self, Out* content) except -1:
+        """Write the residual's map of application properties that headers do not hold exactly."""
         cdef Entries* entries = &self.made.entries
         cdef Entry* entry
         cdef uint8_t[MOST] places
         cdef Py_ssize_t i
         cdef int kept = 0
-        sort(entries, places, True)
+        sort_entries(entries, places, True)
         for i in range(self.made.split):
             kept += entries.at[i].kept
         cbor_head(content, 5, <uint64_t> kept)
@@ -802,7 +811,7 @@ cdef class ToBasic:
 
 
 cdef int put_kept_section(Out* content, int* count, int code, Span* section) except -1:
-    """Write a section that the residual keeps as a whole, if any."""
+    """Write a section to the residual, unless it is missing."""
     if section.at == NULL:
         return 0
     put_key(content, count, code)
@@ -810,10 +819,10 @@ cdef int put_kept_section(Out* content, int* count, int code, Span* section) exc
 
 
 cdef int put_header(Out* o, Entry* entry) except -1:
-    """Write the name, letter and value of a header, also of a header from the plain rules."""
+    """Write a header like `put_field`, or a header whose value the plain rules encoded."""
     if entry.value.kind != ENCODED:
         return put_field(o, entry)
-    octet(o, <int> entry.size)
+    put_byte(o, <int> entry.size)
     put(o, entry.name, entry.size)
-    octet(o, entry.letter)
+    put_byte(o, entry.letter)
     return put(o, entry.value.at, entry.value.n)

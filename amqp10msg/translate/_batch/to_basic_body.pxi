@@ -2,7 +2,10 @@
 
 
 cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
-    """Read the body (its data, or all its encoded sections), and find the footer."""
+    """Read the body and the footer; set `body` to the payload. Return ODD if unsupported.
+
+    The payload is the joined data, or all encoded sections of another body.
+    """
     cdef Made* made = &self.made
     cdef cursor first = p
     cdef int code = p[2] if stop - p > 2 else 0
@@ -33,7 +36,7 @@ cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
             or not self.plain.is_body(bytes_at(first, body.n))
         ):
             return ODD
-        if self.way == CONVERTED:  # to which what stands there is no footer
+        if self.way == CONVERTED:  # RabbitMQ 4 delivers the footer as a part of such a payload
             body.n = stop - first
     if p == stop:
         return GOOD if self.size else ODD
@@ -43,7 +46,7 @@ cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
 
 
 cdef int read_data(ToBasic self, cursor* place, cursor stop, Span* body) except -1:
-    """Read a data section as the next part of the body."""
+    """Read a data section, and append its content to the payload."""
     cdef Made* made = &self.made
     cdef cursor p = place[0] + 3
     cdef Py_ssize_t n
@@ -73,27 +76,27 @@ cdef int read_data(ToBasic self, cursor* place, cursor stop, Span* body) except 
     return GOOD
 
 
-cdef int tell_parts(ToBasic self) except -1:
-    """Report the loss of a body that is missing or has several sections."""
+cdef int report_parts(ToBasic self) except -1:
+    """Report the loss if the body is missing or has several data sections."""
     cdef Losses* losses = &self.losses
     cdef bint comes_back = self.way == LOSSLESS and self.saved.at == NULL
     if self.made.parts == 1 or self.made.is_marked:
         return 0
     if self.made.parts == 0:
-        return tell_texts(losses, b"body", NULL, b"\"b''\"", LOST_NO_PAYLOAD)
-    say(&losses.path.data, b"body")
-    digits(&losses.before.data, <uint64_t> self.made.parts)
-    octet(&losses.after.data, 49)
+        return add_text_loss(losses, b"body", NULL, b"\"b''\"", LOST_NO_PAYLOAD)
+    put_cstring(&losses.path.data, b"body")
+    put_digits(&losses.before.data, <uint64_t> self.made.parts)
+    put_byte(&losses.after.data, 49)
     return end_loss(losses, LOST_JOINED if comes_back else LOST_JOINED_FOR_GOOD, True)
 
 
-cdef int tell_map(ToBasic self, Span* section, const char* path, int loss) except -1:
-    """Report the loss of delivery-annotations or a footer, if present; ODD if they are odd.
+cdef int report_map(ToBasic self, Span* section, const char* path, int loss) except -1:
+    """Report the loss of delivery-annotations or a footer, if present. Return ODD if invalid.
 
     Args:
         section: the encoded section.
         path: the name of the section.
-        loss: the index of the loss; -1 to report nothing.
+        loss: the index of the kind of loss; -1 to only check the section.
     """
     cdef Losses* losses = &self.losses
     cdef bytes said = b""
@@ -119,7 +122,7 @@ cdef int tell_map(ToBasic self, Span* section, const char* path, int loss) excep
         said, count = found
     if loss < 0 or (self.way != LOSSLESS and count == 0):
         return GOOD
-    say(&losses.path.data, path)
+    put_cstring(&losses.path.data, path)
     put_bytes(&losses.before.data, said)
     end_loss(losses, loss, False)
     return GOOD

@@ -2,6 +2,7 @@
 
 
 cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) except -1:
+    """Read a message's sections for the lossless profile. Return ODD if unsupported."""
     cdef Made* made = &self.made
     cdef Mark mark
     cdef Py_ssize_t count, told
@@ -9,30 +10,30 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
     made.is_certain = self.size <= CERTAIN
     if self.size - body.n > ROOMY:
         return ODD
-    if annotations.at != NULL and find_delivery(self, annotations) == ODD:
+    if annotations.at != NULL and find_additions(self, annotations) == ODD:
         return ODD
     if self.has_facts and (made.delivery.at != NULL or made.footer.at != NULL):
         return ODD
-    if header.at != NULL and tell_header_of_3(self, header) == ODD:
+    if header.at != NULL and report_header_of_3(self, header) == ODD:
         return ODD
     if self.is_of_3:
         if made.keeps_shape:
             return ODD
-        if sections[1].at != NULL and is_subject_of_3(self, &sections[1]):
+        if sections[1].at != NULL and report_subject_of_3(self, &sections[1]):
             sections[1].at = NULL
-    # Losses of the delivery's additions to the header precede the losses of the body.
-    if not (self.has_facts and header.at != NULL) and tell_body(self, body) == ODD:
+    # If RabbitMQ added annotations, `read_lossless_header` reports the body after the header.
+    if not (self.has_facts and header.at != NULL) and report_body(self, body) == ODD:
         return ODD
     if header.at != NULL:
         told = self.losses.count
         if read_lossless_header(self, header, body) == ODD:
             return ODD
-        # A message with a residual from 0-9-1 does not get a residual from 1.0.
+        # A message with a residual from 0-9-1 gets no new residual for its header.
         for told in range(told, self.losses.count if self.saved.at != NULL else 0):
             if self.losses.recoverable.at[told]:
                 return ODD
     elif made.is_delivered:
-        made.header.at = <cursor> b""  # an empty string: no header section
+        made.header.at = <cursor> b""  # empty: the message has no header section
         made.header.n = 0
     if sections[1].at != NULL:
         if read_lossless_properties(self, &sections[1]) == ODD:
@@ -42,58 +43,64 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
     if sections[2].at != NULL and read_application(self, &sections[2]) == ODD:
         return ODD
     if self.saved.n > 3 and self.saved.at[3] == 3:
-        cut_losses(&self.losses, &mark)  # the whole table restores all, or the row is odd
+        truncate_losses(&self.losses, &mark)  # the residual's table restores all headers
     if sections[2].at != NULL and (self.is_wider or is_wide(&sections[2])):
         made.application = sections[2]
     told = self.losses.count - mark.count
     made.split = made.entries.count
     if annotations.at != NULL and read_annotations(self, annotations) == ODD:
         return ODD
-    # A section with an unusual encoding is kept as a whole.
+    # Put a header section with an unusual encoding into the residual.
     if header.at != NULL and is_wide(header) and not self.has_facts and not self.is_of_3:
         made.header = header[0]
     for count in range(made.entries.count):
         self.order[count] = <uint8_t> count
     if self.saved.at != NULL:
         return restore(self, told)
-    if tell_map(self, &made.delivery, b"delivery-annotations", LOST_CARRIED_DELIVERY) == ODD:
+    if report_map(self, &made.delivery, b"delivery-annotations", LOST_CARRIED_DELIVERY) == ODD:
         return ODD
-    if tell_map(self, &made.footer, b"footer", LOST_CARRIED_FOOTER) == ODD:
+    if report_map(self, &made.footer, b"footer", LOST_CARRIED_FOOTER) == ODD:
         return ODD
-    # After a delivery, they would look like the broker's annotations, or be in a different order.
-    if (self.has_history or self.is_elsewhere) and made.annotations.at == NULL and self.keeps():
+    # Otherwise, after a delivery, these annotations would look like the broker's annotations, or be
+    # in a different order.
+    if (
+        (self.has_history or self.is_elsewhere)
+        and made.annotations.at == NULL
+        and self.needs_residual()
+    ):
         keep_annotations(self, annotations)
     return GOOD
 
 
-cdef int tell_body(ToBasic self, Span* body) except -1:
+cdef int report_body(ToBasic self, Span* body) except -1:
+    """Report losses of the body; set the payload if the residual says that it was sections."""
     cdef Made* made = &self.made
     made.keeps_shape = made.keeps_shape or made.parts == 0
-    if self.saved.n > 4 and self.saved.at[3] == 15:  # `restore` sees whether it is right
+    if self.saved.n > 4 and self.saved.at[3] == 15:  # MARKED_SECTIONS; `restore` checks it
         self.is_sections = made.parts > 0
         body[0] = self.sections
         self.set_type(MARKER)
         return GOOD
-    if made.is_marked and not made.is_usual and write_anew(self, body) == ODD:
+    if made.is_marked and not made.is_usual and check_reencoding(self, body) == ODD:
         return ODD
     if made.parts == 0 and self.saved.at != NULL:
-        return ODD  # the residual of a 0-9-1 message cannot express it
-    return tell_parts(self) or GOOD
+        return ODD  # a residual from 0-9-1 cannot express a missing body
+    return report_parts(self) or GOOD
 
 
-cdef int write_anew(ToBasic self, Span* body) except -1:
-    """Report a body that RabbitMQ re-encodes differently; ODD if it cannot encode the body."""
+cdef int check_reencoding(ToBasic self, Span* body) except -1:
+    """Report a body that RabbitMQ re-encodes differently; ODD if RabbitMQ cannot encode it."""
     cdef bytes given = bytes_at(body.at, body.n)
     written = self.reencode_body(given)
     if written is None:
         return ODD
     if written != given:
-        tell_texts(&self.losses, b"body", b'"sections"', b'"sections"', LOST_ENCODED_ANEW)
+        add_text_loss(&self.losses, b"body", b'"sections"', b'"sections"', LOST_ENCODED_ANEW)
     return GOOD
 
 
-cdef int find_delivery(ToBasic self, Span* section) except -1:
-    """Find the two annotations of a delivery, and report RabbitMQ's further additions."""
+cdef int find_additions(ToBasic self, Span* section) except -1:
+    """Find the annotations with exchange and routing key, and report RabbitMQ's other additions."""
     cdef Py_ssize_t i, rest = 0, exchange = -1, routing_key = -1
     cdef Value* key
     cdef Value* v
@@ -115,7 +122,7 @@ cdef int find_delivery(ToBasic self, Span* section) except -1:
             else:
                 routing_key = rest
                 made.routing_key = v[0]
-        elif is_fact(self, key, v):
+        elif is_addition(self, key, v):
             self.has_facts = True
             continue
         rest += 1
@@ -126,11 +133,11 @@ cdef int find_delivery(ToBasic self, Span* section) except -1:
     made.is_delivered = True
     self.puts_first = routing_key == 0 and exchange == 1
     self.is_elsewhere = not self.puts_first and (exchange != rest - 2 or routing_key != rest - 1)
-    return tell_facts(self) if self.has_facts else GOOD
+    return report_additions(self) if self.has_facts else GOOD
 
 
-cdef bint is_fact(ToBasic self, Value* key, Value* v) noexcept:
-    """Whether RabbitMQ adds an annotation of this name and type at delivery."""
+cdef bint is_addition(ToBasic self, Value* key, Value* v) noexcept:
+    """Whether RabbitMQ adds an annotation with this key and type at delivery."""
     cdef int i
     for i in range(self.fact_count):
         if is_same(key.at, key.n, self.facts[i].name.at, self.facts[i].name.n):
@@ -140,15 +147,16 @@ cdef bint is_fact(ToBasic self, Value* key, Value* v) noexcept:
     return False
 
 
-cdef int tell_facts(ToBasic self) except -1:
+cdef int report_additions(ToBasic self) except -1:
+    """Report the loss of the annotations that RabbitMQ added at delivery."""
     cdef Py_ssize_t i
     cdef Value* v
     cdef bytes told
     for i in range(self.pair_count):
         v = &self.pairs[i].value
-        if not is_fact(self, &self.pairs[i].key, v):
+        if not is_addition(self, &self.pairs[i].key, v):
             continue
-        self.tell_key(&self.pairs[i].key)
+        self.put_key_path(&self.pairs[i].key)
         if v.kind == ENCODED:
             told = self.plain.lost_value_json(bytes_at(v.at, v.n))
             if told is None:
@@ -162,19 +170,19 @@ cdef int tell_facts(ToBasic self) except -1:
 
 
 cdef int report_former_ttl(ToBasic self) except -1:
-    """Report the loss of the time to live that RabbitMQ removed from a dead letter."""
+    """Report the loss of the ttl that RabbitMQ removed from the header of a dead letter."""
     losses = self.plain.former_ttl_losses(
         bytes_at(self.deaths.at, self.deaths.n)
     )
     if losses is None:
         return ODD
     for loss in losses:
-        end_told(&self.losses, loss)
+        add_plain_loss(&self.losses, loss)
     return GOOD
 
 
-cdef int tell_header_of_3(ToBasic self, Span* section) except -1:
-    """Report a header that RabbitMQ 3.10 wrote at delivery: see `without_rabbitmq_3_additions`."""
+cdef int report_header_of_3(ToBasic self, Span* section) except -1:
+    """Report a header that RabbitMQ 3.10 wrote (see `_delivery.without_rabbitmq_3_additions`)."""
     cdef Py_ssize_t count = 0
     cdef Value[5] values
     if self.read_header(section, values, &count) == ODD:
@@ -182,12 +190,12 @@ cdef int tell_header_of_3(ToBasic self, Span* section) except -1:
     if count != 5 or not is_header_of_3(section, values):
         return GOOD
     if self.made.is_delivered or (values[1].kind == UBYTE and values[1].number > 9):
-        return ODD  # a residual holds the header, as the plain rules write it
+        return ODD  # the plain rules put the header into a residual
     self.is_of_3 = True
     if values[1].kind == UBYTE and values[1].number == 4:
-        values[1].kind = NULL_KIND  # the default, which a repr leaves out
-    say(&self.losses.path.data, b"header")
-    tell_header(
+        values[1].kind = NULL_KIND  # a repr omits the default
+    put_cstring(&self.losses.path.data, b"header")
+    put_header_repr(
         &self.losses.before.data,
         values[0].number != 0,
         &values[1],
@@ -199,8 +207,8 @@ cdef int tell_header_of_3(ToBasic self, Span* section) except -1:
     return GOOD
 
 
-cdef bint is_subject_of_3(ToBasic self, Span* section) except -1:
-    """Report properties that RabbitMQ 3.10 added (see `without_rabbitmq_3_additions`), if any."""
+cdef bint report_subject_of_3(ToBasic self, Span* section) except -1:
+    """Report the subject if RabbitMQ 3.10 added the properties section; return whether it did."""
     cdef Value[FIELDS] fields
     cdef Py_ssize_t count = 0, i
     if section.at[3] != 0xC0 or self.read_fields(section, fields, &count) == ODD:
@@ -210,13 +218,14 @@ cdef bint is_subject_of_3(ToBasic self, Span* section) except -1:
     for i in range(FIELDS):
         if i != 3 and fields[i].kind != NULL_KIND:
             return False
-    say(&self.losses.path.data, b"properties.subject")
+    put_cstring(&self.losses.path.data, b"properties.subject")
     json_value(&self.losses.before.data, &fields[3])
     end_loss(&self.losses, LOST_SUBJECT_OF_3, False)
     return True
 
 
 cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1:
+    """Set properties from the header section, and report losses. Return ODD if unsupported."""
     cdef Py_ssize_t count = 0
     cdef Value[5] values
     cdef Made* made = &self.made
@@ -230,7 +239,7 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
     first = values[3].kind == BOOLEAN and values[3].number != 0
     delivered_before = values[4].number if values[4].kind == UINT else 0
     if self.has_facts:
-        # The header counts as a header with all fields and no delivery-count.
+        # RabbitMQ 4 wrote the header. Treat it as a header with all fields and delivery-count 0.
         if (
             self.deaths.at != NULL
             and values[2].kind == NULL_KIND
@@ -238,17 +247,17 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
         ):
             return ODD
         if delivered_before:
-            say(&self.losses.path.data, b"header.delivery-count")
-            digits(&self.losses.before.data, <uint64_t> delivered_before)
+            put_cstring(&self.losses.path.data, b"header.delivery-count")
+            put_digits(&self.losses.before.data, <uint64_t> delivered_before)
             end_loss(&self.losses, LOST_FACT, False)
-        if tell_body(self, body) == ODD:
+        if report_body(self, body) == ODD:
             return ODD
         delivered_before = 0
         if values[1].kind == UBYTE and values[1].number == 4:
             values[1].kind = NULL_KIND
         put_decorated(self, durable, &values[1], &values[2], first)
     elif made.is_delivered:
-        # The header of a delivered message has all fields.
+        # In a delivered message, exactly the header that RabbitMQ 4 writes needs no residual.
         is_exact = (
             count == 5 and values[0].kind == BOOLEAN and values[3].kind == BOOLEAN
             and values[4].kind == UINT and values[4].number == 0
@@ -258,7 +267,7 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
         if values[1].kind == UBYTE and values[1].number == 4:
             values[1].kind = NULL_KIND
     else:
-        # Redundant fields are kept.
+        # The residual keeps a header with redundant fields.
         is_exact = count == 0 or values[count - 1].kind != NULL_KIND
         is_exact = is_exact and (values[0].kind == NULL_KIND or durable)
         is_exact = is_exact and (values[3].kind == NULL_KIND or first)
@@ -273,9 +282,9 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
         made.given[PRIORITY].number = min(values[1].number, <int64_t> 9)
         if values[1].number > 9:
             is_exact = False
-            say(&self.losses.path.data, b"header.priority")
-            digits(&self.losses.before.data, <uint64_t> values[1].number)
-            octet(&self.losses.after.data, 57)
+            put_cstring(&self.losses.path.data, b"header.priority")
+            put_digits(&self.losses.before.data, <uint64_t> values[1].number)
+            put_byte(&self.losses.after.data, 57)
             end_loss(&self.losses, LOST_LOW_PRIORITY, True)
     if values[2].kind == UINT:
         made.there[EXPIRATION] = True
@@ -290,14 +299,14 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
     if delivered_before:
         made.redelivered = True
     if delivered_before == 1 and not first:
-        tell_texts(&self.losses, b"header.delivery-count", b"1", b"true", LOST_REDELIVERED)
+        add_text_loss(&self.losses, b"header.delivery-count", b"1", b"true", LOST_REDELIVERED)
     elif first or delivered_before:
         is_exact = False
-        say(&self.losses.path.data, b"header")
-        tell_header(
+        put_cstring(&self.losses.path.data, b"header")
+        put_header_repr(
             &self.losses.before.data, durable, &values[1], &values[2], first, delivered_before
         )
-        say(&self.losses.after.data, b"true" if made.redelivered else b"false")
+        put_cstring(&self.losses.after.data, b"true" if made.redelivered else b"false")
         end_loss(&self.losses, LOST_DELIVERED_BEFORE, True)
     if not is_exact or count == 0:
         made.header = section[0]
@@ -307,28 +316,28 @@ cdef int read_lossless_header(ToBasic self, Span* section, Span* body) except -1
 cdef int put_decorated(
     ToBasic self, bint durable, Value* priority, Value* ttl, bint first
 ) except -1:
-    """Write a header section with all fields, as RabbitMQ 4 does at delivery."""
+    """Write to `decorated` a header section with all fields, as RabbitMQ 4 does at delivery."""
     cdef Out* o = &self.decorated
     cdef Py_ssize_t start
     o.size = 0
     begin_section(o, HEADER_CODE)
     start = begin_compound(o)
-    octet(o, 0x41 if durable else 0x42)
+    put_byte(o, 0x41 if durable else 0x42)
     if priority.kind == NULL_KIND:
-        octet(o, NULL_CODE)
+        put_byte(o, NULL_CODE)
     else:
         put(o, priority.start, 2)
     if ttl.kind == NULL_KIND:
-        octet(o, NULL_CODE)
+        put_byte(o, NULL_CODE)
     else:
         put_uint(o, <uint64_t> ttl.number)
-    octet(o, 0x41 if first else 0x42)
-    octet(o, UINT0)
+    put_byte(o, 0x41 if first else 0x42)
+    put_byte(o, UINT0)
     return end_compound(o, start, 0xC0, 5)
 
 
 cdef bint is_header_of_3(Span* section, Value* values) noexcept:
-    """Whether a header of five fields is as RabbitMQ 3.10 writes it at delivery."""
+    """Whether a header with five fields is encoded as RabbitMQ 3.10 does at delivery."""
     if section.at[3] != 0xC0 or not 0x41 <= section.at[6] <= 0x42:
         return False
     if section.at[section.n - 1] != 0x40 or not 0x41 <= section.at[section.n - 2] <= 0x42:
@@ -341,6 +350,7 @@ cdef bint is_header_of_3(Span* section, Value* values) noexcept:
 
 
 cdef int read_lossless_properties(ToBasic self, Span* section) except -1:
+    """Set properties from the properties section. Return ODD if unsupported."""
     cdef Value[FIELDS] fields
     cdef Py_ssize_t count = 0
     cdef Mark mark = mark_of(&self.losses)
@@ -348,16 +358,16 @@ cdef int read_lossless_properties(ToBasic self, Span* section) except -1:
         self.read_fields(section, fields, &count) == ODD or (section.n > 4 and count == 0)
         or self.set_fields(fields, self.early, self.early_count) == ODD
     ):
-        cut_losses(&self.losses, &mark)
-        return ask_properties(self, section)
+        truncate_losses(&self.losses, &mark)
+        return convert_properties_by_plain_rules(self, section)
     keep_padding(self, section, fields, count)
     if is_wide(section):
         self.made.properties = section[0]
     return GOOD
 
 
-cdef int ask_properties(ToBasic self, Span* section) except -1:
-    """Let the plain rules read properties with a value that the engine does not read."""
+cdef int convert_properties_by_plain_rules(ToBasic self, Span* section) except -1:
+    """Let the plain rules convert a properties section that the engine does not support."""
     cdef Made* made = &self.made
     cdef bytes text
     cdef Value* v
@@ -378,7 +388,7 @@ cdef int ask_properties(ToBasic self, Span* section) except -1:
     memset(made.keeps, 0, sizeof(made.keeps))
     given, seconds, keeps, is_kept, losses = said
     if is_kept and self.saved.at != NULL:
-        return ODD  # together with a residual from 0-9-1, the fields are kept, not the section
+        return ODD  # next to a residual from 0-9-1, only fields can be kept
     for target, text in given:
         i = target
         made.there[i] = True
@@ -398,12 +408,12 @@ cdef int ask_properties(ToBasic self, Span* section) except -1:
     if is_kept:
         made.properties = section[0]
     for loss in losses:
-        end_told(&self.losses, loss)
+        add_plain_loss(&self.losses, loss)
     return GOOD
 
 
 cdef int keep_padding(ToBasic self, Span* section, Value* fields, Py_ssize_t count) except -1:
-    """Keep redundant details of the properties: an empty section, and trailing nulls."""
+    """Put redundant parts of the properties into the residual: an empty section, trailing nulls."""
     cdef Py_ssize_t i
     cdef bint has_value = False
     for i in range(count):
@@ -419,6 +429,7 @@ cdef int keep_padding(ToBasic self, Span* section, Value* fields, Py_ssize_t cou
 
 
 cdef int read_application(ToBasic self, Span* section) except -1:
+    """Convert the application properties to headers. Return ODD if unsupported."""
     cdef Py_ssize_t i
     cdef Value* key
     cdef Value* v
@@ -433,15 +444,15 @@ cdef int read_application(ToBasic self, Span* section) except -1:
             return ODD
         if (
             v.kind != ENCODED and letter_of(v)
-            and key.n <= 255 and not bytes_found(key.at, key.n) and not is_route(key.at, key.n)
+            and key.n <= 255 and not scan_bytes(key.at, key.n) and not is_cc_or_bcc(key.at, key.n)
         ):
             self.is_wider = self.is_wider or v.start[0] == 0x56
             if lossless_header_of(self, entry, key) == ODD:
                 return ODD
         else:
-            if self.ask_plain(entry, &self.pairs[i]) == ODD:
+            if self.convert_by_plain_rules(entry, &self.pairs[i]) == ODD:
                 return ODD
-            # A value without a header: keep the whole section, as for unusual encodings.
+            # Without a header, the residual keeps the whole section, as for unusual encodings.
             self.is_wider = self.is_wider or entry.name == NULL or is_longer(entry, v)
             if entry.name == NULL:
                 if self.saved.at != NULL:
@@ -454,7 +465,7 @@ cdef int read_application(ToBasic self, Span* section) except -1:
 
 
 cdef inline bint is_longer(Entry* entry, Value* v) noexcept:
-    """Whether a value's encoding differs from the smallest encoding, from the plain rules."""
+    """Whether a value's encoding differs from the smallest encoding, which the plain rules made."""
     return not is_same(
         v.start, wire_size(v), entry.value.start, <Py_ssize_t> entry.value.number
     )
@@ -478,30 +489,30 @@ cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
                 return ODD
         elif not begins(key.at, key.n, b"x-opt-"):
             is_same_name = False
-    entry.kept = not is_letter_exact(v.kind) or (v.kind == TIMESTAMP and v.number % 1000 != 0)
+    entry.kept = not has_exact_letter(v.kind) or (v.kind == TIMESTAMP and v.number % 1000 != 0)
     if not entry.kept and is_same_name:
         if v.kind == BINARY and is_utf8(v.at, v.n) and not (
             is_annotation and self.saved.at != NULL
         ):
             if not is_plain_name(key.at, key.n):
                 return ODD
-            self.tell_entry(key, v)
+            self.begin_entry_loss(key, v)
             json_value(&self.losses.after.data, v)
             end_loss(&self.losses, LOST_IN_STREAM, True)
         return GOOD
     if not is_plain_name(key.at, key.n) or v.kind == DOUBLE or v.kind == FLOAT:
         return ODD
-    self.tell_entry(key, v)
+    self.begin_entry_loss(key, v)
     if entry.letter == c"S" and v.kind == UUID:
-        say(&self.losses.after.data, b'"urn:uuid:')
+        put_cstring(&self.losses.after.data, b'"urn:uuid:')
         put_uuid(&self.losses.after.data, v.at)
-        octet(&self.losses.after.data, 34)
+        put_byte(&self.losses.after.data, 34)
     elif entry.letter == c"S" and v.kind == ULONG:
-        octet(&self.losses.after.data, 34)
-        digits(&self.losses.after.data, <uint64_t> v.number)
-        octet(&self.losses.after.data, 34)
+        put_byte(&self.losses.after.data, 34)
+        put_digits(&self.losses.after.data, <uint64_t> v.number)
+        put_byte(&self.losses.after.data, 34)
     elif v.kind == TIMESTAMP:
-        digits(&self.losses.after.data, <uint64_t> (v.number // 1000))
+        put_digits(&self.losses.after.data, <uint64_t> (v.number // 1000))
     else:
         json_value(&self.losses.after.data, v)
     end_loss(&self.losses, LOST_TYPE_OR_NAME if is_annotation else LOST_TYPE, True)
@@ -510,6 +521,7 @@ cdef int lossless_header_of(ToBasic self, Entry* entry, Value* key) except -1:
 
 
 cdef int read_annotations(ToBasic self, Span* section) except -1:
+    """Convert the annotations to properties and headers. Return ODD if unsupported."""
     cdef Py_ssize_t i, told = self.losses.count
     cdef Value* key
     cdef Value* v
@@ -518,32 +530,32 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
     cdef int last = 0, place
     cdef bint is_exact = True, is_odd, is_wider = is_wide(section)
     self.anew.size = self.anew_count = 0
-    self.read_map(section, SYMBOL)  # which `find_delivery` has seen
+    self.read_map(section, SYMBOL)  # GOOD, as in `find_additions`
     for i in range(self.pair_count):
         if made.entries.count == MOST:
             return ODD
         entry = &made.entries.at[made.entries.count]
         key, v = &self.pairs[i].key, &self.pairs[i].value
         entry.value = v[0]
-        if key.n > 255 or bytes_found(key.at, key.n) or not begins(key.at, key.n, b"x-"):
+        if key.n > 255 or scan_bytes(key.at, key.n) or not begins(key.at, key.n, b"x-"):
             return ODD
         if made.is_delivered and (
             is_text(key.at, key.n, EXCHANGE) or is_text(key.at, key.n, ROUTING_KEY)
         ):
-            put_anew(self, key, v)
+            put_annotation(self, key, v)
             continue
-        if is_text(key.at, key.n, RESIDUAL) or (self.has_facts and is_fact(self, key, v)):
+        if is_text(key.at, key.n, RESIDUAL) or (self.has_facts and is_addition(self, key, v)):
             continue
         if begins(key.at, key.n, ROW_PREFIX):
-            place = annotated(self, key, v) if v.kind != ENCODED else 0
+            place = read_property_annotation(self, key, v) if v.kind != ENCODED else 0
             if place <= last or made.entries.count > made.split:
                 return ODD
             last = place
             made.is_certain = False
-            put_anew(self, key, v)
+            put_annotation(self, key, v)
             continue
-        is_odd = is_odd_name(self, key)
-        # The plain rules format floating-point numbers.
+        is_odd = is_special_name(self, key)
+        # Floating-point numbers that need a loss are left to the plain rules, which format them.
         if v.kind != ENCODED and not is_odd and letter_of(v) and v.kind != NULL_KIND and not (
             (v.kind == DOUBLE or v.kind == FLOAT) and not begins(key.at, key.n, b"x-opt-")
         ):
@@ -551,7 +563,7 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
             if lossless_header_of(self, entry, key) == ODD:
                 return ODD
         else:
-            if self.ask_plain(entry, &self.pairs[i]) == ODD:
+            if self.convert_by_plain_rules(entry, &self.pairs[i]) == ODD:
                 return ODD
             if entry.name == NULL:
                 if self.saved.at != NULL:
@@ -559,18 +571,18 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
             elif is_odd and not is_text(entry.name, entry.size, FILTER_VALUE):
                 self.has_history = True
             is_wider = is_wider or is_longer(entry, v)
-        put_anew(self, key, &entry.value)
+        put_annotation(self, key, &entry.value)
         is_exact = is_exact and not entry.kept
         if entry.name == NULL:
             continue
-        if is_known(
+        if has_name(
             &made.entries, made.split, made.entries.count, entry.name, entry.size
         ):
             return ODD
         made.entries.count += 1
     if self.saved.at != NULL:
         for i in range(told, self.losses.count):
-            self.losses.recoverable.at[i] = False  # the residual will not keep it
+            self.losses.recoverable.at[i] = False  # there will be no new residual to restore it
         return GOOD
     if not is_exact or (is_wider and not self.has_facts):
         keep_annotations(self, section)
@@ -580,7 +592,7 @@ cdef int read_annotations(ToBasic self, Span* section) except -1:
 
 
 cdef int keep_annotations(ToBasic self, Span* section) except -1:
-    """Keep all annotations except the delivery's additions."""
+    """Put all annotations except RabbitMQ's additions into the residual."""
     self.made.annotations = section[0]
     if self.has_facts:
         self.content.size = 0
@@ -593,19 +605,19 @@ cdef int keep_annotations(ToBasic self, Span* section) except -1:
     return 0
 
 
-cdef int put_anew(ToBasic self, Value* key, Value* v) except -1:
-    """Write an annotation in this library's encoding, after additions were removed."""
+cdef int put_annotation(ToBasic self, Value* key, Value* v) except -1:
+    """If RabbitMQ added annotations, write one of the others to `anew`."""
     if not self.has_facts:
         return 0
     self.anew_count += 2
     put_variable(&self.anew, 0xA3, key.at, key.n)
     if v.kind == BOOLEAN:
-        return octet(&self.anew, 0x41 if v.number else 0x42)
+        return put_byte(&self.anew, 0x41 if v.number else 0x42)
     return put(&self.anew, v.start, wire_size(v))
 
 
-cdef int annotated(ToBasic self, Value* key, Value* v) except -1:
-    """Read an annotation for a property; return the property's number, or 0 if it is odd."""
+cdef int read_property_annotation(ToBasic self, Value* key, Value* v) except -1:
+    """Set a property from its annotation; return the property's number, or 0 if it is odd."""
     cdef cursor p = key.at + strlen(ROW_PREFIX)
     cdef Py_ssize_t n = key.n - <Py_ssize_t> strlen(ROW_PREFIX)
     cdef int target
@@ -621,9 +633,9 @@ cdef int annotated(ToBasic self, Value* key, Value* v) except -1:
         elif is_text(p, n, b"cluster-id"):
             target = CLUSTER_ID
         elif is_text(p, n, b"content-type") or is_text(p, n, b"content-encoding"):
-            # Only values that a field of 1.0 cannot express.
+            # Only text that the field of 1.0 cannot hold goes into the annotation.
             target = CONTENT_TYPE if n == 12 else CONTENT_ENCODING
-            if v.kind == STRING and (bytes_found(v.at, v.n) or (
+            if v.kind == STRING and (scan_bytes(v.at, v.n) or (
                 self.made.parts and not self.made.is_marked
                 and self.is_known_symbol(target, v.at, v.n)
             )):
@@ -637,46 +649,51 @@ cdef int annotated(ToBasic self, Value* key, Value* v) except -1:
     self.made.there[target] = True
     self.made.given[target] = v[0]
     if (target == CLUSTER_ID or target == DELIVERY_MODE) and self.saved.at == NULL:
-        self.tell_entry(key, v)
+        self.begin_entry_loss(key, v)
         json_value(&self.losses.after.data, v)
         end_loss(&self.losses, LOST_CLUSTER_ID if target == CLUSTER_ID else LOST_MODE, True)
     return target + 1
 
 
-cdef int tell_order(ToBasic self) except -1:
-    """Report the sections whose order is lost if a broker sorts the headers."""
+cdef int report_order(ToBasic self) except -1:
+    """Report the sections whose order is lost if a broker sorts the headers by name."""
     cdef Entries* entries = &self.made.entries
     cdef Py_ssize_t last = 0, i
     cdef bint are_apart = True
-    tell_order_of(self, 0, self.made.split, b"application-properties")
+    report_order_of(self, 0, self.made.split, b"application-properties")
     for i in range(1, self.made.split):
-        if precedes(&entries.at[last], &entries.at[i], False):
+        if entry_sorts_before(&entries.at[last], &entries.at[i], False):
             last = i
-    # If a property sorts after an annotation, they return with a residual of their positions.
+    # If sorting puts a property after an annotation, the reverse translation adds a residual with
+    # their positions to the annotations.
     for i in range(self.made.split, entries.count if self.made.split else 0):
-        are_apart = are_apart and precedes(&entries.at[last], &entries.at[i], False)
+        are_apart = are_apart and entry_sorts_before(&entries.at[last], &entries.at[i], False)
     if not are_apart:
-        return tell_sorted(self, b"message-annotations")
-    return tell_order_of(self, self.made.split, entries.count, b"message-annotations")
+        return report_sorted(self, b"message-annotations")
+    return report_order_of(self, self.made.split, entries.count, b"message-annotations")
 
 
-cdef int tell_order_of(ToBasic self, Py_ssize_t first, Py_ssize_t end, const char* path) except -1:
+cdef int report_order_of(
+    ToBasic self, Py_ssize_t first, Py_ssize_t end, const char* path
+) except -1:
+    """Report a section if its headers, from index `first` to before `end`, are not sorted."""
     cdef Entries* entries = &self.made.entries
     cdef Py_ssize_t i
     for i in range(first + 1, end):
-        if precedes(&entries.at[i], &entries.at[i - 1], False):
-            return tell_sorted(self, path)
+        if entry_sorts_before(&entries.at[i], &entries.at[i - 1], False):
+            return report_sorted(self, path)
     return 0
 
 
-cdef int tell_sorted(ToBasic self, const char* path) except -1:
-    return tell_texts(
+cdef int report_sorted(ToBasic self, const char* path) except -1:
+    """Report the loss of the order of a section."""
+    return add_text_loss(
         &self.losses, path, b'"in their order"', b'"by their names"', LOST_BY_NAME
     )
 
 
-cdef bint is_odd_name(ToBasic self, Value* key) except -1:
-    """Whether an annotation or its header has a special meaning to brokers."""
+cdef bint is_special_name(ToBasic self, Value* key) except -1:
+    """Whether an annotation, or its header, has a special meaning to brokers or this library."""
     cdef Py_ssize_t skipped = 6 if begins(key.at, key.n, b"x-opt-x-") else 0
     cdef cursor p = key.at + skipped
     cdef Py_ssize_t n = key.n - skipped

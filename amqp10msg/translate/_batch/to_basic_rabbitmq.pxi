@@ -1,8 +1,8 @@
 # Part of `ToBasic`: the RabbitMQ profiles.
 
 
-cdef int remember(ToBasic self, Span* section) except -1:
-    """Set the values that a broker keeps from the header section."""
+cdef int set_transport(ToBasic self, Span* section) except -1:
+    """Set delivery-mode, priority and expiration from the header section."""
     cdef Made* made = &self.made
     cdef Value[5] values
     cdef Py_ssize_t count = 0
@@ -12,7 +12,7 @@ cdef int remember(ToBasic self, Span* section) except -1:
     self.delivery_count = values[4].number if values[4].kind == UINT else 0
     if values[0].kind == BOOLEAN:
         durable = values[0].number != 0
-    # A stream stores the header section, and adds one to a message without a header.
+    # A stream stores the header section, and adds a header to a message without one.
     made.there[DELIVERY_MODE] = durable or (
         self.stream and (section.at == NULL or values[0].kind == BOOLEAN)
     )
@@ -24,26 +24,26 @@ cdef int remember(ToBasic self, Span* section) except -1:
     return GOOD
 
 
-cdef int tell_delivery_count(ToBasic self) except -1:
-    """Report the delivery-count, for which 0-9-1 has no field."""
+cdef int report_delivery_count(ToBasic self) except -1:
+    """Report a delivery-count above 0 as lost: 0-9-1 has no field for it."""
     if self.delivery_count == 0:
         return 0
-    say(&self.losses.path.data, b"header.delivery-count")
-    digits(&self.losses.before.data, <uint64_t> self.delivery_count)
+    put_cstring(&self.losses.path.data, b"header.delivery-count")
+    put_digits(&self.losses.before.data, <uint64_t> self.delivery_count)
     return end_loss(&self.losses, LOST_FACT, False)
 
 
 cdef int read_converted(ToBasic self, Span* header, Span* sections) except -1:
-    """Read a message as RabbitMQ 4 does, in the order of the reported losses."""
+    """Read a message as RabbitMQ 4 does. The order of the steps is the order of the losses."""
     cdef Made* made = &self.made
     cdef Value[FIELDS] fields
     cdef Value type_
     cdef Py_ssize_t count = 0
     type_.kind = NULL_KIND
     if made.is_marked:
-        tell_texts(&self.losses, b"body", b'"sections"', b'"bytes"', LOST_SECTIONS)
-    tell_parts(self)
-    if remember(self, header) == ODD:
+        add_text_loss(&self.losses, b"body", b'"sections"', b'"bytes"', LOST_SECTIONS)
+    report_parts(self)
+    if set_transport(self, header) == ODD:
         return ODD
     if sections[0].at != NULL and read_headers(self, &sections[0], SYMBOL, &type_) == ODD:
         return ODD
@@ -53,25 +53,26 @@ cdef int read_converted(ToBasic self, Span* header, Span* sections) except -1:
         return ODD
     if sections[2].at != NULL and read_headers(self, &sections[2], STRING, NULL) == ODD:
         return ODD
-    sort(&made.entries, self.order, False)
+    sort_entries(&made.entries, self.order, False)
     if not made.is_marked and type_.kind == STRING:
         made.there[TYPE] = True
         made.given[TYPE] = type_
     if self.set_fields(fields, self.late, self.late_count) == ODD:
         return ODD
-    tell_delivery_count(self)
-    if tell_map(self, &made.footer, b"footer", -1 if made.is_marked else LOST_FOOTER) == ODD:
+    report_delivery_count(self)
+    if report_map(self, &made.footer, b"footer", -1 if made.is_marked else LOST_FOOTER) == ODD:
         return ODD
-    return tell_map(self, &made.delivery, b"delivery-annotations", LOST_DELIVERY)
+    return report_map(self, &made.delivery, b"delivery-annotations", LOST_DELIVERY)
 
 
 cdef int read_headers(ToBasic self, Span* section, int kind, Value* type_) except -1:
-    """Convert annotations, which may include the type, or application properties to headers.
+    """Convert the annotations or application properties to headers. Return ODD if unsupported.
 
     Args:
-        section: the map.
-        kind: the kind of its keys.
-        type_: receives the property type.
+        section: the map section.
+        kind: the kind of its keys: SYMBOL for annotations, STRING for application properties.
+        type_: receives the property type from the annotation x-basic-type; NULL for application
+            properties.
     """
     cdef Py_ssize_t i
     cdef Value* key
@@ -79,7 +80,7 @@ cdef int read_headers(ToBasic self, Span* section, int kind, Value* type_) excep
     cdef Entry* entry
     cdef Entries* entries = &self.made.entries
     cdef bint is_simple
-    # Keys are unique, so an equal name can only come from the previous section.
+    # Keys in a map are unique, so a duplicate name can only come from the previous section.
     cdef Py_ssize_t before = entries.count
     if self.read_map(section, kind) == ODD:
         return ODD
@@ -96,9 +97,9 @@ cdef int read_headers(ToBasic self, Span* section, int kind, Value* type_) excep
             if not begins(key.at, key.n, b"x-"):
                 return ODD
             if is_text(key.at, key.n, FILTER_VALUE) and v.kind != STRING:
-                return ODD  # in a stream, it ends the publisher's session
+                return ODD  # a stream ends the publisher's session
             if self.stream and v.kind == NULL_KIND:
-                return ODD  # likewise
+                return ODD  # a stream ends the publisher's session
             if is_own(key):
                 if is_simple and v.kind != STRING:
                     return ODD
@@ -110,7 +111,7 @@ cdef int read_headers(ToBasic self, Span* section, int kind, Value* type_) excep
                 if is_text(key.at, key.n, EXCHANGE) or is_text(key.at, key.n, ROUTING_KEY):
                     if not is_simple:
                         return ODD
-                    self.tell_entry(key, v)
+                    self.begin_entry_loss(key, v)
                     end_loss(&self.losses, LOST_BROKERS_OWN, False)
                     continue
                 if is_simple or begins(key.at, key.n, b"x-basic-"):
@@ -118,20 +119,20 @@ cdef int read_headers(ToBasic self, Span* section, int kind, Value* type_) excep
         if is_simple:
             if field_of(self, entry, key) == ODD:
                 return ODD
-        elif self.ask_plain(entry, &self.pairs[i]) == ODD:
+        elif self.convert_by_plain_rules(entry, &self.pairs[i]) == ODD:
             return ODD
         elif entry.name == NULL:
             continue
         else:
             before = MOST
-        if is_known(entries, 0, min(before, entries.count), entry.name, entry.size):
+        if has_name(entries, 0, min(before, entries.count), entry.name, entry.size):
             return ODD
         entries.count += 1
     return GOOD
 
 
 cdef int field_of(ToBasic self, Entry* entry, Value* key) except -1:
-    """Convert a value to a header; report a loss if it is not exact."""
+    """Convert a value to a header; report a loss if it is not exact. Return ODD if unsupported."""
     cdef Value* v = &entry.value
     cdef Losses* losses = &self.losses
     cdef int kind = v.kind
@@ -157,38 +158,38 @@ cdef int field_of(ToBasic self, Entry* entry, Value* key) except -1:
         return GOOD
     if key.kind == SYMBOL and not is_plain_name(key.at, key.n):
         return ODD
-    self.tell_key(key)
+    self.put_key_path(key)
     if kind == ULONG:
         json_value(&losses.before.data, v)
-        signed_digits(&losses.after.data, v.number)
+        put_signed_digits(&losses.after.data, v.number)
         return end_loss(losses, LOST_UNSIGNED, True) or GOOD
     if kind == TIMESTAMP:
         json_value(&losses.before.data, v)
-        digits(&losses.after.data, <uint64_t> (v.number // 1000))
+        put_digits(&losses.after.data, <uint64_t> (v.number // 1000))
         return end_loss(losses, LOST_WHOLE_SECONDS, True) or GOOD
-    say(&losses.before.data, b'"symbol"' if kind == SYMBOL else b'"binary"')
-    say(&losses.after.data, b'"S"')
+    put_cstring(&losses.before.data, b'"symbol"' if kind == SYMBOL else b'"binary"')
+    put_cstring(&losses.after.data, b'"S"')
     return end_loss(losses, LOST_SYMBOL if kind == SYMBOL else LOST_BINARY, True) or GOOD
 
 
 cdef int read_kept(ToBasic self, Span* header, Span* sections, cursor body) except -1:
-    """Read a message as RabbitMQ 3.10 does, for queues and streams."""
+    """Read a message as RabbitMQ 3.10 does: whole sections become headers."""
     cdef Made* made = &self.made
     cdef Value[FIELDS] fields
     cdef Py_ssize_t count = 0
     cdef Entry* entry
     cdef int i
     if made.delivery.at != NULL or made.parts > 1:
-        return ODD  # RabbitMQ 3.10 refuses it, or reverses the sections
+        return ODD  # RabbitMQ 3.10 refuses the message, or reverses the sections
     if not made.is_marked:
         self.set_type(IS_DATA)
     elif body[2] == AMQP_VALUE_CODE and (body[3] == 0x45 or body[3] & 0xEF == 0xC0):
         return ODD  # RabbitMQ 3.10 treats a list as the fields of a record
     if header.at != NULL:
-        if remember(self, header) == ODD:
+        if set_transport(self, header) == ODD:
             return ODD
         made.there[DELIVERY_MODE] = True
-        tell_delivery_count(self)
+        report_delivery_count(self)
     if sections[0].at != NULL and check_map(self, &sections[0], SYMBOL) == ODD:
         return ODD
     if self.read_fields(&sections[1], fields, &count) == ODD:
@@ -197,7 +198,7 @@ cdef int read_kept(ToBasic self, Span* header, Span* sections, cursor body) exce
         return ODD
     if sections[2].at != NULL and check_map(self, &sections[2], STRING) == ODD:
         return ODD
-    if tell_map(self, &made.footer, b"footer", -1) == ODD:
+    if report_map(self, &made.footer, b"footer", -1) == ODD:
         return ODD
     for i in range(SAVED):
         if sections[i].at == NULL:
@@ -210,16 +211,16 @@ cdef int read_kept(ToBasic self, Span* header, Span* sections, cursor body) exce
         entry.value.kind = BINARY
         entry.value.at = sections[i].at
         entry.value.n = sections[i].n
-        say(&self.losses.path.data, SECTION_NAMES[i])
+        put_cstring(&self.losses.path.data, SECTION_NAMES[i])
         put_quoted(&self.losses.before.data, SECTION_NAMES[i])
         put_quoted(&self.losses.after.data, SAVED_NAMES[i])
         end_loss(&self.losses, LOST_SAVED_SECTION, True)
-    sort(&made.entries, self.order, False)
+    sort_entries(&made.entries, self.order, False)
     return GOOD
 
 
 cdef int check_map(ToBasic self, Span* section, int kind) except -1:
-    """Check that a section is a map with keys of this kind and values that this version reads."""
+    """Return ODD unless a section is a map with keys of this kind and values that are supported."""
     cdef cursor p = section.at + 3
     cdef cursor stop = section.at + section.n
     cdef cursor end = NULL
@@ -238,8 +239,8 @@ cdef int check_map(ToBasic self, Span* section, int kind) except -1:
         for k in range(i):
             if is_same(keys[k].at, keys[k].n, keys[i].at, keys[i].n):
                 return ODD
-        if pair.value.kind == ENCODED and self.ask_plain(&entry, &pair) == ODD:
+        if pair.value.kind == ENCODED and self.convert_by_plain_rules(&entry, &pair) == ODD:
             return ODD
         if self.stream and kind == SYMBOL and pair.value.kind == NULL_KIND:
-            return ODD  # a stream does not store it
+            return ODD  # a stream does not store a null annotation
     return GOOD if p == stop else ODD

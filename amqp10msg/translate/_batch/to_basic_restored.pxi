@@ -1,12 +1,15 @@
 # Part of `ToBasic`: reading the residual of a 1.0 message that was translated from 0-9-1.
 #
-# The encoding is deterministic, and compared byte by byte. It has the whole table of headers, or
-# single fields, their order, or the mark of an empty table; properties without a 1.0 counterpart;
-# or the mark of a payload of body sections. The plain rules merge it with edited messages.
+# The residual has the whole table of headers, or single fields, their order, or the mark of an
+# empty table; properties without a 1.0 counterpart; or the mark of a payload of body sections. Its
+# encoding is deterministic. If the message was edited, it is odd: the plain rules merge the edits.
 
 
 cdef int restore(ToBasic self, Py_ssize_t told) except -1:
-    """Restore the original headers; the first `told` losses are about application properties."""
+    """Restore the original 0-9-1 message from its residual. Return ODD if that is not possible.
+
+    `told` is the number of losses of application properties that were reported.
+    """
     cdef Made* made = &self.made
     cdef cursor p = self.saved.at
     cdef cursor stop = p + self.saved.n
@@ -17,7 +20,7 @@ cdef int restore(ToBasic self, Py_ssize_t told) except -1:
     if made.delivery.at != NULL or made.footer.at != NULL or made.keeps_entry:
         return ODD
     for i in range(FIELDS):
-        if made.keeps[i] and made.fields[i].at[0] != 0x40:  # except trailing nulls
+        if made.keeps[i] and made.fields[i].at[0] != 0x40:  # a value instead of a trailing null
             return ODD
     if stop - p < 3 or p[0] != 0x83 or p[1] != 1:
         return ODD
@@ -43,7 +46,7 @@ cdef int restore(ToBasic self, Py_ssize_t told) except -1:
             what = restore_property(self, &p, stop, <int> min(key, 255))
         if what == ODD:
             return ODD
-    # Shortest heads and ascending keys: an undamaged residual has exactly this encoding.
+    # Heads are shortest and keys ascending, so only the checksum remains to be compared.
     self.table.size = 0
     cbor_head(
         &self.table, 0,
@@ -53,14 +56,14 @@ cdef int restore(ToBasic self, Py_ssize_t told) except -1:
 
 
 cdef int restore_order(ToBasic self, cursor* place, cursor stop) except -1:
-    """Insert the headers from annotations at their original positions."""
+    """Insert the headers from annotations at their original positions in `order`."""
     cdef Made* made = &self.made
     cdef uint64_t count = 0, n = 0, last = 0
     cdef Py_ssize_t i, k, at, size = made.split
     if cbor_read(place, stop, 4, &count) == ODD or count > MOST:
         return ODD
     for i in range(<Py_ssize_t> count):
-        # Ascending positions keep the order of the annotations, in which losses are reported.
+        # Positions must be ascending, so that annotations stay in the order of their losses.
         if cbor_read(place, stop, 0, &n) == ODD or (i > 0 and n <= last):
             return ODD
         last = n
@@ -75,7 +78,7 @@ cdef int restore_order(ToBasic self, cursor* place, cursor stop) except -1:
 
 
 cdef int restore_property(ToBasic self, cursor* place, cursor stop, int number) except -1:
-    """Set a property that has no counterpart in 1.0; ODD if the message has a counterpart."""
+    """Set a property from the residual. Return ODD if the 1.0 message has a counterpart of it."""
     cdef cursor p = place[0]
     cdef bint is_text = p < stop and p[0] >> 5 == 2
     cdef uint64_t n = 0
@@ -89,7 +92,7 @@ cdef int restore_property(ToBasic self, cursor* place, cursor stop, int number) 
         said = n
     if (
         not 0 < number <= PROPERTIES or self.made.there[number - 1]
-        or number - 1 == EXPIRATION or number - 1 == TIMESTAMP_AT  # both are written from numbers
+        or number - 1 == EXPIRATION or number - 1 == TIMESTAMP_AT  # written from numbers
         or not self.plain.is_only_in_residual(
             number, said, self.made.parts > 0 and not self.made.is_marked
         )
@@ -103,7 +106,7 @@ cdef int restore_property(ToBasic self, cursor* place, cursor stop, int number) 
 
 
 cdef int restore_fields(ToBasic self, cursor* place, cursor stop) except -1:
-    """Restore the original fields of headers; ODD if a header was edited."""
+    """Restore the original fields of headers. Return ODD if such a header was edited."""
     cdef Entries* entries = &self.made.entries
     cdef Entry* entry
     cdef uint64_t count = 0, size = 0, n = 0, last_size = 0
@@ -116,7 +119,7 @@ cdef int restore_fields(ToBasic self, cursor* place, cursor stop) except -1:
         if cbor_read(place, stop, 3, &size) == ODD:
             return ODD
         name = place[0] - <Py_ssize_t> size
-        if last != NULL and not (last_size < size or (last_size == size and stands_before(
+        if last != NULL and not (last_size < size or (last_size == size and sorts_before(
             last, <Py_ssize_t> size, name, <Py_ssize_t> size
         ))):
             return ODD
@@ -136,7 +139,7 @@ cdef int restore_fields(ToBasic self, cursor* place, cursor stop) except -1:
         if found is None or entry.kept:
             return ODD
         wire = found
-        if not is_bytes(entry.value.start, wire_size(&entry.value), wire):
+        if not equals_bytes(entry.value.start, wire_size(&entry.value), wire):
             return ODD
         self.held.append(field)
         entry.letter = field[0]
@@ -147,7 +150,7 @@ cdef int restore_fields(ToBasic self, cursor* place, cursor stop) except -1:
 
 
 cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
-    """Restore the headers from the original table; ODD if a header was edited."""
+    """Restore the headers from the original table. Return ODD if a header was edited."""
     cdef Entries* found = &self.originals
     cdef Entries* entries = &self.made.entries
     cdef uint64_t size = 0
@@ -175,11 +178,11 @@ cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
         entry.name, entry.size = name.at, name.n
         if not is_rewritten_same(entry.letter, &entry.value, 0, &items):
             return ODD
-        if bytes_found(entry.name, entry.size) or is_known(
+        if scan_bytes(entry.name, entry.size) or has_name(
             found, 0, found.count, entry.name, entry.size
         ):
             return ODD
-        # The bytes after the letter.
+        # The value's bytes, after the type letter.
         entry.value.kind = ENCODED
         entry.value.at = entry.value.start
         entry.value.n = p - entry.value.start
@@ -202,7 +205,7 @@ cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
         matched += 1
     if matched != entries.count:
         return ODD
-    # First the headers from application properties, in their order.
+    # Headers from application properties come first in `entries`; `order` has the original order.
     entries.count = 0
     for is_annotation in range(2):
         for i in range(found.count):
@@ -216,14 +219,14 @@ cdef int restore_table(ToBasic self, cursor* place, cursor end) except -1:
 
 
 cdef bint is_representable(ToBasic self, Entry* entry) except -1:
-    """Whether a 1.0 message can hold a header outside of the residual."""
+    """Whether a 1.0 message can hold a header outside of its residual."""
     return self.plain.is_representable(
         bytes_at(entry.name, entry.size), bytes_at(entry.value.start - 1, entry.value.n + 1)
     )
 
 
 cdef bint is_rewritten_same(int letter, Value* v, int level, Py_ssize_t* items) noexcept nogil:
-    """Whether a field that `read_content` has read would be written with the same bytes."""
+    """Whether this library would encode a field with the same bytes."""
     cdef cursor p, stop
     cdef Value inner
     cdef Span name
@@ -234,7 +237,7 @@ cdef bint is_rewritten_same(int letter, Value* v, int level, Py_ssize_t* items) 
     if letter == c"t":
         return 0 <= v.number <= 1
     if letter == c"d" or letter == c"f":
-        return is_number_field(letter, v.number)
+        return is_finite_field(letter, v.number)
     if letter == c"T":
         return 0 <= v.number <= LATEST
     if letter == c"L" or letter == c"U" or letter == c"D":
@@ -254,10 +257,10 @@ cdef bint is_rewritten_same(int letter, Value* v, int level, Py_ssize_t* items) 
 
 
 cdef bint is_sorted(ToBasic self) noexcept:
-    """Whether the headers are sorted by name."""
+    """Whether the restored headers are sorted by name."""
     cdef Entries* entries = &self.made.entries
     cdef Py_ssize_t i
     for i in range(1, entries.count):
-        if precedes(&entries.at[self.order[i]], &entries.at[self.order[i - 1]], False):
+        if entry_sorts_before(&entries.at[self.order[i]], &entries.at[self.order[i - 1]], False):
             return False
     return True

@@ -1,16 +1,18 @@
-# Simple values of AMQP 1.0 in their smallest encodings, and structures for them. The engine only
-# reads these encodings.
+# Reading and writing values of AMQP 1.0. The engine only reads simple values in their smallest
+# encodings.
 
 cdef enum:
-    # Maximum number of headers or map entries, whose names are compared pairwise. More are odd.
+    # Maximum number of headers, or of entries in a map. A message with more is odd, because names
+    # are compared pairwise.
     MOST = 64
-    # Maximum depth of nesting. Deeper values make a row odd.
+    # Maximum depth of nesting. A message with deeper values is odd.
     MOST_LEVELS = 16
-    # The kind of a value that the engine does not read, or that the plain rules wrote: it has
-    # `number` bytes from `start` on.
+    # The kind of a value that the engine did not read, or that the plain rules encoded. Its
+    # encoding has `number` bytes from `start` on.
     ENCODED = 100
 
-# A value: its start, its content of n bytes; for an integer also its number, a ulong modulo 2^64.
+# A value: its encoding from `start` on, its content of n bytes at `at`; and for an integer its
+# number (of a ulong: modulo 2^64, signed).
 cdef struct Value:
     int kind
     cursor start
@@ -18,23 +20,23 @@ cdef struct Value:
     Py_ssize_t n
     int64_t number
 
-# An entry of a map. A value that the engine does not read is `ENCODED`.
+# An entry of a map. The kind of a value that the engine does not read is `ENCODED`.
 cdef struct Pair:
     Value key, value
 
-# A run of bytes within a message.
+# A range of bytes; `at` is NULL if there are none, such as for a missing section.
 cdef struct Span:
     cursor at
     Py_ssize_t n
 
-# Bit mask of properties of a text.
+# The bits of `scan_bytes`.
 cdef enum:
     HIGH = 1
     NUL = 2
 
 
-cdef int bytes_found(cursor p, Py_ssize_t n) noexcept nogil:
-    """Return a bit mask: whether bytes contain non-ASCII bytes, and NUL."""
+cdef int scan_bytes(cursor p, Py_ssize_t n) noexcept nogil:
+    """Return HIGH if bytes contain a non-ASCII byte, plus NUL if they contain a NUL."""
     cdef uint64_t word, high = 0, nul = 0
     cdef uint64_t ones = 0x0101010101010101
     cdef uint64_t highs = 0x8080808080808080
@@ -70,12 +72,12 @@ cdef inline bint is_short(cursor p, Py_ssize_t n) noexcept nogil:
     cdef int found
     if n > 255:
         return False
-    found = bytes_found(p, n)
+    found = scan_bytes(p, n)
     return not found & NUL and (not found & HIGH or is_utf8(p, n))
 
 
 cdef int read_text(cursor p, cursor stop, int code, Value* v) noexcept nogil:
-    """Read the size and the bytes of a string, symbol or binary."""
+    """Read the size and the bytes of a string, symbol or binary. Return ODD if it is invalid."""
     cdef Code* type_ = &CODES[code]
     if stop - p < 1 + type_.width:
         return ODD
@@ -85,11 +87,11 @@ cdef int read_text(cursor p, cursor stop, int code, Value* v) noexcept nogil:
     v.kind = type_.kind
     if v.kind == STRING:
         return GOOD if is_utf8(v.at, v.n) else ODD
-    return GOOD if v.kind == BINARY or not bytes_found(v.at, v.n) & HIGH else ODD
+    return GOOD if v.kind == BINARY or not scan_bytes(v.at, v.n) & HIGH else ODD
 
 
 cdef int read_value(cursor* place, cursor stop, Value* v) noexcept nogil:
-    """Read a value and skip it; ODD for an unsupported type, or if not the smallest encoding."""
+    """Read a value and skip it. Return ODD for an unsupported type, or a larger encoding."""
     cdef cursor p = place[0]
     cdef Code* type_
     cdef int width
@@ -124,7 +126,7 @@ cdef int read_value(cursor* place, cursor stop, Value* v) noexcept nogil:
 
 
 cdef inline bint is_finite(int kind, uint64_t bits) noexcept nogil:
-    """Whether a value is not a float or double that is an infinity or NaN."""
+    """Whether a value of this kind is neither NaN nor infinite, given its bits."""
     if kind == DOUBLE:
         return (bits >> 52 & 0x7FF) != 0x7FF
     return kind != FLOAT or (bits >> 23 & 0xFF) != 0xFF
@@ -133,9 +135,9 @@ cdef inline bint is_finite(int kind, uint64_t bits) noexcept nogil:
 cdef int open_compound(
     cursor* place, cursor stop, int code, Py_ssize_t* count, cursor* end
 ) noexcept nogil:
-    """Pass over the head of a list or map, `code` being that of its short form.
+    """Read the head of a list or map; return its number of items and its end, or ODD.
 
-    The long form may be longer than it must be.
+    `code` is the constructor of the short form. The long form is also read if it is not necessary.
     """
     cdef cursor p = place[0]
     if p >= stop or (p[0] != code and p[0] != code + LARGE):
@@ -152,7 +154,7 @@ cdef inline bint is_section(cursor p, cursor stop, int code) noexcept nogil:
 
 
 cdef int skip_section(cursor* place, cursor stop, int code, Span* found) noexcept nogil:
-    """Skip a list or map section with this code, if it is next; ODD if it is truncated."""
+    """Skip a list or map section with this code, if it is next. Return ODD if it is truncated."""
     cdef cursor p = place[0]
     cdef int usual = 0xC0 if code == HEADER_CODE or code == PROPERTIES_CODE else 0xC1
     cdef Py_ssize_t count = 0
@@ -171,9 +173,9 @@ cdef int skip_section(cursor* place, cursor stop, int code, Span* found) noexcep
 
 
 cdef bint is_canonical(cursor* place, cursor stop, int depth) noexcept nogil:
-    """Pass over a value of these types, or a list or map of them; False where it is another.
+    """Skip a value. Return False unless RabbitMQ 4 re-encodes the value with the same bytes.
 
-    All are as RabbitMQ 4 writes them itself, once it has read them.
+    The value is a simple value in its smallest encoding, or a list or map of such values.
     """
     cdef Value v
     cdef Py_ssize_t count = 0, i, k
@@ -215,7 +217,7 @@ cdef bint is_canonical(cursor* place, cursor stop, int depth) noexcept nogil:
 
 
 cdef bint skip_body(cursor* place, cursor stop) noexcept nogil:
-    """Skip an amqp-sequence or amqp-value section; False if it has unsupported values."""
+    """Skip an amqp-sequence or amqp-value section. Return False if `is_canonical` does."""
     cdef cursor p = place[0]
     cdef bint is_sequence = is_section(p, stop, AMQP_SEQUENCE_CODE)
     if not is_sequence and not is_section(p, stop, AMQP_VALUE_CODE):
@@ -230,12 +232,12 @@ cdef bint skip_body(cursor* place, cursor stop) noexcept nogil:
 
 
 cdef bint is_body(cursor p, cursor stop) noexcept nogil:
-    """Whether bytes are exactly one such section."""
+    """Whether bytes are exactly one section that `skip_body` skips."""
     return skip_body(&p, stop) and p == stop
 
 
-cdef Py_ssize_t size_of(cursor p, cursor stop) noexcept nogil:
-    """Return the size of an encoded value that is not described; 0 if it is truncated."""
+cdef Py_ssize_t plain_value_size(cursor p, cursor stop) noexcept nogil:
+    """Return the size in bytes of an encoded value that is not described; 0 if truncated."""
     cdef int code, width
     cdef Py_ssize_t head, n
     if p >= stop:
@@ -255,7 +257,7 @@ cdef Py_ssize_t size_of(cursor p, cursor stop) noexcept nogil:
 
 
 cdef int skip_any(cursor* place, cursor stop) noexcept nogil:
-    """Skip any value, also a described value; ODD if it is truncated."""
+    """Skip any value, which may be described. Return ODD if it is truncated."""
     cdef cursor p = place[0]
     cdef Py_ssize_t n
     cdef int level
@@ -263,29 +265,29 @@ cdef int skip_any(cursor* place, cursor stop) noexcept nogil:
         if p >= stop:
             return ODD
         if p[0]:
-            n = size_of(p, stop)
+            n = plain_value_size(p, stop)
             place[0] = p + n
             return GOOD if n else ODD
-        n = size_of(p + 1, stop)
+        n = plain_value_size(p + 1, stop)
         if n == 0:
             return ODD
         p += 1 + n
     return ODD
 
 
-cdef Py_ssize_t any_size(cursor p, cursor stop) noexcept nogil:
-    """Return the size of any encoded value, also a described value; 0 if it is truncated."""
+cdef Py_ssize_t value_size(cursor p, cursor stop) noexcept nogil:
+    """Return the size in bytes of any encoded value, which may be described; 0 if truncated."""
     cdef cursor begin = p
     return p - begin if skip_any(&p, stop) == GOOD else 0
 
 
 cdef inline Py_ssize_t wire_size(Value* v) noexcept nogil:
-    """Return the encoded size of a value, including its constructor."""
+    """Return the size in bytes of a value's encoding, including its constructor."""
     return <Py_ssize_t> v.number if v.kind == ENCODED else v.at + v.n - v.start
 
 
 cdef inline bint is_wide(Span* section) noexcept nogil:
-    """Whether a section's list or map has the long form although the short form is sufficient."""
+    """Whether a section's list or map has the long form, although the short form would suffice."""
     return section.at[3] & 0xD0 == 0xD0 and section.n < 3 + 9 + 255
 
 
@@ -293,14 +295,14 @@ cdef inline bint is_wide(Span* section) noexcept nogil:
 
 
 cdef int put_compound(Out* o, int code, Py_ssize_t count, Out* content) except -1:
-    """Write a list or map; `code` is the constructor of its short form."""
+    """Write a list or map, given its encoded items; `code` is the short form's constructor."""
     reserve(o, 9)
     write_head(o, code, content.size, count)
     return put_out(o, content)
 
 
 cdef inline int put_variable(Out* o, int code, cursor p, Py_ssize_t n) except -1:
-    """Write a binary, string or symbol; `code` is the constructor of its short form."""
+    """Write a binary, string or symbol; `code` is the short form's constructor."""
     reserve(o, 5)
     write_sized_head(o, code, n)
     return put(o, p, n)
@@ -329,16 +331,17 @@ cdef inline int put_long(Out* o, int64_t value) except -1:
 
 
 cdef inline int begin_section(Out* o, int code) except -1:
+    """Write the descriptor of a section."""
     reserve(o, 3)
     write_descriptor(o, code)
     return 0
 
 
-# Text forms of values of other types.
+# Values of other types in text.
 
 
 cdef int read_digits(Value* v) noexcept nogil:
-    """Read a ttl in decimal digits without sign or leading zeros."""
+    """Parse a ttl in decimal digits without sign or leading zeros. Return ODD for other text."""
     cdef uint64_t found = 0
     if v.n > 10 or not is_number(v.at, v.n, &found) or found >> 32:
         return ODD
@@ -348,7 +351,7 @@ cdef int read_digits(Value* v) noexcept nogil:
 
 
 cdef bint is_uuid(cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether a text is a UUID in its canonical form, in lower case."""
+    """Whether a text is a UUID in its canonical form, with lower-case digits."""
     cdef uint8_t[16] made
     cdef Py_ssize_t i
     if not read_uuid(made, p, n):
@@ -360,7 +363,7 @@ cdef bint is_uuid(cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef int put_uuid_value(Out* o, cursor p) except -1:
-    """Write the 16 bytes of a UUID, given its 36 characters."""
+    """Write a 1.0 uuid, given the 36 characters of its text."""
     reserve(o, 17)
     write_byte(o, UUID_CODE)
     read_uuid(o.at + o.size, p, 36)
