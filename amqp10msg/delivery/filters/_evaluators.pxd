@@ -1,18 +1,18 @@
 cimport cython
 
 cpdef kind_of(value)
-cdef types_of(literal)
-cdef bint is_comparable(value) except -1
-cpdef normalized(value, bint octets)
-cpdef bint is_exact(literal) except -1
+cdef fast_types_of(literal)
+cdef bint is_fast_type(value) except -1
+cpdef normalized(value, bint as_rabbitmq)
+cpdef bint compares_as_java(literal) except -1
 cdef tuple _promoted(left, right)
-cpdef compare(sign, left, right, bint octets, bint promotes=*)
-cdef _rounded(value)
-cdef _encoded(value)
-cpdef same(reference, value)
-cpdef arithmetic(sign, left, right, bint exact, bint finite=*)
-cdef _calculated(sign, left, right, bint exact)
-cpdef number(value)
+cpdef compare(sign, left, right, bint as_rabbitmq, bint promotes=*)
+cdef _as_float(value)
+cdef _encode_text(value)
+cpdef matches_reference(reference, value)
+cpdef arithmetic(sign, left, right, bint truncates, bint raises_overflow=*)
+cdef _calculate(sign, left, right, bint truncates)
+cpdef to_number(value)
 
 cdef type _Message
 
@@ -22,7 +22,7 @@ cdef class Evaluator:
 cdef class Constant(Evaluator):
     cdef object constant
 
-cdef class Entry(Evaluator):
+cdef class MapEntry(Evaluator):
     cdef object section, key
 
 cdef class HeaderField(Evaluator):
@@ -32,62 +32,62 @@ cdef class PropertyField(Evaluator):
     cdef object name, default
     cdef bint is_time
 
-cdef class Changed(Evaluator):
+cdef class Converted(Evaluator):
     cdef Evaluator operand
     cdef object change
 
-cdef class Equal(Evaluator):
+cdef class PropertyEquals(Evaluator):
     cdef readonly object key, literal
-    cdef readonly bint octets
-    cdef readonly frozenset like
+    cdef readonly bint as_rabbitmq
+    cdef readonly frozenset fast_types
 
-cdef class AllEqual(Evaluator):
-    cdef bint octets
+cdef class PropertiesEqual(Evaluator):
+    cdef bint as_rabbitmq
     cdef list rows
 
-    @cython.locals(like=frozenset)
+    @cython.locals(fast_types=frozenset)
     cdef object value(self, message, now)
 
-cdef class WithLiteral(Evaluator):
+cdef class LiteralComparison(Evaluator):
     cdef str sign
     cdef Evaluator operand
     cdef object literal, test
-    cdef bint octets
-    cdef frozenset like
+    cdef bint as_rabbitmq
+    cdef frozenset fast_types
 
 cdef class Comparison(Evaluator):
     cdef str sign
     cdef Evaluator left, right
-    cdef bint octets
+    cdef bint as_rabbitmq
 
 cdef class InList(Evaluator):
     cdef Evaluator operand
-    cdef frozenset plain
+    cdef frozenset simple_values
     cdef list complex_items, items
     cdef set kinds
-    cdef bint negated, octets
+    cdef bint negated, as_rabbitmq
 
     @cython.locals(items_to_compare=list, item=Evaluator)
     cdef object value(self, message, now)
 
-cdef class LikeText(Evaluator):
+cdef class Like(Evaluator):
     cdef Evaluator operand
     cdef object match, negated
-    cdef bint octets
+    cdef bint as_rabbitmq
     cdef str errors
 
-cdef class Null(Evaluator):
+cdef class IsNull(Evaluator):
     cdef Evaluator operand
     cdef bint negated
 
-cdef class Joined(Evaluator):
+cdef class AndOr(Evaluator):
     cdef list parts
     cdef object decisive, neutral
 
     @cython.locals(part=Evaluator)
     cdef object value(self, message, now)
 
-cdef class Negated(Evaluator):
+cdef class Not(Evaluator):
     cdef Evaluator operand
     cdef object negated
 
@@ -98,21 +98,21 @@ cdef class Signed(Evaluator):
 cdef class Calculation(Evaluator):
     cdef Evaluator first
     cdef list operations
-    cdef bint exact, concatenate, finite
+    cdef bint truncates, concatenate, raises_overflow
 
     @cython.locals(operand=Evaluator, sign=str)
     cdef object value(self, message, now)
 
-cdef class Work:
+cdef class StepCounter:
     cdef public long long steps
     cdef public object longest
 
-cdef class Bounded(Evaluator):
+cdef class LengthLimited(Evaluator):
     cdef Evaluator operand
     cdef long long weight
-    cdef Work work
+    cdef StepCounter work
 
-cdef class Time(Evaluator):
+cdef class CurrentTime(Evaluator):
     pass
 
 cdef class TextFunction(Evaluator):
@@ -133,13 +133,13 @@ cdef class ShiftAnd:
     cdef int width
     cdef unsigned long long last
     cdef unsigned long long[::1] rows
-    cdef long[::1] plain
+    cdef long[::1] ascii_rows
     cdef dict non_ascii_rows
 
     @cython.locals(
         words=Py_ssize_t,
         rows="unsigned long long[::1]",
-        plain="long[::1]",
+        ascii_rows="long[::1]",
         last="unsigned long long",
         state="unsigned long long",
         index=Py_ssize_t,
@@ -152,7 +152,7 @@ cdef class ShiftAnd:
         words=Py_ssize_t,
         rows="unsigned long long[::1]",
         states="unsigned long long[::1]",
-        plain="long[::1]",
+        ascii_rows="long[::1]",
         last="unsigned long long",
         state="unsigned long long",
         carry="unsigned long long",

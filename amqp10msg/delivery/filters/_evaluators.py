@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
 """Compiled expressions: a tree of evaluators, and the comparison and arithmetic of AMQP values.
 
-The kinds of values are number, text, boolean, binary, and other. Values of the kind other are only
+A value is of the kind number, text, boolean, binary or other. Values of the kind other are only
 compared for equality. Values are never converted to another kind. None means unknown. Conditions
 follow SQL's three-valued logic: True, False, or None for unknown; an operand of a condition that is
 not a boolean counts as unknown.
@@ -26,8 +26,8 @@ from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.primitives import DECIMALS, INTEGERS, Char, Float, Symbol, Timestamp
 
 NUMBER, TEXT, BOOLEAN, BINARY, OTHER = "number", "text", "boolean", "binary", "other"
-# Fast path: Python's operators compare two values of these types and of the same kind correctly,
-# without `compare`. See `is_exact` for the exception in JMS.
+# Fast path: `compare` is not needed for two values of these types and of the same kind, because
+# Python's operators compare them correctly. See `compares_as_java` for the exception in JMS.
 _TYPES: Final = {
     NUMBER: frozenset({int, float, Float, *INTEGERS.values()}),
     TEXT: frozenset({str, Symbol, Char}),
@@ -56,28 +56,28 @@ def kind_of(value: Any) -> str:
     return BINARY if isinstance(value, (bytes, bytearray, memoryview)) else OTHER
 
 
-def types_of(literal: Any) -> frozenset[type]:
-    """Return the types whose values need no `compare` with a number or text literal."""
+def fast_types_of(literal: Any) -> frozenset[type]:
+    """Return the types of values that Python's operators compare with a literal like `compare`."""
     return _TYPES[kind_of(literal)]
 
 
-def is_comparable(value: Any) -> bool:
-    """Return whether a value needs no `compare` with comparable values of its kind."""
+def is_fast_type(value: Any) -> bool:
+    """Whether Python's operators compare a value with fast-path values of its kind."""
     return type(value) in _COMPARABLE
 
 
-def normalized(value: Any, octets: bool) -> Any:
-    """Convert a decimal to a number, a buffer to bytes and, with `octets`, a UUID to its bytes."""
+def normalized(value: Any, as_rabbitmq: bool) -> Any:
+    """Convert a decimal to a number, a buffer to bytes, and if `as_rabbitmq`, a UUID to bytes."""
     if isinstance(value, _DECIMALS):
         number = value.to_decimal()
         return math.nan if number.is_nan() else number
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
-    return value.bytes if octets and isinstance(value, uuid.UUID) else value
+    return value.bytes if as_rabbitmq and isinstance(value, uuid.UUID) else value
 
 
-def is_exact(literal: Any) -> bool:
-    """Return whether Python's operators compare a number or text literal as Java does.
+def compares_as_java(literal: Any) -> bool:
+    """Whether Python's operators compare a number or text literal like Java does.
 
     Java converts an integer compared with a float or double to that type, which rounds integers
     above 2**24 (float) or 2**53 (double). Python compares without rounding.
@@ -96,67 +96,74 @@ def _promoted(left: Any, right: Any) -> tuple[Any, Any]:
     return left, right
 
 
-def compare(sign: str, left: Any, right: Any, octets: bool, promotes: bool = True) -> bool | None:
+def compare(
+    sign: str, left: Any, right: Any, as_rabbitmq: bool, promotes: bool = True
+) -> bool | None:
     """Compare two values of any types; return None if either is unknown.
 
     Numbers compare with numbers, and text with text, by code points. Booleans and values without an
     order can only be equal or not. A comparison of different kinds is false.
 
-    With `octets`, compare as RabbitMQ does: ``<>`` of different kinds is true, text equals a binary
-    with its UTF-8 encoding, and an integer compares with a float without rounding. Otherwise
-    `promotes` rounds the integer as Java does.
+    If `as_rabbitmq`, compare like RabbitMQ: ``<>`` of different kinds is true, text equals a binary
+    with its UTF-8 encoding, and an integer compares with a float without rounding. Otherwise, if
+    `promotes`, the integer is rounded like in Java.
     """
     if left is None or right is None:
         return None
-    left, right = normalized(left, octets), normalized(right, octets)
+    left, right = normalized(left, as_rabbitmq), normalized(right, as_rabbitmq)
     first, second = kind_of(left), kind_of(right)
-    if octets and first != second and {first, second} == {TEXT, BINARY}:
-        left, right = _encoded(left), _encoded(right)
+    if as_rabbitmq and first != second and {first, second} == {TEXT, BINARY}:
+        left, right = _encode_text(left), _encode_text(right)
         first = second = BINARY
     if first != second:
-        return octets and sign == "<>"
-    if sign not in ("=", "<>") and first not in (NUMBER, TEXT) and not (octets and first == BINARY):
+        return as_rabbitmq and sign == "<>"
+    if (
+        sign not in ("=", "<>")
+        and first not in (NUMBER, TEXT)
+        and not (as_rabbitmq and first == BINARY)
+    ):
         return False
-    # As in Java, a decimal compared with a float is rounded to a float: decimal 0.1 equals 0.1.
+    # A decimal compared with a float is rounded to a float, like in Java: decimal 0.1 equals 0.1.
     if isinstance(left, decimal.Decimal) and isinstance(right, float):
-        left = _rounded(left)
+        left = _as_float(left)
     elif isinstance(right, decimal.Decimal) and isinstance(left, float):
-        right = _rounded(right)
+        right = _as_float(right)
     try:
-        if promotes and not octets and first == NUMBER:
+        if promotes and not as_rabbitmq and first == NUMBER:
             left, right = _promoted(left, right)
         return bool(OPERATORS[sign](left, right))
-    except (TypeError, ValueError, ArithmeticError):  # raised by a user's own classes
+    except (TypeError, ValueError, ArithmeticError):  # raised by classes of the user
         return False
 
 
-def _rounded(value: decimal.Decimal) -> decimal.Decimal | float:
-    """Return a decimal as a float, or unchanged if it is out of a float's range."""
+def _as_float(value: decimal.Decimal) -> decimal.Decimal | float:
+    """Convert a decimal to a float; return it unchanged if it is out of a float's range."""
     rounded = float(value)
     out_of_range = value.is_finite() and (math.isinf(rounded) or (rounded == 0) is not (value == 0))
     return value if out_of_range else rounded
 
 
-def _encoded(value: Any) -> Any:
+def _encode_text(value: Any) -> Any:
+    """Encode text as UTF-8; return other values unchanged."""
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
 
 
-def same_as(reference: Any) -> Callable[[Any], bool]:
-    """Return a function that applies `same` to a reference and its argument."""
+def reference_test(reference: Any) -> Callable[[Any], bool]:
+    """Return a function that tests whether its argument matches a reference value of a filter."""
     if type(reference) not in _COMPARABLE or isinstance(reference, Timestamp):
-        return lambda value: same(reference, value)
-    like = types_of(reference) - {Timestamp}
+        return lambda value: matches_reference(reference, value)
+    fast_types = fast_types_of(reference) - {Timestamp}
 
     def test(value: Any) -> bool:
-        if type(value) in like:
+        if type(value) in fast_types:
             return bool(value == reference)
-        return same(reference, value)
+        return matches_reference(reference, value)
 
     return test
 
 
-def same(reference: Any, value: Any) -> bool:
-    """Return whether a message's value matches the reference value of a filter.
+def matches_reference(reference: Any, value: Any) -> bool:
+    """Whether a message's value matches the reference value of a filter.
 
     Numbers of different types match if they are equal (filtex 4.1.1); a timestamp only matches a
     timestamp; a string and a symbol match if they have the same characters.
@@ -168,32 +175,35 @@ def same(reference: Any, value: Any) -> bool:
     return compare("=", reference, value, False, False) is True
 
 
-def arithmetic(sign: str, left: Any, right: Any, exact: bool, finite: bool = False) -> Any:
+def arithmetic(
+    sign: str, left: Any, right: Any, truncates: bool, raises_overflow: bool = False
+) -> Any:
     """Apply an arithmetic operator; return None if an operand or the result is not a number.
 
-    Integers stay exact, however large; if an operand is a float, so is the result. With `exact`,
-    the quotient of integers is truncated, as in Java; otherwise it is a float.
+    Results of integers are exact, however large; if an operand is a float, so is the result. The
+    quotient of integers is truncated like in Java if `truncates`, otherwise it is a float.
 
     Raises:
-        EvaluationError: with `finite`, the result is too large for a float.
+        EvaluationError: the result is too large for a float, and `raises_overflow` is True.
     """
-    left, right = number(left), number(right)
+    left, right = to_number(left), to_number(right)
     if left is None or right is None:
         return None
     try:
-        result = _calculated(sign, left, right, exact)
+        result = _calculate(sign, left, right, truncates)
     except ZeroDivisionError:
         return None
     except OverflowError:
-        result = math.inf if finite else None
-    if finite and isinstance(result, float) and not math.isfinite(result):
+        result = math.inf if raises_overflow else None
+    if raises_overflow and isinstance(result, float) and not math.isfinite(result):
         raise EvaluationError(
             "the result is too large for a double: RabbitMQ 4.3 ends the session of the link here"
         )
     return result
 
 
-def _calculated(sign: str, left: Any, right: Any, exact: bool) -> Any:
+def _calculate(sign: str, left: Any, right: Any, truncates: bool) -> Any:
+    """Apply an arithmetic operator to two ints or floats; None for a remainder of floats."""
     whole = isinstance(left, int) and isinstance(right, int)
     match sign:
         case "+":
@@ -203,7 +213,7 @@ def _calculated(sign: str, left: Any, right: Any, exact: bool) -> Any:
         case "*":
             return left * right
         case "/":
-            if not (exact and whole):
+            if not (truncates and whole):
                 return left / right
             quotient = abs(left) // abs(right)
             return quotient if (left < 0) is (right < 0) else -quotient
@@ -213,14 +223,14 @@ def _calculated(sign: str, left: Any, right: Any, exact: bool) -> Any:
     return -remainder if left < 0 else remainder
 
 
-def number(value: Any) -> Any:
-    """Return a value as an int or float; None if it is not a number."""
+def to_number(value: Any) -> Any:
+    """Convert a value to an int or float; return None if it is not a number."""
     if value is None or type(value) is int or type(value) is float:
         return value
     value = normalized(value, False)
     if kind_of(value) != NUMBER:
         return None
-    # int() of a decimal with a large exponent would build a number with as many digits.
+    # int() of a decimal with a large exponent would create a huge number.
     if isinstance(value, decimal.Decimal) and -40 < value.adjusted() < 40:
         whole = value.is_finite() and value == int(value)
         return int(value) if whole else float(value)
@@ -232,10 +242,10 @@ _PROPERTIES = "application_properties"
 
 
 class Evaluator:
-    """A node of the tree that an expression is compiled to."""
+    """Base class of the nodes of a compiled expression, which is a tree."""
 
     def value(self, message: Any, now: Any) -> Any:
-        """Return the node's value for a message, or None if it is unknown.
+        """Return the value of this part of the expression for a message; None if it is unknown.
 
         `now` is in ms since the Unix epoch, or None.
         """
@@ -243,7 +253,7 @@ class Evaluator:
 
 
 class Constant(Evaluator):
-    """A literal."""
+    """A literal: always the same value."""
 
     def __init__(self, constant: Any) -> None:
         self.constant = constant
@@ -252,13 +262,14 @@ class Constant(Evaluator):
         return self.constant
 
 
+#: The evaluator of an empty expression, which every message passes.
 ALWAYS = Constant(True)
 
-# Names: values read from a message.
+# Evaluators of names, which read values from a message.
 
 
-class Entry(Evaluator):
-    """An entry of a section that is a map."""
+class MapEntry(Evaluator):
+    """Reads an entry of a map section, such as an application property."""
 
     def __init__(self, section: str, key: str) -> None:
         self.section = section
@@ -270,7 +281,7 @@ class Entry(Evaluator):
 
 
 class HeaderField(Evaluator):
-    """A field of the header; its default if there is no header (Part 3, 3.2.1)."""
+    """Reads a field of the header; without a header, its default (Part 3, 3.2.1)."""
 
     def __init__(self, name: str, default: Any) -> None:
         self.name = name
@@ -282,7 +293,7 @@ class HeaderField(Evaluator):
 
 
 class PropertyField(Evaluator):
-    """A field of the properties, or its default if it is not set; times are in ms."""
+    """Reads a field of the properties section; if unset, `default`. Times are in ms."""
 
     def __init__(self, name: str, is_time: bool, default: Any = None) -> None:
         self.name = name
@@ -297,8 +308,8 @@ class PropertyField(Evaluator):
         return to_milliseconds(value) if self.is_time else value
 
 
-class Changed(Evaluator):
-    """Applies a function to the operand's value, unless the value is None."""
+class Converted(Evaluator):
+    """Converts the operand's value by a function, unless the value is None."""
 
     def __init__(self, operand: Evaluator, change: Callable[[Any], Any]) -> None:
         self.operand = operand
@@ -312,40 +323,42 @@ class Changed(Evaluator):
 # Comparisons.
 
 
-class Equal(Evaluator):
-    """``name = literal`` for an application property, the most common condition."""
+class PropertyEquals(Evaluator):
+    """The most common condition: ``name = literal`` for an application property."""
 
-    def __init__(self, key: str, literal: Any, octets: bool) -> None:
+    def __init__(self, key: str, literal: Any, as_rabbitmq: bool) -> None:
         self.key = key
         self.literal = literal
-        self.octets = octets
-        self.like = types_of(literal) if octets or is_exact(literal) else frozenset()
+        self.as_rabbitmq = as_rabbitmq
+        self.fast_types = (
+            fast_types_of(literal) if as_rabbitmq or compares_as_java(literal) else frozenset()
+        )
 
     def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002  (one signature for all)
         entries = message.application_properties
         value = None if entries is None else entries.get(self.key)
-        if type(value) in self.like:
+        if type(value) in self.fast_types:
             return value == self.literal
-        return compare("=", value, self.literal, self.octets)
+        return compare("=", value, self.literal, self.as_rabbitmq)
 
 
-class AllEqual(Evaluator):
-    """Several `Equal` conditions joined by ``AND``: reads the section once."""
+class PropertiesEqual(Evaluator):
+    """Several `PropertyEquals` conditions, joined by ``AND``. Reads the section only once."""
 
-    def __init__(self, tests: Sequence[Equal]) -> None:
-        self.octets = tests[0].octets
-        self.rows = [(test.key, test.like, test.literal) for test in tests]
+    def __init__(self, tests: Sequence[PropertyEquals]) -> None:
+        self.as_rabbitmq = tests[0].as_rabbitmq
+        self.rows = [(test.key, test.fast_types, test.literal) for test in tests]
 
     def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002  (one signature for all)
         entries = message.application_properties
         result: bool | None = True
-        for key, like, literal in self.rows:
+        for key, fast_types, literal in self.rows:
             value = None if entries is None else entries.get(key)
-            if type(value) in like:
+            if type(value) in fast_types:
                 if value != literal:
                     return False
                 continue
-            same = compare("=", value, literal, self.octets)
+            same = compare("=", value, literal, self.as_rabbitmq)
             if same is False:
                 return False
             if same is not True:
@@ -353,36 +366,38 @@ class AllEqual(Evaluator):
         return result
 
 
-class WithLiteral(Evaluator):
-    """A comparison of a value with a number or text literal."""
+class LiteralComparison(Evaluator):
+    """Compares a value with a literal that is a number or text."""
 
-    def __init__(self, sign: str, operand: Evaluator, literal: Any, octets: bool) -> None:
+    def __init__(self, sign: str, operand: Evaluator, literal: Any, as_rabbitmq: bool) -> None:
         self.sign = sign
         self.operand = operand
         self.literal = literal
-        self.octets = octets
+        self.as_rabbitmq = as_rabbitmq
         self.test = OPERATORS[sign]
-        self.like = types_of(literal) if octets or is_exact(literal) else frozenset()
+        self.fast_types = (
+            fast_types_of(literal) if as_rabbitmq or compares_as_java(literal) else frozenset()
+        )
 
     def value(self, message: Any, now: Any) -> Any:
         value = self.operand.value(message, now)
-        if type(value) in self.like:
+        if type(value) in self.fast_types:
             return self.test(value, self.literal)
-        return compare(self.sign, value, self.literal, self.octets)
+        return compare(self.sign, value, self.literal, self.as_rabbitmq)
 
 
 class Comparison(Evaluator):
-    """A comparison of two values."""
+    """Compares two values."""
 
-    def __init__(self, sign: str, left: Evaluator, right: Evaluator, octets: bool) -> None:
+    def __init__(self, sign: str, left: Evaluator, right: Evaluator, as_rabbitmq: bool) -> None:
         self.sign = sign
         self.left = left
         self.right = right
-        self.octets = octets
+        self.as_rabbitmq = as_rabbitmq
 
     def value(self, message: Any, now: Any) -> Any:
         value = self.left.value(message, now)
-        return compare(self.sign, value, self.right.value(message, now), self.octets)
+        return compare(self.sign, value, self.right.value(message, now), self.as_rabbitmq)
 
 
 class InList(Evaluator):
@@ -391,71 +406,71 @@ class InList(Evaluator):
     In JMS, ``NOT IN`` equals ``<>`` applied to every item: false if an item is of another kind.
 
     Args:
-        operand: the value to look for.
+        operand: the value to look for in the list.
         items: all items of the list.
-        plain: the literals among the items that Python's operators can compare, without `compare`.
-        others: the items not in `plain`.
-        kinds: the kinds of the literals in JMS; empty in other languages.
+        simple_values: the values of the items that are literals and do not need `compare`.
+        complex_items: the items that are not in `simple_values`.
+        kinds: in JMS, the kinds of the literals; empty in other languages.
         negated: whether the operator is ``NOT IN``.
-        octets: see `compare`.
+        as_rabbitmq: see `compare`.
     """
 
     def __init__(
         self,
         operand: Evaluator,
         items: Sequence[Evaluator],
-        plain: Iterable[Any],
+        simple_values: Iterable[Any],
         complex_items: Sequence[Evaluator],
         kinds: set[str],
         negated: bool,
-        octets: bool,
+        as_rabbitmq: bool,
     ) -> None:
         self.operand = operand
-        self.plain = frozenset(plain)
+        self.simple_values = frozenset(simple_values)
         self.complex_items = list(complex_items)
         self.items = list(items)
         self.kinds = kinds
         self.negated = negated
-        self.octets = octets
+        self.as_rabbitmq = as_rabbitmq
 
     def value(self, message: Any, now: Any) -> Any:
         value = self.operand.value(message, now)
         if value is None:
             return None
         items_to_compare = self.items
-        if is_comparable(value):
-            if value in self.plain:
+        if is_fast_type(value):
+            if value in self.simple_values:
                 return not self.negated
             items_to_compare = self.complex_items
         for item in items_to_compare:
-            if compare("=", value, item.value(message, now), self.octets):
+            if compare("=", value, item.value(message, now), self.as_rabbitmq):
                 return not self.negated
         if not self.negated:
             return False
-        return not self.kinds or self.kinds == {kind_of(normalized(value, self.octets))}
+        return not self.kinds or self.kinds == {kind_of(normalized(value, self.as_rabbitmq))}
 
 
-class LikeText(Evaluator):
-    """``LIKE`` on a text; with `octets` also on a binary, decoded as UTF-8."""
+class Like(Evaluator):
+    """``LIKE`` on a text. If `as_rabbitmq`, also on a binary, decoded as UTF-8."""
 
     def __init__(
         self,
         operand: Evaluator,
         match: Callable[[str], bool | None],
         negated: bool,
-        octets: bool,
+        as_rabbitmq: bool,
         errors: str,
     ) -> None:
         self.operand = operand
         self.match = match
         self.negated = negated
-        self.octets = octets
+        self.as_rabbitmq = as_rabbitmq
         self.errors = errors
 
     def value(self, message: Any, now: Any) -> Any:
         text = self.operand.value(message, now)
         if not isinstance(text, str):
-            if not (self.octets and isinstance(text, bytes)):
+            if not (self.as_rabbitmq and isinstance(text, bytes)):
                 return None
             try:
                 text = text.decode(errors=self.errors)
@@ -465,7 +480,7 @@ class LikeText(Evaluator):
         return None if matched is None else matched is not self.negated
 
 
-class Null(Evaluator):
+class IsNull(Evaluator):
     """``IS NULL``, or ``IS NOT NULL`` if negated."""
 
     def __init__(self, operand: Evaluator, negated: bool) -> None:
@@ -479,7 +494,7 @@ class Null(Evaluator):
 # Conditions.
 
 
-class Joined(Evaluator):
+class AndOr(Evaluator):
     """Conditions joined by ``AND`` (`decisive` is False) or ``OR`` (`decisive` is True)."""
 
     def __init__(self, parts: Sequence[Evaluator], decisive: bool) -> None:
@@ -498,8 +513,8 @@ class Joined(Evaluator):
         return combined
 
 
-class Negated(Evaluator):
-    """A condition after one or more ``NOT``: negated if their number is odd."""
+class Not(Evaluator):
+    """A condition after one or more ``NOT``. `negated` is True if their number is odd."""
 
     def __init__(self, operand: Evaluator, negated: bool) -> None:
         self.operand = operand
@@ -514,14 +529,14 @@ class Negated(Evaluator):
 
 
 class Signed(Evaluator):
-    """A number with a sign."""
+    """A number after a sign, ``+`` or ``-``."""
 
     def __init__(self, operand: Evaluator, minus: bool) -> None:
         self.operand = operand
         self.minus = minus
 
     def value(self, message: Any, now: Any) -> Any:
-        value = number(self.operand.value(message, now))
+        value = to_number(self.operand.value(message, now))
         return -value if self.minus and value is not None else value
 
 
@@ -530,25 +545,25 @@ class Calculation(Evaluator):
 
     Args:
         first: the leftmost operand.
-        rest: each operator with its right operand.
-        exact: truncate the quotient of integers, as Java does.
-        concatenate: let ``+`` join texts.
-        finite: raise `EvaluationError` for a result that is too large for a float.
+        operations: pairs of an operator and its right operand.
+        truncates: whether to truncate the quotient of integers, like Java.
+        concatenate: whether ``+`` joins texts.
+        raises_overflow: whether to raise `EvaluationError` if a result is too large for a float.
     """
 
     def __init__(
         self,
         first: Evaluator,
         operations: Sequence[tuple[str, Evaluator]],
-        exact: bool,
+        truncates: bool,
         concatenate: bool,
-        finite: bool,
+        raises_overflow: bool,
     ) -> None:
         self.first = first
         self.operations = list(operations)
-        self.exact = exact
+        self.truncates = truncates
         self.concatenate = concatenate
-        self.finite = finite
+        self.raises_overflow = raises_overflow
 
     def value(self, message: Any, now: Any) -> Any:
         result = self.first.value(message, now)
@@ -562,16 +577,16 @@ class Calculation(Evaluator):
             ):
                 result = str(result) + str(right)
             else:
-                result = arithmetic(sign, result, right, self.exact, self.finite)
+                result = arithmetic(sign, result, right, self.truncates, self.raises_overflow)
         return result
 
 
-class Work:
-    """The work limit of an expression, and the work done so far.
+class StepCounter:
+    """Limits and counts the steps of ``LIKE`` and functions in an expression.
 
     Attributes:
-        longest: characters of the longest text that ``LIKE`` and functions accept.
-        steps: upper bound of the steps used so far; see `FilterLimits.steps`.
+        longest: the maximum length, in characters, of the texts that they accept.
+        steps: an upper bound of the steps used so far, on all messages; see `FilterLimits.steps`.
     """
 
     def __init__(self) -> None:
@@ -579,13 +594,13 @@ class Work:
         self.steps = 0
 
 
-class Bounded(Evaluator):
-    """An operand of ``LIKE`` or a function: raises an error for a text that is too long.
+class LengthLimited(Evaluator):
+    """An operand of ``LIKE`` or a function. Raises EvaluationError for a text that is too long.
 
-    Each character counts as `weight` steps.
+    Each character of the text counts as `weight` steps.
     """
 
-    def __init__(self, operand: Evaluator, weight: int, work: Work) -> None:
+    def __init__(self, operand: Evaluator, weight: int, work: StepCounter) -> None:
         self.operand = operand
         self.weight = weight
         self.work = work
@@ -602,7 +617,7 @@ class Bounded(Evaluator):
         return value
 
 
-class Time(Evaluator):
+class CurrentTime(Evaluator):
     """The function ``UTC()``: the current time, which the caller passes as `now`."""
 
     def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002  (one signature for all)
@@ -612,7 +627,7 @@ class Time(Evaluator):
 
 
 class TextFunction(Evaluator):
-    """A function of a text and of non-negative counts of characters."""
+    """Calls a function with a text and with numbers of characters, 0 or more."""
 
     def __init__(
         self, function: Callable[..., Any], text: Evaluator, counts: Sequence[Evaluator]
@@ -623,14 +638,14 @@ class TextFunction(Evaluator):
 
     def value(self, message: Any, now: Any) -> Any:
         text = self.text.value(message, now)
-        sizes = [number(count.value(message, now)) for count in self.counts]
+        sizes = [to_number(count.value(message, now)) for count in self.counts]
         for size in sizes:
             if not isinstance(size, int) or size < 0:
                 return None
         return self.function(str(text), *sizes) if isinstance(text, str) else None
 
 
-# Methods of the filter classes.
+# Functions that the filter classes use.
 
 
 def value_of(evaluator: Evaluator, message: Any, now: int | None) -> Any:
@@ -645,31 +660,32 @@ def matches(
     now: int | None = None,
     local: bool | None = None,  # noqa: ARG001  (one signature for all)
 ) -> bool:
-    """Return whether a message passes: a faster `Filter.matches` for expressions."""
+    """Whether a message passes. This is a faster `Filter.matches` for expressions."""
     if type(message) is not _Message and not isinstance(message, Message):
         raise not_a_message(message)
     evaluator = self._evaluate
     return evaluator.value(message, now) is True
 
 
-# Search for text with wildcards by Shift-And (Baeza-Yates and Gonnet, 1992). Bit i of the state is
-# set if the last i + 1 characters match the first i + 1 elements of the pattern, so each character
-# costs a few operations per word of the state, whatever the text. In C a word has 64 bits; in
-# Python one integer holds the whole state.
+# Search for text with wildcards by the Shift-And algorithm (Baeza-Yates and Gonnet, 1992). Bit i of
+# the state is set if the last i + 1 characters match the first i + 1 elements of the pattern, so
+# each character costs a few operations per word of the state. In C a word has 64 bits; in Python
+# one integer holds the whole state.
 
-#: Bits of the state in one integer.
+#: Number of bits of the state in one integer.
 WORD: Final = 64 if COMPILED else 1 << 20
 
 
 class ShiftAnd:
-    """A search for a pattern: characters, and None for any character; at least one element."""
+    """Searches for a pattern of one or more elements: characters, or None for any character."""
 
     def __init__(self, pattern: Sequence[str | None], width: int = WORD) -> None:
         self.size = size = len(pattern)
         self.width = width = min(width, size)
         self.words = words = -(-size // width)
         self.last = 1 << (size - 1) % width
-        # A row of words for each character of the pattern; row 0 is for all other characters.
+        # `rows` has a bit mask for each character of the pattern, and first one for all other
+        # characters. A mask consists of `words` integers.
         numbers: dict[str, int] = {}
         for char in pattern:
             if char is not None:
@@ -683,21 +699,21 @@ class ShiftAnd:
             for number in range(len(numbers) + 1):
                 rows[number * words + index // width] |= bit
         self.rows = array("Q", rows) if width <= 64 else rows
-        self.plain = array("l", [numbers.get(chr(code), 0) for code in range(128)])
+        self.ascii_rows = array("l", [numbers.get(chr(code), 0) for code in range(128)])
         self.non_ascii_rows = {
             char: number for char, number in numbers.items() if not char.isascii()
         }
 
     def find(self, text: str, start: int, end: int) -> int:
         """Return the end of the leftmost match in ``text[start:end]``, or -1."""
-        words, rows, plain, last = self.words, self.rows, self.plain, self.last
+        words, rows, ascii_rows, last = self.words, self.rows, self.ascii_rows, self.last
         if words > 1:
             return self.find_long(text, start, end)
         state = 0
         for index in range(start, end):
             char = text[index]
             if char < "\x80":
-                row = plain[ord(char)]
+                row = ascii_rows[ord(char)]
             else:
                 row = self.non_ascii_rows.get(char, 0) if self.non_ascii_rows else 0
             state = (state << 1 | 1) & rows[row]
@@ -706,14 +722,14 @@ class ShiftAnd:
         return -1
 
     def find_long(self, text: str, start: int, end: int) -> int:
-        """`find` for a pattern longer than `width`, whose state is spread over several integers."""
-        words, rows, plain, last = self.words, self.rows, self.plain, self.last
+        """Like `find`, for a pattern longer than `width`, whose state needs several integers."""
+        words, rows, ascii_rows, last = self.words, self.rows, self.ascii_rows, self.last
         top = self.width - 1
         states = array("Q", [0] * words)
         for index in range(start, end):
             char = text[index]
             if char < "\x80":
-                row = plain[ord(char)]
+                row = ascii_rows[ord(char)]
             else:
                 row = self.non_ascii_rows.get(char, 0) if self.non_ascii_rows else 0
             row *= words

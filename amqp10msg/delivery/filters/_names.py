@@ -1,4 +1,4 @@
-"""Resolution of the names in expressions, and conversions of values for brokers."""
+"""Evaluators for the names in expressions, and conversions of values like in brokers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from amqp10msg.composite import rows
 from amqp10msg.delivery.filters._evaluators import (
-    Changed,
-    Entry,
+    Converted,
     Evaluator,
     HeaderField,
+    MapEntry,
     PropertyField,
 )
 from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like
@@ -25,24 +25,26 @@ from amqp10msg.wire.primitives import Char, Described, Symbol, Timestamp
 
 __all__ = ["oasis_name", "rabbitmq_name", "selector_name"]
 
-_HEADER: Final = {field.name: field for field in rows(Header)}
-_PROPERTIES: Final = {field.name: field for field in rows(Properties)}
+_HEADER_FIELDS: Final = {field.name: field for field in rows(Header)}
+_PROPERTY_FIELDS: Final = {field.name: field for field in rows(Properties)}
 
 
-def _header(name: str) -> Evaluator:
-    return HeaderField(name, _HEADER[name].default)
+def _header_evaluator(name: str) -> Evaluator:
+    """Return the evaluator of a field of the header section."""
+    return HeaderField(name, _HEADER_FIELDS[name].default)
 
 
-def _property(name: str) -> Evaluator:
-    return PropertyField(name, _PROPERTIES[name].type == "timestamp")
+def _property_evaluator(name: str) -> Evaluator:
+    """Return the evaluator of a field of the properties section."""
+    return PropertyField(name, _PROPERTY_FIELDS[name].type == "timestamp")
 
 
-def _annotation(section: str, key: str) -> Evaluator:
-    """Return the evaluator of an annotation; works for an AmqpMap of lenient decoding, too."""
-    return Entry(section, Symbol(key) if key.isascii() else key)
+def _annotation_evaluator(section: str, key: str) -> Evaluator:
+    """Return the evaluator of an annotation, or of an entry in the footer."""
+    return MapEntry(section, Symbol(key) if key.isascii() else key)
 
 
-def _text_of(value: Any) -> Any:
+def _decode_text(value: Any) -> Any:
     """Decode a binary if it is UTF-8; return other values unchanged."""
     if not isinstance(value, bytes):
         return value
@@ -52,8 +54,8 @@ def _text_of(value: Any) -> Any:
         return value
 
 
-def _jms_id(convert: Callable[[Any], str]) -> Callable[[Any], Any]:
-    """Return a function that converts an id to its JMS form; None for a value that is not an id."""
+def _jms_id_converter(convert: Callable[[Any], str]) -> Callable[[Any], Any]:
+    """Return a function that converts an id to its JMS form, and other values to None."""
 
     def change(value: Any) -> Any:
         try:
@@ -64,21 +66,21 @@ def _jms_id(convert: Callable[[Any], str]) -> Callable[[Any], Any]:
     return change
 
 
-# An integer as text; 20 characters hold any integer of 64 bits.
-_INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
+# An integer as text. A 64-bit integer has at most 20 digits.
+_INTEGER_PATTERN: Final = re.compile(r"-?[0-9]{1,20}")
 _DATETIME_OFFSET: Final = Symbol("com.microsoft:datetime-offset")
-# Azure Event Hubs compares these annotations as numbers, although it may send them as text and
-# receivers quote the literals: ``amqp.annotation.x-opt-offset > '100'``.
+# Azure Event Hubs compares these annotations as numbers, although they may be text, and although
+# receivers put the literals in quotes: ``amqp.annotation.x-opt-offset > '100'``.
 _NUMERIC_ANNOTATIONS: Final = ("x-opt-offset", "x-opt-sequence-number", "x-opt-enqueued-time")
 
 
-def number_of(value: Any) -> Any:
+def event_hubs_number(value: Any) -> Any:
     """Convert an annotation or quoted literal to a number, as Azure Event Hubs does.
 
     Text becomes an int, and a ``com.microsoft:datetime-offset`` becomes milliseconds since the Unix
     epoch. Other values are returned unchanged.
     """
-    if isinstance(value, str) and _INTEGER.fullmatch(value):
+    if isinstance(value, str) and _INTEGER_PATTERN.fullmatch(value):
         return int(value)
     if isinstance(value, Described) and value.descriptor == _DATETIME_OFFSET:
         ticks = value.value
@@ -86,70 +88,78 @@ def number_of(value: Any) -> Any:
     return value
 
 
-#: The function that converts values and literals to numbers, by the names that need it.
-NUMERIC_NAMES: Final = {f"amqp.annotation.{key}": number_of for key in _NUMERIC_ANNOTATIONS}
+#: For names that compare as numbers, the function that converts their values and literals.
+NUMERIC_NAMES: Final = {f"amqp.annotation.{key}": event_hubs_number for key in _NUMERIC_ANNOTATIONS}
 
 
 def _is_number(value: Any) -> bool:
+    """Whether a value is an integer, not a boolean."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 # JMSExpiration is 0 if the message does not expire (JMS 2.0, 3.4.9).
-_EXPIRATION: Final = PropertyField("absolute_expiry_time", is_time=True, default=0)
-_DELIVERY_MODE: Final = Changed(
-    _header("durable"), lambda durable: "PERSISTENT" if durable else "NON_PERSISTENT"
+_JMS_EXPIRATION: Final = PropertyField("absolute_expiry_time", is_time=True, default=0)
+_DELIVERY_MODE: Final = Converted(
+    _header_evaluator("durable"), lambda durable: "PERSISTENT" if durable else "NON_PERSISTENT"
 )
-_REDELIVERED: Final = Changed(
-    _header("delivery_count"), lambda count: count > 0 if _is_number(count) else None
+_REDELIVERED: Final = Converted(
+    _header_evaluator("delivery_count"), lambda count: count > 0 if _is_number(count) else None
 )
-_USER_ID: Final = Changed(_property("user_id"), _text_of)
+_USER_ID: Final = Converted(_property_evaluator("user_id"), _decode_text)
 
-# Names after the prefix "amqp.": fields of the header and the properties, and names of Qpid.
+# Names after the prefix "amqp.": the fields of header and properties, and names from Apache Qpid.
 _AMQP_NAMES: Final[dict[str, Evaluator]] = {
-    **{name: _header(name) for name in _HEADER},
-    **{name: _property(name) for name in _PROPERTIES},
+    **{name: _header_evaluator(name) for name in _HEADER_FIELDS},
+    **{name: _property_evaluator(name) for name in _PROPERTY_FIELDS},
     "user_id": _USER_ID,
     "delivery_mode": _DELIVERY_MODE,
     "redelivered": _REDELIVERED,
 }
-# The headers of JMS 2.0, 3.4 and 3.5.9, as mapped by the AMQP JMS mapping.
+# The headers and properties of JMS 2.0, 3.4 and 3.5.9, according to the AMQP JMS Mapping.
 _JMS_NAMES: Final[dict[str, Evaluator]] = {
-    "JMSCorrelationID": Changed(_property("correlation_id"), _jms_id(to_jms_correlation_id)),
-    "JMSDeliveryMode": _DELIVERY_MODE,
-    "JMSDeliveryTime": _annotation("message_annotations", "x-opt-delivery-time"),
-    "JMSDestination": _property("to"),
-    "JMSExpiration": _EXPIRATION,
-    "JMSMessageID": Changed(_property("message_id"), _jms_id(to_jms_message_id)),
-    "JMSPriority": _header("priority"),
-    "JMSRedelivered": _REDELIVERED,
-    "JMSReplyTo": _property("reply_to"),
-    "JMSTimestamp": _property("creation_time"),
-    "JMSType": _property("subject"),
-    "JMSXDeliveryCount": Changed(
-        _header("delivery_count"), lambda count: count + 1 if _is_number(count) else None
+    "JMSCorrelationID": Converted(
+        _property_evaluator("correlation_id"), _jms_id_converter(to_jms_correlation_id)
     ),
-    "JMSXGroupID": _property("group_id"),
-    "JMSXGroupSeq": _property("group_sequence"),
+    "JMSDeliveryMode": _DELIVERY_MODE,
+    "JMSDeliveryTime": _annotation_evaluator("message_annotations", "x-opt-delivery-time"),
+    "JMSDestination": _property_evaluator("to"),
+    "JMSExpiration": _JMS_EXPIRATION,
+    "JMSMessageID": Converted(
+        _property_evaluator("message_id"), _jms_id_converter(to_jms_message_id)
+    ),
+    "JMSPriority": _header_evaluator("priority"),
+    "JMSRedelivered": _REDELIVERED,
+    "JMSReplyTo": _property_evaluator("reply_to"),
+    "JMSTimestamp": _property_evaluator("creation_time"),
+    "JMSType": _property_evaluator("subject"),
+    "JMSXDeliveryCount": Converted(
+        _header_evaluator("delivery_count"), lambda count: count + 1 if _is_number(count) else None
+    ),
+    "JMSXGroupID": _property_evaluator("group_id"),
+    "JMSXGroupSeq": _property_evaluator("group_sequence"),
     "JMSXUserID": _USER_ID,
 }
 
 
 def selector_name(name: str) -> tuple[Evaluator, str | None]:
-    """Return the evaluator of a name in a selector and, for an application property, its key."""
+    """Return the evaluator of a name in a selector, and its key or None.
+
+    The key is the key of an application property; None for other names.
+    """
     if name.startswith("amqp."):
         field = name.removeprefix("amqp.")
         key = field.removeprefix("annotation.")
         if key and key != field:
-            return _annotation("message_annotations", key), None
+            return _annotation_evaluator("message_annotations", key), None
         if field not in _AMQP_NAMES:
             names = [f"amqp.{suffix}" for suffix in (*_AMQP_NAMES, "annotation.<name>")]
             raise UnknownNameError(_unknown_name_text(name, names))
         return _AMQP_NAMES[field], None
     get = _JMS_NAMES.get(name)
-    return (Entry("application_properties", name), name) if get is None else (get, None)
+    return (MapEntry("application_properties", name), name) if get is None else (get, None)
 
 
-_SECTIONS: Final = {
+_SECTION_OF_PREFIX: Final = {
     "header": "header",
     "h": "header",
     "delivery_annotations": "delivery_annotations",
@@ -167,34 +177,37 @@ _RABBITMQ_SECTIONS: Final = ("header", "properties", "application_properties")
 
 
 def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Return the evaluator of a name in an SQL filter expression (filtex 6.4.4.4), and its key."""
+    """Return the evaluator of a name in an SQL filter expression (filtex 6.4.4.4), and its key.
+
+    The key is the key of an application property; None for other names.
+    """
     if isinstance(name, str):
-        return Entry("application_properties", name), name
+        return MapEntry("application_properties", name), name
     prefix, field = name
-    section = _SECTIONS.get(prefix)
+    section = _SECTION_OF_PREFIX.get(prefix)
     if section is None:
         raise UnknownNameError(
-            _unknown_name_text(f"{prefix}.", [f"{candidate}." for candidate in _SECTIONS])
+            _unknown_name_text(f"{prefix}.", [f"{candidate}." for candidate in _SECTION_OF_PREFIX])
         )
     if section in ("header", "properties"):
-        fields: Any = _HEADER if section == "header" else _PROPERTIES
+        fields: Any = _HEADER_FIELDS if section == "header" else _PROPERTY_FIELDS
         if field not in fields:
             raise UnknownNameError(
                 _unknown_name_text(
                     f"{prefix}.{field}", [f"{prefix}.{candidate}" for candidate in fields]
                 )
             )
-        return (_header if section == "header" else _property)(field), None
+        return (_header_evaluator if section == "header" else _property_evaluator)(field), None
     if section == "application_properties":
-        return Entry(section, field), field
-    return _annotation(section, field), None
+        return MapEntry(section, field), field
+    return _annotation_evaluator(section, field), None
 
 
 def rabbitmq_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Return the evaluator of a name that RabbitMQ 4.2 supports, and its key."""
+    """Like `oasis_name`, but only for names that RabbitMQ 4.2 supports."""
     resolved = oasis_name(name)
     if not isinstance(name, str):
-        section = _SECTIONS[name[0]]
+        section = _SECTION_OF_PREFIX[name[0]]
         if section not in _RABBITMQ_SECTIONS or (section == "header" and name[1] != "priority"):
             raise UnknownNameError(
                 f"RabbitMQ filters by header.priority, properties and application properties, not "
@@ -204,6 +217,7 @@ def rabbitmq_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
 
 
 def _unknown_name_text(name: str, known_names: list[str]) -> str:
+    """Return the error text for an unknown name, with a similar name or all known names."""
     close = get_close_matches(name, known_names, 1)
     return f"there is no {name}: " + (
         f"did you mean {close[0]}?" if close else f"use one of {', '.join(known_names)}"
@@ -211,13 +225,13 @@ def _unknown_name_text(name: str, known_names: list[str]) -> str:
 
 
 def rabbitmq_43_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
-    """Return the evaluator of a name, with values converted as RabbitMQ 4.3 does."""
+    """Like `rabbitmq_name`, but convert values as RabbitMQ 4.3 does. The key is always None."""
     evaluator, _ = rabbitmq_name(name)
-    return Changed(evaluator, rabbitmq_value), None
+    return Converted(evaluator, rabbitmq_value), None
 
 
 def rabbitmq_value(value: Any) -> Any:
-    """Convert a value as RabbitMQ 4.3 does; None for a value that it does not decode."""
+    """Convert a value as RabbitMQ 4.3 does; None for a value that RabbitMQ does not decode."""
     if isinstance(value, Char):
         return ord(value)
     if isinstance(value, (bool, str, bytes, int)):
@@ -230,7 +244,7 @@ def rabbitmq_value(value: Any) -> Any:
 
 
 def rabbitmq_43_like(pattern: Sequence[Element]) -> Callable[[str], bool | None]:
-    """Return a function that matches a pattern as RabbitMQ 4.3 does.
+    """Return a function that matches a ``LIKE`` pattern as RabbitMQ 4.3 does.
 
     Its argument is a text, or a binary decoded with surrogates for invalid bytes. If the pattern
     has no ``_`` and at most one ``%``, RabbitMQ compares bytes. Otherwise it builds a regular
@@ -252,7 +266,7 @@ def rabbitmq_43_like(pattern: Sequence[Element]) -> Callable[[str], bool | None]
     return match
 
 
-#: The relations other than equality that a property filter tests.
+#: The relations that a property filter tests, in addition to "=".
 IS_PRESENT, BEGINS, ENDS = "is present", "begins with", "ends with"
 
 
@@ -260,8 +274,8 @@ def rabbitmq_43_test(relation: str, reference: Any) -> Callable[[Any], bool]:
     """Return a function that tests a value of a property filter as RabbitMQ 4.3 does.
 
     Strings, symbols, binary and UUIDs compare by their bytes, timestamps as numbers. The reference
-    None matches null and every value that RabbitMQ decodes. A reference that it does not decode,
-    such as a list, matches no value.
+    None matches null and every value that RabbitMQ decodes. A reference that RabbitMQ does not
+    decode, such as a list, matches no value.
     """
 
     def as_bytes(value: Any) -> Any:

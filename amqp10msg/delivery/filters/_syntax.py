@@ -1,4 +1,4 @@
-"""Tokenizer and parser of JMS selectors and SQL filter expressions; compiles them to evaluators.
+"""Tokenizer and parser of JMS selectors and SQL filter expressions, which become evaluators.
 
 A `Language` holds the differences between the languages: tokens, names, functions and the
 restrictions of JMS.
@@ -19,28 +19,28 @@ from amqp10msg.delivery.filters._base import ExpressionError, FilterLimits
 from amqp10msg.delivery.filters._evaluators import (
     NUMBER,
     TEXT,
-    AllEqual,
-    Bounded,
+    AndOr,
     Calculation,
-    Changed,
     Comparison,
     Constant,
-    Equal,
+    Converted,
+    CurrentTime,
     Evaluator,
     InList,
-    Joined,
-    LikeText,
-    Negated,
-    Null,
+    IsNull,
+    LengthLimited,
+    Like,
+    LiteralComparison,
+    Not,
+    PropertiesEqual,
+    PropertyEquals,
     Signed,
+    StepCounter,
     TextFunction,
-    Time,
-    WithLiteral,
-    Work,
-    is_exact,
+    compares_as_java,
     kind_of,
 )
-from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like, weight_of
+from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like, steps_per_character
 from amqp10msg.sections import moment_of, to_milliseconds
 from amqp10msg.wire.primitives import Float
 
@@ -50,12 +50,14 @@ class Token:
     """A lexical token.
 
     Attributes:
-        kind: ``identifier``, ``qualified``, ``function``, ``number``, ``string``, ``binary``,
-            ``boolean`` or ``end``; for a keyword or a sign, the keyword in upper case or the sign.
-        value: the name of an identifier, the value of a literal.
-        start: index of its first character.
-        end: index after its last character.
-        quoted: whether an identifier was in brackets.
+        kind: ``identifier``, ``qualified`` (name), ``function``, ``number``, ``string``,
+            ``binary``, ``boolean`` or ``end``; for a keyword, the keyword in upper case; for a
+            sign, the sign.
+        value: the name of an identifier or function; (section, name) of a qualified name; the value
+            of a literal.
+        start: the index of the first character.
+        end: the index after the last character.
+        quoted: whether a name is in brackets.
     """
 
     kind: str
@@ -65,21 +67,21 @@ class Token:
     quoted: bool = False
 
 
-#: The kinds of parts; `JOINED` is several conditions joined by ``AND`` or ``OR``.
+#: The kinds of parts. `JOINED` means conditions that are joined by ``AND`` or ``OR``.
 LITERAL, NAME, VALUE, CONDITION, JOINED = "literal", "name", "value", "condition", "joined"
 
 
 @attrs.frozen
 class Part:
-    """A parsed part of an expression, which spans ``text[start:end]``, and its evaluator.
+    """A parsed part of an expression, the text ``text[start:end]``, with its evaluator.
 
     Attributes:
-        start: index of its first character.
-        end: index after its last character.
+        start: the index of the first character.
+        end: the index after the last character.
         kind: ``literal``, ``name``, ``value`` (calculated), ``condition`` or ``joined``.
-        evaluate: the compiled part.
-        parts: its operands, in the order of the text.
-        value: the value of a literal; the spelling of a name.
+        evaluate: the evaluator of the part.
+        parts: the operands, in the order of the text.
+        value: the value of a literal, or the spelling of a name.
         key: the application property that a name refers to; None for other names.
     """
 
@@ -93,14 +95,14 @@ class Part:
 
     @property
     def names(self) -> Iterator[Part]:
-        """The names that the part contains, in the order of the text."""
+        """The names in this part, in the order of the text."""
         if self.kind == NAME:
             yield self
         for part in self.parts:
             yield from part.names
 
 
-_SPACE: Final = " \t\f\r\n"
+_WHITESPACE: Final = " \t\f\r\n"
 _SIGNS: Final = ("<=", ">=", "<>", "=", "<", ">", "+", "-", "*", "/", "(", ")", ",")
 SELECTOR_KEYWORDS: Final = frozenset(
     {"AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"}
@@ -108,25 +110,25 @@ SELECTOR_KEYWORDS: Final = frozenset(
 SQL_KEYWORDS: Final = frozenset(
     {"AND", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"}
 )
-#: Words that every dialect of SQL filter expressions reserves in addition to the keywords. They
-#: name functions, and the numbers INF and NAN.
+#: Words that every dialect of SQL filter expressions reserves in addition to the keywords. They are
+#: the names of functions and of the numbers INF and NAN.
 SQL_FUNCTIONS: Final = frozenset(
     {"DATE", "EXISTS", "INF", "LEFT", "LOWER", "NAN", "RIGHT", "SUBSTRING", "UPPER", "UTC"}
 )
-_MAX_EXACT: Final = 2**64 - 1
+_MAX_INTEGER: Final = 2**64 - 1
 
-# Java's numeric literals, the longer forms first. Java SE Language Specification, 3.10.1, 3.10.2.
-# Decimal digits (`_D`) and hexadecimal digits (`_H`), with underscores between digits.
-_D = r"[0-9](?:_*[0-9])*"
-_H = r"[0-9a-fA-F](?:_*[0-9a-fA-F])*"
+# Java's numeric literals, the longer forms first (Java SE Language Specification, 3.10.1, 3.10.2).
+# `_DEC` and `_HEX` are digits, with optional underscores between them.
+_DEC = r"[0-9](?:_*[0-9])*"
+_HEX = r"[0-9a-fA-F](?:_*[0-9a-fA-F])*"
 _JAVA_NUMBER: Final = re.compile(
-    rf"""(?P<hexfloat> 0[xX] (?: {_H} \.? | (?:{_H})? \.{_H} ) [pP][+-]?{_D} [fFdD]? )
-      | (?P<hex> 0[xX]{_H} ) [lL]?
+    rf"""(?P<hexfloat> 0[xX] (?: {_HEX} \.? | (?:{_HEX})? \.{_HEX} ) [pP][+-]?{_DEC} [fFdD]? )
+      | (?P<hex> 0[xX]{_HEX} ) [lL]?
       | (?P<binary> 0[bB][01](?:_*[01])* ) [lL]?
-      | (?P<float> (?: {_D} \. (?:{_D})? | \.{_D} ) (?:[eE][+-]?{_D})? [fFdD]?
-                 | {_D} [eE][+-]?{_D} [fFdD]?
-                 | {_D} [fFdD] )
-      | (?P<integer> {_D} ) [lL]?
+      | (?P<float> (?: {_DEC} \. (?:{_DEC})? | \.{_DEC} ) (?:[eE][+-]?{_DEC})? [fFdD]?
+                 | {_DEC} [eE][+-]?{_DEC} [fFdD]?
+                 | {_DEC} [fFdD] )
+      | (?P<integer> {_DEC} ) [lL]?
     """,
     re.VERBOSE,
 )
@@ -136,16 +138,16 @@ _SQL_NUMBER: Final = re.compile(
 _SQL_NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 _SQL_SECTION: Final = re.compile(r"[a-zA-Z][a-zA-Z_-]*\.")
 _NAME_PART: Final = re.compile(r"[\w$.]+")
-_ANNOTATION: Final = "amqp.annotation."
-# ActiveMQ Artemis allows dashes in the names of a selector with this prefix.
-_HYPHENATED: Final = "hyphenated_props:"
-# Unicode categories that Java allows in identifiers (Character.isJavaIdentifierPart) and \w does
-# not match: currency signs, connectors, marks, letter numbers.
-_PART_CATEGORIES: Final = frozenset({"Sc", "Pc", "Mn", "Mc", "Nl"})
+_ANNOTATION_PREFIX: Final = "amqp.annotation."
+# ActiveMQ Artemis allows dashes in the names of a selector that begins with this prefix.
+_HYPHENATED_PREFIX: Final = "hyphenated_props:"
+# Unicode categories that Java allows in identifiers (Character.isJavaIdentifierPart), but that \w
+# does not match (currency signs, connectors, marks, letter numbers).
+_NAME_PART_CATEGORIES: Final = frozenset({"Sc", "Pc", "Mn", "Mc", "Nl"})
 
 
-def _tokens(text: str, language: Language, limits: FilterLimits) -> list[Token]:
-    """Split a text into tokens, followed by an ``end`` token; raise an error beyond the limits."""
+def _tokenize(text: str, language: Language, limits: FilterLimits) -> list[Token]:
+    """Split a text into tokens, with an ``end`` token at the end. Raise an error above a limit."""
     if len(text) > limits.length:
         raise ExpressionError(
             f"the expression has {len(text):,} characters, and {limits.length:,} are allowed",
@@ -154,10 +156,10 @@ def _tokens(text: str, language: Language, limits: FilterLimits) -> list[Token]:
         )
     tokens: list[Token] = []
     position, size = 0, len(text)
-    if language.jms and text.startswith(_HYPHENATED):
-        position = len(_HYPHENATED)
+    if language.jms and text.startswith(_HYPHENATED_PREFIX):
+        position = len(_HYPHENATED_PREFIX)
     while position < size:
-        if text[position] in _SPACE:
+        if text[position] in _WHITESPACE:
             position += 1
             continue
         token = language.token(text, position)
@@ -172,7 +174,7 @@ def _tokens(text: str, language: Language, limits: FilterLimits) -> list[Token]:
 
 
 def selector_token(text: str, start: int) -> Token:
-    """Return the token of a JMS selector that begins at an index."""
+    """Return the token of a JMS selector that begins at index `start`."""
     char = text[start]
     if char == "'":
         return _string_token(text, start, "'")
@@ -184,17 +186,21 @@ def selector_token(text: str, start: int) -> Token:
 
 
 def _starts_name(char: str) -> bool:
+    """Whether a name in a selector can begin with a character."""
     return char.isidentifier() or char == "$" or unicodedata.category(char) == "Sc"
 
 
 def _selector_name(text: str, start: int) -> Token:
+    """Read a name or keyword of a selector."""
     end = start
-    dashed = text.startswith(_HYPHENATED) or text.startswith(_ANNOTATION, start)
+    dashed = text.startswith(_HYPHENATED_PREFIX) or text.startswith(_ANNOTATION_PREFIX, start)
     while end < len(text):
         match = _NAME_PART.match(text, end)
         if match is not None:
             end = match.end()
-        elif (dashed and text[end] == "-") or unicodedata.category(text[end]) in _PART_CATEGORIES:
+        elif (dashed and text[end] == "-") or unicodedata.category(
+            text[end]
+        ) in _NAME_PART_CATEGORIES:
             end += 1
         else:
             break
@@ -206,13 +212,14 @@ def _selector_name(text: str, start: int) -> Token:
 
 
 def _keyword_token(keyword: str, start: int, end: int) -> Token:
+    """Return the token of a keyword, including TRUE and FALSE."""
     if keyword in {"TRUE", "FALSE"}:
         return Token("boolean", keyword == "TRUE", start, end)
     return Token(keyword, keyword, start, end)
 
 
 def _string_token(text: str, start: int, quote: str) -> Token:
-    """Read a literal in quotes, in which a doubled quote is an escaped quote."""
+    """Read a text literal, in which a doubled quote stands for a quote."""
     position = start + 1
     while True:
         end = text.find(quote, position)
@@ -226,6 +233,7 @@ def _string_token(text: str, start: int, quote: str) -> Token:
 
 
 def _sign_token(text: str, start: int, signs: tuple[str, ...]) -> Token:
+    """Read one of these signs; raise an error for other characters."""
     for sign in signs:
         if text.startswith(sign, start):
             return Token(sign, sign, start, start + len(sign))
@@ -241,6 +249,7 @@ def _sign_token(text: str, start: int, signs: tuple[str, ...]) -> Token:
 
 
 def _java_number(text: str, start: int) -> Token:
+    """Read a numeric literal of Java."""
     match = _JAVA_NUMBER.match(text, start)
     end = match.end() if match else start + 1
     if match is None or _is_followed_by_word(text, end, SELECTOR_KEYWORDS, _NAME_PART):
@@ -254,7 +263,7 @@ def _java_number(text: str, start: int) -> Token:
         octal = kind == "integer" and len(digits) > 1 and digits[0] == "0"
         base = {"hex": 16, "binary": 2}.get(kind, 8 if octal else 10)
         value = _parse_integer(digits, base, text, start)
-        if value > _MAX_EXACT:
+        if value > _MAX_INTEGER:
             raise ExpressionError("this number needs more than 64 bits", text, start)
     return Token("number", value, start, end)
 
@@ -262,7 +271,7 @@ def _java_number(text: str, start: int) -> Token:
 def _is_followed_by_word(
     text: str, end: int, keywords: frozenset[str], word: re.Pattern[str]
 ) -> bool:
-    """Return whether a word directly follows a number that ends at `end`.
+    """Whether a word follows a number that ends at `end`, without a space.
 
     A keyword does not count: ``1AND b`` is valid.
     """
@@ -271,14 +280,16 @@ def _is_followed_by_word(
 
 
 def _parse_integer(digits: str, base: int, text: str, start: int) -> int:
+    """Convert digits to an integer; raise an error if they are invalid."""
     try:
         return int(digits, base)
-    except ValueError:  # an invalid octal digit, or too many digits for int()
+    except ValueError:  # an invalid octal digit, or more digits than int() allows
         problem = "8 and 9 are not octal digits" if base == 8 else "this number is too long"
         raise ExpressionError(problem, text, start) from None
 
 
 def _java_float(digits: str, is_hex: bool, text: str, start: int) -> float:
+    """Convert the digits of a floating-point literal of Java, with its suffix, to a float."""
     single = digits[-1] in "fF"
     if digits[-1] in "fFdD":
         digits = digits[:-1]
@@ -294,7 +305,7 @@ def _java_float(digits: str, is_hex: bool, text: str, start: int) -> float:
 
 
 def sql_token(text: str, start: int) -> Token:
-    """Return the token of an SQL filter expression that begins at an index."""
+    """Return the token of an SQL filter expression that begins at index `start`."""
     char = text[start]
     if char in "'\"":
         return _string_token(text, start, char)
@@ -310,6 +321,7 @@ def sql_token(text: str, start: int) -> Token:
 
 
 def _sql_number(text: str, start: int) -> Token:
+    """Read a number or binary literal of an SQL filter expression."""
     match = _SQL_NUMBER.match(text, start)
     assert match is not None  # noqa: S101 - the caller has checked the first digit
     end = match.end()
@@ -334,7 +346,7 @@ def _sql_number(text: str, start: int) -> Token:
 
 
 def _bracketed_name(text: str, start: int) -> Token:
-    """Read a name in brackets, in which a doubled bracket is an escaped bracket."""
+    """Read a name in brackets, in which a doubled bracket stands for a bracket."""
     position = start + 1
     name: list[str] = []
     while position < len(text):
@@ -353,9 +365,10 @@ def _bracketed_name(text: str, start: int) -> Token:
 
 
 def _sql_name(text: str, start: int) -> Token:
+    """Read a name, keyword or function of an SQL filter expression."""
     section = _SQL_SECTION.match(text, start)
     if section is not None:
-        return _qualified(text, start, section.end())
+        return _qualified_name(text, start, section.end())
     match = _SQL_NAME.match(text, start)
     assert match is not None  # noqa: S101 - the caller has checked the first letter
     name, end = match[0], match.end()
@@ -373,8 +386,8 @@ def _sql_name(text: str, start: int) -> Token:
     return Token("identifier", name, start, end)
 
 
-def _qualified(text: str, start: int, dot: int) -> Token:
-    """Read ``section.name``; the parser checks the section."""
+def _qualified_name(text: str, start: int, dot: int) -> Token:
+    """Read ``section.name``. The parser checks the name of the section later."""
     section = text[start : dot - 1]
     if text[dot : dot + 1] == "[":
         delimited = _bracketed_name(text, dot)
@@ -386,7 +399,8 @@ def _qualified(text: str, start: int, dot: int) -> Token:
 
 
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT = 10, 20, 30, 40, 50, 60
-_BINARY: Final = {
+# The precedence of each binary operator.
+_PRECEDENCES: Final = {
     "OR": _OR,
     "AND": _AND,
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _COMPARISON),
@@ -394,15 +408,15 @@ _BINARY: Final = {
     **dict.fromkeys(("+", "-"), _SUM),
     **dict.fromkeys(("*", "/", "%"), _PRODUCT),
 }
-#: Maximum number of consecutive NOT. RabbitMQ allows 200 tokens in an expression.
+#: Maximum number of consecutive NOT. (RabbitMQ allows 200 tokens in an expression.)
 _MAX_NOT: Final = 200
-#: Steps counted per character of a function's argument, an upper bound of the cost of LOWER.
+#: Number of steps for each character of a function's argument, an upper bound of the cost of LOWER.
 CALL_WEIGHT: Final = 10
-_NUMBERS: Final = {"INF": math.inf, "NAN": math.nan}
-_MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NUMBER_CONSTANTS: Final = {"INF": math.inf, "NAN": math.nan}
+_MIRRORED_SIGNS: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def _milliseconds(text: str) -> int | None:
+def _date_to_ms(text: str) -> int | None:
     """Convert an ISO 8601 date, in UTC by default, to ms since the Unix epoch; None if invalid."""
     try:
         return to_milliseconds(moment_of(text))
@@ -411,15 +425,15 @@ def _milliseconds(text: str) -> int | None:
 
 
 def _substring(text: str, start: int, count: int) -> str:
-    """Return a substring as SQL-92 defines it: the first character is number 1."""
+    """Return a substring as SQL-92 defines it, with 1 as the index of the first character."""
     return text[max(start - 1, 0) : max(start - 1 + count, 0)]
 
 
-#: Functions of SQL filter expressions and their numbers of arguments.
+#: The implementation and the number of arguments of each function in SQL filter expressions.
 _FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
     "LOWER": (str.lower, 1),
     "UPPER": (str.upper, 1),
-    "DATE": (_milliseconds, 1),
+    "DATE": (_date_to_ms, 1),
     "LEFT": (lambda text, count: text[:count], 2),
     "RIGHT": (lambda text, count: text[-count:] if count else "", 2),
     "SUBSTRING": (_substring, 3),
@@ -427,28 +441,28 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
 
 
 class UnknownNameError(Exception):
-    """The language does not define a name; the error text suggests similar names."""
+    """Raised for a name that the language does not define. The text suggests similar names."""
 
 
 @attrs.frozen
 class Language:
-    """The differences between the languages.
+    """A language of expressions, by its differences from other languages.
 
     Attributes:
         token: returns the token that begins at an index of a text.
-        resolve: returns the evaluator of a name and, if the name is an application property, its
-            key; its argument is the value of the token. Raises `UnknownNameError`.
-        functions: names of its functions and of numbers such as ``INF``.
-        jms: apply the restrictions of JMS: ``IN`` accepts literals only, and operands must have the
-            type that the operator requires. As in qpidd and ActiveMQ, any operand may precede
-            ``IS NULL``. If False, evaluate as RabbitMQ does (text equals a binary with its UTF-8
-            encoding, the quotient of integers is a float), and reject control characters in
+        resolve: returns the evaluator of a name, and the key of an application property or None,
+            given the value of the token. Raises `UnknownNameError`.
+        functions: the names of functions, and of numbers such as ``INF``.
+        jms: whether the restrictions of JMS apply: ``IN`` accepts literals only, and operands must
+            have the type that the operator requires. Like in qpidd and ActiveMQ, any operand may
+            precede ``IS NULL``. If False, evaluate like RabbitMQ (text equals a binary with its
+            UTF-8 encoding, the quotient of integers is a float), and reject control characters in
             patterns.
-        oasis: allow names such as ``m.[x-opt-hop]``, and ``+`` between texts.
+        oasis: whether names such as ``m.[x-opt-hop]``, and ``+`` between texts, are allowed.
         numeric_names: names that compare as numbers with quoted integers, each with the function
             that converts a value or a literal to a number.
-        broker: evaluate exactly as RabbitMQ 4.3 does.
-        like: compiles a pattern.
+        broker: whether to evaluate exactly like RabbitMQ 4.3.
+        like: returns a function that matches a pattern.
     """
 
     token: Callable[[str, int], Token]
@@ -461,8 +475,10 @@ class Language:
     like: Callable[[Sequence[Element]], Callable[[str], bool | None]] = compile_like
 
 
-def parse_expression(text: str, language: Language, limits: FilterLimits, work: Work) -> Part:
-    """Parse a whole expression, and set its limits in `work`, which counts evaluation steps."""
+def parse_expression(
+    text: str, language: Language, limits: FilterLimits, work: StepCounter
+) -> Part:
+    """Parse a whole expression, and set the maximum length of texts in `work`."""
     parser = _Parser(text, language, limits, work)
     part = parser.expression(0)
     token = parser.token
@@ -474,40 +490,49 @@ def parse_expression(text: str, language: Language, limits: FilterLimits, work: 
 
 
 class _Parser:
-    def __init__(self, text: str, language: Language, limits: FilterLimits, work: Work) -> None:
+    """A parser by precedence climbing; the methods consume tokens and return parts."""
+
+    def __init__(
+        self, text: str, language: Language, limits: FilterLimits, work: StepCounter
+    ) -> None:
         self.text = text
         self.language = language
         self.limits = limits
         self.work = work
-        self.octets = not language.jms
-        self.tokens = _tokens(text, language, limits)
+        self.as_rabbitmq = not language.jms
+        self.tokens = _tokenize(text, language, limits)
         self.position = 0
         self.depth = 0
-        self.weight = 1  # steps per character of a text
+        self.weight = 1  # steps that the whole expression may need per character of a text
 
     # Tokens.
 
     @property
     def token(self) -> Token:
+        """The next token, which was not consumed yet."""
         return self.tokens[self.position]
 
     def next_token(self) -> Token:
+        """Consume the next token and return it."""
         token = self.tokens[self.position]
         self.position += 1
         return token
 
     def expect(self, kind: str, description: str) -> Token:
+        """Consume a token of this kind; raise an error if the next token is of another kind."""
         if self.token.kind != kind:
             raise self.error(f"expected {description}, not {self.spelling(self.token)}")
         return self.next_token()
 
     def spelling(self, token: Token) -> str:
+        """Return a token as it is spelled in the text, for error texts."""
         if token.kind == "end":
             return "the end"
         text = self.text[token.start : token.end]
         return text if len(text) <= 30 else f"{text[:30]}…"
 
     def error(self, problem: str, token: Token | Part | None = None) -> ExpressionError:
+        """Return an error at the start of `token` or, by default, of the next token."""
         return ExpressionError(problem, self.text, (token or self.token).start)
 
     # Expressions.
@@ -519,7 +544,7 @@ class _Parser:
             raise self.error(f"nested more than {self.limits.depth} deep")
         left = self.prefix(outer_precedence)
         compared = False
-        while (precedence := _BINARY.get(self.token.kind, 0)) > outer_precedence:
+        while (precedence := _PRECEDENCES.get(self.token.kind, 0)) > outer_precedence:
             if precedence == _COMPARISON:
                 if compared:
                     raise self.error("comparisons cannot be chained: use AND or parentheses")
@@ -532,6 +557,7 @@ class _Parser:
         return left
 
     def prefix(self, outer_precedence: int) -> Part:
+        """Parse an operand: a literal, a name, or an operand after NOT, a sign or a parenthesis."""
         token = self.next_token()
         match token.kind:
             case "NOT":
@@ -545,7 +571,7 @@ class _Parser:
                     raise self.error(f"NOT is repeated more than {_MAX_NOT} times", token)
                 operand = self.expression(_NOT)
                 self.check_condition(operand)
-                evaluate = Negated(operand.evaluate, count % 2 == 1)
+                evaluate = Not(operand.evaluate, count % 2 == 1)
                 return Part(token.start, operand.end, CONDITION, evaluate, (operand,))
             case "+" | "-":
                 return self.sign(token)
@@ -562,6 +588,7 @@ class _Parser:
         raise self.error(f"expected a value, a name or (, not {self.spelling(token)}", token)
 
     def sign(self, token: Token) -> Part:
+        """Parse an operand after the sign `token`."""
         if not self.language.jms and self.token.kind in ("+", "-"):
             raise self.error("a second sign needs parentheses")
         operand = self.expression(_PRODUCT)
@@ -575,6 +602,7 @@ class _Parser:
         return Part(token.start, operand.end, VALUE, evaluate, (operand,))
 
     def identifier(self, token: Token) -> Part:
+        """Return the part for a name."""
         name = self.text[token.start : token.end]
         if token.kind == "qualified" and token.quoted and not self.language.oasis:
             raise self.error(
@@ -589,7 +617,7 @@ class _Parser:
         return Part(token.start, token.end, NAME, read, value=name, key=key)
 
     def logical(self, left: Part, precedence: int) -> Part:
-        """Parse operands joined by the same operator; they do not count as nesting."""
+        """Parse operands joined by AND, or by OR; they do not count as nesting."""
         self.check_condition(left)
         operator = self.token.kind
         operands = [left]
@@ -600,16 +628,17 @@ class _Parser:
             operands.append(operand)
         conditions = [part.evaluate for part in operands]
         if operator == "AND":
-            conditions = _with_equalities_joined(conditions)
+            conditions = _join_equalities(conditions)
         evaluate = (
-            conditions[0] if len(conditions) == 1 else Joined(conditions, decisive=operator == "OR")
+            conditions[0] if len(conditions) == 1 else AndOr(conditions, decisive=operator == "OR")
         )
         return Part(left.start, operands[-1].end, JOINED, evaluate, tuple(operands))
 
     def arithmetic(self, left: Part, precedence: int) -> Part:
+        """Parse arithmetic operators of one precedence and their operands, after the first one."""
         operations = []
         self.check_number(left)
-        while _BINARY.get(self.token.kind) == precedence:
+        while _PRECEDENCES.get(self.token.kind) == precedence:
             operator = self.next_token().kind
             operand = self.expression(precedence)
             self.check_number(operand)
@@ -617,18 +646,19 @@ class _Parser:
         evaluate = Calculation(
             left.evaluate,
             [(operator, operand.evaluate) for operator, operand in operations],
-            exact=self.language.jms,
+            truncates=self.language.jms,
             concatenate=self.language.oasis,
-            finite=self.language.broker,
+            raises_overflow=self.language.broker,
         )
         parts = (left, *(operand for _, operand in operations))
         return Part(left.start, parts[-1].end, VALUE, evaluate, parts)
 
     def comparison(self, left: Part) -> Part:
+        """Parse a comparison operator and its operands, after the left operand."""
         token = self.next_token()
         if token.kind == "IS":
             return self.is_null(left)
-        if token.kind in _BINARY and token.kind not in ("NOT", "BETWEEN", "IN", "LIKE"):
+        if token.kind in _PRECEDENCES and token.kind not in ("NOT", "BETWEEN", "IN", "LIKE"):
             right = self.expression(_COMPARISON)
             if token.kind not in ("=", "<>"):
                 self.check_ordered(left)
@@ -649,19 +679,21 @@ class _Parser:
         raise self.error(f"expected {operators} after NOT, not {self.spelling(token)}", token)
 
     def comparison_evaluator(self, sign: str, left: Part, right: Part) -> Evaluator:
+        """Return the fastest evaluator for a comparison of two operands."""
         if left.kind == LITERAL != right.kind:
-            left, right, sign = right, left, _MIRRORED[sign]
-        left, right = self.as_numbers(left, right)
+            left, right, sign = right, left, _MIRRORED_SIGNS[sign]
+        left, right = self.convert_to_numbers(left, right)
         if not _is_number_or_text(right):
-            return Comparison(sign, left.evaluate, right.evaluate, self.octets)
+            return Comparison(sign, left.evaluate, right.evaluate, self.as_rabbitmq)
         if sign == "=" and left.key is not None:
-            return Equal(left.key, right.value, self.octets)
-        return WithLiteral(sign, left.evaluate, right.value, self.octets)
+            return PropertyEquals(left.key, right.value, self.as_rabbitmq)
+        return LiteralComparison(sign, left.evaluate, right.value, self.as_rabbitmq)
 
-    def as_numbers(self, name: Part, *literals: Part) -> tuple[Part, ...]:
+    def convert_to_numbers(self, name: Part, *literals: Part) -> tuple[Part, ...]:
         """Return the operands of a comparison, converted to numbers if the language requires it.
 
-        It does if `name` is one of `Language.numeric_names` and each literal becomes an integer.
+        The language requires it if `name` is in `Language.numeric_names`, and each literal can be
+        converted to an integer.
         """
         number_of = self.language.numeric_names.get(name.value) if name.kind == NAME else None
         if number_of is None:
@@ -669,7 +701,7 @@ class _Parser:
         numbers = [number_of(part.value) if part.kind == LITERAL else None for part in literals]
         if not all(isinstance(number, int) and type(number) is not bool for number in numbers):
             return (name, *literals)
-        evaluate = Changed(name.evaluate, number_of)
+        evaluate = Converted(name.evaluate, number_of)
         return (
             Part(name.start, name.end, NAME, evaluate, value=name.value),
             *(
@@ -679,6 +711,7 @@ class _Parser:
         )
 
     def is_null(self, left: Part) -> Part:
+        """Parse the rest of ``IS [NOT] NULL``, after ``IS``."""
         is_name = left.kind == NAME and self.text[left.start] != "("
         if not is_name and not self.language.jms:
             raise self.error("IS NULL needs a name before it", left)
@@ -686,9 +719,10 @@ class _Parser:
         if negated:
             self.next_token()
         last = self.expect("NULL", "NULL" if negated else "NULL or NOT NULL")
-        return Part(left.start, last.end, CONDITION, Null(left.evaluate, negated), (left,))
+        return Part(left.start, last.end, CONDITION, IsNull(left.evaluate, negated), (left,))
 
     def between(self, left: Part, negated: bool) -> Part:
+        """Parse the two bounds of ``[NOT] BETWEEN``."""
         self.check_number(left)
         low = self.expression(_COMPARISON)
         self.check_number(low)
@@ -701,10 +735,11 @@ class _Parser:
             self.comparison_evaluator(signs[0], left, low),
             self.comparison_evaluator(signs[1], left, high),
         ]
-        evaluate = Joined(sides, decisive=negated)
+        evaluate = AndOr(sides, decisive=negated)
         return Part(left.start, high.end, CONDITION, evaluate, (left, low, high))
 
     def in_list(self, left: Part, negated: bool) -> Part:
+        """Parse the list of ``[NOT] IN``."""
         self.expect("(", "( and a list of values")
         items = []
         while True:
@@ -716,10 +751,11 @@ class _Parser:
                 break
             self.next_token()
         last = self.expect(")", "a comma or )")
-        left, *items = self.as_numbers(left, *items)
-        # Whether Python's operators compare each item as the language requires.
+        left, *items = self.convert_to_numbers(left, *items)
+        # For each item, whether Python's operators compare it as the language requires.
         simple = [
-            _is_number_or_text(item) and (self.octets or is_exact(item.value)) for item in items
+            _is_number_or_text(item) and (self.as_rabbitmq or compares_as_java(item.value))
+            for item in items
         ]
         evaluate = InList(
             left.evaluate,
@@ -728,11 +764,12 @@ class _Parser:
             [item.evaluate for item, is_simple in zip(items, simple, strict=True) if not is_simple],
             {kind_of(item.value) for item in items} if self.language.jms else set(),
             negated,
-            self.octets,
+            self.as_rabbitmq,
         )
         return Part(left.start, last.end, CONDITION, evaluate, (left, *items))
 
     def like(self, left: Part, negated: bool) -> Part:
+        """Parse the pattern of ``[NOT] LIKE``, and its escape character."""
         token = self.expect("string", "a pattern in quotes")
         last, escape = token, None
         if self.token.kind == "ESCAPE":
@@ -743,12 +780,12 @@ class _Parser:
                 raise self.error("ESCAPE needs one character in quotes", last)
         match, weight = self.pattern(token, escape)
         errors = "surrogateescape" if self.language.broker else "strict"
-        text = Bounded(left.evaluate, weight, self.work)
-        evaluate = LikeText(text, match, negated, self.octets, errors)
+        text = LengthLimited(left.evaluate, weight, self.work)
+        evaluate = Like(text, match, negated, self.as_rabbitmq, errors)
         return Part(left.start, last.end, CONDITION, evaluate, (left,))
 
     def pattern(self, token: Token, escape: str | None) -> tuple[Callable[[str], bool | None], int]:
-        """Return the function that matches a pattern, and its steps per character."""
+        """Return the function that matches the pattern of ``LIKE``, and its steps per character."""
         elements: list[Any] = []
         chars = iter(token.value)
         for char in chars:
@@ -763,11 +800,12 @@ class _Parser:
             type(element) is str and (element < " " or element == "\x7f") for element in elements
         ):
             raise self.error("control characters are not allowed in a pattern", token)
-        weight = weight_of(elements)
+        weight = steps_per_character(elements)
         self.weight += weight
         return self.language.like(elements), weight
 
     def function_call(self, token: Token) -> Part:
+        """Parse the arguments of the function `token`; INF and NAN have none."""
         name = token.value
         if name not in self.language.functions:
             raise self.error(
@@ -775,8 +813,8 @@ class _Parser:
                 f"oasis, or [{self.text[token.start : token.end]}] for a property of that name",
                 token,
             )
-        if name in _NUMBERS:
-            return _literal_part(token.start, token.end, _NUMBERS[name])
+        if name in _NUMBER_CONSTANTS:
+            return _literal_part(token.start, token.end, _NUMBER_CONSTANTS[name])
         self.expect("(", f"( after {name}")
         self.weight += CALL_WEIGHT
         if name == "EXISTS":
@@ -785,7 +823,7 @@ class _Parser:
                 raise self.error("EXISTS needs a name", name_token)
             operand = self.identifier(name_token)
             end = self.expect(")", ")").end
-            evaluate: Evaluator = Null(operand.evaluate, negated=True)
+            evaluate: Evaluator = IsNull(operand.evaluate, negated=True)
             return Part(token.start, end, CONDITION, evaluate, (operand,))
         arguments: list[Part] = []
         function, arity = _FUNCTIONS.get(name, (None, 0))
@@ -795,50 +833,54 @@ class _Parser:
             arguments.append(self.expression(_COMPARISON))
         last = self.expect(")", f"): {name} has {arity or 'no'} argument{'s' * (arity != 1)}")
         if function is None:
-            evaluate = Time()
+            evaluate = CurrentTime()
         else:
             text, *counts = (argument.evaluate for argument in arguments)
-            evaluate = TextFunction(function, Bounded(text, CALL_WEIGHT, self.work), counts)
+            evaluate = TextFunction(function, LengthLimited(text, CALL_WEIGHT, self.work), counts)
         return Part(token.start, last.end, VALUE, evaluate, tuple(arguments))
 
-    # Restrictions of JMS. Some brokers accept such expressions and evaluate them as unknown.
+    # Restrictions of JMS. Some brokers accept violations, and evaluate them as unknown.
 
     def check_condition(self, part: Part) -> None:
-        """Raise an error if a part used as a condition is a number or text."""
+        """In JMS, raise an error if a part that must be a condition is a number or text."""
         is_literal = part.kind == LITERAL and type(part.value) is not bool
         if self.language.jms and (part.kind == VALUE or is_literal):
             raise self.error("expected a condition, not a value", part)
 
     def check_number(self, part: Part) -> None:
-        """Raise an error if a part used as a number is a text, boolean or condition."""
-        if self.language.jms and _is_condition(part, (bool, str)):
+        """In JMS, raise an error if a part that must be a number is no number."""
+        if self.language.jms and _is_condition_or_literal_of(part, (bool, str)):
             raise self.error("expected a number", part)
 
     def check_ordered(self, part: Part) -> None:
-        """Raise an error if an operand of ``<``, ``<=``, ``>`` or ``>=`` is a boolean."""
-        if self.language.jms and _is_condition(part, (bool,)):
+        """In JMS, raise an error if an operand of ``<``, ``<=``, ``>`` or ``>=`` is a boolean."""
+        if self.language.jms and _is_condition_or_literal_of(part, (bool,)):
             raise self.error("booleans are compared with = and <> only", part)
 
 
 def _literal_part(start: int, end: int, value: Any) -> Part:
+    """Return the part for a literal."""
     return Part(start, end, LITERAL, Constant(value), value=value)
 
 
 def _is_number_or_text(part: Part) -> bool:
+    """Whether a part is a literal that is a number or text."""
     return part.kind == LITERAL and kind_of(part.value) in (NUMBER, TEXT)
 
 
-def _with_equalities_joined(conditions: list[Evaluator]) -> list[Evaluator]:
-    """Replace adjacent ``name = literal`` conditions of an AND by one `AllEqual`."""
+def _join_equalities(conditions: list[Evaluator]) -> list[Evaluator]:
+    """Replace adjacent `PropertyEquals` conditions of an AND by one `PropertiesEqual`."""
     parts: list[Evaluator] = []
-    for is_equality, group in groupby(conditions, lambda condition: isinstance(condition, Equal)):
+    for is_equality, group in groupby(
+        conditions, lambda condition: isinstance(condition, PropertyEquals)
+    ):
         adjacent: list[Any] = list(group)
-        parts += [AllEqual(adjacent)] if is_equality and len(adjacent) > 1 else adjacent
+        parts += [PropertiesEqual(adjacent)] if is_equality and len(adjacent) > 1 else adjacent
     return parts
 
 
-def _is_condition(part: Part, literals: tuple[type, ...]) -> bool:
-    """Return whether a part is a condition, or a literal whose type is in `literals`."""
+def _is_condition_or_literal_of(part: Part, literals: tuple[type, ...]) -> bool:
+    """Whether a part is a condition, or a literal of one of these types."""
     if part.kind == LITERAL:
         return type(part.value) in literals
     return part.kind in (CONDITION, JOINED)

@@ -27,8 +27,12 @@ from amqp10msg.delivery.filters._base import (
     register,
     wrong_type,
 )
-from amqp10msg.delivery.filters._evaluators import Work, same, same_as
-from amqp10msg.delivery.filters._glob import MANY, ONE, compile_words, weight_of_words
+from amqp10msg.delivery.filters._evaluators import (
+    StepCounter,
+    matches_reference,
+    reference_test,
+)
+from amqp10msg.delivery.filters._glob import MANY, ONE, compile_words, steps_per_word
 from amqp10msg.delivery.filters._names import BEGINS, ENDS, IS_PRESENT, rabbitmq_43_test
 from amqp10msg.message import Message
 from amqp10msg.sections import Properties
@@ -144,7 +148,7 @@ def _test_of(relation: str, operand: Any, broker: bool) -> Callable[[Any], bool]
     if relation == IS_PRESENT:
         return lambda _: True
     if relation == "=":
-        return same_as(operand)
+        return reference_test(operand)
     test = str.startswith if relation == BEGINS else str.endswith
     return lambda value: isinstance(value, str) and test(value, operand)
 
@@ -408,7 +412,7 @@ class TopicBinding(_Text):
     CAPABILITY: ClassVar[str] = _EXCHANGES
     _match: Any = attrs.field(init=False, eq=False, repr=False, default=None)
     _weight: int = attrs.field(init=False, eq=False, repr=False, default=1)
-    _work: Work = attrs.field(init=False, eq=False, repr=False, factory=Work)
+    _work: StepCounter = attrs.field(init=False, eq=False, repr=False, factory=StepCounter)
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -417,7 +421,7 @@ class TopicBinding(_Text):
             for word in _split_words(self.text)
         ]
         object.__setattr__(self, "_match", compile_words(words))
-        object.__setattr__(self, "_weight", weight_of_words(words))
+        object.__setattr__(self, "_weight", steps_per_word(words))
 
     @property
     def steps(self) -> int:
@@ -516,7 +520,7 @@ class HeadersBinding(_Map):
 
 
 def _entry_matches(key: str, expected: Any, properties: Mapping[str, Any]) -> bool:
-    return key in properties and (expected is None or same(expected, properties[key]))
+    return key in properties and (expected is None or matches_reference(expected, properties[key]))
 
 
 @register

@@ -19,7 +19,7 @@ from amqp10msg.delivery.filters._base import (
     not_a_message,
     register,
 )
-from amqp10msg.delivery.filters._evaluators import ALWAYS, Evaluator, Work, matches, value_of
+from amqp10msg.delivery.filters._evaluators import ALWAYS, Evaluator, StepCounter, matches, value_of
 from amqp10msg.delivery.filters._names import (
     NUMERIC_NAMES,
     oasis_name,
@@ -77,7 +77,7 @@ class _Expression(Filter):
     )
     _evaluate: Evaluator = attrs.field(init=False, eq=False, repr=False, default=ALWAYS)
     _whole: Part | None = attrs.field(init=False, eq=False, repr=False, default=None)
-    _work: Work = attrs.field(init=False, eq=False, repr=False, factory=Work)
+    _work: StepCounter = attrs.field(init=False, eq=False, repr=False, factory=StepCounter)
 
     def _prepare(self) -> None:
         if not isinstance(self.text, str):
