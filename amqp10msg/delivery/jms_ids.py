@@ -1,7 +1,7 @@
 """The reversible text forms of message ids in JMS, for all four types of id.
 
-They follow the AMQP JMS Mapping 1.0 (OASIS, working draft 10). Filters compare these texts, and
-`amqp10msg.interop.jms` exports the functions.
+The forms are from the AMQP JMS Mapping 1.0 (OASIS, working draft 10). Filters compare these texts,
+and `amqp10msg.interop.jms` exports the functions.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from amqp10msg.wire.errors import expect
 from amqp10msg.wire.primitives import ULong
 
 _PREFIX = "ID:"
+# What follows `_PREFIX`, for each type of id.
 _UUID = "AMQP_UUID:"
 _ULONG = "AMQP_ULONG:"
 _BINARY = "AMQP_BINARY:"
@@ -59,7 +60,7 @@ def from_jms_id(text: str) -> ULong | uuid.UUID | bytes | str:
     """Return the message-id or correlation-id of a JMSMessageID or JMSCorrelationID.
 
     Raises:
-        ValueError: the text begins with the prefix of an encoding, but its value is not decodable.
+        ValueError: the text begins with the prefix of an encoding, but the rest cannot be decoded.
     """
     expect(text, str, "from_jms_id", "a str")
     if not text.startswith(_PREFIX):

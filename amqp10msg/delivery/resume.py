@@ -1,4 +1,4 @@
-"""Resuming links: the sender's action for each unsettled delivery.
+"""Resumption of links: the sender's action for each unsettled delivery.
 
 Part 2, 2.6.13 defines the scheme, Part 3, 3.4.6 the cases. Both ends list in their attach frames
 the deliveries that they consider unsettled, with their states, and the sender acts on both lists. A
@@ -23,7 +23,8 @@ from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import Described
 
 
-def _octets(message: Message | bytes | bytearray | memoryview) -> bytes:
+def _encoded_payload(message: Message | bytes | bytearray | memoryview) -> bytes:
+    """Return the encoded message, or the bytes of a payload."""
     if isinstance(message, Message):
         return message.encode()
     octets: bytes = kernel.octets_of(message, UNLIMITED)
@@ -49,7 +50,7 @@ def position(
         ValueError: `byte_count` is negative or exceeds the length.
         DecodeError: the bytes before the position are not a sequence of encoded values.
     """
-    octets = _octets(message)
+    octets = _encoded_payload(message)
     count = len(octets) if byte_count is None else byte_count
     if not 0 <= count <= len(octets):
         raise ValueError(f"byte_count must be 0 to {len(octets)}, got {count}")
@@ -77,10 +78,10 @@ def octets_before(message: Message | bytes | bytearray | memoryview, received: R
             ``amqp:invalid-field``); or the payload is malformed.
     """
     expect(received, Received, "the position of octets_before", "a Received")
-    octets = _octets(message)
+    octets = _encoded_payload(message)
     number = start = 0
     if not _is_position(received):
-        # Lenient decoding may leave values of other types.
+        # Lenient decoding may leave values of other types than numbers.
         raise _position_error("a position must be two numbers", received, 0, octets)
     while number < received.section_number and start < len(octets):
         end = _section_end(octets, start)
@@ -100,6 +101,7 @@ def octets_before(message: Message | bytes | bytearray | memoryview, received: R
 
 
 def _is_position(received: Received) -> bool:
+    """Whether both fields are integers from 0, which lenient decoding does not ensure."""
     return _is_count(received.section_number) and _is_count(received.section_offset)
 
 
@@ -108,6 +110,7 @@ def _is_count(value: object) -> bool:
 
 
 def _position_error(reason: str, received: Received, start: int, octets: bytes) -> DecodeError:
+    """Return the error for a position that is not in the payload."""
     return DecodeError(
         f"{reason}: {received!r} is not a position in the payload",
         start,
@@ -129,7 +132,7 @@ def bytes_from(message: Message | bytes | bytearray | memoryview, received: Rece
         DecodeError: the position is not in the payload, or the payload is malformed.
     """
     expect(received, Received, "the position of bytes_from", "a Received")
-    octets = _octets(message)
+    octets = _encoded_payload(message)
     return octets[octets_before(octets, received) :]
 
 
@@ -152,8 +155,8 @@ def _section_end(octets: bytes, start: int) -> int | None:
     return end
 
 
-_START = Received(0, 0)
-_MAX_TAG = 32  # Part 2, 2.8.7
+_PAYLOAD_START = Received(0, 0)
+_MAX_TAG = 32  # bytes of a delivery-tag (Part 2, 2.8.7)
 
 
 class ResumeAction(StrEnum):
@@ -163,9 +166,9 @@ class ResumeAction(StrEnum):
     NEW_DELIVERY = "new-delivery"
     #: Continue the delivery from a position in the payload.
     RESUME = "resume"
-    #: Apply the receiver's outcome unless the sender has an outcome, and settle.
+    #: Apply the receiver's outcome (unless the sender already has an outcome), and settle.
     SETTLE = "settle"
-    #: State the outcome that took effect, which differs from the receiver's.
+    #: State the outcome that took effect, because the receiver requested another outcome.
     RESTATE = "restate"
     #: Abort the delivery.
     ABORT = "abort"
@@ -184,18 +187,19 @@ class Step:
         action: the action.
         outcome: the outcome to apply at the source before the transfer is sent, or None.
         sends: whether to send a transfer. The next five attributes are fields of its first frame.
-        state: the field state, None for null.
-        settled: the field settled.
-        resume: the field resume.
-        aborted: the field aborted.
-        more: the field more: False without a payload, None if it depends on the payload's size.
+        state: the field state of the transfer; None for null.
+        settled: the field settled of the transfer.
+        resume: the field resume of the transfer.
+        aborted: the field aborted of the transfer.
+        more: the field more of the transfer: False without a payload, None if it depends on the
+            size of the payload.
         start: the position at which the payload begins, for `bytes_from`; None without a payload.
-        then: the next action: after an abort ``NEW_DELIVERY``, when `Plan.may_send_new` allows it,
-            or ``REPORT_LOSS`` if the message cannot be sent again; otherwise ``NOTHING``.
-        keeps: whether the sender still considers the delivery unsettled. If not, it forgets the tag
-            after sending the transfer, or immediately without one.
-        waits: whether incomplete maps leave the decision open: call `resume` again after the next
-            attach.
+        then: the action after an abort: ``NEW_DELIVERY``, as soon as `Plan.may_send_new` is True,
+            or ``REPORT_LOSS`` if the message cannot be sent again. ``NOTHING`` without an abort.
+        keeps: whether the sender still considers the delivery unsettled. If not, the sender forgets
+            the tag after the transfer, or immediately without a transfer.
+        waits: whether no action could be chosen because a map is incomplete: call `resume` again
+            after the next attach.
         text: the reason for the action.
     """
 
@@ -217,7 +221,7 @@ class Step:
     def not_applied(self, outcome: DeliveryState) -> Step:
         """Return the step for a source that cannot apply the receiver's outcome (Part 3, 3.4.6).
 
-        The sender states the outcome that it applied instead; the receiver echoes it and settles.
+        The sender states the outcome that took effect. The receiver repeats it and settles.
 
         Args:
             outcome: the outcome that took effect.
@@ -249,9 +253,9 @@ class Plan(Mapping[bytes, Step]):
         settled_by_sender: deliveries that the receiver must now consider settled, because only its
             own map has them (Part 2, 2.6.13). Empty if the sender's map is incomplete.
         held_at_receiver: deliveries for which the receiver must not request an outcome before it
-            receives the sender's transfer: the sender may abort and forget them. If the connection
-            is lost before that, keep them for the next resume. An outcome requested earlier would
-            arrive too late, and the message could be processed twice.
+            receives the sender's transfer, because the sender may abort and forget them. If the
+            connection is lost before that, keep them for the next resumption. An outcome that is
+            requested earlier would arrive too late, and the message could be processed twice.
     """
 
     steps: Mapping[bytes, Step]
@@ -309,10 +313,10 @@ def resume(
     """
     for unsettled in (sender_unsettled, receiver_unsettled):
         expect(unsettled, (Mapping, NoneType), "an unsettled map of resume", "a mapping or None")
-    sender_states = _checked_states(sender_unsettled, "sender")
-    receiver_states = _checked_states(receiver_unsettled, "receiver")
+    sender_states = _check_unsettled_map(sender_unsettled, "sender")
+    receiver_states = _check_unsettled_map(receiver_unsettled, "receiver")
     may_send_new = not (sender_incomplete or receiver_incomplete)
-    decide = _Decision(messages, may_send_new, receiver_incomplete, may_settle)
+    decide = _StepChooser(messages, may_send_new, receiver_incomplete, may_settle)
     steps = {
         tag: decide.step_at_both(tag, state, receiver_states[tag])
         if tag in receiver_states
@@ -337,9 +341,10 @@ def resume(
     return Plan(steps, may_send_new, () if sender_incomplete else only_receiver, held_tags)
 
 
-def _checked_states(
+def _check_unsettled_map(
     unsettled: Mapping[bytes, Any] | None, end: str
 ) -> dict[bytes, DeliveryState | None]:
+    """Check the unsettled map of the sender or receiver (`end`); return it with decoded states."""
     states: dict[bytes, DeliveryState | None] = {}
     untyped: Mapping[Any, Any] = unsettled or {}
     for tag, value in untyped.items():
@@ -362,6 +367,7 @@ def _checked_states(
 
 
 def _unsettled_map_error(reason: str, end: str) -> EncodeError | DecodeError:
+    """Return the error for an invalid unsettled map of the sender or the receiver (`end`)."""
     path = f"unsettled of the {end}"
     if end == "sender":
         return EncodeError(reason, path)
@@ -369,24 +375,26 @@ def _unsettled_map_error(reason: str, end: str) -> EncodeError | DecodeError:
 
 
 def _no_transfer_step(tag: bytes, text: str, *, keeps: bool = False, waits: bool = False) -> Step:
+    """Return the step for a sender that does not send a transfer."""
     return Step(
         tag, ResumeAction.NOTHING, sends=False, resume=False, keeps=keeps, waits=waits, text=text
     )
 
 
 def _restating_step(tag: bytes, outcome: DeliveryState) -> Step:
+    """Return the step for a sender that states the outcome that took effect."""
     text = "the outcome at the sender took effect: the receiver echoes it"
     return Step(tag, ResumeAction.RESTATE, state=outcome, keeps=True, text=text)
 
 
-def _position_of(state: DeliveryState | None) -> Received:
-    """Return the position in a state; the start of the payload for a state without a position."""
-    return state if isinstance(state, Received) else _START
+def _position_in_state(state: DeliveryState | None) -> Received:
+    """Return the position in a state; for other states, the start of the payload."""
+    return state if isinstance(state, Received) else _PAYLOAD_START
 
 
 @attrs.frozen
-class _Decision:
-    """Chooses the step of `resume` for each delivery."""
+class _StepChooser:
+    """Chooses the step for each delivery in `resume`."""
 
     messages: Any
     may_send_new: bool
@@ -415,14 +423,14 @@ class _Decision:
             state=_transfer_state_of(sender_state),
             resume=False,
             more=None,
-            start=_START,
+            start=_PAYLOAD_START,
             keeps=True,
             text="the receiver does not list it",
         )
 
     def resend_action(self, tag: bytes, sender_state: DeliveryState | None) -> ResumeAction:
-        """Return how to send the message anew: NEW_DELIVERY, or REPORT_LOSS if impossible."""
-        if _is_start(_position_of(sender_state)) or tag in self.messages:
+        """Return NEW_DELIVERY if the message can be sent from the beginning, else REPORT_LOSS."""
+        if _is_start(_position_in_state(sender_state)) or tag in self.messages:
             return ResumeAction.NEW_DELIVERY
         return ResumeAction.REPORT_LOSS
 
@@ -450,8 +458,8 @@ class _Decision:
                 keeps=True,
                 text=text,
             )
-        start = _position_of(receiver_state)
-        if not self.can_send_from(tag, _position_of(sender_state), start):
+        start = _position_in_state(receiver_state)
+        if not self.can_send_from(tag, _position_in_state(sender_state), start):
             return Step(
                 tag,
                 ResumeAction.ABORT,
@@ -461,7 +469,7 @@ class _Decision:
             )
         transaction = _transfer_state_of(sender_state)
         if transaction is not None:
-            start = _START  # a transactional state cannot carry a position
+            start = _PAYLOAD_START  # a transactional state cannot contain a position
         return Step(
             tag,
             ResumeAction.RESUME,
@@ -475,7 +483,7 @@ class _Decision:
     def step_with_outcome(
         self, tag: bytes, sender_state: DeliveryState, receiver_state: DeliveryState | None
     ) -> Step:
-        """Return the step for a delivery that both ends list, with an outcome at the sender."""
+        """Return the step for a delivery that both ends list, if the sender has an outcome."""
         if receiver_state is not None and _is_same_state(receiver_state, sender_state):
             text = "both ends have the same outcome"
             return Step(tag, ResumeAction.SETTLE, settled=self.may_settle, text=text)
@@ -490,11 +498,11 @@ class _Decision:
         self, tag: bytes, sender_position: Received, receiver_position: Received
     ) -> bool:
         """Whether the sender can send from the position that the receiver needs."""
-        if _as_tuple(sender_position) <= _as_tuple(receiver_position):
+        if _position_key(sender_position) <= _position_key(receiver_position):
             return True
-        # The end of a section can also be expressed as the start of the next section.
+        # The end of a section is the same position as the start of the next section.
         if (
-            _as_tuple(sender_position) != (receiver_position.section_number + 1, 0)
+            _position_key(sender_position) != (receiver_position.section_number + 1, 0)
             or not isinstance(self.messages, Mapping)
             or tag not in self.messages
         ):
@@ -504,21 +512,22 @@ class _Decision:
 
 
 def _is_same_state(a: DeliveryState, b: DeliveryState) -> bool:
-    # Compare the encodings: with ==, a uint may equal a boolean, and NaN does not equal itself.
+    # Compare encodings: with ==, a uint may equal a boolean, and NaN does not equal NaN.
     return a is b or (type(a) is type(b) and encode_composite(a) == encode_composite(b))
 
 
-def _as_tuple(received: Received) -> tuple[int, int]:
+def _position_key(received: Received) -> tuple[int, int]:
     return received.section_number, received.section_offset
 
 
 def _is_start(received: Received) -> bool:
-    return _as_tuple(received) == (0, 0)
+    """Whether a position is the start of the payload."""
+    return _position_key(received) == (0, 0)
 
 
 def _transfer_state_of(state: DeliveryState | None) -> TransactionalState | None:
-    """Return the state for a transfer in the same transaction as `state` (Part 4, 4.4.1).
+    """Return the state for a transfer in the transaction of `state` (Part 4, 4.4.1), or None.
 
-    None if `state` has no transaction.
+    None means that `state` is not transactional.
     """
     return TransactionalState(state.txn_id) if isinstance(state, TransactionalState) else None

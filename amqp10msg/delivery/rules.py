@@ -35,17 +35,18 @@ from amqp10msg.wire.primitives import FORMAT_CODES, Array, Described, Symbol, UL
 
 @attrs.frozen(kw_only=True)
 class TerminusRule(Rule):
-    """A rule for a terminus.
+    """A rule for a source, target, coordinator or declare.
 
     Attributes:
-        id: a short stable name.
+        id: a short name, which does not change between releases.
         clause: the clause of the specification.
         severity: ``error`` for MUST, MUST NOT and the definition of a type, ``warning`` for SHOULD.
-        subject: the types that it applies to: ``source``, ``target``, ``coordinator``, ``declare``.
+        subject: the types to which the rule applies: ``source``, ``target``, ``coordinator``,
+            ``declare``.
         text: a summary of the rule.
         quote: the wording of the specification.
-        needs: the optional arguments of the check without which the rule is skipped.
-        refused: whether `decode` raises an error for a terminus that violates it.
+        needs: the optional arguments that the rule needs. Without them, the rule is not checked.
+        refused: whether `decode` raises an error for a terminus that violates the rule.
         check: yields violations; None if encoding the terminus detects them.
     """
 
@@ -55,7 +56,7 @@ class TerminusRule(Rule):
 
 @attrs.frozen
 class View:
-    """A terminus, its encoding, and the properties of its link that rules depend on."""
+    """The input of rules: a terminus, its encoding, and properties of its link."""
 
     value: Any
     name: str
@@ -78,44 +79,47 @@ class View:
 
     @property
     def dynamic(self) -> bool:
-        """Whether the node is created on request."""
+        """Whether the terminus has a dynamic node, which is created on request."""
         return bool(self.value.dynamic)
 
     def occurrence(self, field: str, text: str, subpath: str = "") -> Occurrence:
-        """Return a violation in a field; `subpath` is the path within the field."""
+        """Return a violation in a field. `subpath` is the path within the field."""
         return Occurrence(self._offset(field), f"{self.name}.{field}{subpath}", text)
 
     def shared_occurrence(self, field: str, text: str) -> Occurrence:
-        """Return a violation of a rule that has one clause for sources and one for targets."""
+        """Return a violation of a rule that has different clauses for sources and targets."""
         clause = "Part 3, 3.5.3" if self.name == "source" else "Part 3, 3.5.4"
         return self.occurrence(field, text)._replace(clause=clause)
 
     def _offset(self, field: str) -> int:
-        """Return the offset of a field in the encoded terminus; 0 if it is not encoded."""
+        """Return the offset of a field in the encoded terminus; 0 if the field is not encoded."""
         octets = self.octets
         if not octets:
             return 0
         names = [row.wire_name for row in rows(type(self.value))]
         index = names.index(field)
         start = kernel.skip_value(octets, 1)
-        width = FORMAT_CODES[octets[start]].width  # 0 for the empty list, list0
+        width = FORMAT_CODES[octets[start]].width  # 0 for the empty list (list0)
         count = int.from_bytes(octets[start + 1 + width : start + 1 + 2 * width], "big")
         return offset_of_field(octets, start, index) if index < count else 0
 
 
-def _address_in_request(view: View) -> Iterator[Occurrence]:
+def _check_address_in_request(view: View) -> Iterator[Occurrence]:
+    """Yield a violation if a request for a dynamic node has an address."""
     if view.requests and view.value.address is not None:
         yield view.shared_occurrence(
             "address", "the peer chooses the address of a dynamic node: leave it unset"
         )
 
 
-def _address_in_answer(view: View) -> Iterator[Occurrence]:
+def _check_address_in_answer(view: View) -> Iterator[Occurrence]:
+    """Yield a violation if the answer with a dynamic node has no address."""
     if view.answers and view.value.address is None:
         yield view.shared_occurrence("address", "the address of the created node is missing")
 
 
-def _address_names(view: View) -> Iterator[Occurrence]:
+def _check_names_in_address(view: View) -> Iterator[Occurrence]:
+    """Yield violations if a dynamic node's address lacks the link name or the container-id."""
     address = view.value.address
     if view.answers and isinstance(address, str):
         for name, part in (("link name", view.link_name), ("container-id", view.container_id)):
@@ -125,27 +129,28 @@ def _address_names(view: View) -> Iterator[Occurrence]:
                 )
 
 
-def _properties_without_dynamic(view: View) -> Iterator[Occurrence]:
+def _check_properties_without_dynamic(view: View) -> Iterator[Occurrence]:
     if not view.dynamic and view.value.dynamic_node_properties is not None:
         yield view.shared_occurrence(
             "dynamic-node-properties", "the node is not dynamic: leave its properties unset"
         )
 
 
-def _property(view: View, key: str) -> Any:
+def _node_property(view: View, key: str) -> Any:
+    """Return one of the dynamic-node-properties; None if it is not set."""
     properties = view.value.dynamic_node_properties
     return properties.get(key) if isinstance(properties, Mapping) else None
 
 
-def _lifetime_policy(view: View) -> Iterator[Occurrence]:
-    policy = _property(view, LIFETIME_POLICY)
+def _check_lifetime_policy(view: View) -> Iterator[Occurrence]:
+    policy = _node_property(view, LIFETIME_POLICY)
     fault = "" if policy is None else policy_fault(policy)
     if fault:
         yield view.occurrence("dynamic-node-properties", fault, f"[{LIFETIME_POLICY!r}]")
 
 
-def _dist_modes(view: View) -> Iterator[Occurrence]:
-    modes = _property(view, SUPPORTED_DIST_MODES)
+def _check_dist_modes(view: View) -> Iterator[Occurrence]:
+    modes = _node_property(view, SUPPORTED_DIST_MODES)
     if modes is None or isinstance(modes, Symbol):
         return
     if not isinstance(modes, Array) or not modes.values or modes.type != "symbol":
@@ -155,14 +160,15 @@ def _dist_modes(view: View) -> Iterator[Occurrence]:
         )
 
 
-def _mode_unset(view: View) -> Iterator[Occurrence]:
+def _check_distribution_mode(view: View) -> Iterator[Occurrence]:
+    """Yield a violation if the sender's node has several modes and the sender chose none."""
     if view.role == "sender" and len(set(view.modes)) > 1 and view.value.distribution_mode is None:
         yield view.occurrence(
             "distribution-mode", f"is unset, and the node supports {', '.join(sorted(view.modes))}"
         )
 
 
-def _filters(view: View) -> Iterator[Occurrence]:
+def _check_filters(view: View) -> Iterator[Occurrence]:
     filters = view.value.filter
     if not isinstance(filters, Mapping):
         return
@@ -183,10 +189,11 @@ def _filters(view: View) -> Iterator[Occurrence]:
 
 
 def _registered_composite(descriptor: Any) -> Any:
+    """Return the composite type with a descriptor; None if it is not registered."""
     return COMPOSITES.get(descriptor) if isinstance(descriptor, (ULong, Symbol)) else None
 
 
-def _default_outcome(view: View) -> Iterator[Occurrence]:
+def _check_default_outcome(view: View) -> Iterator[Occurrence]:
     outcome = view.value.default_outcome
     if outcome is None:
         return
@@ -202,7 +209,7 @@ def _default_outcome(view: View) -> Iterator[Occurrence]:
         yield view.occurrence("default-outcome", f"must be an outcome, not {outcome!r:.80}")
 
 
-def _outcomes(view: View) -> Iterator[Occurrence]:
+def _check_outcomes(view: View) -> Iterator[Occurrence]:
     for index, symbol in enumerate(view.value.outcomes or ()):
         composite = COMPOSITES.get(symbol) if isinstance(symbol, str) else None
         text = ""
@@ -217,7 +224,7 @@ def _outcomes(view: View) -> Iterator[Occurrence]:
             yield view.occurrence("outcomes", text, f"[{index}]")
 
 
-def _capabilities(view: View) -> Iterator[Occurrence]:
+def _check_capabilities(view: View) -> Iterator[Occurrence]:
     for index, symbol in enumerate(view.value.capabilities or ()):
         if str(symbol).startswith("amqp:") and symbol not in set(TxnCapability):
             yield view.occurrence(
@@ -225,7 +232,7 @@ def _capabilities(view: View) -> Iterator[Occurrence]:
             )
 
 
-def _global_id(view: View) -> Iterator[Occurrence]:
+def _check_global_id(view: View) -> Iterator[Occurrence]:
     if (
         view.value.global_id is not None
         and view.coordinator is not None
@@ -237,23 +244,23 @@ def _global_id(view: View) -> Iterator[Occurrence]:
 
 
 _CHECKS: dict[str, Callable[[View], Iterator[Occurrence]]] = {
-    "address-in-request": _address_in_request,
-    "address-missing": _address_in_answer,
-    "address-not-traceable": _address_names,
-    "properties-without-dynamic": _properties_without_dynamic,
-    "lifetime-policy": _lifetime_policy,
-    "supported-dist-modes": _dist_modes,
-    "distribution-mode-unset": _mode_unset,
-    "filter-not-described": _filters,
-    "default-outcome": _default_outcome,
-    "outcomes": _outcomes,
-    "txn-capability": _capabilities,
-    "global-id": _global_id,
+    "address-in-request": _check_address_in_request,
+    "address-missing": _check_address_in_answer,
+    "address-not-traceable": _check_names_in_address,
+    "properties-without-dynamic": _check_properties_without_dynamic,
+    "lifetime-policy": _check_lifetime_policy,
+    "supported-dist-modes": _check_dist_modes,
+    "distribution-mode-unset": _check_distribution_mode,
+    "filter-not-described": _check_filters,
+    "default-outcome": _check_default_outcome,
+    "outcomes": _check_outcomes,
+    "txn-capability": _check_capabilities,
+    "global-id": _check_global_id,
 }
-# One rule per entry: name | clause | severity | subjects | options: "refused" if decoding raises an
-# error for a violation; "needs" and the arguments that the check depends on. The next lines are the
-# requirement and, after ``>``, the wording of the specification.
-_TABLE = """
+# The first line of a rule is id | clause | severity | subjects | options. The options are "refused"
+# if decoding raises an error for a violation, and "needs" with the arguments that the check needs.
+# The next lines are the requirement and, after ``>``, the wording of the specification.
+_RULE_TABLE = """
 address-in-request | Part 3, 3.5.3, 3.5.4 | error | both | needs role
     A request for a dynamic node (the receiver's source, the sender's target) has no address.
     > The address of the source MUST NOT be set when sent on a attach frame sent by the receiving
@@ -304,8 +311,9 @@ not-encodable | Part 1, 1.4 | error | source, target, coordinator, declare | ref
 """
 
 
-def _rules() -> Iterator[TerminusRule]:
-    for (name, clause, severity, subject, *options), text, quote in rows_of(_TABLE):
+def _parse_rules() -> Iterator[TerminusRule]:
+    """Yield the rules in `_RULE_TABLE`."""
+    for (name, clause, severity, subject, *options), text, quote in rows_of(_RULE_TABLE):
         yield TerminusRule(
             id=name,
             clause=clause,
@@ -325,9 +333,12 @@ def _rules() -> Iterator[TerminusRule]:
 
 
 #: The rules by id, in the order of the clauses.
-TERMINUS_RULES: Mapping[str, TerminusRule] = MappingProxyType({rule.id: rule for rule in _rules()})
+TERMINUS_RULES: Mapping[str, TerminusRule] = MappingProxyType(
+    {rule.id: rule for rule in _parse_rules()}
+)
 
-#: The remaining MUST, MUST NOT and SHOULD of Part 3, 3.5: a terminus alone does not show them.
+#: The other requirements (MUST, MUST NOT, SHOULD) of Part 3, 3.5. A terminus alone does not show
+#: whether they are met.
 TERMINUS_NOT_VISIBLE: tuple[Obligation, ...] = obligations_of(
     """
 Part 3, 3.5.1 | node
@@ -351,7 +362,7 @@ Part 3, 3.5.3 | source
 )
 
 _ROLES = ("sender", "receiver")
-_OCTETS = (bytes, bytearray, memoryview)
+_BYTES_TYPES = (bytes, bytearray, memoryview)
 
 
 def check_source(
@@ -369,9 +380,9 @@ def check_source(
     Args:
         source: a `Source`, encoded or not.
         role: ``sender`` or ``receiver``, the end of the link that sent the attach frame; None skips
-            the rules that depend on it.
+            the rules that need it.
         link_name: the name of the link, which a generated address should include.
-        container_id: the peer's container-id, which a generated address should include, too.
+        container_id: the peer's container-id, which a generated address should include as well.
         modes: the distribution modes that the sender's node supports.
 
     Returns:
@@ -382,7 +393,7 @@ def check_source(
         TypeError: `source` is not a source.
         ValueError: the role is invalid.
     """
-    return _check(
+    return _check_composite(
         source,
         {Source: "source"},
         role=role,
@@ -406,9 +417,9 @@ def check_target(
     Args:
         target: a `Target` or `Coordinator`, encoded or not.
         role: ``sender`` or ``receiver``, the end of the link that sent the attach frame; None skips
-            the rules that depend on it.
+            the rules that need it.
         link_name: the name of the link, which a generated address should include.
-        container_id: the peer's container-id, which a generated address should include, too.
+        container_id: the peer's container-id, which a generated address should include as well.
 
     Returns:
         The violations in the order of their offsets in the encoded target, at most 100 per rule.
@@ -418,7 +429,7 @@ def check_target(
         TypeError: `target` is neither a target nor a coordinator.
         ValueError: the role is invalid.
     """
-    return _check(
+    return _check_composite(
         target,
         {Target: "target", Coordinator: "coordinator"},
         role=role,
@@ -441,13 +452,14 @@ def check_declare(
         DecodeError: the bytes cannot be decoded.
         TypeError: `declare` is not a declare.
     """
-    return _check(declare, {Declare: "declare"}, coordinator=coordinator)
+    return _check_composite(declare, {Declare: "declare"}, coordinator=coordinator)
 
 
-def _check(
+def _check_composite(
     terminus: Any, names: dict[type, str], *, role: str | None = None, **view_fields: Any
 ) -> list[Violation]:
-    octets = bytes(terminus) if isinstance(terminus, _OCTETS) else None
+    """Check a composite, encoded or not, whose type is in `names`, against the rules for it."""
+    octets = bytes(terminus) if isinstance(terminus, _BYTES_TYPES) else None
     value = terminus if octets is None else decode(octets)
     name = names.get(type(value))
     if name is None:
@@ -460,7 +472,7 @@ def _check(
         octets = octets or encode_composite(value)
     except EncodeError as error:
         octets = b""
-        # The rule default-outcome reports a default-outcome that is not an outcome.
+        # The rule default-outcome reports this error.
         if error.path != "source.default-outcome":
             rule = TERMINUS_RULES["not-encodable"]
             occurrence = Occurrence(0, error.path, error.reason)

@@ -48,7 +48,7 @@ class DeliveryState:
 
 
 class Shared:
-    """The base class of composites without fields, which are singletons."""
+    """The base class of composite types without fields, whose instances are singletons."""
 
     __slots__ = ()
     _instance: ClassVar[Any]
@@ -64,7 +64,7 @@ class Shared:
 
 
 error = Annotated[Error, Wire("*", "error", requires="error")]
-_OUTCOME = ("delivery-state", "outcome")
+_OUTCOME_ARCHETYPES = ("delivery-state", "outcome")
 
 
 @composite("amqp:received:list", 0x23, provides=("delivery-state",))
@@ -81,13 +81,13 @@ class Received(DeliveryState):
     section_offset: ulong
 
 
-@composite("amqp:accepted:list", 0x24, provides=_OUTCOME)
+@composite("amqp:accepted:list", 0x24, provides=_OUTCOME_ARCHETYPES)
 @attrs.frozen
 class Accepted(Shared, DeliveryState):
     """The receiver processed the message successfully (Part 3, 3.4.2)."""
 
 
-@composite("amqp:rejected:list", 0x25, provides=_OUTCOME)
+@composite("amqp:rejected:list", 0x25, provides=_OUTCOME_ARCHETYPES)
 @attrs.define
 class Rejected(DeliveryState):
     """The message is invalid and cannot be processed (Part 3, 3.4.3).
@@ -99,13 +99,13 @@ class Rejected(DeliveryState):
     error: error | None = None
 
 
-@composite("amqp:released:list", 0x26, provides=_OUTCOME)
+@composite("amqp:released:list", 0x26, provides=_OUTCOME_ARCHETYPES)
 @attrs.frozen
 class Released(Shared, DeliveryState):
     """The message was not, and will not be, processed (Part 3, 3.4.4)."""
 
 
-@composite("amqp:modified:list", 0x27, provides=_OUTCOME)
+@composite("amqp:modified:list", 0x27, provides=_OUTCOME_ARCHETYPES)
 @attrs.define
 class Modified(DeliveryState):
     """The message was modified, but not processed (Part 3, 3.4.5).
@@ -127,9 +127,9 @@ for _outcome in (Accepted, Released):
 
 
 class TxnCapability(StrEnum):
-    """The capabilities of a coordinator, supported or desired (Part 4, 4.5.7).
+    """Capabilities of a coordinator, supported or desired (Part 4, 4.5.7).
 
-    The members are strings for `Coordinator.capabilities`.
+    Members are strings, for use in `Coordinator.capabilities`.
     """
 
     LOCAL_TRANSACTIONS = "amqp:local-transactions"
@@ -140,7 +140,7 @@ class TxnCapability(StrEnum):
 
 
 class TransactionError(StrEnum):
-    """The conditions of errors about transactions (Part 4, 4.5.8)."""
+    """Conditions of transaction errors (Part 4, 4.5.8)."""
 
     UNKNOWN_ID = "amqp:transaction:unknown-id"
     TRANSACTION_ROLLBACK = "amqp:transaction:rollback"
@@ -220,16 +220,19 @@ class TransactionalState(DeliveryState):
     outcome: outcome | None = None
 
 
-# Archetypes of the composites that `decode` accepts.
-_ARCHETYPES = frozenset(
+# The archetypes of the composite types that `decode` accepts.
+_DECODABLE_ARCHETYPES = frozenset(
     ("delivery-state", "outcome", "source", "target", "lifetime-policy", "error")
 )
-# Bodies of messages to a coordinator, which have no archetype in Part 4.
-_BODIES = (Declare, Discharge)
+# Message bodies for a coordinator; Part 4 defines no archetype for them.
+_COORDINATOR_BODIES = (Declare, Discharge)
 
 
 def _is_decodable(cls: type) -> bool:
-    return cls in _BODIES or not _ARCHETYPES.isdisjoint(composite_of(cls).provides)
+    """Whether `decode` accepts a composite type."""
+    return cls in _COORDINATOR_BODIES or not _DECODABLE_ARCHETYPES.isdisjoint(
+        composite_of(cls).provides
+    )
 
 
 def decode(
@@ -244,12 +247,13 @@ def decode(
     Args:
         data: one encoded described value.
         limits: limits on decoding; None for the defaults of `Limits`.
-        strict: refuse values that break the declaration. If False, a field of the wrong type keeps
-            its decoded value, such as an error's info with strings as keys; a missing field is
-            None, and surplus fields are ignored.
+        strict: whether to raise an error for values that break the declaration. If False, a field
+            of the wrong type keeps its decoded value, such as an error's info with strings as keys;
+            a missing field is None, and surplus fields are ignored.
 
     Returns:
-        An object of its class; a singleton for outcomes without fields and lifetime policies.
+        An object of the type's class; a singleton for outcomes without fields and for lifetime
+        policies.
 
     Raises:
         DecodeError: the bytes are malformed, break their declaration, or are another composite.
@@ -284,7 +288,7 @@ def encode(state: Any) -> bytes:
 
 AnyMessage = TypeVar("AnyMessage", Message, bytes)
 
-_MAX_COUNT = 2**32 - 1
+_MAX_DELIVERY_COUNT = 2**32 - 1
 
 
 def apply(
@@ -308,8 +312,8 @@ def apply(
         state: the state of the delivery at the receiver.
         message: the message at the node, which is not modified. For bytes the result is bytes; only
             the header and the message-annotations are decoded.
-        limits: limits for decoding those; None for the defaults of `Limits`. The changed message
-            may exceed them: decode it before you store it.
+        limits: limits for decoding the two sections; None for the defaults of `Limits`. The changed
+            message may exceed them: decode it before you store it.
 
     Returns:
         The state of the message at the node, and the changed message, or `message` itself if the
@@ -328,14 +332,14 @@ def apply(
         case Accepted():
             return MessageState.ARCHIVED, message
         case Rejected():
-            return MessageState.ARCHIVED, _with_outcome(
+            return MessageState.ARCHIVED, _with_modification(
                 message, limits, failed=True, annotations=None
             )
         case Released():
             return MessageState.AVAILABLE, message
         case Modified():
-            failed, annotations = _checked_fields(state)
-            return MessageState.AVAILABLE, _with_outcome(
+            failed, annotations = _modification_of(state)
+            return MessageState.AVAILABLE, _with_modification(
                 message, limits, failed=failed, annotations=annotations
             )
         case Received() | TransactionalState():
@@ -343,7 +347,7 @@ def apply(
     raise ValueError(f"unknown effect of the state {state!r:.80} on a message")
 
 
-def _checked_fields(state: Modified) -> tuple[bool, Mapping[str, object]]:
+def _modification_of(state: Modified) -> tuple[bool, Mapping[str, object]]:
     """Return the flag delivery-failed and the annotations of an outcome.
 
     Raises:
@@ -360,13 +364,14 @@ def _checked_fields(state: Modified) -> tuple[bool, Mapping[str, object]]:
     return bool(failed), annotations
 
 
-def _with_outcome(
+def _with_modification(
     message: AnyMessage,
     limits: Limits | None,
     *,
     failed: bool,
     annotations: Mapping[str, object] | None,
 ) -> AnyMessage:
+    """Return a message with annotations added and, if `failed`, its delivery-count increased."""
     if not failed and not annotations:
         return message
     if isinstance(message, Message):
@@ -379,7 +384,7 @@ def _with_outcome(
         sections["header"] = _with_failure_counted(header)
     if annotations:
         combined = merged(existing, annotations)
-        # Lenient decoding may have left an AmqpMap.
+        # After lenient decoding, the section may be an AmqpMap.
         sections["message_annotations"] = (
             combined if isinstance(combined, AmqpMap) else MessageAnnotations(combined)
         )
@@ -392,11 +397,12 @@ def _with_outcome(
 
 
 def _with_failure_counted(header: Header | None) -> Header:
+    """Return the header with its delivery-count increased by one."""
     header = Header() if header is None else header
     count: object = header.delivery_count
     if isinstance(count, bool) or not isinstance(count, int):
         raise EncodeError(f"must be an integer, got {count!r}", "header.delivery-count")
-    # Bypass the constructor: it refuses values that lenient decoding may have left.
+    # Bypass the constructor, which refuses values that lenient decoding may have left.
     counted = copy.copy(header)
-    counted.delivery_count = min(int(count) + 1, _MAX_COUNT)
+    counted.delivery_count = min(int(count) + 1, _MAX_DELIVERY_COUNT)
     return counted

@@ -24,7 +24,7 @@ from amqp10msg.wire.primitives import (
 
 
 class TerminusDurability(IntEnum):
-    """Which state of a terminus is durable (Part 3, 3.5.5)."""
+    """What is durable in a terminus (Part 3, 3.5.5)."""
 
     NONE = 0
     CONFIGURATION = 1
@@ -53,7 +53,7 @@ durability = Annotated[
 expiry_policy = Annotated[
     TerminusExpiryPolicy, Wire("symbol", "terminus-expiry-policy", enum=TerminusExpiryPolicy)
 ]
-# Extensions may define further modes, so the type is not `StdDistMode`.
+# Not `StdDistMode`, because extensions may define other modes.
 distribution_mode = Annotated[str, Wire("symbol", requires="distribution-mode")]
 terminus_address = Annotated[Any, Wire("*", requires="address")]
 filter_set = Annotated[dict[Any, Any], Wire("map", "filter-set")]
@@ -81,11 +81,11 @@ class Source(Terminus):
 
     Attributes:
         address: the address of the node.
-        durable: which state of the terminus is durable.
+        durable: what is durable in the terminus.
         expiry_policy: when the expiry timer starts.
         timeout: how long an expiring source is retained, in seconds, 0 to 2^32 - 1.
         dynamic: whether the node is created on request.
-        dynamic_node_properties: properties of the dynamic node, by symbol.
+        dynamic_node_properties: properties of the dynamic node, see `NodeProperties`.
         distribution_mode: ``move``, ``copy`` or an extension.
         filter: filters by symbol, each a described value or None.
         default_outcome: the outcome of deliveries that are settled without an outcome.
@@ -127,11 +127,11 @@ class Target(Terminus):
 
     Attributes:
         address: the address of the node.
-        durable: which state of the terminus is durable.
+        durable: what is durable in the terminus.
         expiry_policy: when the expiry timer starts.
         timeout: how long an expiring target is retained, in seconds, 0 to 2^32 - 1.
         dynamic: whether the node is created on request.
-        dynamic_node_properties: properties of the dynamic node, by symbol.
+        dynamic_node_properties: properties of the dynamic node, see `NodeProperties`.
         capabilities: extensions that the receiver supports or desires.
     """
 
@@ -144,28 +144,28 @@ class Target(Terminus):
     capabilities: symbols = ()
 
 
-_POLICY = ("lifetime-policy",)
+_LIFETIME_POLICY_ARCHETYPES = ("lifetime-policy",)
 
 
-@composite("amqp:delete-on-close:list", 0x2B, provides=_POLICY)
+@composite("amqp:delete-on-close:list", 0x2B, provides=_LIFETIME_POLICY_ARCHETYPES)
 @attrs.frozen
 class DeleteOnClose(Shared):
     """The node is deleted when the link that created it ceases to exist (Part 3, 3.5.10)."""
 
 
-@composite("amqp:delete-on-no-links:list", 0x2C, provides=_POLICY)
+@composite("amqp:delete-on-no-links:list", 0x2C, provides=_LIFETIME_POLICY_ARCHETYPES)
 @attrs.frozen
 class DeleteOnNoLinks(Shared):
     """The node is deleted when no link has it as source or target (Part 3, 3.5.11)."""
 
 
-@composite("amqp:delete-on-no-messages:list", 0x2D, provides=_POLICY)
+@composite("amqp:delete-on-no-messages:list", 0x2D, provides=_LIFETIME_POLICY_ARCHETYPES)
 @attrs.frozen
 class DeleteOnNoMessages(Shared):
     """The node is deleted when its creating link is gone and it is empty (Part 3, 3.5.12)."""
 
 
-@composite("amqp:delete-on-no-links-or-messages:list", 0x2E, provides=_POLICY)
+@composite("amqp:delete-on-no-links-or-messages:list", 0x2E, provides=_LIFETIME_POLICY_ARCHETYPES)
 @attrs.frozen
 class DeleteOnNoLinksOrMessages(Shared):
     """The node is deleted when it has neither links nor messages (Part 3, 3.5.13)."""
@@ -180,7 +180,8 @@ LIFETIME_POLICY = "lifetime-policy"
 SUPPORTED_DIST_MODES = "supported-dist-modes"
 
 
-def _to_tuple(modes: str | Iterable[str] | None) -> tuple[str, ...]:
+def _modes_to_tuple(modes: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Convert a distribution mode, several or None to a tuple: an attrs converter."""
     if modes is None:
         return ()
     return (str(modes),) if isinstance(modes, str) else tuple(str(mode) for mode in modes)
@@ -201,7 +202,7 @@ class NodeProperties:
     """
 
     lifetime_policy: Any = None
-    supported_dist_modes: tuple[str, ...] = attrs.field(default=(), converter=_to_tuple)
+    supported_dist_modes: tuple[str, ...] = attrs.field(default=(), converter=_modes_to_tuple)
     others: Mapping[str, Any] = attrs.Factory(dict)
 
     @classmethod
@@ -242,7 +243,7 @@ class NodeProperties:
 
 
 def policy_fault(policy: Any) -> str:
-    """Return why a value is not a lifetime policy; empty for policies and unknown extensions."""
+    """Return why a value is not a lifetime policy; "" for policies and unknown extensions."""
     if isinstance(policy, Described):
         descriptor = policy.descriptor
         registered = COMPOSITES.get(descriptor) if isinstance(descriptor, (int, str)) else None
@@ -258,6 +259,7 @@ def policy_fault(policy: Any) -> str:
 
 
 def _property_error(reason: str, key: str) -> DecodeError:
+    """Return the error for an invalid entry in dynamic-node-properties."""
     return DecodeError(
         reason,
         0,

@@ -1,4 +1,4 @@
-"""The base class of filters, their errors and limits, and checks that several filters share."""
+"""The base class of filters, their errors and limits, and functions that several filters share."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from amqp10msg.wire.errors import (
 from amqp10msg.wire.kernel import decode_value, encode_value
 from amqp10msg.wire.primitives import AmqpMap, Char, Described, Symbol, ULong
 
-#: Dialects of SQL filter expressions: see `SqlFilter`. ``rabbitmq-4`` and ``rabbitmq-4.2`` are
-#: other names of ``rabbitmq-4.3``.
+#: The names of the dialects of SQL filter expressions, see `SqlFilter`. ``rabbitmq-4`` and
+#: ``rabbitmq-4.2`` are aliases of ``rabbitmq-4.3``.
 Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4", "rabbitmq-4.2", "rabbitmq-4.3", "oasis"]
 #: The dialects by name, including names of broker versions.
 DIALECTS: ByName[Dialect] = ByName(
@@ -32,12 +32,12 @@ DIALECTS: ByName[Dialect] = ByName(
 
 
 def dialect_of(name: Dialect) -> Dialect:
-    """Return the dialect with a name or alias; an unknown name is returned unchanged."""
+    """Return the name of the dialect for a name or alias; return an unknown name unchanged."""
     return DIALECTS.get(name, name)
 
 
 def check_dialect(_: Any, field: Any, value: Any) -> None:
-    """Raise ValueError if no dialect has this name."""
+    """Raise ValueError for the name of an unknown dialect: an attrs validator."""
     if value not in DIALECTS:
         names = ", ".join(DIALECTS.names)
         raise ValueError(f"{field.name} is one of {names}, not {value!r}")
@@ -48,15 +48,15 @@ class FilterLimits:
     """Limits on the cost of a filter; constructing a filter that exceeds a limit raises an error.
 
     Attributes:
-        length: maximum characters of an expression or a topic pattern, at least 1.
-        tokens: maximum tokens of an expression, at least 1.
-        depth: maximum nesting of operands, 1 to 150. Expressions of 200 tokens, the limit of
+        length: the maximum number of characters in an expression or a topic pattern, at least 1.
+        tokens: the maximum number of tokens in an expression, at least 1.
+        depth: the maximum nesting of operands, 1 to 150. Expressions of 200 tokens, the limit of
             RabbitMQ, nest less than 140 deep.
-        fields: maximum entries of a filter that is a map.
-        min_fields: minimum entries of such a filter.
-        steps: maximum steps of ``LIKE`` and functions, or of a topic pattern, on one message; with
-            the compiled kernel a step lasts about 1 ns. A text that could need more steps raises
-            `EvaluationError`.
+        fields: the maximum number of entries in a filter that is a map.
+        min_fields: the minimum number of entries in a filter that is a map.
+        steps: the maximum number of steps of ``LIKE`` and functions, or of a topic pattern, on one
+            message; with the compiled kernel a step takes about 1 ns. A text that could need more
+            steps raises `EvaluationError`.
     """
 
     length: int = attrs.field(default=8_192, validator=attrs.validators.ge(1))
@@ -86,12 +86,12 @@ class Options:
 
 
 class ExpressionError(EncodeError):
-    """An expression has a syntax error or exceeds a limit.
+    """Raised if an expression has a syntax error or exceeds a limit.
 
     Attributes:
         text: the expression.
-        position: index of the character at fault, 0 to the length of the text.
-        problem: the fault at that position, and the expected text.
+        position: the index of the character at which the error is, 0 to the length of the text.
+        problem: what is wrong at that position, and what was expected.
     """
 
     # Tracebacks then name the module from which users import the class.
@@ -132,7 +132,7 @@ class ExpressionError(EncodeError):
 
 
 class EvaluationError(AmqpError, ValueError):
-    """A filter cannot be evaluated on a message.
+    """Raised if a filter cannot be evaluated on a message.
 
     The filter is not supported, needs the argument `now` or `local`, could exceed its limits on
     this message, or would make RabbitMQ end the session.
@@ -143,7 +143,7 @@ class EvaluationError(AmqpError, ValueError):
 
 
 class FilterWarning(UserWarning):
-    """A broker does not apply a filter as its definition requires."""
+    """Warns that a broker does not apply a filter as the filter's definition requires."""
 
     # Tracebacks then name the module from which users import the class.
     __module__ = "amqp10msg.delivery.filters"
@@ -154,10 +154,10 @@ class Reason:
     """A condition that a message does not meet, and the values that were tested.
 
     Attributes:
-        condition: the condition as text; for an expression, the part of its text.
+        condition: the condition as text; in an expression, the condition's part of the text.
         result: False, or None (unknown) because a value is not set.
         values: the compared values by name; None for a value that is not set.
-        filter: the name of the filter in its set; empty if the filter is not in a set.
+        filter: the name of the filter in its filter set; "" without a filter set.
     """
 
     condition: str
@@ -168,15 +168,15 @@ class Reason:
     def __str__(self) -> str:
         verdict = "false" if self.result is False else "unknown" if self.result is None else "true"
         values = ", ".join(
-            f"{name} is {'not set' if value is None else _format(value)}"
+            f"{name} is {'not set' if value is None else _format_literal(value)}"
             for name, value in self.values
         )
         prefix = f"{self.filter}: " if self.filter else ""
         return f"{prefix}{self.condition} is {verdict}{': ' + values if values else ''}"
 
 
-def _format(value: Any) -> str:
-    """Format a value as a literal of expressions, shortened to about 60 characters."""
+def _format_literal(value: Any) -> str:
+    """Format a value like a literal in an expression, shortened to about 60 characters."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -188,12 +188,12 @@ def _format(value: Any) -> str:
     return f"{text[:60]}…" if len(text) > 60 else text
 
 
-F = TypeVar("F", bound="Filter")
-#: The filter classes by numeric (int) and symbolic (str) descriptor.
+FilterT = TypeVar("FilterT", bound="Filter")
+#: The filter classes by their descriptors, numeric (int) and symbolic (str).
 FILTERS: dict[int | str, type[Filter]] = {}
 
 
-def register(cls: type[F]) -> type[F]:
+def register(cls: type[FilterT]) -> type[FilterT]:
     """Register a filter class, so that `parse` finds it by its descriptors."""
     FILTERS[cls.SYMBOL] = cls
     if cls.CODE is not None:
@@ -202,7 +202,7 @@ def register(cls: type[F]) -> type[F]:
 
 
 def class_of(descriptor: Any) -> type[Filter] | None:
-    """Return the filter class of a descriptor, a ulong or a symbol (Part 1, 1.5), or None."""
+    """Return the filter class for a descriptor, a ulong or symbol (Part 1, 1.5), or None."""
     return FILTERS.get(descriptor) if isinstance(descriptor, (ULong, Symbol)) else None
 
 
@@ -216,9 +216,9 @@ class Filter(abc.ABC):
 
     Attributes:
         SYMBOL: the symbolic descriptor of the filter's type.
-        CODE: the numeric descriptor; None if only the symbolic one is defined.
-        CAPABILITY: the capability that announces support for the type; empty if undefined.
-        supported: whether `matches` can evaluate it.
+        CODE: the numeric descriptor of the filter's type; None if only `SYMBOL` is defined.
+        CAPABILITY: the capability that announces support for the type; "" if none is defined.
+        supported: whether `matches` can evaluate filters of this type.
         descriptor: the descriptor of this filter, numeric or symbolic.
     """
 
@@ -226,7 +226,7 @@ class Filter(abc.ABC):
     CODE: ClassVar[int | None] = None
     CAPABILITY: ClassVar[str] = ""
     supported: ClassVar[bool] = True
-    # The Python types of the described value, and their name in errors.
+    # The Python types that the described value may have, and their name in error texts.
     _VALUE_TYPES: ClassVar[tuple[type, ...]] = (str,)
     _VALUE_NAME: ClassVar[str] = "a string"
     # None selects the numeric descriptor of the class or, without a `CODE`, the symbolic
@@ -240,10 +240,10 @@ class Filter(abc.ABC):
         self._prepare()
 
     def _prepare(self) -> None:  # noqa: B027 - optional: most filters need no preparation
-        """Check the attributes, and prepare what `_passes` needs."""
+        """Check the attributes, and compile what `_passes` needs."""
 
     def _set_descriptor(self) -> None:
-        """Set the default descriptor of the class, or check the constructor's argument."""
+        """Set the default descriptor of the class, or check the descriptor that was given."""
         if self.descriptor is None:
             default = Symbol(self.SYMBOL) if self.CODE is None else ULong(self.CODE)
             object.__setattr__(self, "descriptor", default)
@@ -255,7 +255,7 @@ class Filter(abc.ABC):
     def matches(
         self, message: Message, *, now: int | None = None, local: bool | None = None
     ) -> bool:
-        """Return whether a message passes.
+        """Whether a message passes the filter.
 
         Args:
             message: the message.
@@ -272,21 +272,21 @@ class Filter(abc.ABC):
 
     @property
     def steps(self) -> int:
-        """The steps used so far, on all messages (see `FilterLimits.steps`)."""
+        """The number of steps used so far, on all messages (see `FilterLimits.steps`)."""
         return 0
 
     @abc.abstractmethod
     def _passes(self, message: Message, now: int | None, local: bool | None, /) -> bool:
-        """Return whether a message passes."""
+        """Whether a message passes the filter."""
 
     def _value(self) -> Any:
-        """Return the described value to encode: the first attribute that the subclass defines."""
+        """Return the described value to encode: by default, the first attribute of the subclass."""
         _, field, *_ = attrs.fields(type(self))
         return getattr(self, field.name)
 
     @classmethod
     def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
-        """Construct the filter from a described value."""
+        """Construct a filter from the value that a descriptor describes."""
         # Symbol and Char are subclasses of str, but not strings in AMQP.
         if not isinstance(value, cls._VALUE_TYPES) or isinstance(value, (Symbol, Char)):
             raise wrong_type(cls, cls._VALUE_NAME, value)
@@ -307,7 +307,7 @@ class Filter(abc.ABC):
         return self._reasons(message, now)
 
     def _reasons(self, message: Message, now: int | None, /) -> tuple[Reason, ...]:
-        """Return the unmet conditions of a message that does not pass."""
+        """Return the conditions that a message does not meet, for a message that does not pass."""
         raise NotImplementedError
 
     # Copying and pickling call the constructor again: compiled expressions cannot be copied.
@@ -349,12 +349,13 @@ class Filter(abc.ABC):
         return filter_of(cls, value, Options(limits))
 
 
-def _rebuild(cls: type[F], arguments: dict[str, Any]) -> F:
+def _rebuild(cls: type[FilterT], arguments: dict[str, Any]) -> FilterT:
+    """Construct a filter when it is copied or unpickled."""
     return cls(**arguments)
 
 
-def filter_of(cls: type[F], described: Described, options: Options) -> F:
-    """Construct a filter from a described value; raise `DecodeError` for any fault in the value."""
+def filter_of(cls: type[FilterT], described: Described, options: Options) -> FilterT:
+    """Construct a filter from a described value. Raise DecodeError if the value is invalid."""
     try:
         return cls._from_value(described.value, described.descriptor, options)
     except EncodeError as error:
@@ -362,26 +363,28 @@ def filter_of(cls: type[F], described: Described, options: Options) -> F:
 
 
 def fault(text: str, *, rule: str = "filter", code: str = INVALID_FIELD) -> DecodeError:
-    """Return the error for a filter that a peer sent."""
+    """Return the DecodeError for an invalid filter that a peer sent."""
     return DecodeError(text, 0, rule=rule, condition=code)
 
 
 def not_a_message(value: object) -> TypeError:
-    """Return the error for an argument that is not a `Message`, with a hint for bytes."""
+    """Return the TypeError for an argument that is not a `Message`, with a hint for bytes."""
     is_encoded = isinstance(value, (bytes, bytearray, memoryview))
     hint = ": decode it with Message.decode" if is_encoded else ""
     return TypeError(f"a filter is evaluated on a Message, not {type(value).__name__}{hint}")
 
 
 def wrong_type(cls: type[Filter], expected: str, value: Any) -> DecodeError:
-    """Return the error for a filter's value of the wrong type."""
+    """Return the DecodeError for a filter's value that has the wrong type."""
     return fault(f"{cls.SYMBOL} describes {expected}, not {type(value).__name__}")
 
 
 def entries_of(
     symbol: str, entries: Any, excluded_types: type | tuple[type, ...], limits: FilterLimits
 ) -> dict[Any, Any]:
-    """Return the entries of a map whose keys are strings, but not of the classes `excluded_types`.
+    """Return the entries of a map, after checking their keys and number.
+
+    Keys must be str, but not of a class in `excluded_types`, such as Symbol.
 
     Raises:
         EncodeError: `entries` is not a map, a key has the wrong type or occurs twice, or the number

@@ -48,13 +48,13 @@ from amqp10msg.wire.primitives import (
     ULong,
 )
 
-_FIELDS: Final[dict[str, Field]] = {field.wire_name: field for field in rows(Properties)}
-# The relation to test for each modifier of a reference string (filtex 4.1.1).
+_FIELDS_BY_NAME: Final[dict[str, Field]] = {field.wire_name: field for field in rows(Properties)}
+# The relation that each modifier of a reference string stands for (filtex 4.1.1).
 _MODIFIERS: Final = {"&p:": BEGINS, "&s:": ENDS}
 
 
 @attrs.frozen
-class _Map(Filter):
+class _MapFilter(Filter):
     """A filter whose value is a map."""
 
     _VALUE_TYPES: ClassVar[tuple[type, ...]] = (dict, AmqpMap)
@@ -70,7 +70,7 @@ class _Map(Filter):
 
 
 def _check_simple(entries: Mapping[str, Any], expected: str) -> None:
-    """Raise EncodeError for a value that is not of a simple type."""
+    """Raise EncodeError if the value of an entry is a list, map, array or described value."""
     for key, value in entries.items():
         if isinstance(value, (list, dict, AmqpMap, Array, Described)):
             raise EncodeError(
@@ -79,8 +79,8 @@ def _check_simple(entries: Mapping[str, Any], expected: str) -> None:
 
 
 @attrs.frozen
-class _PropertyFilter(_Map):
-    """A filter by reference values, one for each field or property."""
+class _PropertyFilter(_MapFilter):
+    """A filter that compares fields or properties with reference values, one for each."""
 
     dialect: Dialect = attrs.field(
         default="rabbitmq", kw_only=True, repr=False, converter=dialect_of
@@ -92,9 +92,9 @@ class _PropertyFilter(_Map):
         broker = Options(dialect=self.dialect).dialect == "rabbitmq-4.3"
         tests = []
         for key, reference in entries.items():
-            relation, operand = _relation_of(reference, key)
+            relation, operand = _parse_reference(reference, key)
             condition = relation if relation == IS_PRESENT else f"{relation} {operand!r}"
-            tests.append((key, condition, _test_of(relation, operand, broker)))
+            tests.append((key, condition, _make_test(relation, operand, broker)))
         object.__setattr__(self, "entries", entries)
         object.__setattr__(self, "_tests", tests)
 
@@ -102,7 +102,7 @@ class _PropertyFilter(_Map):
         raise NotImplementedError
 
     def _value_in(self, message: Message, key: str) -> tuple[bool, Any]:
-        """Return whether a message has the value for a key, and the value."""
+        """Return whether a message has a value for a key, and the value."""
         raise NotImplementedError
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
@@ -121,10 +121,10 @@ class _PropertyFilter(_Map):
         return tuple(reasons)
 
 
-def _relation_of(reference: Any, key: str) -> tuple[str, Any]:
-    """Return the relation and the operand that a reference expresses (filtex 4.1.1).
+def _parse_reference(reference: Any, key: str) -> tuple[str, Any]:
+    """Return the relation and the operand that a reference stands for (filtex 4.1.1).
 
-    Only an AMQP string can have a modifier.
+    Only a string can have a modifier, such as ``&p:``.
     """
     if reference is None:
         return IS_PRESENT, None
@@ -141,8 +141,8 @@ def _relation_of(reference: Any, key: str) -> tuple[str, Any]:
     return "=", str(reference.removeprefix("&"))
 
 
-def _test_of(relation: str, operand: Any, broker: bool) -> Callable[[Any], bool]:
-    """Return a function that tests a value; if `broker`, it tests as RabbitMQ 4.3 does."""
+def _make_test(relation: str, operand: Any, broker: bool) -> Callable[[Any], bool]:
+    """Return a function that tests a value; if `broker`, as RabbitMQ 4.3 does."""
     if broker:
         return rabbitmq_43_test(relation, operand)
     if relation == IS_PRESENT:
@@ -183,7 +183,7 @@ class PropertiesFilter(_PropertyFilter):
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_PROP_V1_0"
 
     def _set_descriptor(self) -> None:
-        is_new = self.descriptor is None  # a peer's filter, or a copy, has a descriptor
+        is_new = self.descriptor is None  # filters of peers, and copies, have a descriptor
         super()._set_descriptor()
         entries: Any = self.entries
         if isinstance(entries, Mapping) and any(value is None for value in entries.values()):
@@ -191,7 +191,7 @@ class PropertiesFilter(_PropertyFilter):
             if self.dialect == "rabbitmq-4.3":
                 raise EncodeError(f"{problem}: leave such entries out", "filter")
             if is_new:
-                # The caller is above this method, __attrs_post_init__ and __init__.
+                # Warn about the caller of __init__, above this method and __attrs_post_init__.
                 warnings.warn(f"{problem}: leave such entries out", FilterWarning, stacklevel=4)
 
     def _checked_entries(self) -> dict[str, Any]:
@@ -199,26 +199,26 @@ class PropertiesFilter(_PropertyFilter):
         checked: dict[str, Any] = {}
         for key, reference in raw.items():
             name = key.replace("_", "-")
-            if name not in _FIELDS:
+            if name not in _FIELDS_BY_NAME:
                 raise EncodeError(
-                    f"there is no field {key}: use one of {', '.join(_FIELDS)}", "filter"
+                    f"there is no field {key}: use one of {', '.join(_FIELDS_BY_NAME)}", "filter"
                 )
             if name in checked:
                 raise EncodeError(f"duplicate field {name}", "filter")
-            checked[name] = _to_field_type(_FIELDS[name], reference)
+            checked[name] = _to_field_type(_FIELDS_BY_NAME[name], reference)
         return checked
 
     def _value_in(self, message: Message, key: str) -> tuple[bool, Any]:
         properties = message.properties
         if properties is None:
             return True, None
-        field = _FIELDS[key]
+        field = _FIELDS_BY_NAME[key]
         value = getattr(properties, field.name)
-        # After lenient decoding the value may have another type, which matches no reference.
+        # After lenient decoding, the value may have another type. It then matches no reference.
         if field.type == "timestamp" and (
             type(value) is int or isinstance(value, datetime.datetime)
         ):
-            value = _timestamp(value)
+            value = _to_timestamp(value)
         return True, value
 
     def _value(self) -> dict[Symbol, Any]:
@@ -229,7 +229,7 @@ class PropertiesFilter(_PropertyFilter):
         for key, reference in _map_entries(value):
             if not isinstance(key, Symbol):
                 raise wrong_type(cls, "a map with symbols as keys", key)
-            field = _FIELDS.get(key)
+            field = _FIELDS_BY_NAME.get(key)
             if field is None or (
                 reference is not None and type(reference) not in _wire_types(field)
             ):
@@ -243,46 +243,47 @@ class PropertiesFilter(_PropertyFilter):
 
 
 def _map_entries(value: Any) -> Any:
-    """Return the entries of a peer's map; empty if it is not a map."""
+    """Return the entries of a peer's map; no entries if the value is not a map."""
     if isinstance(value, AmqpMap):
         return value.pairs
     return value.items() if isinstance(value, dict) else ()
 
 
-_TYPES: Final[dict[str, tuple[type, ...]]] = {
+# The Python type of each wire type, by name.
+_WIRE_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "string": (str,),
     "symbol": (Symbol,),
     "binary": (bytes,),
     "timestamp": (Timestamp,),
     "uint": (UInt,),
 }
-# The wire types of fields that require an archetype, by archetype.
-_ARCHETYPES: Final[dict[str, tuple[type, ...]]] = {
+# The types that fields with an archetype can have on the wire, by the name of the archetype.
+_WIRE_TYPES_OF_ARCHETYPE: Final[dict[str, tuple[type, ...]]] = {
     "message-id": (ULong, uuid.UUID, bytes, str),
     "address": (str,),
 }
 
 
 def _wire_types(field: Field) -> tuple[type, ...]:
-    """Return the types that a reference of a field can have on the wire."""
-    return _ARCHETYPES[field.requires] if field.requires else _TYPES[field.type]
+    """Return the types that a reference for a field can have on the wire."""
+    return _WIRE_TYPES_OF_ARCHETYPE[field.requires] if field.requires else _WIRE_TYPES[field.type]
 
 
-def _timestamp(time: Any) -> Timestamp:
+def _to_timestamp(time: Any) -> Timestamp:
     if isinstance(time, datetime.datetime):
         return Timestamp.from_datetime(time)
     return Timestamp(time)
 
 
 def _to_field_type(field: Field, reference: Any) -> Any:
-    """Convert a reference to the field's type."""
+    """Convert a reference to the type of its field. Raise EncodeError if it cannot be converted."""
     allowed = _wire_types(field)
     if reference is None or type(reference) in allowed:
         return reference
     is_number = isinstance(reference, int) and not isinstance(reference, bool)
     try:
         if Timestamp in allowed and (is_number or isinstance(reference, datetime.datetime)):
-            return _timestamp(reference)
+            return _to_timestamp(reference)
         if UInt in allowed and is_number:
             return UInt(reference)
         if ULong in allowed and is_number:
@@ -337,7 +338,7 @@ class ApplicationPropertiesFilter(_PropertyFilter):
         return (False, None) if section is None else (key in section, section.get(key))
 
 
-_EXCHANGES: Final = "APACHE.ORG:LEGACY_AMQP_EXCHANGE_FILTERS"
+_EXCHANGE_FILTERS: Final = "APACHE.ORG:LEGACY_AMQP_EXCHANGE_FILTERS"
 
 
 def _subject_of(message: Message) -> str | None:
@@ -347,7 +348,7 @@ def _subject_of(message: Message) -> str | None:
 
 
 @attrs.frozen
-class _Text(Filter):
+class _TextFilter(Filter):
     """A filter whose value is a string."""
 
     text: str
@@ -376,7 +377,7 @@ class _Text(Filter):
 
 @register
 @attrs.frozen
-class DirectBinding(_Text):
+class DirectBinding(_TextFilter):
     """A filter by exact subject: ``apache.org:legacy-amqp-direct-binding:string``.
 
     A message without a subject does not pass.
@@ -387,7 +388,7 @@ class DirectBinding(_Text):
 
     SYMBOL: ClassVar[Symbol] = Symbol("apache.org:legacy-amqp-direct-binding:string")
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0000
-    CAPABILITY: ClassVar[str] = _EXCHANGES
+    CAPABILITY: ClassVar[str] = _EXCHANGE_FILTERS
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         return _subject_of(message) == self.text
@@ -395,7 +396,7 @@ class DirectBinding(_Text):
 
 @register
 @attrs.frozen
-class TopicBinding(_Text):
+class TopicBinding(_TextFilter):
     """A filter by a pattern of the subject: ``apache.org:legacy-amqp-topic-binding:string``.
 
     Subject and pattern are words separated by dots; in the pattern ``*`` matches one word and ``#``
@@ -404,12 +405,12 @@ class TopicBinding(_Text):
 
     Attributes:
         text: the pattern.
-        limits: limits on its length, and on the steps to match a subject.
+        limits: limits on the length of the pattern, and on the steps to match a subject.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("apache.org:legacy-amqp-topic-binding:string")
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0001
-    CAPABILITY: ClassVar[str] = _EXCHANGES
+    CAPABILITY: ClassVar[str] = _EXCHANGE_FILTERS
     _match: Any = attrs.field(init=False, eq=False, repr=False, default=None)
     _weight: int = attrs.field(init=False, eq=False, repr=False, default=1)
     _work: StepCounter = attrs.field(init=False, eq=False, repr=False, factory=StepCounter)
@@ -425,7 +426,7 @@ class TopicBinding(_Text):
 
     @property
     def steps(self) -> int:
-        """The steps used so far, at least a hundred per word (see `FilterLimits.steps`)."""
+        """The number of steps used so far, at least 100 per word (see `FilterLimits.steps`)."""
         return self._work.steps
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
@@ -449,13 +450,13 @@ def _split_words(text: str) -> list[str]:
 
 
 _X_MATCH: Final = "x-match"
-_ALL: Final = ("all", "all-with-x")
-_ANY: Final = ("any", "any-with-x")
+_MATCH_ALL: Final = ("all", "all-with-x")
+_MATCH_ANY: Final = ("any", "any-with-x")
 
 
 @register
 @attrs.frozen
-class HeadersBinding(_Map):
+class HeadersBinding(_MapFilter):
     """A filter by application properties: ``apache.org:legacy-amqp-headers-binding:map``.
 
         HeadersBinding({"x-match": "any", "region": "emea", "urgent": None})
@@ -473,16 +474,16 @@ class HeadersBinding(_Map):
 
     SYMBOL: ClassVar[Symbol] = Symbol("apache.org:legacy-amqp-headers-binding:map")
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0002
-    CAPABILITY: ClassVar[str] = _EXCHANGES
+    CAPABILITY: ClassVar[str] = _EXCHANGE_FILTERS
 
     def _prepare(self) -> None:
         object.__setattr__(
             self, "entries", entries_of(self.SYMBOL, self.entries, Symbol, self.limits)
         )
         _check_simple(self.entries, "expected")
-        if self.x_match not in (*_ALL, *_ANY):
+        if self.x_match not in (*_MATCH_ALL, *_MATCH_ANY):
             raise EncodeError(
-                f"x-match is one of {', '.join((*_ALL, *_ANY))}, not {self.x_match!r}",
+                f"x-match is one of {', '.join((*_MATCH_ALL, *_MATCH_ANY))}, not {self.x_match!r}",
                 "filter.x-match",
             )
 
@@ -501,7 +502,7 @@ class HeadersBinding(_Map):
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         properties: Mapping[str, Any] = message.application_properties or {}
-        combine = all if self.x_match in _ALL else any
+        combine = all if self.x_match in _MATCH_ALL else any
         return combine(
             _entry_matches(key, expected, properties) for key, expected in self._tested_entries()
         )
@@ -520,6 +521,7 @@ class HeadersBinding(_Map):
 
 
 def _entry_matches(key: str, expected: Any, properties: Mapping[str, Any]) -> bool:
+    """Whether the properties have this key with the expected value; None matches any value."""
     return key in properties and (expected is None or matches_reference(expected, properties[key]))
 
 
@@ -535,7 +537,7 @@ class NoLocal(Filter):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0003
     CAPABILITY: ClassVar[str] = "APACHE.ORG:NO_LOCAL"
 
-    # The described value as received. The type is an empty list, but Qpid JMS sends text.
+    # The described value as received, to encode it again: an empty list, but text from Qpid JMS.
     _raw: Any = attrs.field(factory=list, kw_only=True, repr=False)
 
     def _passes(self, _message: Message, _now: int | None, local: bool | None) -> bool:
@@ -556,10 +558,11 @@ class NoLocal(Filter):
 
 @register
 @attrs.frozen
-class XQuery(_Text):
+class XQuery(_TextFilter):
     """An XQuery expression, which cannot be evaluated here: ``apache.org:xquery-filter:string``.
 
-    A sender that cannot evaluate it omits it from the source in its attach (Part 3, 3.5.3).
+    A sender that cannot evaluate the expression omits the filter from the source in its attach
+    (Part 3, 3.5.3).
 
     Attributes:
         text: the query.
@@ -573,7 +576,7 @@ class XQuery(_Text):
         raise EvaluationError(f"{self.SYMBOL} is not supported: XQuery is not evaluated")
 
 
-def _annotation(message: Message, key: str) -> Any:
+def _annotation_value(message: Message, key: str) -> Any:
     return message.message_annotation(str(key))
 
 
@@ -582,9 +585,9 @@ def _annotation(message: Message, key: str) -> Any:
 class StreamOffset(Filter):
     """The position at which reading a RabbitMQ stream starts: ``rabbitmq:stream-offset-spec``.
 
-    It is a position rather than a condition. For an offset, `matches` compares the annotation
-    ``x-stream-offset`` that RabbitMQ adds to each message. Every message passes ``first``. Other
-    positions depend on the stream, so `matches` raises `EvaluationError`.
+    This is a position rather than a condition. If it is an offset, `matches` compares it with the
+    annotation ``x-stream-offset`` that RabbitMQ adds to each message. Every message passes
+    ``first``. Other positions depend on the stream, so `matches` raises `EvaluationError`.
 
     Attributes:
         start: ``first``, ``last`` (chunk), ``next``, an interval such as ``10m`` (Y, M, D, h, m,
@@ -625,13 +628,13 @@ class StreamOffset(Filter):
                 f"{self.SYMBOL} {self.start!s} depends on the stream: it is a position in it, "
                 "not a condition"
             )
-        offset = _annotation(message, STREAM_OFFSET)
+        offset = _annotation_value(message, STREAM_OFFSET)
         if not isinstance(offset, int):
             raise EvaluationError(f"the message has no annotation {STREAM_OFFSET}")
         return offset >= self.start
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
-        values = ((STREAM_OFFSET, _annotation(message, STREAM_OFFSET)),)
+        values = ((STREAM_OFFSET, _annotation_value(message, STREAM_OFFSET)),)
         return (Reason(f"{STREAM_OFFSET} >= {self.start}", False, values),)
 
     @classmethod
@@ -656,7 +659,7 @@ class StreamFilter(Filter):
 
     Attributes:
         values: the accepted values, one or more.
-        is_list: whether to encode a single value as a list; several are always a list.
+        is_list: whether to encode a single value as a list. Several values are always a list.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("rabbitmq:stream-filter")
@@ -671,17 +674,17 @@ class StreamFilter(Filter):
             object.__setattr__(self, "is_list", True)
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
-        return _annotation(message, STREAM_FILTER_VALUE) in self.values
+        return _annotation_value(message, STREAM_FILTER_VALUE) in self.values
 
     def is_unfiltered(self, message: Message) -> bool:
-        """Return whether a message has no filter value; see `MatchUnfiltered`."""
+        """Whether a message has no annotation ``x-stream-filter-value`` (see `MatchUnfiltered`)."""
         if not isinstance(message, Message):
             raise not_a_message(message)
-        return _annotation(message, STREAM_FILTER_VALUE) is None
+        return _annotation_value(message, STREAM_FILTER_VALUE) is None
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         accepted = ", ".join(map(repr, self.values))
-        values = ((STREAM_FILTER_VALUE, _annotation(message, STREAM_FILTER_VALUE)),)
+        values = ((STREAM_FILTER_VALUE, _annotation_value(message, STREAM_FILTER_VALUE)),)
         return (Reason(f"{STREAM_FILTER_VALUE} IN ({accepted})", False, values),)
 
     def _value(self) -> str | list[str]:
@@ -703,10 +706,10 @@ class StreamFilter(Filter):
 class MatchUnfiltered(Filter):
     """Lets messages without a filter value pass: ``rabbitmq:stream-match-unfiltered``.
 
-    It modifies the `StreamFilter` of the same filter set. Without one, every message passes.
+    This modifies the `StreamFilter` in the same filter set. On its own, every message passes it.
 
     Attributes:
-        wanted: whether messages without a filter value pass.
+        wanted: whether messages without the annotation ``x-stream-filter-value`` pass.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("rabbitmq:stream-match-unfiltered")

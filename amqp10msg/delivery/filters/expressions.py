@@ -48,7 +48,7 @@ def reasons_of(part: Part, text: str, message: Any, now: int | None) -> Iterator
     if result is True:
         return
     if part.kind == JOINED:
-        # Ask every operand: a true operand yields no reason, and in a failed OR no operand is true.
+        # Check every operand. A true operand yields no reason, and a failed OR has no true operand.
         for operand in part.parts:
             yield from reasons_of(operand, text, message, now)
         return
@@ -58,18 +58,22 @@ def reasons_of(part: Part, text: str, message: Any, now: int | None) -> Iterator
     )
 
 
-_SELECTOR: Final = Language(selector_token, selector_name, jms=True, numeric_names=NUMERIC_NAMES)
-_UTC: Final = frozenset({"UTC"})
-_LANGUAGES: Final = {
-    "rabbitmq": Language(sql_token, rabbitmq_name, _UTC),
-    "rabbitmq-4.3": Language(sql_token, rabbitmq_43_name, _UTC, broker=True, like=rabbitmq_43_like),
+_SELECTOR_LANGUAGE: Final = Language(
+    selector_token, selector_name, jms=True, numeric_names=NUMERIC_NAMES
+)
+_RABBITMQ_FUNCTIONS: Final = frozenset({"UTC"})
+_LANGUAGE_OF_DIALECT: Final = {
+    "rabbitmq": Language(sql_token, rabbitmq_name, _RABBITMQ_FUNCTIONS),
+    "rabbitmq-4.3": Language(
+        sql_token, rabbitmq_43_name, _RABBITMQ_FUNCTIONS, broker=True, like=rabbitmq_43_like
+    ),
     "oasis": Language(sql_token, oasis_name, SQL_FUNCTIONS, oasis=True),
 }
 
 
 @attrs.frozen
 class _Expression(Filter):
-    """A filter with an expression, which is compiled when the filter is constructed."""
+    """A filter by an expression, which is compiled when the filter is constructed."""
 
     text: str
     limits: FilterLimits = attrs.field(
@@ -99,13 +103,13 @@ class _Expression(Filter):
             raise ExpressionError(problem, self.text, 0) from None
 
     def _parse(self, text: str) -> Part | None:
-        """Return the compiled expression; None if every message passes."""
+        """Parse and compile the text; return None if every message passes."""
         raise NotImplementedError
 
     matches = matches
 
     @property
-    def steps(self) -> int:  # documented in the base class
+    def steps(self) -> int:  # `Filter.steps` has the documentation
         return self._work.steps
 
     def _passes(self, message: Message, now: int | None, _local: bool | None) -> bool:
@@ -170,7 +174,11 @@ class Selector(_Expression):
 
     def _parse(self, text: str) -> Part | None:
         is_empty = not text.strip(" \t\f\r\n")
-        return None if is_empty else parse_expression(text, _SELECTOR, self.limits, self._work)
+        return (
+            None
+            if is_empty
+            else parse_expression(text, _SELECTOR_LANGUAGE, self.limits, self._work)
+        )
 
 
 @register
@@ -224,7 +232,7 @@ class SqlFilter(_Expression):
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_SQL_V1_0"
 
     def _parse(self, text: str) -> Part:
-        language = _LANGUAGES.get(self.dialect)
+        language = _LANGUAGE_OF_DIALECT.get(self.dialect)
         if language is None:
             names = ", ".join(DIALECTS.names)
             raise EncodeError(f"dialect is one of {names}, not {self.dialect!r}", "filter.dialect")

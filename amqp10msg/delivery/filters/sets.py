@@ -39,11 +39,12 @@ from amqp10msg.wire.primitives import AmqpMap, Described, Symbol
 class UnsupportedFilter(Filter):
     """A peer's filter of an unknown type or with an error.
 
-    It encodes as received and cannot be evaluated. `FilterSet.supported` omits it.
+    The filter is encoded as it was received, and cannot be evaluated. `FilterSet.supported` omits
+    it.
 
     Attributes:
         described: the value as received, usually a described value.
-        problem: the reason why it cannot be evaluated.
+        problem: the reason why the filter cannot be evaluated.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("")
@@ -113,6 +114,7 @@ class FilterSet(Mapping[str, Filter | None]):
         return [(name, entry) for name, entry in self.filters.items() if entry is not None]
 
     def _passes_unfiltered(self) -> bool:
+        """Whether a `MatchUnfiltered` in this set accepts messages without a filter value."""
         return any(
             isinstance(entry, MatchUnfiltered) and entry.wanted
             for _, entry in self._named_filters()
@@ -121,7 +123,7 @@ class FilterSet(Mapping[str, Filter | None]):
     def matches(
         self, message: Message, *, now: int | None = None, local: bool | None = None
     ) -> bool:
-        """Return whether a message passes every filter.
+        """Whether a message passes every filter.
 
         The arguments and exceptions are the same as for `Filter.matches`. Evaluation ends at the
         first filter that the message does not pass.
@@ -139,11 +141,11 @@ class FilterSet(Mapping[str, Filter | None]):
 
     @property
     def steps(self) -> int:
-        """The steps that all filters have used so far (see `FilterLimits.steps`)."""
+        """The number of steps that all filters have used so far (see `FilterLimits.steps`)."""
         return sum(entry.steps for _, entry in self._named_filters())
 
     def _is_overridden(self, entry: Filter, message: Message) -> bool:
-        """Return whether `MatchUnfiltered` lets a message pass that a `StreamFilter` rejects."""
+        """Whether a `MatchUnfiltered` lets a message pass that a `StreamFilter` rejects."""
         return (
             isinstance(entry, StreamFilter)
             and entry.is_unfiltered(message)
@@ -166,7 +168,7 @@ class FilterSet(Mapping[str, Filter | None]):
             except EvaluationError:
                 if not reasons:
                     raise
-                continue  # ignored: an earlier filter has rejected the message
+                continue  # ignore the error: another filter rejects the message
             if failed and not self._is_overridden(entry, message):
                 reasons += [attrs.evolve(reason, filter=name) for reason in failed]
         return tuple(reasons)
@@ -209,6 +211,7 @@ class FilterSet(Mapping[str, Filter | None]):
 
 
 def _constructor_hint(value: object) -> str:
+    """Return a hint, for an error text, how to make a filter from a value."""
     if isinstance(value, str):
         return f"use Selector({value[:30]!r}) or another class, or use parse"
     return "use parse for a peer's filters"
@@ -295,13 +298,14 @@ def parse(
 
 
 def _check_names(entries: Any) -> None:
-    """Refuse names that are not symbols (Part 3, 3.5.8)."""
+    """Raise DecodeError if the name of a filter is not a symbol (Part 3, 3.5.8)."""
     for name in (pair[0] for pair in entries.pairs) if isinstance(entries, AmqpMap) else entries:
         if not isinstance(name, Symbol):
             raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")
 
 
 def _parse_entry(name: Any, value: Any, strict: bool, options: Options) -> Filter | None:
+    """Construct the filter of an entry in a filter set; None for null."""
     if not isinstance(name, str):
         raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")
     if value is None or isinstance(value, Filter):
@@ -319,6 +323,7 @@ def _parse_entry(name: Any, value: Any, strict: bool, options: Options) -> Filte
 
 
 def _parse_described(described: Described, strict: bool, options: Options) -> Filter:
+    """Construct a filter from a described value."""
     cls = class_of(described.descriptor)
     if cls is None:
         return UnsupportedFilter._from_value(described.value, described.descriptor, options)
@@ -334,8 +339,8 @@ def _oasis_filter(text: str) -> Filter:
     return SqlFilter(text, dialect="oasis")
 
 
-#: Constructors of a filter from text, by language: a JMS selector, an SQL filter expression of
-#: RabbitMQ or of the OASIS draft, a topic pattern, a subject.
+#: A function that constructs a filter from text, by language. The languages are JMS selectors, SQL
+#: filter expressions of RabbitMQ and of the OASIS draft, topic patterns and subjects.
 LANGUAGES: Mapping[str, Callable[[str], Filter]] = MappingProxyType(
     dict(
         zip(

@@ -1,8 +1,8 @@
 """The messages of a node in memory, the interface of stores, and the errors of a node.
 
 Messages are indexed by sequence number, by expiry, and in one queue per priority (Part 3, 3.2.1).
-The cost of an operation does not depend on the length of the queue: a view passes each message
-once, and again only after the message was offered again.
+The cost of an operation does not depend on the length of the queue: a `View` moves past each
+message once, and again only if the message is offered again.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from amqp10msg.wire.errors import INTERNAL_ERROR, AmqpError
 from amqp10msg.wire.kernel import decode_value
 from amqp10msg.wire.limits import UNLIMITED, Limits
 
-#: Positions in a segment of a `Level`.
-_SEGMENT = 256
+#: Number of positions in a segment of a `Level`.
+_SEGMENT_SIZE = 256
 #: Maximum size of an encoded header section, in bytes.
-_MAX_HEADER = 64
+_MAX_HEADER_SIZE = 64
 #: The two encodings of the boolean false.
-_FALSE, _FALSE_BYTE = b"\x42", b"\x56\x00"
-#: Values of `Entry.acquirer` besides the positive numbers of links.
+_FALSE_CODE, _FALSE_BYTE = b"\x42", b"\x56\x00"
+#: Values of `Entry.acquirer` if no link, or more than one link, has acquired the message. Other
+#: values are the positive numbers of links.
 NEVER_ACQUIRED = 0
 SEVERAL_LINKS = -1
-#: The header of a message that has no header section; never modified.
+#: The header of messages without a header section. Never modify it.
 NO_HEADER = Header()
 
 
 class NodeError(AmqpError):
-    """A node refused an operation.
+    """Raised if a node refuses an operation.
 
     Attributes:
-        reason: why the node refused it, and what to do.
+        reason: why the node refuses the operation, and what to do.
         condition: the error condition for the peer, such as ``amqp:precondition-failed``.
     """
 
@@ -60,14 +61,14 @@ class NodeError(AmqpError):
 
 
 class OutcomeError(NodeError):
-    """A node refused an outcome because the changed message would exceed its limits.
+    """Raised if a node refuses an outcome because the changed message would exceed its limits.
 
     The message is unchanged and the delivery unsettled: settle it with another outcome.
     """
 
 
 class StoreError(NodeError):
-    """A store could not read or write: no change since the last commit is confirmed.
+    """Raised if a store cannot read or write. No change since the last commit is confirmed.
 
     A message that was being published is not at the node. All other changes stay pending:
     `DistributionNode.commit` writes them again.
@@ -83,7 +84,7 @@ class Stored:
 
     Attributes:
         sequence: the sequence number of the message at its node, from 1.
-        arrival: when it was published, in ms of the node's clock.
+        arrival: when the message was published, in ms of the node's clock.
         octets: the encoded message, with the changes that outcomes made.
         message_format: the message-format with which it was published, 0 to 2^32 - 1.
     """
@@ -96,12 +97,12 @@ class Stored:
 
 @attrs.frozen
 class Quarantined:
-    """A stored message that its node could not read.
+    """A stored message that its node cannot decode.
 
     Attributes:
         node: the node's name.
         stored: the message, with its unchanged bytes.
-        reason: why the node could not read it.
+        reason: why the node cannot decode the message.
     """
 
     node: str
@@ -124,7 +125,7 @@ class Store(Protocol):
         """Return the messages of a node by sequence number, with pending changes applied."""
 
     def put(self, node: str, stored: Stored) -> None:
-        """Store a message; it replaces a message with the same sequence number."""
+        """Store a message, or replace the message with the same sequence number."""
 
     def remove(self, node: str, sequence: int) -> None:
         """Remove a message; a no-op if it does not exist."""
@@ -209,17 +210,19 @@ class Entry:
         expires: the last ms before the message expires; None if it never expires.
         message_format: the message-format with which it was published.
         level: the priority level.
-        position: the position in that level.
-        origin: the `origin` of `publish`; None after a restart.
-        stored: whether the store has the message.
+        position: the position in the priority level.
+        origin: the argument `origin` of `publish`; None after a restart.
+        stored: whether the message is in the store.
         state: the state (Part 3, figure 3.1).
-        acquirer: the number of the only link that has acquired it, NEVER_ACQUIRED or SEVERAL_LINKS.
-        delivery: the `Delivery` that has acquired it, or None.
-        copies: unsettled deliveries in copy mode, by number of the link.
-        not_for: numbers of the links that must not get the message: links in copy mode that have
-            got it, and links for which it is undeliverable.
-        timed: whether it is in the heap of expiry times.
-        offered_again: whether views may have its position in their `_OfferedPositions`.
+        acquirer: the number of the only link that has ever acquired the message; or NEVER_ACQUIRED,
+            or SEVERAL_LINKS.
+        delivery: the unsettled `Delivery` in move mode, or None.
+        copies: the unsettled deliveries in copy mode, by number of the link.
+        not_for: the numbers of the links that must not get the message: links in copy mode that
+            already got it, and links on which it is undeliverable.
+        in_expiry_heap: whether the message is in the heap of expiry times.
+        offered_again: whether the message was ever offered again to views, see
+            `_OfferedPositions`.
     """
 
     sequence: int
@@ -237,7 +240,7 @@ class Entry:
     delivery: Any = None
     copies: dict[int, Any] | None = None
     not_for: set[int] | None = None
-    timed: bool = False
+    in_expiry_heap: bool = False
     offered_again: bool = False
 
     @classmethod
@@ -274,13 +277,13 @@ class Entry:
 
 
 def was_acquired_before(octets: bytes) -> bool:
-    """Whether the header of a message has an explicit first-acquirer of false.
+    """Whether the header of a message sets first-acquirer to false.
 
-    The specification gives an absent first-acquirer the same meaning (Part 3, 3.2.1). But most
-    senders leave it out without knowing whether other links have acquired the message.
+    According to the specification, an unset first-acquirer means false as well (Part 3, 3.2.1). But
+    most senders do not set it, without knowing whether other links have acquired the message.
     """
-    start = octets[:_MAX_HEADER]
-    if _FALSE not in start and _FALSE_BYTE not in start:
+    start = octets[:_MAX_HEADER_SIZE]
+    if _FALSE_CODE not in start and _FALSE_BYTE not in start:
         return False
     first = next(iter(scan(octets, limits=UNLIMITED)))
     if first.name != "header":
@@ -307,17 +310,16 @@ class Capacity:
 
 @attrs.define(eq=False)
 class Memory:
-    """Counts the memory of the messages of one or more nodes.
+    """Counts the memory that the messages of one or more nodes use, and limits it.
 
-    A message counts its size plus `PER_MESSAGE` bytes, and its size again for each unsettled
-    delivery.
+    A message counts as its size plus `PER_MESSAGE` bytes, plus the size of each unsettled delivery.
 
     Attributes:
         most: the limit in bytes; None for no limit.
         held: the memory in use, in bytes.
     """
 
-    #: Memory overhead of a message at a node, in bytes, in addition to the encoded message.
+    #: Memory in bytes that a message at a node needs in addition to the encoded message.
     PER_MESSAGE: ClassVar[int] = 400
 
     most: int | None = None
@@ -360,7 +362,7 @@ class Waiting:
 
     Attributes:
         sequence: the sequence number at the node.
-        arrival: when it was published, in ms of the node's clock.
+        arrival: when the message was published, in ms of the node's clock.
         state: AVAILABLE or ACQUIRED.
         level: the priority level.
         delivery_count: the number of unsuccessful delivery attempts, from the header.
@@ -378,7 +380,7 @@ class Waiting:
 
     @classmethod
     def of(cls, entry: Entry) -> Waiting:
-        """Return the record of an entry."""
+        """Return the `Waiting` for an entry."""
         return cls(
             entry.sequence,
             entry.arrival,
@@ -391,7 +393,7 @@ class Waiting:
 
 
 def priority_level(priority: int, levels: int) -> int:
-    """Return the level of a priority at a node with this many distinct priorities.
+    """Return the priority level for a priority, at a node with `levels` distinct priorities.
 
     Part 3, 3.2.1: with n < 10 levels, the priorities from 5 - ceiling(n/2) to 4 + floor(n/2) are
     distinct, and a priority outside this range is equivalent to the nearest distinct priority. With
@@ -415,80 +417,80 @@ def priority_level(priority: int, levels: int) -> int:
 
 
 class Level:
-    """The messages of one priority, by position.
+    """The messages of one priority level, by position.
 
-    Positions are not reused. They are stored in segments, and an empty segment is dropped, so that
+    Positions are never reused. They are stored in segments. Empty segments are deleted, so that
     removed messages cost neither memory nor time.
 
     Attributes:
         end: the position of the next message to be appended.
-        live: the number of messages.
+        message_count: the number of messages in the level.
     """
 
-    __slots__ = ("_counts", "_head", "_segments", "end", "live")
+    __slots__ = ("_first_segment", "_segment_counts", "_segments", "end", "message_count")
 
     def __init__(self) -> None:
         self._segments: dict[int, list[Entry | None]] = {}
-        self._counts: dict[int, int] = {}  # number of messages by segment
-        self._head = 0  # the first segment that may have messages
+        self._segment_counts: dict[int, int] = {}  # the number of messages in each segment
+        self._first_segment = 0  # the first segment that may have messages
         self.end = 0
-        self.live = 0
+        self.message_count = 0
 
     def append(self, entry: Entry) -> int:
-        """Append a message and return its position."""
+        """Append a message; return its position."""
         position = self.end
-        segment = position // _SEGMENT
-        if position % _SEGMENT == 0:
+        segment = position // _SEGMENT_SIZE
+        if position % _SEGMENT_SIZE == 0:
             self._segments[segment] = [entry]
-            self._counts[segment] = 1
+            self._segment_counts[segment] = 1
         else:
             self._segments[segment].append(entry)
-            self._counts[segment] += 1
+            self._segment_counts[segment] += 1
         self.end += 1
-        self.live += 1
+        self.message_count += 1
         return position
 
     def remove(self, position: int) -> None:
-        """Remove the message at a position, which must have one."""
-        segment, index = divmod(position, _SEGMENT)
+        """Remove the message at a position. There must be a message."""
+        segment, index = divmod(position, _SEGMENT_SIZE)
         self._segments[segment][index] = None
-        self._counts[segment] -= 1
-        self.live -= 1
-        # Keep the last segment while messages can be appended to it.
-        if not self._counts[segment] and (segment + 1) * _SEGMENT <= self.end:
-            del self._segments[segment], self._counts[segment]
-            last = self.end // _SEGMENT
-            while self._head < last and self._head not in self._segments:
-                self._head += 1
+        self._segment_counts[segment] -= 1
+        self.message_count -= 1
+        # Keep the last segment, to which messages can be appended.
+        if not self._segment_counts[segment] and (segment + 1) * _SEGMENT_SIZE <= self.end:
+            del self._segments[segment], self._segment_counts[segment]
+            last = self.end // _SEGMENT_SIZE
+            while self._first_segment < last and self._first_segment not in self._segments:
+                self._first_segment += 1
 
     def get(self, position: int) -> Entry | None:
         """Return the message at a position; None if it was removed."""
-        segment = self._segments.get(position // _SEGMENT)
-        return segment[position % _SEGMENT] if segment is not None else None
+        segment = self._segments.get(position // _SEGMENT_SIZE)
+        return segment[position % _SEGMENT_SIZE] if segment is not None else None
 
     def seek(self, position: int) -> int:
-        """Return the first position from `position` on that has a message, or `end`."""
-        if not self.live:
+        """Return the first position, from `position` on, that has a message; else `end`."""
+        if not self.message_count:
             return self.end
-        position = max(position, self._head * _SEGMENT)
+        position = max(position, self._first_segment * _SEGMENT_SIZE)
         while position < self.end:
-            number, start = divmod(position, _SEGMENT)
+            number, start = divmod(position, _SEGMENT_SIZE)
             segment = self._segments.get(number)
             if segment is not None:
                 for index in range(start, len(segment)):
                     if segment[index] is not None:
-                        return number * _SEGMENT + index
-            position = (number + 1) * _SEGMENT
+                        return number * _SEGMENT_SIZE + index
+            position = (number + 1) * _SEGMENT_SIZE
         return self.end
 
 
 class _OfferedPositions:
-    """A priority queue of the positions before a cursor that are offered again."""
+    """The positions before a view's cursor that are offered again, lowest first."""
 
     __slots__ = ("_heap", "_positions")
 
     def __init__(self) -> None:
-        self._heap: list[int] = []  # may contain discarded positions, which `first` drops
+        self._heap: list[int] = []  # may contain discarded positions, which `first` removes
         self._positions: set[int] = set()
 
     def __bool__(self) -> bool:
@@ -520,7 +522,7 @@ class _OfferedPositions:
 
 
 class View:
-    """The next position in each level, for one link or for links that see the same messages."""
+    """The position of one link, or of links that get the same messages, in each priority level."""
 
     __slots__ = ("_cursors", "_levels", "_offered")
 
@@ -539,12 +541,12 @@ class View:
     def next(self, matches: Callable[[Entry], bool]) -> Entry | None:
         """Return the next message that matches, highest level first, and move past it.
 
-        Messages that do not match are passed, and tested again only after `offer_again`. If
-        `matches` raises, the cursor stays at the message.
+        The view also moves past messages that do not match. They are tested again only after
+        `offer_again`. If `matches` raises, the view stays at the message.
         """
         for number in range(len(self._levels) - 1, -1, -1):
             level = self._levels[number]
-            if not level.live:
+            if not level.message_count:
                 continue
             offered = self._offered[number]
             while offered:
@@ -565,18 +567,18 @@ class View:
         return None
 
     def offer_again(self, entry: Entry) -> None:
-        """Let `next` test a passed message again, before untested messages of its level."""
+        """Let `next` test a message again, before the untested messages of its level."""
         if entry.position < self._cursors[entry.level]:
             self._offered[entry.level].add(entry.position)
 
     def forget(self, entry: Entry) -> None:
-        """Forget a removed message."""
+        """Stop offering a message that was removed."""
         self._offered[entry.level].discard(entry.position)
 
 
 @attrs.define(eq=False)
 class Cursor:
-    """The view of a link, and the messages that the link must not get.
+    """The position of a link, and the messages that the link must not get.
 
     Attributes:
         number: the number of the link.
@@ -592,8 +594,8 @@ class Cursor:
 class Cursors:
     """The cursors of all links.
 
-    All links in move mode without a filter and without barred messages see the same messages. They
-    share a view, which passes each message once for all these links.
+    All links in move mode without a filter and without barred messages get the same messages. They
+    share a view, which moves past each message once for all these links.
     """
 
     def __init__(self, levels: list[Level]) -> None:
@@ -603,7 +605,7 @@ class Cursors:
         self._cursors: dict[int, Cursor] = {}
 
     def add(self, number: int, *, private: bool) -> Cursor:
-        """Return the cursor of a new link, with its own view if `private`, else the shared one."""
+        """Return the cursor of a new link, with its own view if `private`, else the shared view."""
         view = self._shared
         if private:
             view = View(self._levels)
@@ -622,30 +624,30 @@ class Cursors:
         cursor.barred.clear()
 
     def bar(self, cursor: Cursor, entry: Entry) -> None:
-        """Exclude a message from a link that already got it, or on which it is undeliverable."""
+        """Bar a link from a message that it already got, or that is undeliverable on the link."""
         cursor.barred[entry.sequence] = entry
         if entry.not_for is None:
             entry.not_for = {cursor.number}
         else:
             entry.not_for.add(cursor.number)
         if cursor.view is self._shared:
-            # This link no longer sees the same messages as the other links.
+            # This link no longer gets the same messages as other links, so it needs its own view.
             cursor.view = self._shared.copy()
             self._views.append(cursor.view)
 
     def unbar(self, cursor: Cursor, entry: Entry) -> None:
-        """Undo `bar`."""
+        """Let a link get a message again: undo `bar`."""
         if cursor.barred.pop(entry.sequence, None) is not None and entry.not_for is not None:
             entry.not_for.discard(cursor.number)
 
     def offer_again(self, entry: Entry, cursor: Cursor | None = None) -> None:
-        """Let one link, or all links, test a passed message again."""
+        """Let one link, or all links, test a message again that they have moved past."""
         entry.offered_again = True
         for view in self._views if cursor is None else (cursor.view,):
             view.offer_again(entry)
 
     def forget(self, entry: Entry) -> None:
-        """Forget an archived message."""
+        """Remove an archived message from all views and cursors."""
         if entry.offered_again:
             for view in self._views:
                 view.forget(entry)
@@ -661,7 +663,7 @@ class Contents:
     Attributes:
         entries: the messages by sequence number.
         levels: the messages by priority level.
-        last: the sequence number of the last published message.
+        last_sequence: the sequence number of the last published message.
         acquired: the number of ACQUIRED messages.
         octets: the total size of the messages, in bytes.
         memory: counts the memory of the messages.
@@ -672,13 +674,13 @@ class Contents:
         self.memory = memory
         self.levels = [Level() for _ in range(priorities)]
         self.entries: dict[int, Entry] = {}
-        self.last = 0
+        self.last_sequence = 0
         self.acquired = 0
         self.octets = 0
         self.causes: Counter[str] = Counter()
-        # A heap of (expiry time, sequence number); items of removed messages stay for a while.
+        # A heap of (expiry time, sequence number). Items of removed messages are removed later.
         self._expiry: list[tuple[int, int]] = []
-        self._timed = 0  # number of messages at the node that are in the heap
+        self._heap_count = 0  # number of messages at the node whose `in_expiry_heap` is True
 
     @property
     def counts(self) -> Counts:
@@ -705,13 +707,13 @@ class Contents:
 
     def insert(self, entry: Entry) -> None:
         """Append a message to the queue of its level."""
-        self.last = max(self.last, entry.sequence)
+        self.last_sequence = max(self.last_sequence, entry.sequence)
         entry.position = self.levels[entry.level].append(entry)
         self.entries[entry.sequence] = entry
         self.octets += len(entry.octets)
         self.memory.held += len(entry.octets) + Memory.PER_MESSAGE
         if entry.expires is not None:
-            self.time(entry, entry.expires)
+            self.add_expiry(entry, entry.expires)
 
     def remove(self, entry: Entry, cause: str) -> None:
         """Remove a message from the node, and set its state to ARCHIVED."""
@@ -722,41 +724,41 @@ class Contents:
         self.memory.held -= len(entry.octets) + Memory.PER_MESSAGE
         del self.entries[entry.sequence]
         self.levels[entry.level].remove(entry.position)
-        if entry.timed:
-            entry.timed = False
-            self._timed -= 1
+        if entry.in_expiry_heap:
+            entry.in_expiry_heap = False
+            self._heap_count -= 1
 
-    def change(self, entry: Entry, octets: bytes) -> None:
+    def replace_octets(self, entry: Entry, octets: bytes) -> None:
         """Replace the bytes of a message."""
         growth = len(octets) - len(entry.octets)
         self.octets += growth
         self.memory.held += growth
         entry.octets = octets
 
-    def time(self, entry: Entry, expires: int) -> None:
-        """Add a message to the heap of expiry times."""
-        entry.timed = True
-        self._timed += 1
-        if len(self._expiry) > 2 * self._timed + 64:
-            # More than half of the heap belongs to removed messages: drop them.
+    def add_expiry(self, entry: Entry, expires: int) -> None:
+        """Add a message to the heap of expiry times, with its expiry time `expires`."""
+        entry.in_expiry_heap = True
+        self._heap_count += 1
+        if len(self._expiry) > 2 * self._heap_count + 64:
+            # More than half of the heap belongs to removed messages: remove them.
             self._expiry = [item for item in self._expiry if item[1] in self.entries]
             heapify(self._expiry)
         heappush(self._expiry, (expires, entry.sequence))
 
     def pop_due(self, now: int) -> Entry | None:
-        """Return the next expired AVAILABLE message, or None, and drop it from the expiry heap."""
+        """Remove an expired AVAILABLE message from the expiry heap and return it, or None."""
         while self._expiry and self._expiry[0][0] < now:
             entry = self.entries.get(heappop(self._expiry)[1])
             if entry is not None:
-                entry.timed = False
-                self._timed -= 1
+                entry.in_expiry_heap = False
+                self._heap_count -= 1
                 if entry.state is MessageState.AVAILABLE:
                     return entry
         return None
 
     @property
     def first_expiry(self) -> int | None:
-        """The earliest expiry in the heap, perhaps of a removed message; None for an empty heap."""
+        """The earliest expiry time, which may be of a removed message; None if nothing expires."""
         return self._expiry[0][0] if self._expiry else None
 
     @property
@@ -765,6 +767,6 @@ class Contents:
         firsts = [
             entry
             for level in self.levels
-            if level.live and (entry := level.get(level.seek(0))) is not None
+            if level.message_count and (entry := level.get(level.seek(0))) is not None
         ]
         return min(firsts, key=lambda entry: entry.sequence, default=None)

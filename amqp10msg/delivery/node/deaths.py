@@ -1,4 +1,4 @@
-"""Dead letters: messages archived without having been accepted, and their annotations."""
+"""Dead letters (messages that are archived without being accepted) and their annotations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DeadLetter:
         outcome: the `Rejected` outcome with its error; None for another cause.
         arrival: when the message was published, in ms of the node's clock.
         message_format: the message-format with which it was published.
-        time: when it is archived, in ms of the node's clock.
+        time: when the message is archived, in ms of the node's clock.
     """
 
     octets: bytes = attrs.field(repr=False)
@@ -96,7 +96,7 @@ class DeadLetter:
         )
 
     def _deaths(self, earlier: Any, ttl: int | None, exchange: str, key: str) -> Array | None:
-        """Return all deaths including this one, last first; None if `earlier` is malformed."""
+        """Return the earlier deaths and this death, last first; None if `earlier` is malformed."""
         history: list[Any] = []
         if earlier is not None:
             if not isinstance(earlier, Array) or not all(map(_is_death, earlier.values)):
@@ -123,6 +123,7 @@ class DeadLetter:
 
 
 def _is_death(value: Any) -> bool:
+    """Whether a value has the shape of a death in ``x-opt-deaths``."""
     return (
         isinstance(value, dict)
         and isinstance(value.get("queue"), str)

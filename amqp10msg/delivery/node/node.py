@@ -62,19 +62,19 @@ from amqp10msg.wire.limits import UNLIMITED, Limits
 Outcome = Accepted | Rejected | Released | Modified
 LifetimePolicy = DeleteOnClose | DeleteOnNoLinks | DeleteOnNoMessages | DeleteOnNoLinksOrMessages
 
-#: Bits of a delivery-tag below the node's start time in ms. Tags stay unique after a restart if a
-#: node makes fewer than 2^20 deliveries per ms.
+#: Number of low bits of a delivery-tag that count deliveries; the node's start time in ms is in the
+#: bits above. Tags are unique after a restart if the node made fewer than 2^20 deliveries per ms.
 _TAG_BITS = 20
 
 
 def is_outcome(state: object) -> bool:
-    """Whether a state is a terminal delivery state."""
+    """Whether an object is an outcome: a terminal delivery state."""
     # Fast path for the most frequent outcome.
     return isinstance(state, Accepted) or (isinstance(state, DeliveryState) and state.is_outcome)
 
 
-def _for_each(deliveries: Iterable[Delivery], function: Callable[[Delivery], object]) -> None:
-    """Call a function with every delivery, then raise the first exception."""
+def _call_for_each(deliveries: Iterable[Delivery], function: Callable[[Delivery], object]) -> None:
+    """Call a function with every delivery; then raise the first exception, if any."""
     errors: list[Exception] = []
     for delivery in deliveries:
         try:
@@ -86,15 +86,15 @@ def _for_each(deliveries: Iterable[Delivery], function: Callable[[Delivery], obj
 
 
 class Filter(Protocol):
-    """Decides which messages pass a link (Part 3, 3.5.1)."""
+    """Decides which messages a link delivers (Part 3, 3.5.1)."""
 
     def matches(self, message: Message) -> bool:
-        """Whether a message passes; the result for a message must not change."""
+        """Whether a message passes. The result for the same message must not change."""
 
 
 @attrs.define(eq=False, weakref_slot=False)
 class Delivery:
-    """The transfer of a message over a link; unsettled until it has an outcome.
+    """The delivery of a message on a link, which is unsettled until it has an outcome.
 
     Attributes:
         link: the link.
@@ -119,7 +119,7 @@ class Delivery:
 
     @property
     def sequence(self) -> int:
-        """The sequence number of the message at the node, equal for all its deliveries."""
+        """The sequence number of the message at the node, the same for all its deliveries."""
         return self._entry.sequence
 
     @property
@@ -133,7 +133,7 @@ class Delivery:
         return self.outcome is not None
 
     def message(self) -> Message:
-        """Decode the message to transfer."""
+        """Decode `octets`, the message to transfer."""
         return Message.decode(self.octets, limits=UNLIMITED, message_format=self.message_format)
 
     def update(self, state: Any) -> None:
@@ -165,7 +165,8 @@ class Delivery:
             ValueError: `outcome` is not an outcome, or an extension defines it.
             OutcomeError: the outcome would make the message exceed the limits of the node. The
                 message is unchanged and the delivery unsettled.
-            EncodeError: the annotations of the outcome cannot be encoded; likewise.
+            EncodeError: the annotations of the outcome cannot be encoded. The message is unchanged
+                and the delivery unsettled.
             StoreError: the store failed. The outcome is applied but not confirmed: see
                 `DistributionNode.commit`.
         """
@@ -205,26 +206,27 @@ class IncomingLink:
         return self.node.publish(message, message_format=message_format, origin=origin)
 
     def detach(self) -> None:
-        """End the link, after which the node may be `due`; a no-op after the first call."""
+        """End the link. The node may be `due` afterwards. A no-op after the first call."""
         if self.attached:
-            self.node._drop(self)
+            self.node._remove_link(self)
 
 
 @attrs.define(eq=False, weakref_slot=False)
 class OutgoingLink:
     """A link whose source is the node.
 
-    The object represents the terminus: keep it after a detach that does not close the link. Its
-    acquired messages are then not delivered to other links.
+    The object represents the terminus. If the peer detaches without closing the link, keep the
+    object, and do not call `detach`: messages that it acquired are then not delivered to other
+    links.
 
     Attributes:
         node: the node.
         name: the name of the link.
         number: the number of the link at the node, from 1.
         mode: move or copy (Part 3, 3.5.2).
-        filter: decides which messages pass; None for all messages.
+        filter: decides which messages the link delivers; None for all messages.
         origin: the owner of the link; see `DistributionNode.attach`.
-        default_outcome: the outcome of deliveries that are settled without one.
+        default_outcome: the outcome of deliveries that are settled without an outcome.
         on_ended: called with a delivery that the node has settled because the message expired or
             the node was deleted, to inform the peer. It must not use the node.
         unsettled: the unsettled deliveries by number, oldest first.
@@ -252,11 +254,11 @@ class OutgoingLink:
         move mode the message becomes ACQUIRED; in copy mode its state does not change.
 
         Args:
-            settled: settle the delivery as accepted before it is sent: at most once.
+            settled: whether to settle the delivery as accepted before it is sent (at most once).
 
         Raises:
             NodeError: the link is detached, or the node deleted.
-            StoreError: as `Delivery.settle`.
+            StoreError: see `Delivery.settle`.
         """
         node = self.node
         if node.deleted:
@@ -276,8 +278,9 @@ class OutgoingLink:
     def detach(self) -> None:
         """End the link and its terminus; a no-op after the first call.
 
-        Unsettled deliveries get the receiver's outcome or, without such an outcome, the
-        default-outcome (Part 3, 3.3). If the node refuses it (`OutcomeError`), they are released.
+        Unsettled deliveries are settled with the receiver's outcome or, if it has none, the
+        default-outcome (Part 3, 3.3). If the node refuses these (`OutcomeError`), the deliveries
+        are released.
 
         Raises:
             StoreError: see `Delivery.settle`.
@@ -286,8 +289,8 @@ class OutgoingLink:
         """
         if self.attached:
             with self.node.batch():
-                _for_each(list(self.unsettled.values()), self.node._settle_at_detach)
-            self.node._drop(self)
+                _call_for_each(list(self.unsettled.values()), self.node._settle_at_detach)
+            self.node._remove_link(self)
 
     def _matches(self, entry: Entry) -> bool:
         """Whether to deliver a message on this link."""
@@ -295,7 +298,7 @@ class OutgoingLink:
             if entry.state is not MessageState.AVAILABLE:
                 return False
         elif entry.expires is not None and entry.expires < self.node.clock():
-            return False  # the expired message is not archived: another link has acquired it
+            return False  # expired, but not archived because another link has acquired it
         if entry.not_for is not None and self.number in entry.not_for:
             return False
         if self.filter is None:
@@ -321,7 +324,7 @@ class DistributionNode:
     and does not change its state. Modified and rejected change the content of the message in both
     modes.
 
-    Calls only block on the store. A node is idle between calls, and the same calls at the same
+    Only calls of the store can block. A node is idle between calls, and the same calls at the same
     times have the same results. A node is not thread-safe: several threads must share one lock for
     the node, its links and their deliveries; asyncio needs no lock. The cost of publishing,
     delivering and settling does not depend on the number of queued messages.
@@ -335,17 +338,17 @@ class DistributionNode:
         priorities: the number of distinct priorities, 1 to 256 (Part 3, 3.2.1).
         capacity: limits of the node.
         memory: a limit that several nodes share.
-        default_outcome: the default-outcome of links without one; released if None.
+        default_outcome: the default-outcome of links that do not set one; None for released.
         expires: whether ttl and absolute-expiry-time expire messages; False for dead letters.
         lifetime: when the node is `due` for deletion; None for never.
-        accept_durable: accept durable messages although the store does not keep them. This violates
-            Part 3, 3.2.1, and is meant for tests.
+        accept_durable: whether to accept durable messages although the store does not keep them.
+            This violates Part 3, 3.2.1, and is meant for tests.
         dead_letter: called with each message before it is archived without having been accepted. If
             it raises, the message is not archived. If it publishes to a node with the same store,
             both changes are one commit.
-        on_available: called when a message became available. It must not use the node.
-        limits: the limits for decoding a published message. An outcome that would make a message
-            exceed them is refused.
+        on_available: called when a message becomes available. It must not use the node.
+        limits: the limits for decoding a published message. The node refuses an outcome that would
+            make a message exceed them.
 
     Attributes:
         deleted: whether `delete` was called.
@@ -372,7 +375,7 @@ class DistributionNode:
         on_available: Callable[[], object] | None = None,
         limits: Limits | None = None,
     ) -> None:
-        priority_level(0, priorities)  # raises ValueError if it is out of range
+        priority_level(0, priorities)  # raises ValueError if `priorities` is out of range
         self.name = name
         self.clock = clock
         self.priorities = priorities
@@ -389,12 +392,12 @@ class DistributionNode:
         self._cursors = Cursors(self._contents.levels)
         self._outgoing: dict[int, OutgoingLink] = {}
         self._incoming: dict[int, IncomingLink] = {}
-        self._creator: OutgoingLink | IncomingLink | None = None
+        self._creating_link: OutgoingLink | IncomingLink | None = None
         self._link_number = 0
         self.deleted = False
         self._delivery_number = 0
-        self._first_tag = clock() << _TAG_BITS
-        self._load()
+        self._tag_base = clock() << _TAG_BITS
+        self._load_stored_messages()
 
     def __repr__(self) -> str:
         return (
@@ -429,7 +432,7 @@ class DistributionNode:
         entry = self._contents.entries.get(sequence)
         if entry is not None:
             return entry.state
-        return MessageState.ARCHIVED if 1 <= sequence <= self._contents.last else None
+        return MessageState.ARCHIVED if 1 <= sequence <= self._contents.last_sequence else None
 
     def messages(self) -> Iterator[Waiting]:
         """Yield the AVAILABLE and ACQUIRED messages by sequence number.
@@ -456,7 +459,7 @@ class DistributionNode:
             message_format: the message-format of the transfer, 0 to 2^32 - 1. None for the
                 message-format of the Message, and 0 for bytes.
             origin: the publisher, such as a connection; see `attach`.
-            always: ignore the limits, for a dead letter that would be lost otherwise.
+            always: whether to ignore the limits, for a dead letter that would be lost otherwise.
 
         Returns:
             The sequence number of the message at this node, from 1. After a restart, numbers
@@ -489,7 +492,7 @@ class DistributionNode:
             excess = self._contents.excess(self.capacity, len(octets))
             if excess:
                 raise NodeError(f"the node {self.name!r} {excess}", RESOURCE_LIMIT_EXCEEDED)
-        stored = Stored(self._contents.last + 1, self.clock(), octets, message_format or 0)
+        stored = Stored(self._contents.last_sequence + 1, self.clock(), octets, message_format or 0)
         entry = Entry.of(stored, self.priorities, limits=self.limits, expires=self.expires)
         entry.origin = origin
         if entry.header.durable:
@@ -529,21 +532,24 @@ class DistributionNode:
         self._archive(entry, "withdrawn")
         return True
 
-    def _load(self) -> None:
+    def _load_stored_messages(self) -> None:
+        """Load the messages from the store, and quarantine unreadable messages."""
         unreadable = []
         for stored in self._store.load(self.name):
             try:
                 entry = Entry.of(stored, self.priorities, limits=self.limits, expires=self.expires)
-            except (ValueError, TypeError) as error:  # such as DecodeError
+            except (ValueError, TypeError) as error:  # DecodeError is a ValueError
                 unreadable.append((stored, str(error)))
                 continue
             entry.stored = True
-            entry.acquirer = SEVERAL_LINKS  # it may have been acquired before the restart
+            entry.acquirer = SEVERAL_LINKS  # links may have acquired it before the restart
             self._contents.insert(entry)
         for stored, reason in unreadable:
             self._store.quarantine(self.name, stored, reason)
         for quarantined in self.quarantined:
-            self._contents.last = max(self._contents.last, quarantined.stored.sequence)
+            self._contents.last_sequence = max(
+                self._contents.last_sequence, quarantined.stored.sequence
+            )
 
     @property
     def quarantined(self) -> list[Quarantined]:
@@ -618,11 +624,11 @@ class DistributionNode:
             cursor=self._cursors.add(number, private=private),
         )
         if creates:
-            self._creator = link
+            self._creating_link = link
         return link
 
     def attach_incoming(self, name: str = "", *, creates: bool = False) -> IncomingLink:
-        """Attach a link whose target is this node. The lifetime policy counts the link: see `due`.
+        """Attach a link whose target is this node, so that lifetime policies count it (see `due`).
 
         Args:
             name: the name of the link.
@@ -636,14 +642,14 @@ class DistributionNode:
         self._link_number = number = self._link_number + 1
         link = self._incoming[number] = IncomingLink(self, name, number)
         if creates:
-            self._creator = link
+            self._creating_link = link
         return link
 
-    def _drop(self, link: OutgoingLink | IncomingLink) -> None:
+    def _remove_link(self, link: OutgoingLink | IncomingLink) -> None:
         """Remove a link, its cursor, and the memory of its unsettled deliveries."""
         link.attached = False
         if isinstance(link, OutgoingLink):
-            # Only `delete` leaves unsettled deliveries: copies of messages archived earlier.
+            # After `delete`, there may be unsettled copies of messages that were archived earlier.
             unsettled = link.unsettled.values()
             self._contents.memory.held -= sum(len(delivery.octets) for delivery in unsettled)
             self._outgoing.pop(link.number, None)
@@ -654,10 +660,11 @@ class DistributionNode:
     # Deliveries.
 
     def _deliver(self, link: OutgoingLink, entry: Entry) -> Delivery:
+        """Create a delivery of a message on a link; in move mode, acquire the message."""
         stored = entry.header
         ttl = stored.ttl
         if ttl is not None:
-            # The remaining ttl (Part 3, 3.2.1). The clock may have been set back.
+            # The remaining ttl (Part 3, 3.2.1). `max`: the clock may have been set back.
             ttl = max(ttl - max(self.clock() - entry.arrival, 0), 0)
         header = Header(
             stored.durable,
@@ -670,7 +677,7 @@ class DistributionNode:
             header=header, delivery_annotations=None
         )
         self._delivery_number = number = self._delivery_number + 1
-        tag = ((self._first_tag + number) % (1 << 64)).to_bytes(8, "big")
+        tag = ((self._tag_base + number) % (1 << 64)).to_bytes(8, "big")
         delivery = Delivery(link, number, tag, octets, entry)
         link.unsettled[delivery.number] = delivery
         self._contents.memory.held += len(octets)
@@ -687,6 +694,7 @@ class DistributionNode:
         return delivery
 
     def _settle(self, delivery: Delivery, outcome: Outcome | None) -> Outcome:
+        """Settle a delivery; return its outcome. See `Delivery.settle`."""
         if delivery.outcome is not None:
             return delivery.outcome
         link, entry = delivery.link, delivery._entry
@@ -700,7 +708,7 @@ class DistributionNode:
         elif not is_outcome(outcome):
             raise ValueError(f"a delivery must be settled with an outcome, got {outcome!r}")
         elif entry.state is MessageState.ARCHIVED:
-            self._mark_settled(delivery, outcome)  # in copy mode: the message is already archived
+            self._mark_settled(delivery, outcome)  # a copy of a message that is already archived
         else:
             state, octets = self._effect_of(outcome, entry, link)
             with self._store.batch():
@@ -710,7 +718,7 @@ class DistributionNode:
     def _effect_of(
         self, outcome: Outcome, entry: Entry, link: OutgoingLink
     ) -> tuple[MessageState, bytes]:
-        """Return the next state and bytes of a message; check the bytes against the limits."""
+        """Return the state and bytes of a message after an outcome; OutcomeError above a limit."""
         state, octets = apply(outcome, entry.octets, limits=UNLIMITED)
         archives = state is MessageState.ARCHIVED
         if octets is entry.octets or (
@@ -721,7 +729,7 @@ class DistributionNode:
             Message.decode(octets, limits=self.limits)
         except DecodeError as error:
             if archives:
-                return state, entry.octets  # archive it with an unchanged delivery-count
+                return state, entry.octets  # archive the message without counting the rejection
             raise OutcomeError(
                 f"the node {self.name!r} refuses the outcome {type(outcome).__name__.lower()}, "
                 f"which would make the message unreadable: {error}",
@@ -732,6 +740,7 @@ class DistributionNode:
     def _apply_effect(
         self, delivery: Delivery, outcome: Outcome, state: MessageState, octets: bytes
     ) -> None:
+        """Settle a delivery, and set the state and bytes of its message."""
         link, entry = delivery.link, delivery._entry
         move = link.mode is StdDistMode.MOVE
         if move and state is MessageState.ARCHIVED:
@@ -753,8 +762,8 @@ class DistributionNode:
             self._contents.acquired -= 1
             entry.state = MessageState.AVAILABLE
             if entry.expires is not None:
-                if not entry.timed:
-                    self._contents.time(entry, entry.expires)  # `expire` dropped it while ACQUIRED
+                if not entry.in_expiry_heap:
+                    self._contents.add_expiry(entry, entry.expires)  # `expire` removed it
                 if entry.expires < self.clock():
                     self.expire()
                     return
@@ -763,7 +772,7 @@ class DistributionNode:
             self.on_available()
 
     def _settle_at_detach(self, delivery: Delivery) -> None:
-        """Settle a delivery of a detached link; release it if other outcomes are refused."""
+        """Settle a delivery when its link is detached: see `OutgoingLink.detach`."""
         for outcome in (None, delivery.link.default_outcome):
             with suppress(OutcomeError, EncodeError):
                 self._settle(delivery, outcome)
@@ -771,6 +780,7 @@ class DistributionNode:
         self._settle(delivery, Released())
 
     def _mark_settled(self, delivery: Delivery, outcome: Outcome) -> None:
+        """Set the outcome of a delivery, and remove it from its link and message."""
         delivery.outcome = outcome
         link, entry = delivery.link, delivery._entry
         if link.unsettled.pop(delivery.number, None) is not None and link.attached:
@@ -781,7 +791,8 @@ class DistributionNode:
             entry.copies.pop(link.number, None)
 
     def _replace_bytes(self, entry: Entry, octets: bytes) -> None:
-        self._contents.change(entry, octets)
+        """Replace the bytes of a message, also in the store."""
+        self._contents.replace_octets(entry, octets)
         entry.header = scan(octets, limits=UNLIMITED).section("header") or NO_HEADER
         if entry.stored:
             self._store.put(
@@ -789,18 +800,19 @@ class DistributionNode:
             )
 
     def _archive(self, entry: Entry, cause: str) -> None:
-        # Change the store last: if that fails, the state in memory is already correct.
+        """Remove a message from the node and from the store."""
+        # Change the store last: if this fails, the state in memory is already correct.
         self._contents.remove(entry, cause)
         self._cursors.forget(entry)
         if entry.stored:
             self._store.remove(self.name, entry.sequence)
             self._store.commit()
 
-    def _archive_spontaneously(self, entry: Entry, cause: str) -> None:
-        """Archive a message without an outcome of the receiver (Part 3, 3.3).
+    def _archive_without_outcome(self, entry: Entry, cause: str) -> None:
+        """Archive a message that expired or whose node is deleted (Part 3, 3.3).
 
         Its deliveries are settled as accepted. The only other outcome that archives a message is
-        rejected, which a delivery should not become spontaneously (Part 3, 3.4.3).
+        rejected, to which a delivery should not change spontaneously (Part 3, 3.4.3).
         """
         self._call_dead_letter(entry, entry.octets, cause, None)
         deliveries = [*(entry.copies or {}).values()]
@@ -809,13 +821,14 @@ class DistributionNode:
         for delivery in deliveries:
             self._mark_settled(delivery, Accepted())
         self._archive(entry, cause)
-        _for_each(
+        _call_for_each(
             deliveries, lambda delivery: delivery.link.on_ended and delivery.link.on_ended(delivery)
         )
 
     def _call_dead_letter(
         self, entry: Entry, octets: bytes, cause: str, outcome: Rejected | None
     ) -> None:
+        """Pass a message that will be archived to `dead_letter`, if that is set."""
         if self.dead_letter is None:
             return
         self.dead_letter(
@@ -836,7 +849,7 @@ class DistributionNode:
     def next_expiry(self) -> int | None:
         """When to call `expire`, in ms of the clock; None for never.
 
-        It may be earlier than needed if the message was archived in the meantime.
+        The time may be earlier than necessary if the message was archived in the meantime.
         """
         first = self._contents.first_expiry
         return first + 1 if first is not None else None
@@ -861,10 +874,10 @@ class DistributionNode:
         with self._store.batch():
             while (entry := self._contents.pop_due(now)) is not None:
                 try:
-                    self._archive_spontaneously(entry, "expired")
+                    self._archive_without_outcome(entry, "expired")
                 except BaseException:
                     if entry.state is MessageState.AVAILABLE and entry.expires is not None:
-                        self._contents.time(entry, entry.expires)
+                        self._contents.add_expiry(entry, entry.expires)
                     raise
                 expired += 1
         return expired
@@ -879,7 +892,7 @@ class DistributionNode:
         link applies after that link was attached.
         """
         empty = not self._contents.entries
-        closed = self._creator is not None and not self._creator.attached
+        closed = self._creating_link is not None and not self._creating_link.attached
         unlinked = self._link_number > 0 and not self._outgoing and not self._incoming
         due: dict[type, bool] = {
             DeleteOnClose: closed,
@@ -899,10 +912,10 @@ class DistributionNode:
         """
         with self._store.batch():
             for entry in list(self._contents.entries.values()):
-                self._archive_spontaneously(entry, "deleted")
+                self._archive_without_outcome(entry, "deleted")
         self.deleted = True
         for link in self.links:
-            self._drop(link)
+            self._remove_link(link)
 
     def batch(self) -> AbstractContextManager[None]:
         """Return a context manager that commits to the store once, at its end.

@@ -14,10 +14,10 @@ from typing import Any, Self
 from amqp10msg.delivery.node.contents import Quarantined, Stored, StoreError
 from amqp10msg.private_files import create_private
 
-# PRAGMA application_id of the files: "A10M".
-_APPLICATION = 0x4131304D
-_VERSION = 1
-_MESSAGE = """
+# The application_id of the files (a PRAGMA), "A10M" in ASCII.
+_APPLICATION_ID = 0x4131304D
+_FORMAT_VERSION = 1
+_CREATE_MESSAGES = """
 CREATE TABLE message (
     id INTEGER PRIMARY KEY,
     node TEXT NOT NULL,
@@ -28,8 +28,8 @@ CREATE TABLE message (
     UNIQUE (node, sequence)
 )
 """
-# IF NOT EXISTS adds the table to older files of the same format version.
-_QUARANTINE = """
+# IF NOT EXISTS: older files of the same format version do not have this table.
+_CREATE_QUARANTINE = """
 CREATE TABLE IF NOT EXISTS quarantine (
     node TEXT NOT NULL,
     sequence INTEGER NOT NULL,
@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS quarantine (
     PRIMARY KEY (node, sequence)
 )
 """
-_DEFINITION = """
+_CREATE_DEFINITIONS = """
 CREATE TABLE IF NOT EXISTS definition (
     kind TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -72,7 +72,7 @@ _DEFINE = "INSERT OR REPLACE INTO definition (kind, name, content) VALUES (?, ?,
 _UNDEFINE = "DELETE FROM definition WHERE kind = ? AND name = ?"
 _LOAD_DEFINITIONS = "SELECT name, content FROM definition WHERE kind = ? ORDER BY name"
 
-# Errors of SQLite and, for a damaged file, of the module sqlite3.
+# Exceptions of SQLite, and exceptions that the module sqlite3 raises for a damaged file.
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 
 
@@ -80,12 +80,12 @@ class SqliteStore:
     """Stores the durable messages of one or more nodes in a file, for one process at a time.
 
     A commit returns when SQLite has written and synced it (write-ahead log, ``synchronous=FULL``).
-    It survives `kill -9` at any time, and a power failure if the disk and the file system keep the
-    data that they confirm. A commit is atomic over all nodes.
+    Committed data survives `kill -9` at any time, and a power failure if the disk and the file
+    system keep the data that they confirm. A commit is atomic over all nodes.
 
-    A message that a batch puts and removes is not written. The file does not shrink; its free space
-    is reused. While the store is open, and after a crash, the file with the suffix ``-wal`` belongs
-    to the store: keep both files together.
+    A message that is put and removed in the same batch is not written. The file does not shrink;
+    its free space is reused. While the store is open, and after a crash, the file with the suffix
+    ``-wal`` belongs to the store: keep both files together.
 
     Use the store as a context manager, or call `close`.
 
@@ -105,56 +105,57 @@ class SqliteStore:
         self._depth = 0
         try:
             create_private(self.path)
-            # Different threads may use a store, one at a time: disable the thread check of sqlite3.
+            # Several threads may use a store, one at a time: disable the thread check of sqlite3.
             self._database = sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False
             )
         except _SQLITE_ERRORS as error:
-            raise self._fault("cannot be opened", error) from error
+            raise self._store_error("cannot be opened", error) from error
         try:
-            # Lock the file until the process ends: a second process would deliver the same
-            # messages.
+            # Lock the file while it is open: a second process would deliver the same messages.
             self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             with self._transaction():
-                self._prepare()
+                self._prepare_file()
             self._identity = self._file_identity()
         except _SQLITE_ERRORS as error:
             self._database.close()
-            raise self._fault("cannot be opened", error) from error
+            raise self._store_error("cannot be opened", error) from error
         except StoreError:
             self._database.close()
             raise
 
-    def _prepare(self) -> None:
+    def _prepare_file(self) -> None:
+        """Create the tables in a new file; check that an existing file is a store."""
         run = self._database.execute
         (application,) = run("PRAGMA application_id").fetchone()
         (version,) = run("PRAGMA user_version").fetchone()
         (tables,) = run("SELECT count(*) FROM sqlite_master").fetchone()
         if not application and not tables:
-            run(_MESSAGE)
-            run(f"PRAGMA application_id = {_APPLICATION}")
-            run(f"PRAGMA user_version = {_VERSION}")
-        elif application != _APPLICATION:
+            run(_CREATE_MESSAGES)
+            run(f"PRAGMA application_id = {_APPLICATION_ID}")
+            run(f"PRAGMA user_version = {_FORMAT_VERSION}")
+        elif application != _APPLICATION_ID:
             raise StoreError(f"{self.path} is an SQLite file of another application")
-        elif version != _VERSION:
+        elif version != _FORMAT_VERSION:
             raise StoreError(
                 f"{self.path} has version {version} of the format; this library supports "
-                f"version {_VERSION}"
+                f"version {_FORMAT_VERSION}"
             )
-        run(_QUARANTINE)
-        run(_DEFINITION)
+        run(_CREATE_QUARANTINE)
+        run(_CREATE_DEFINITIONS)
 
     def _file_identity(self) -> tuple[int, int] | None:
-        """Return the device and the inode of the path; None if it does not exist."""
+        """Return the device and inode of the file at the path; None if there is no file."""
         try:
             status = os.stat(self.path)  # noqa: PTH116  (the path may be bytes)
         except OSError:
             return None
         return status.st_dev, status.st_ino
 
-    def _fault(self, problem: str, error: Exception) -> StoreError:
+    def _store_error(self, problem: str, error: Exception) -> StoreError:
+        """Return the StoreError for an exception of SQLite; `problem` says what cannot be done."""
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
             return StoreError(f"{self.path} {problem}: another process has it open")
         return StoreError(f"{self.path} {problem}: {error}")
@@ -173,10 +174,10 @@ class SqliteStore:
         try:
             yield from self._database.execute(query, parameters)
         except _SQLITE_ERRORS as error:
-            raise self._fault("cannot be read", error) from error
+            raise self._store_error("cannot be read", error) from error
 
     def _write(self, *statements: tuple[str, list[Any]]) -> None:
-        # A removed file exists only until this process closes it: do not write to it.
+        # Do not write to a removed file: it exists only until this process closes it.
         if self._file_identity() != self._identity:
             raise StoreError(
                 f"{self.path} cannot be written: the file was removed or replaced while it was "
@@ -187,7 +188,7 @@ class SqliteStore:
                 for statement, rows in statements:
                     self._database.executemany(statement, rows)
         except _SQLITE_ERRORS as error:
-            raise self._fault("cannot be written", error) from error
+            raise self._store_error("cannot be written", error) from error
 
     def load(self, node: str) -> Iterable[Stored]:
         """Yield the messages of a node by sequence number, with pending changes applied.
@@ -200,14 +201,14 @@ class SqliteStore:
         }
         committed = (
             stored
-            for stored in map(self._stored, self._rows(_LOAD, node))
+            for stored in map(self._message_of_row, self._rows(_LOAD, node))
             if stored.sequence not in pending
         )
         put = (stored for _, stored in sorted(pending.items()) if stored is not None)
         yield from merge(committed, put, key=attrgetter("sequence"))
 
-    def _stored(self, row: Sequence[Any]) -> Stored:
-        """Return the message of a row; check the types, which may be wrong in a damaged file."""
+    def _message_of_row(self, row: Sequence[Any]) -> Stored:
+        """Return the message in a row. Check the types, which may be wrong in a damaged file."""
         sequence, arrival, octets, message_format = row
         if not all(isinstance(number, int) for number in (sequence, arrival, message_format)):
             raise StoreError(f"{self.path} cannot be read: the row of a message is damaged")
@@ -222,7 +223,7 @@ class SqliteStore:
         return [name for (name,) in self._rows("SELECT DISTINCT node FROM message ORDER BY node")]
 
     def put(self, node: str, stored: Stored) -> None:
-        """Store a message with the next commit; it replaces one with the same sequence number."""
+        """Store a message with the next commit, or replace one with the same sequence number."""
         self._pending[node, stored.sequence] = stored
 
     def remove(self, node: str, sequence: int) -> None:
@@ -246,7 +247,7 @@ class SqliteStore:
             StoreError: the file cannot be read, or is damaged.
         """
         for name, *stored, reason in self._rows(_LOAD_QUARANTINED, node):
-            yield Quarantined(name, self._stored(stored), reason)
+            yield Quarantined(name, self._message_of_row(stored), reason)
 
     def discard(self, node: str, sequence: int) -> None:
         """Delete a quarantined message, without waiting for a commit.
@@ -263,7 +264,7 @@ class SqliteStore:
 
         Args:
             kind: the kind of the definition, such as ``queue``.
-            name: its name, unique within the kind.
+            name: the name of the definition, unique within the kind.
             octets: the encoded definition, which the store does not interpret.
 
         Raises:
@@ -273,7 +274,7 @@ class SqliteStore:
         self._undefined.pop((kind, name), None)
 
     def undefine(self, kind: str, name: str) -> None:
-        """Delete a definition with the next commit, together with removed messages."""
+        """Delete a definition with the next commit, which also removes messages."""
         self._undefined[kind, name] = None
 
     def definitions(self, kind: str) -> dict[str, bytes]:
