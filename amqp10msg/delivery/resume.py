@@ -512,11 +512,13 @@ class _StepChooser:
 
 
 def _is_same_state(a: DeliveryState, b: DeliveryState) -> bool:
+    """Whether two delivery states have the same encoding."""
     # Compare encodings: with ==, a uint may equal a boolean, and NaN does not equal NaN.
     return a is b or (type(a) is type(b) and encode_composite(a) == encode_composite(b))
 
 
 def _position_key(received: Received) -> tuple[int, int]:
+    """Return a position as a tuple, for comparisons."""
     return received.section_number, received.section_offset
 
 

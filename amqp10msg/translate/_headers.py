@@ -103,6 +103,7 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
 
 
 def _array_to_list(array: Any, depth: int) -> tuple[Any, bool]:
+    """Convert an array to a 1.0 list, like `to_value`."""
     array = as_array(array)
     exact = True
     items = []
@@ -116,6 +117,7 @@ def _array_to_list(array: Any, depth: int) -> tuple[Any, bool]:
 
 
 def _table_to_map(table: Any, depth: int) -> tuple[Any, bool]:
+    """Convert a table to a 1.0 map, like `to_value`."""
     table = as_table(table)
     exact = True
     entries: dict[str, Any] = {}
@@ -178,6 +180,7 @@ def _is_amplified(array: Array) -> bool:
 
 
 def _list_to_array(values: list[Any], depth: int) -> tuple[str, Any, bool]:
+    """Convert a 1.0 list to an array, like `to_field`."""
     exact = True
     entries = []
     for item in values:
@@ -190,6 +193,7 @@ def _list_to_array(values: list[Any], depth: int) -> tuple[str, Any, bool]:
 
 
 def _map_to_table(mapping: Mapping[Any, Any], depth: int) -> tuple[str, Any, bool]:
+    """Convert a 1.0 map to a table, like `to_field`."""
     exact = True
     entries = []
     for key, item in mapping.items():

@@ -295,6 +295,7 @@ def _report_order(entries: list[Any], notes: Notes) -> None:
 
 
 def _report_sorted(section: str, notes: Notes) -> None:
+    """Report that a section loses the order of its entries."""
     notes.add_defined(TO_BASIC_LOSSES["by-name"], section, "in their order", "by their names")
 
 

@@ -120,4 +120,5 @@ def _are_annotations_in_headers(content: dict[int, Any], entries: list[Any]) -> 
 
 
 def _encoded_items(annotations: Mapping[Any, Any]) -> list[bytes]:
+    """Return the encoded keys and values, in order."""
     return [kernel.encode_value(item) for pair in annotations.items() for item in pair]

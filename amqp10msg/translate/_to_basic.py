@@ -157,6 +157,7 @@ def basic_draft_of(message: Message, wire: bytes, notes: Notes) -> BasicDraft:
 
 
 def _translate_body(draft: BasicDraft, notes: Notes) -> None:
+    """Set the payload, and the residual's entry for it."""
     body = draft.message.body
     if body is None:
         draft.is_certain = False

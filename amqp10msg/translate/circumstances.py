@@ -52,6 +52,7 @@ def _check_annotation_names(_: Any, field: Any, value: Any) -> None:
 
 
 def _join_choices(literal: Any) -> str:
+    """Return the members of a Literal type as text."""
     return ", ".join(get_args(literal))
 
 

@@ -45,6 +45,7 @@ class Row:
 
 
 def _with_header(letter: str, value: Any, name: str = "k") -> BasicProperties:
+    """Return properties with a single header."""
     return BasicProperties(headers=FieldTable.of([(name, letter, value)]))
 
 

@@ -38,10 +38,10 @@ class LossRule(NamedTuple):
 
 
 # Reasons that several kinds of loss share.
-_NO_PROPERTY = "0-9-1 has no such property"
-_NO_FOOTER = "0-9-1 has no footer"
-_JOINED = "the data sections are joined"
-_SINCE_1970 = "0-9-1 has whole seconds since 1970"
+_NO_PROPERTY_REASON = "0-9-1 has no such property"
+_NO_FOOTER_REASON = "0-9-1 has no footer"
+_JOINED_REASON = "the data sections are joined"
+_SINCE_1970_REASON = "0-9-1 has whole seconds since 1970"
 
 #: Kinds of loss in translations from 0-9-1 to 1.0, by name, for all profiles.
 TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
@@ -68,7 +68,7 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
     "type-or-name": LossRule(
         "retyped", "0-9-1 has no such type, or the header has another name", True
     ),
-    "carried-field": LossRule("carried", _NO_PROPERTY, True),
+    "carried-field": LossRule("carried", _NO_PROPERTY_REASON, True),
     "inexact": LossRule("retyped", "0-9-1 cannot express it exactly", True),
     "redelivered": LossRule("retyped", REDELIVERED_TO_0_9_1, True),
     "delivered-before": LossRule("carried", "0-9-1 only has a flag for an earlier delivery", True),
@@ -89,23 +89,23 @@ TO_BASIC_LOSSES: Mapping[str, LossRule] = {
         "dropped", "unchanged, but after a stream it is read as an unset delivery mode", True
     ),
     "no-payload": LossRule("carried", "a 0-9-1 message always has a payload", True),
-    "joined": LossRule("retyped", _JOINED, True),
+    "joined": LossRule("retyped", _JOINED_REASON, True),
     "carried-delivery-annotations": LossRule("carried", "0-9-1 has no delivery-annotations", True),
-    "carried-footer": LossRule("carried", _NO_FOOTER, True),
+    "carried-footer": LossRule("carried", _NO_FOOTER_REASON, True),
     "fact": LossRule("dropped", ADDED_AT_DELIVERY),
-    "field": LossRule("dropped", _NO_PROPERTY),
+    "field": LossRule("dropped", _NO_PROPERTY_REASON),
     "sections": LossRule("retyped", "the encoded sections are the payload"),
-    "joined-for-good": LossRule("retyped", _JOINED),
+    "joined-for-good": LossRule("retyped", _JOINED_REASON),
     "broker's-own": LossRule("dropped", BROKERS_OWN),
     "number": LossRule("retyped", "the number becomes text"),
     "unsigned": LossRule("wrapped", "0-9-1 has no unsigned 64-bit number"),
     "symbol": LossRule("retyped", "a symbol becomes a long string"),
     "binary": LossRule("retyped", "a binary becomes a long string"),
     "whole-seconds": LossRule("truncated", "0-9-1 has whole seconds"),
-    "since-1970": LossRule("truncated", _SINCE_1970),
+    "since-1970": LossRule("truncated", _SINCE_1970_REASON),
     "group-id": LossRule("renamed", "it becomes the app-id", True),
     "queue": LossRule("renamed", "an address of a queue becomes its name", True),
-    "footer": LossRule("dropped", _NO_FOOTER),
+    "footer": LossRule("dropped", _NO_FOOTER_REASON),
     "delivery-annotations": LossRule("dropped", "they are for one hop"),
     "saved-section": LossRule("carried", "the encoded section becomes a header", True),
 }

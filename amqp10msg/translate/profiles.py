@@ -218,6 +218,7 @@ class _Derived:
 
 
 def _rabbitmq(version: BrokerVersion) -> TranslationProfile:
+    """Return the profile of a version of RabbitMQ."""
     translations_of_version = (
         (v3.to_amqp10, v3.to_basic)
         if version.is_plugin

@@ -174,12 +174,12 @@ def _content_encoding_to_basic(text: Any) -> tuple[Any, bool]:
     return None, False
 
 
-_DURABLE = TranslatedProperty("field", True)
+_DURABLE_IS_TRUE = TranslatedProperty("field", True)
 
 
 def _mode_to_amqp10(mode: int, _: bool) -> TranslatedProperty:
     if mode == 2:
-        return _DURABLE
+        return _DURABLE_IS_TRUE
     if mode == 1:
         return TranslatedProperty("annotation", UByte(1))
     return _residual_only("the delivery mode is 1 or 2")
@@ -240,6 +240,7 @@ _MAX_SAFE_USER_ID = 128
 
 
 def _can_crash_broker(octets: bytes) -> bool:
+    """Whether RabbitMQ can crash when it refuses this user-id."""
     return len(octets) > _MAX_SAFE_USER_ID and not octets.isascii()
 
 
@@ -351,6 +352,7 @@ KNOWN = 7
 
 
 def _no_stream_loss(_: Any) -> LossRule | None:
+    """Return None: a stream does not change the property."""
     return None
 
 
@@ -367,15 +369,18 @@ _LONG_ADDRESS_LOSS = LossRule(
 
 
 def _reply_to_stream_loss(text: str) -> LossRule | None:
+    """Return the loss of a reply-to in a stream: a long name is dropped."""
     is_short = len("/queues/" + urllib.parse.quote(text, safe="-._~")) <= 255
     return None if is_short else _LONG_ADDRESS_LOSS
 
 
 def _mode_stream_loss(mode: int) -> LossRule | None:
+    """Return the loss of a delivery mode in a stream: 1 becomes unset."""
     return TO_BASIC_LOSSES["mode"] if mode == 1 else None
 
 
 def _cluster_id_stream_loss(_: str) -> LossRule | None:
+    """Return the loss of a cluster-id in a stream, which drops it."""
     return TO_BASIC_LOSSES["cluster-id"]
 
 
@@ -430,22 +435,23 @@ class Row:
 
 
 # For each kind of property, the attributes `form`, `forward` and `backward` of its row.
-_CONTENT_TYPE = KNOWN, _content_type_to_amqp10, _content_type_to_basic
-_CONTENT_ENCODING = KNOWN, _content_encoding_to_amqp10, _content_encoding_to_basic
-_MODE = PERSISTENT, _mode_to_amqp10, _mode_to_basic
-_PRIORITY = 0, _priority_to_amqp10, _priority_to_basic
-_ID = ID, _id_to_amqp10, _id_to_basic
-_STRING = TEXT, _string_to_amqp10, _string_to_basic
-_EXPIRATION = DIGITS, _expiration_to_amqp10, _expiration_to_basic
-_TIMESTAMP = SECONDS, _timestamp_to_amqp10, _timestamp_to_basic
-_TYPE = TEXT, _type_to_amqp10, _no_field_to_basic
-_USER = BYTES, _user_to_amqp10, _user_to_basic
-_ANNOTATION = TEXT, _annotation_to_amqp10, _no_field_to_basic
+_CONTENT_TYPE_CONVERSION = KNOWN, _content_type_to_amqp10, _content_type_to_basic
+_CONTENT_ENCODING_CONVERSION = KNOWN, _content_encoding_to_amqp10, _content_encoding_to_basic
+_MODE_CONVERSION = PERSISTENT, _mode_to_amqp10, _mode_to_basic
+_PRIORITY_CONVERSION = 0, _priority_to_amqp10, _priority_to_basic
+_ID_CONVERSION = ID, _id_to_amqp10, _id_to_basic
+_STRING_CONVERSION = TEXT, _string_to_amqp10, _string_to_basic
+_EXPIRATION_CONVERSION = DIGITS, _expiration_to_amqp10, _expiration_to_basic
+_TIMESTAMP_CONVERSION = SECONDS, _timestamp_to_amqp10, _timestamp_to_basic
+_TYPE_CONVERSION = TEXT, _type_to_amqp10, _no_field_to_basic
+_USER_CONVERSION = BYTES, _user_to_amqp10, _user_to_basic
+_ANNOTATION_CONVERSION = TEXT, _annotation_to_amqp10, _no_field_to_basic
 
 
 def _row(
     name: str, field_path: str, conversion: Any, note: str, stream_loss: Any = _no_stream_loss
 ) -> Row:
+    """Return the row for a property; `field_path` is a section, or a section and a field."""
     section, _, field = field_path.partition(".")
     number, row = next(
         numbered for numbered in enumerate(PROPERTIES, 1) if numbered[1].name == name
@@ -461,50 +467,55 @@ ROWS: tuple[Row, ...] = (
     _row(
         "content_type",
         "properties",
-        _CONTENT_TYPE,
+        _CONTENT_TYPE_CONVERSION,
         "in the field if it is a MIME type and the body is data",
     ),
     _row(
         "content_encoding",
         "properties",
-        _CONTENT_ENCODING,
+        _CONTENT_ENCODING_CONVERSION,
         "in the field if it is a registered coding and the body is data",
     ),
     _row(
         "delivery_mode",
         "header.durable",
-        _MODE,
+        _MODE_CONVERSION,
         "2 is true; 1 goes into the annotation, to tell it from an unset delivery mode",
         _mode_stream_loss,
     ),
     _row(
         "priority",
         "header",
-        _PRIORITY,
+        _PRIORITY_CONVERSION,
         "4, the default of 1.0, goes into the annotation; at most 9 in 0-9-1",
     ),
-    _row("correlation_id", "properties", _ID, "like the message-id"),
-    _row("reply_to", "properties", _STRING, "unchanged", _reply_to_stream_loss),
+    _row("correlation_id", "properties", _ID_CONVERSION, "like the message-id"),
+    _row("reply_to", "properties", _STRING_CONVERSION, "unchanged", _reply_to_stream_loss),
     _row(
         "expiration",
         "header.ttl",
-        _EXPIRATION,
+        _EXPIRATION_CONVERSION,
         "decimal text, milliseconds; a ttl is clamped to 2^32 - 1",
     ),
     _row(
         "message_id",
         "properties",
-        _ID,
+        _ID_CONVERSION,
         "`urn:uuid:` is a uuid, `ID:AMQP_ULONG:` a ulong, `ID:AMQP_BINARY:` a binary, else string",
     ),
-    _row("timestamp", "properties.creation_time", _TIMESTAMP, "seconds become milliseconds"),
+    _row(
+        "timestamp",
+        "properties.creation_time",
+        _TIMESTAMP_CONVERSION,
+        "seconds become milliseconds",
+    ),
     _row(
         "type",
         "",
-        _TYPE,
+        _TYPE_CONVERSION,
         "`amqp-1.0` means that the payload is encoded amqp-sequence or amqp-value sections",
     ),
-    _row("user_id", "properties", _USER, "byte for byte"),
-    _row("app_id", "", _ANNOTATION, "not the group-id, which has another meaning"),
-    _row("cluster_id", "", _ANNOTATION, "reserved in 0-9-1", _cluster_id_stream_loss),
+    _row("user_id", "properties", _USER_CONVERSION, "byte for byte"),
+    _row("app_id", "", _ANNOTATION_CONVERSION, "not the group-id, which has another meaning"),
+    _row("cluster_id", "", _ANNOTATION_CONVERSION, "reserved in 0-9-1", _cluster_id_stream_loss),
 )

@@ -164,6 +164,7 @@ def _lossless_rule(row: table.Row) -> PropertyRule:
 
 
 def _field_rule(name: str, form: Form, field_path: str, code: int = _STRING) -> PropertyRule:
+    """Return the rule for a property that becomes a field, such as ``header.ttl``."""
     return PropertyRule(name, form, *_FIELD_POSITIONS[field_path], code)
 
 
@@ -171,6 +172,7 @@ _HEADERS_RULE = PropertyRule("headers", Form.TEXT)
 
 
 def _lossless_rules() -> tuple[PropertyRule, ...]:
+    """Return the lossless rule of each property, in the order of the flags."""
     rules = {row.name: _lossless_rule(row) for row in table.ROWS}
     return tuple(rules.get(name, _HEADERS_RULE) for name in _PROPERTY_INDEXES)
 
@@ -232,6 +234,7 @@ LOSSLESS = ToAmqp10Rules(
 
 
 def _make_rules(version: BrokerVersion) -> ToAmqp10Rules:
+    """Return the rules of a version of RabbitMQ."""
     if version.is_plugin:
         return ToAmqp10Rules(
             tuple(

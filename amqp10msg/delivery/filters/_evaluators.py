@@ -28,11 +28,11 @@ from amqp10msg.wire.primitives import DECIMALS, INTEGERS, Char, Float, Symbol, T
 NUMBER, TEXT, BOOLEAN, BINARY, OTHER = "number", "text", "boolean", "binary", "other"
 # Fast path: `compare` is not needed for two values of these types and of the same kind, because
 # Python's operators compare them correctly. See `compares_as_java` for the exception in JMS.
-_TYPES: Final = {
+_FAST_TYPES: Final = {
     NUMBER: frozenset({int, float, Float, *INTEGERS.values()}),
     TEXT: frozenset({str, Symbol, Char}),
 }
-_COMPARABLE: Final = _TYPES[NUMBER] | _TYPES[TEXT]
+_ALL_FAST_TYPES: Final = _FAST_TYPES[NUMBER] | _FAST_TYPES[TEXT]
 _DECIMALS: Final = tuple(DECIMALS.values())
 
 OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -58,12 +58,12 @@ def kind_of(value: Any) -> str:
 
 def fast_types_of(literal: Any) -> frozenset[type]:
     """Return the types of values that Python's operators compare with a literal like `compare`."""
-    return _TYPES[kind_of(literal)]
+    return _FAST_TYPES[kind_of(literal)]
 
 
 def is_fast_type(value: Any) -> bool:
     """Whether Python's operators compare a value with fast-path values of its kind."""
-    return type(value) in _COMPARABLE
+    return type(value) in _ALL_FAST_TYPES
 
 
 def normalized(value: Any, as_rabbitmq: bool) -> Any:
@@ -150,7 +150,7 @@ def _encode_text(value: Any) -> Any:
 
 def reference_test(reference: Any) -> Callable[[Any], bool]:
     """Return a function that tests whether its argument matches a reference value of a filter."""
-    if type(reference) not in _COMPARABLE or isinstance(reference, Timestamp):
+    if type(reference) not in _ALL_FAST_TYPES or isinstance(reference, Timestamp):
         return lambda value: matches_reference(reference, value)
     fast_types = fast_types_of(reference) - {Timestamp}
 

@@ -60,6 +60,7 @@ def steps_per_character(pattern: Sequence[Element]) -> int:
 
 
 def _segment_weight(segment: list[Element]) -> int:
+    """Return the maximum number of steps to search for a segment, per character of the text."""
     if ONE not in segment:
         return 2 + min(len(segment), 100) // 4  # str.find
     # A character that is not ASCII needs a dict lookup.

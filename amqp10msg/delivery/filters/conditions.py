@@ -493,6 +493,7 @@ class HeadersBinding(_MapFilter):
         return self.entries.get(_X_MATCH, "all")  # type: ignore[no-any-return]  # the map is of any values
 
     def _tested_entries(self) -> list[tuple[str, Any]]:
+        """Return the entries that a message must match."""
         with_x = self.x_match.endswith("-with-x")
         return [
             (key, value)
@@ -577,6 +578,7 @@ class XQuery(_TextFilter):
 
 
 def _annotation_value(message: Message, key: str) -> Any:
+    """Return the value of a message annotation; None if it is missing."""
     return message.message_annotation(str(key))
 
 

@@ -336,6 +336,7 @@ def _parse_described(described: Described, strict: bool, options: Options) -> Fi
 
 
 def _oasis_filter(text: str) -> Filter:
+    """Construct an SQL filter in the dialect oasis."""
     return SqlFilter(text, dialect="oasis")
 
 

@@ -934,4 +934,5 @@ class DistributionNode:
         self._store.commit()
 
     def _deleted_error(self) -> NodeError:
+        """Return the error for a call of a deleted node."""
         return NodeError(f"the node {self.name!r} was deleted", RESOURCE_DELETED)

@@ -17,7 +17,7 @@ from amqp10msg.private_files import create_private
 # The application_id of the files (a PRAGMA), "A10M" in ASCII.
 _APPLICATION_ID = 0x4131304D
 _FORMAT_VERSION = 1
-_CREATE_MESSAGES = """
+_CREATE_MESSAGES_SQL = """
 CREATE TABLE message (
     id INTEGER PRIMARY KEY,
     node TEXT NOT NULL,
@@ -29,7 +29,7 @@ CREATE TABLE message (
 )
 """
 # IF NOT EXISTS: older files of the same format version do not have this table.
-_CREATE_QUARANTINE = """
+_CREATE_QUARANTINE_SQL = """
 CREATE TABLE IF NOT EXISTS quarantine (
     node TEXT NOT NULL,
     sequence INTEGER NOT NULL,
@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS quarantine (
     PRIMARY KEY (node, sequence)
 )
 """
-_CREATE_DEFINITIONS = """
+_CREATE_DEFINITIONS_SQL = """
 CREATE TABLE IF NOT EXISTS definition (
     kind TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -48,29 +48,29 @@ CREATE TABLE IF NOT EXISTS definition (
     PRIMARY KEY (kind, name)
 )
 """
-_PUT = """
+_PUT_SQL = """
 INSERT INTO message (node, sequence, arrival, message_format, octets) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (node, sequence) DO UPDATE SET
     arrival = excluded.arrival,
     message_format = excluded.message_format,
     octets = excluded.octets
 """
-_REMOVE = "DELETE FROM message WHERE node = ? AND sequence = ?"
-_LOAD = """
+_REMOVE_SQL = "DELETE FROM message WHERE node = ? AND sequence = ?"
+_LOAD_SQL = """
 SELECT sequence, arrival, octets, message_format FROM message WHERE node = ? ORDER BY sequence
 """
-_PUT_QUARANTINED = """
+_PUT_QUARANTINED_SQL = """
 INSERT INTO quarantine (node, sequence, arrival, message_format, octets, reason)
 VALUES (?, ?, ?, ?, ?, ?)
 """
-_LOAD_QUARANTINED = """
+_LOAD_QUARANTINED_SQL = """
 SELECT node, sequence, arrival, octets, message_format, reason FROM quarantine
 WHERE node = ifnull(?, node) ORDER BY node, sequence
 """
-_DISCARD = "DELETE FROM quarantine WHERE node = ? AND sequence = ?"
-_DEFINE = "INSERT OR REPLACE INTO definition (kind, name, content) VALUES (?, ?, ?)"
-_UNDEFINE = "DELETE FROM definition WHERE kind = ? AND name = ?"
-_LOAD_DEFINITIONS = "SELECT name, content FROM definition WHERE kind = ? ORDER BY name"
+_DISCARD_SQL = "DELETE FROM quarantine WHERE node = ? AND sequence = ?"
+_DEFINE_SQL = "INSERT OR REPLACE INTO definition (kind, name, content) VALUES (?, ?, ?)"
+_UNDEFINE_SQL = "DELETE FROM definition WHERE kind = ? AND name = ?"
+_LOAD_DEFINITIONS_SQL = "SELECT name, content FROM definition WHERE kind = ? ORDER BY name"
 
 # Exceptions of SQLite, and exceptions that the module sqlite3 raises for a damaged file.
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
@@ -133,7 +133,7 @@ class SqliteStore:
         (version,) = run("PRAGMA user_version").fetchone()
         (tables,) = run("SELECT count(*) FROM sqlite_master").fetchone()
         if not application and not tables:
-            run(_CREATE_MESSAGES)
+            run(_CREATE_MESSAGES_SQL)
             run(f"PRAGMA application_id = {_APPLICATION_ID}")
             run(f"PRAGMA user_version = {_FORMAT_VERSION}")
         elif application != _APPLICATION_ID:
@@ -143,8 +143,8 @@ class SqliteStore:
                 f"{self.path} has version {version} of the format; this library supports "
                 f"version {_FORMAT_VERSION}"
             )
-        run(_CREATE_QUARANTINE)
-        run(_CREATE_DEFINITIONS)
+        run(_CREATE_QUARANTINE_SQL)
+        run(_CREATE_DEFINITIONS_SQL)
 
     def _file_identity(self) -> tuple[int, int] | None:
         """Return the device and inode of the file at the path; None if there is no file."""
@@ -201,7 +201,7 @@ class SqliteStore:
         }
         committed = (
             stored
-            for stored in map(self._message_of_row, self._rows(_LOAD, node))
+            for stored in map(self._message_of_row, self._rows(_LOAD_SQL, node))
             if stored.sequence not in pending
         )
         put = (stored for _, stored in sorted(pending.items()) if stored is not None)
@@ -238,7 +238,7 @@ class SqliteStore:
         """
         values = (stored.arrival, stored.message_format, stored.octets, reason)
         key = (node, stored.sequence)
-        self._write((_PUT_QUARANTINED, [(*key, *values)]), (_REMOVE, [key]))
+        self._write((_PUT_QUARANTINED_SQL, [(*key, *values)]), (_REMOVE_SQL, [key]))
 
     def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:
         """Yield the quarantined messages of one node, or of all nodes.
@@ -246,7 +246,7 @@ class SqliteStore:
         Raises:
             StoreError: the file cannot be read, or is damaged.
         """
-        for name, *stored, reason in self._rows(_LOAD_QUARANTINED, node):
+        for name, *stored, reason in self._rows(_LOAD_QUARANTINED_SQL, node):
             yield Quarantined(name, self._message_of_row(stored), reason)
 
     def discard(self, node: str, sequence: int) -> None:
@@ -255,7 +255,7 @@ class SqliteStore:
         Raises:
             StoreError: the file cannot be written.
         """
-        self._write((_DISCARD, [(node, sequence)]))
+        self._write((_DISCARD_SQL, [(node, sequence)]))
 
     def define(self, kind: str, name: str, octets: bytes) -> None:
         """Write or replace a definition, without waiting for a commit.
@@ -270,7 +270,7 @@ class SqliteStore:
         Raises:
             StoreError: the file cannot be written.
         """
-        self._write((_DEFINE, [(kind, name, octets)]))
+        self._write((_DEFINE_SQL, [(kind, name, octets)]))
         self._undefined.pop((kind, name), None)
 
     def undefine(self, kind: str, name: str) -> None:
@@ -283,7 +283,7 @@ class SqliteStore:
         Raises:
             StoreError: the file cannot be read, or is damaged.
         """
-        definitions = dict(self._rows(_LOAD_DEFINITIONS, kind))
+        definitions = dict(self._rows(_LOAD_DEFINITIONS_SQL, kind))
         if not all(isinstance(octets, bytes) for octets in definitions.values()):
             raise StoreError(f"{self.path} cannot be read: the definition of a {kind} is damaged")
         return definitions
@@ -302,7 +302,7 @@ class SqliteStore:
             if stored is not None
         ]
         removes = [key for key, stored in self._pending.items() if stored is None]
-        self._write((_PUT, puts), (_REMOVE, removes), (_UNDEFINE, [*self._undefined]))
+        self._write((_PUT_SQL, puts), (_REMOVE_SQL, removes), (_UNDEFINE_SQL, [*self._undefined]))
         self._pending.clear()
         self._undefined.clear()
 

@@ -29,6 +29,7 @@ cdef inline int reserve(Out* o, Py_ssize_t n) except -1:
 
 
 cdef inline int put(Out* o, const void* p, Py_ssize_t n) except -1:
+    """Append n bytes to a buffer."""
     reserve(o, n)
     if n:
         memcpy(o.at + o.size, p, <size_t> n)
@@ -41,6 +42,7 @@ cdef inline int put_bytes(Out* o, bytes octets) except -1:
 
 
 cdef inline bytes bytes_at(cursor p, Py_ssize_t n):
+    """Return a copy of n bytes."""
     return PyBytes_FromStringAndSize(<const char*> p, n)
 
 
@@ -143,6 +145,7 @@ cdef inline int end_cell(Texts* column) except -1:
 
 
 cdef inline int put_cell(Texts* column, const void* p, Py_ssize_t n) except -1:
+    """Append a cell to an output column."""
     put(&column.data, p, n)
     return end_cell(column)
 
@@ -274,6 +277,7 @@ cdef class Bits:
                 raise ValueError("the validity bitmap is too short for the column")
 
     cdef bint bit(self, Py_ssize_t row) noexcept:
+        """Return the boolean in a row."""
         row += self.first
         if not self.is_there or (not self.are_all and not self.valid[row >> 3] >> (row & 7) & 1):
             return False

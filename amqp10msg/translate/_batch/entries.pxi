@@ -113,4 +113,5 @@ cdef inline int end_table(Out* o, Py_ssize_t start) except -1:
 
 
 cdef inline bint is_cc_or_bcc(cursor p, Py_ssize_t n) noexcept nogil:
+    """Whether a name is CC or BCC."""
     return is_text(p, n, b"CC") or is_text(p, n, b"BCC")

@@ -71,6 +71,7 @@ cdef struct Mark:
 
 
 cdef int reset_losses(Losses* to) except -1:
+    """Remove all losses."""
     cdef int32_t none = 0
     reset_texts(&to.path)
     reset_texts(&to.action)
@@ -199,6 +200,7 @@ cdef int json_octet(Out* o, int code) except -1:
 
 
 cdef int json_text(Out* o, cursor p, Py_ssize_t n) except -1:
+    """Write UTF-8 text as a JSON string."""
     cdef Py_ssize_t i
     put_byte(o, 34)
     for i in range(n):

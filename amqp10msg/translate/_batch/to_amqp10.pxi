@@ -555,6 +555,7 @@ cdef class ToAmqp10:
         return self.choose_broker_destination(field)
 
     cdef int choose_lossless_destination(self, Field* field) except -1:
+        """Determine where a header goes in the lossless profile."""
         cdef Given* g = &self.given
         cdef int found
         cdef Value* v = &field.value
@@ -597,6 +598,7 @@ cdef class ToAmqp10:
         return ODD if found == ODD else GOOD
 
     cdef int choose_broker_destination(self, Field* field) except -1:
+        """Determine where a header goes in the profiles of RabbitMQ 4."""
         cdef bint is_nested = field.letter == c"A" or field.letter == c"F"
         field.place = APPLICATION
         if begins(field.name, field.size, b"x-"):

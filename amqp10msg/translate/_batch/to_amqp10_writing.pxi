@@ -102,6 +102,7 @@ cdef int report_dropped_headers(ToAmqp10 self) except -1:
 
 
 cdef int write_header(ToAmqp10 self, Out* o) except -1:
+    """Write the header section, unless it would be empty."""
     cdef Given* g = &self.given
     cdef bint durable = g.there[DELIVERY_MODE] and g.given[DELIVERY_MODE].number == 2
     cdef bint has_priority = g.there[PRIORITY] and (
@@ -161,6 +162,7 @@ cdef int write_text_annotation(ToAmqp10 self, Out* o, const char* key, Span* fou
 
 
 cdef int write_annotations(ToAmqp10 self, Out* o) except -1:
+    """Write the message annotations, unless there are none."""
     cdef Given* g = &self.given
     cdef PropertyRule* rule
     cdef Field* field
@@ -375,6 +377,7 @@ cdef int insert_own_offset(ToAmqp10 self, Out* o, Py_ssize_t start) except -1:
 
 
 cdef int write_properties(ToAmqp10 self, Out* o) except -1:
+    """Write the properties section, unless it would be empty."""
     cdef Given* g = &self.given
     cdef PropertyRule* rule
     cdef int[FIELDS] sources
@@ -438,6 +441,7 @@ cdef int write_field(ToAmqp10 self, Out* o, PropertyRule* rule, Value* v) except
 
 
 cdef int write_application(ToAmqp10 self, Out* o) except -1:
+    """Write the application properties, unless there are none."""
     cdef Given* g = &self.given
     cdef Field* field
     cdef Py_ssize_t count = 0, before = o.size, start, i

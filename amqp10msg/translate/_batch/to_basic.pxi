@@ -153,7 +153,7 @@ cdef class ToBasic:
     cdef Pair[MOST] pairs  # the entries that `read_map` has read last
     cdef Py_ssize_t pair_count
     cdef uint8_t[MOST] order
-    cdef Span sections  # the body sections
+    cdef Span sections  # all encoded body sections
     cdef Span deaths  # the encoded record of deaths that RabbitMQ added
     cdef Span saved  # the residual that restores an original 0-9-1 message
     cdef Entries originals

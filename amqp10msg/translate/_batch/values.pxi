@@ -55,15 +55,18 @@ cdef int scan_bytes(cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef inline bint is_same(cursor p, Py_ssize_t n, cursor other, Py_ssize_t size) noexcept nogil:
+    """Whether two ranges of bytes are equal."""
     return n == size and (n == 0 or p[0] == other[0]) and memcmp(p, other, <size_t> n) == 0
 
 
 cdef inline bint begins(cursor p, Py_ssize_t n, const char* text) noexcept nogil:
+    """Whether bytes begin with a C string."""
     cdef size_t size = strlen(text)
     return <size_t> n >= size and memcmp(p, text, size) == 0
 
 
 cdef inline bint is_text(cursor p, Py_ssize_t n, const char* text) noexcept nogil:
+    """Whether bytes equal a C string."""
     return <size_t> n == strlen(text) and begins(p, n, text)
 
 
@@ -150,6 +153,7 @@ cdef int open_compound(
 
 
 cdef inline bint is_section(cursor p, cursor stop, int code) noexcept nogil:
+    """Whether a section with this code begins at p, with the smallest descriptor."""
     return stop - p >= 3 and p[0] == 0 and p[1] == 0x53 and p[2] == code
 
 

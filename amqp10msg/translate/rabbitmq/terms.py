@@ -23,7 +23,7 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 #: The broker's representation of a 1.0 value, which the module's description defines.
 Term = Any
 
-#: The term for a null value in a map section: the broker decodes it to Erlang's `undefined`.
+#: The term for a null value in a map section, which the broker decodes to Erlang's `undefined`.
 UNDEFINED = ("undefined",)
 
 
@@ -94,8 +94,8 @@ def section_name(descriptor: Term) -> str | None:
 
 # Reading.
 
-#: The type of each constructor, and its width in bytes: of the value if the type has a fixed width,
-#: otherwise of the size field.
+#: The type of each constructor, and a width in bytes, which is the width of the value if that is
+#: fixed, otherwise the width of the size field.
 CODES = {
     row.code: ({"string": "utf8"}.get(row.type, row.type), row.width)
     for row in FORMAT_CODES.values()

@@ -502,6 +502,7 @@ def field_of(
 def _table(
     broker: BrokerVersion, pairs: list[Any], path: str, notes: Notes, top: bool, level: int
 ) -> tuple[str, Any]:
+    """Convert a map to a table, like `field_of`. `top` is False in an array."""
     check_level(level)
     entries = []
     error: CrashedError | None = None
@@ -528,6 +529,7 @@ def _table(
 def _array(
     broker: BrokerVersion, items: list[Any], path: str, notes: Notes, level: int
 ) -> tuple[str, Any]:
+    """Convert a list or array to a 0-9-1 array, like `field_of`."""
     check_level(level)
     elements = [_element(broker, item, path, notes, level + 1) for item in items]
     for letter, value in elements:
@@ -539,6 +541,7 @@ def _array(
 def _element(
     broker: BrokerVersion, value: Term, path: str, notes: Notes, level: int
 ) -> tuple[str, Any]:
+    """Convert an item of a list or array to an element of a 0-9-1 array, like `field_of`."""
     if is_kind(value, "list"):
         return _array(broker, value[1], path, notes, level)
     if is_kind(value, "map"):
@@ -547,6 +550,7 @@ def _element(
 
 
 def _scalar(value: Term, path: str, notes: Notes) -> tuple[str, Any]:
+    """Convert a value that is no list, map or array to a field, like `field_of`."""
     if value is None or value is UNDEFINED:
         return "V", None
     if isinstance(value, bool):

@@ -145,7 +145,7 @@ def _sender_offset(table: FieldTable) -> int | None:
 
 
 def _add_offset(saved: bytes, offset: int | None) -> bytes:
-    """Add the stream offset to the encoded annotations in a header; None to only check them.
+    """Check the encoded annotations in a header, and add the stream offset unless it is None.
 
     The plugin decodes these annotations only if it adds an offset.
     """
@@ -250,6 +250,7 @@ def _stored_seconds(seconds: int) -> int:
 
 
 def _encode_as_3_10(term: Term) -> bytes:
+    """Encode a term as RabbitMQ 3.10 does."""
     return generate(term, is_old=True)
 
 
