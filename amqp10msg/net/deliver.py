@@ -1,4 +1,4 @@
-"""Sends batches of messages to a broker, and waits for the outcome of every message."""
+"""Sends batches of messages to a broker, and waits for the outcome of each message."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from amqp10msg.net.options import RouteOptions
 from amqp10msg.sections import Properties
 from amqp10msg.wire.errors import AmqpError
 
-#: Backoff before another attempt, in seconds: the first delay and the limit.
+#: First and maximum backoff before another attempt to connect or to send a message, in seconds.
 _FIRST_BACKOFF, _MAX_BACKOFF = 0.1, 5.0
-#: After this many connections were lost without an outcome, send one message at a time.
-_MAX_LOST = 2
-#: Refuse a (poison) message after it was alone in flight on this many lost connections.
-_MAX_LOST_ALONE = 3
-#: The source of the translation: rows of a table, not a broker.
+#: After this many consecutive connections were lost without an outcome, send one message at a time.
+_MAX_LOST_CONNECTIONS = 2
+#: Treat a message as poison, and refuse it, if this many connections were lost while it was the
+#: only message in flight.
+_MAX_LOST_BY_ONE_MESSAGE = 3
+#: The source endpoint for the translation. It stands for rows of a table, not for a broker.
 _ROWS = Endpoint("1.0", "", 0, file="rows")
 
 
 class NotDeliveredError(TimeoutError):
-    """The target gave no outcome in time."""
+    """The target sent no outcome within the timeout."""
 
 
 @attrs.frozen
@@ -40,9 +41,10 @@ class Delivering:
     """The settings of a `Deliverer`.
 
     Attributes:
-        profile: the profile of the translation, for a 0-9-1 target.
-        window: maximum number of messages without an outcome; the target may give less credit.
-        attempts: how often to send a message that the target releases or has no room for.
+        profile: the translation profile, for a 0-9-1 target.
+        window: maximum number of messages in flight; the target may give less credit.
+        attempts: maximum number of times to send a message that the target releases, or refuses
+            because it is full.
         timeout: seconds without any outcome after which `NotDeliveredError` is raised.
     """
 
@@ -57,9 +59,9 @@ class Refused:
     """A message that the target did not accept.
 
     Attributes:
-        row: the row of the message, from 0.
+        row: the number of the message's row in its table, from 0.
         octets: the encoded message.
-        outcome: the outcome.
+        outcome: the outcome that the target sent, or the reason why the message was not sent.
     """
 
     row: int
@@ -71,10 +73,10 @@ _MESSAGE_ID = Picker("properties.message_id")
 
 
 def with_message_id(octets: bytes, identity: str, *, replace: bool = False) -> bytes:
-    """Return a message with the message-id `identity`.
+    """Return the message `octets` with the message-id `identity`.
 
-    A message that has a message-id is returned unchanged, unless `replace` is True. A malformed
-    message is returned unchanged.
+    A message that already has a message-id is returned unchanged, unless `replace` is True. A
+    malformed message is returned unchanged.
     """
     try:
         if not replace and _MESSAGE_ID(octets) != (None,):
@@ -90,11 +92,12 @@ def with_message_id(octets: bytes, identity: str, *, replace: bool = False) -> b
 class Deliverer:
     """Sends messages over one connection, and reconnects if it is lost.
 
-    A message whose outcome was lost with a connection is sent again: at least once.
+    Delivery is at least once: a message is sent again if its connection was lost before its outcome
+    arrived.
 
     Attributes:
         accepted: number of messages that the target accepted.
-        again: number of messages sent again.
+        again: number of times that a message was sent again.
     """
 
     def __init__(self, endpoint: Endpoint, settings: Delivering = Delivering()) -> None:
@@ -109,7 +112,7 @@ class Deliverer:
         self._delayed_count = 0  # messages waiting for their backoff
         self._in_flight: dict[SourceDelivery, Any] = {}
         self._refused: list[Refused] = []
-        self._progress = 0  # changes when a message gets an outcome or is queued again
+        self._progress = 0  # increases when a message gets an outcome or is due to be sent again
         self._lost_count = 0  # connections lost since the last outcome
         self._awake: asyncio.Future[None] | None = None
         self.accepted = 0
@@ -127,14 +130,14 @@ class Deliverer:
         self._runner.close()
 
     def send(self, messages: Iterable[tuple[int, bytes]]) -> list[Refused]:
-        """Send messages, wait for the outcome of each, and return the messages not accepted.
+        """Send messages, wait for all outcomes, and return the messages that were not accepted.
 
         Args:
-            messages: rows and encoded messages.
+            messages: pairs of a row number and an encoded message.
 
         Raises:
             LinkError: the target refuses the link; a retry cannot succeed.
-            NotDeliveredError: the target gave no outcome within the timeout.
+            NotDeliveredError: the target sent no outcome within the timeout.
         """
         return self._runner.run(self._send(list(messages)))
 
@@ -152,7 +155,10 @@ class Deliverer:
         return sorted(refused, key=lambda message: message.row)
 
     async def _wait_for_progress(self, count: int) -> None:
-        """Wait until a message has an outcome or is queued again; reconnect if needed."""
+        """Wait until a message gets an outcome or is due to be sent again; reconnect if needed.
+
+        `count` is the total number of messages, for the error text.
+        """
         backoff, reason, initial_progress = (
             _FIRST_BACKOFF,
             "no outcome was received",
@@ -163,15 +169,15 @@ class Deliverer:
                 while self._progress == initial_progress:
                     try:
                         if self._link is None:
-                            await self._open()
+                            await self._open_link()
                         self._awake = asyncio.get_running_loop().create_future()
                         if self._error is None:
-                            self._pump()
+                            self._send_waiting()
                             await self._awake
                         if self._error is not None:
                             raise self._error
                     except LinkError as error:
-                        self._lose(error)
+                        self._requeue_in_flight(error)
                         reason = str(error)
                         if error.permanent:
                             text = f"{self._endpoint}: {error}"
@@ -185,20 +191,23 @@ class Deliverer:
                 f"received for {self._settings.timeout:g} s ({reason})"
             ) from None
 
-    async def _open(self) -> None:
+    async def _open_link(self) -> None:
         self._error = None
         self._link = await open_target(
             TargetRequest(
                 endpoint=self._endpoint,
                 on_outcomes=self._on_outcomes,
-                on_room=self._pump,
+                on_room=self._send_waiting,
                 on_lost=self._on_lost,
                 window=self._settings.window,
             )
         )
 
-    def _lose(self, error: LinkError) -> None:
-        """Queue the messages in flight again, in their order; refuse a poison message."""
+    def _requeue_in_flight(self, error: LinkError) -> None:
+        """After a lost link, queue the messages in flight again, in their order.
+
+        A message is refused instead if it is poison, see `_MAX_LOST_BY_ONE_MESSAGE`.
+        """
         if self._link is not None:
             self._link.abort()
             self._link = None
@@ -207,17 +216,18 @@ class Deliverer:
         self._lost_count += bool(in_flight)
         for delivery in in_flight if len(in_flight) == 1 else ():
             delivery.deaths += 1
-            if delivery.deaths >= _MAX_LOST_ALONE:
+            if delivery.deaths >= _MAX_LOST_BY_ONE_MESSAGE:
                 self._refuse(delivery, Outcome("fatal", "", str(error), final=True))
                 self._lost_count = 0
                 return
         self.again += len(in_flight)
         self._waiting.extendleft(reversed(in_flight.items()))
 
-    def _pump(self) -> None:
+    def _send_waiting(self) -> None:
+        """Send queued messages, up to the link's credit."""
         link = self._link
         while self._waiting and link is not None and link.alive and link.room > 0:
-            if self._in_flight and self._lost_count >= _MAX_LOST:
+            if self._in_flight and self._lost_count >= _MAX_LOST_CONNECTIONS:
                 return  # send one message at a time
             delivery, outgoing = self._waiting.popleft()
             self._in_flight[delivery] = outgoing
@@ -258,6 +268,7 @@ class Deliverer:
         self._wake()
 
     def _wake(self) -> None:
+        """Wake `_wait_for_progress`."""
         if self._awake is not None and not self._awake.done():
             self._awake.set_result(None)
 
@@ -265,13 +276,15 @@ class Deliverer:
 def numbered(
     batches: Iterable[Iterable[bytes | None]], prepare: Callable[[int, bytes], bytes]
 ) -> Iterator[tuple[list[tuple[int, bytes]], list[int]]]:
-    """Yield for each batch the pairs of row and prepared message, and the rows without a message.
-
-    Rows are numbered from 0, across all batches.
+    """Number the rows of `batches` from 0, across all batches, and prepare their messages.
 
     Args:
-        batches: the messages; None for a row without one.
-        prepare: called with a row and its message; returns the message to send.
+        batches: the message of each row; None for a row without a message.
+        prepare: called with a row number and its message; returns the message to send.
+
+    Yields:
+        For each batch, the pairs of a row number and its prepared message, and the numbers of the
+        rows without a message.
     """
     row = 0
     for batch in batches:

@@ -1,7 +1,9 @@
-"""Partitions of Azure Event Hubs over AMQP 1.0, as streams whose offsets are sequence numbers.
+"""Reads partitions of Azure Event Hubs over AMQP 1.0, like streams.
+
+The offset of an event is its sequence number.
 
 The addresses, the selector and the requests to ``$management`` follow Microsoft's page "AMQP 1.0 in
-Azure Service Bus and Event Hubs protocol guide" and its client for Python, azure-eventhub.
+Azure Service Bus and Event Hubs protocol guide" and Microsoft's Python client azure-eventhub.
 """
 
 from __future__ import annotations
@@ -25,22 +27,24 @@ from amqp10msg.sections import AmqpValue, Properties
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import Described
 
+#: The annotation with the sequence number of an event.
 _SEQUENCE = "x-opt-sequence-number"
 #: The annotation with the time at which an event was enqueued.
 ENQUEUED = "x-opt-enqueued-time"
 _MANAGEMENT = "$management"
+#: The part of an address between the event hub and the number of a partition.
 _PARTITIONS = "/Partitions/"
 #: Credit for responses of ``$management``.
 _RESPONSE_CREDIT = 100
-#: The range of status codes of successful requests.
+#: Status codes of a successful response of ``$management``.
 _SUCCESS = range(200, 300)
-#: Status codes of requests that a retry cannot fix.
+#: Error status codes that a retry cannot fix.
 _PERMANENT = {400, 401, 403, 404}
 
 
 @attrs.frozen
 class Hub:
-    """An event hub, read by a consumer group.
+    """An event hub, and the consumer group that reads it.
 
     Attributes:
         name: the name of the event hub.
@@ -51,12 +55,12 @@ class Hub:
     group: str = "$Default"
 
     def stream(self, partition: str) -> str:
-        """Return the name of a partition, such as ``orders/Partitions/0``."""
+        """Return the stream name of a partition id, such as ``orders/Partitions/0`` for ``0``."""
         return f"{self.name}{_PARTITIONS}{partition}"
 
 
 class Partitions(Streams):
-    """Reads partitions of an event hub in one session, several at a time.
+    """Reads several partitions of an event hub at the same time, in one session.
 
     Requests raise `LinkError` if the connection has ended, or the event hub does not exist.
     """
@@ -79,34 +83,34 @@ class Partitions(Streams):
 
     @staticmethod
     def from_offset(start: str | int) -> dict[Any, Described]:
-        """Return the filter that starts reading at a sequence number."""
+        """Return the source filter that starts reading at the sequence number `start`."""
         return _selector(f"amqp.annotation.{_SEQUENCE} >= '{start}'")
 
     @staticmethod
     def offset_of(octets: bytes, expected: int | None = None) -> int:
-        """Return the sequence number of an event."""
+        """Return the sequence number of an encoded event; see `stream_ranges.offset_of`."""
         return offset_of(octets, expected, _SEQUENCE)
 
     def starts_at_offset(self, accepted: Any) -> bool:  # noqa: ARG002  (one signature for all)
-        """Return True: the sequence number of the first event shows where the reading began."""
+        """Return True: the sequence numbers of the received events make this check unnecessary."""
         return True
 
     # Requests.
 
     async def partitions(self) -> list[str]:
-        """Return the names of the partitions."""
-        partition_ids = (await self._read("com.microsoft:eventhub")).get("partition_ids")
+        """Return the stream names of the partitions."""
+        partition_ids = (await self._read_attributes("com.microsoft:eventhub")).get("partition_ids")
         if not partition_ids:
             raise LinkError(f"{self._hub.name}: the response has no partition_ids", permanent=True)
         return [self._hub.stream(str(partition)) for partition in partition_ids]
 
     async def bounds(self, stream: str) -> Bounds:
-        """Return the first sequence number of a partition, and that of the next event."""
-        attributes = await self._partition(stream)
-        end = _number(attributes, "last_enqueued_sequence_number") + 1
+        """Return the sequence numbers of a partition's first event and of its next new event."""
+        attributes = await self._partition_attributes(stream)
+        end = _int_attribute(attributes, "last_enqueued_sequence_number") + 1
         if attributes.get("is_partition_empty"):
             return Bounds(max(end, 0), max(end, 0))
-        return Bounds(_number(attributes, "begin_sequence_number"), end)
+        return Bounds(_int_attribute(attributes, "begin_sequence_number"), end)
 
     async def first(self, stream: str) -> int | None:
         """Return the sequence number of the first event; None for an empty partition."""
@@ -121,11 +125,11 @@ class Partitions(Streams):
             time: in ms since the Unix epoch.
 
         Returns:
-            The sequence number; if no event is that recent, the number of the next event.
+            The sequence number; if all events are older, the number of the next new event.
         """
-        attributes = await self._partition(stream)
+        attributes = await self._partition_attributes(stream)
         last: Any = attributes.get("last_enqueued_time_utc")
-        end = max(_number(attributes, "last_enqueued_sequence_number") + 1, 0)
+        end = max(_int_attribute(attributes, "last_enqueued_sequence_number") + 1, 0)
         if attributes.get("is_partition_empty") or not isinstance(last, int) or last < time:
             return end
         first_number: asyncio.Future[int] = self._connection.loop.create_future()
@@ -143,12 +147,15 @@ class Partitions(Streams):
             self.detach(cursor)
         return first_number.result()
 
-    async def _partition(self, stream: str) -> dict[str, Any]:
+    async def _partition_attributes(self, stream: str) -> dict[str, Any]:
         partition = stream.rpartition("/")[2]
-        return await self._read("com.microsoft:partition", partition=partition)
+        return await self._read_attributes("com.microsoft:partition", partition=partition)
 
-    async def _read(self, kind: str, **properties: str) -> dict[str, Any]:
-        """Return the attributes of a resource, from ``$management``."""
+    async def _read_attributes(self, entity_type: str, **properties: str) -> dict[str, Any]:
+        """Send a READ request to ``$management``, and return the attributes in the response.
+
+        `properties` are additional application-properties of the request.
+        """
         link = await self._request_link()
         message_id = str(uuid.uuid4())
         request = Message(
@@ -156,7 +163,7 @@ class Partitions(Streams):
             properties=Properties(message_id=message_id, reply_to=self._reply_to),
             application_properties={
                 "operation": "READ",
-                "type": kind,
+                "type": entity_type,
                 "name": self._hub.name,
                 **properties,
             },
@@ -171,9 +178,10 @@ class Partitions(Streams):
         return _attributes(response.result(), self._hub.name)
 
     async def _request_link(self) -> transport.Link:
-        """Return the link for requests when it has credit and the link for responses is attached.
+        """Return the link for requests.
 
-        The first call attaches both links.
+        Waits until it has credit and the link for responses is attached. The first call attaches
+        both links.
         """
         if self._requests is None:
             self._can_request = self._connection.loop.create_future()
@@ -202,17 +210,17 @@ class Partitions(Streams):
         return super().in_use and all(link.remote is not None for link in links)
 
     def on_attach(self, link: transport.Link) -> None:
-        """Check whether requests can be sent now."""
+        """Called when the service attaches a link: requests may now be possible."""
         super().on_attach(link)
         self._check_requests(link)
 
     def on_flow(self, link: transport.Link) -> None:
-        """Check whether requests can be sent now."""
+        """Called when the service sends a flow: requests may now be possible."""
         super().on_flow(link)
         self._check_requests(link)
 
     def _check_requests(self, link: transport.Link) -> None:
-        """Wake `_request_link` after an event of the request or response link."""
+        """Wake `_request_link` if `link` is the link for requests or for responses."""
         waiter = self._can_request
         if link in {self._requests, self._responses} and waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -224,7 +232,7 @@ class Partitions(Streams):
             self._end("link", error)
 
     def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
-        """Pass events to their cursor, and responses to their request."""
+        """Pass received events to their cursor, and responses to their request."""
         if link is not self._responses:
             super().on_transfers(link, deliveries)
             return
@@ -242,10 +250,11 @@ class Partitions(Streams):
 
 
 def _selector(text: str) -> dict[Any, Described]:
+    """Return a source filter with the SQL selector `text`."""
     return {Selector.SYMBOL: Described(Selector.SYMBOL, text)}
 
 
-def _number(attributes: dict[str, Any], name: str) -> int:
+def _int_attribute(attributes: dict[str, Any], name: str) -> int:
     value = attributes.get(name)
     if not isinstance(value, int):
         raise LinkError(f"$management: the response has no {name}", permanent=True)
@@ -253,10 +262,10 @@ def _number(attributes: dict[str, Any], name: str) -> int:
 
 
 def _attributes(response: Message, hub: str) -> dict[str, Any]:
-    """Return the attributes in a response.
+    """Return the attributes in the body of a ``$management`` response.
 
     Raises:
-        LinkError: the status of the response is an error.
+        LinkError: the response has an error status, or none.
     """
     properties: dict[str, Any] = {
         str(key): value for key, value in (response.application_properties or {}).items()

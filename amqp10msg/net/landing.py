@@ -15,7 +15,7 @@ try:
     import pyarrow.parquet as pq
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
-        'a landing writes Parquet, and needs pyarrow: pip install "amqp10msg[arrow]"',
+        'writing Parquet files needs pyarrow: pip install "amqp10msg[arrow]"',
         name="pyarrow",
     ) from _error
 
@@ -28,8 +28,8 @@ from amqp10msg.private_files import PRIVATE
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import AmqpError
 
-#: The columns of the files: the columns of the data source ``amqp10`` that are available when a
-#: message is received, and two columns for removing duplicates.
+#: The columns of the Parquet files. ``identity`` and ``redelivered`` help to remove duplicates; the
+#: other columns are those of the Spark data source ``amqp10`` that are known on receipt.
 LANDED = pa.schema(
     [
         ("identity", pa.string()),
@@ -50,20 +50,20 @@ LANDED = pa.schema(
 
 @attrs.frozen
 class Spooled:
-    """A received delivery, a row of a file.
+    """A received delivery: one row of a Parquet file.
 
     Attributes:
         address: the address of the source (1.0) or the name of the queue (0-9-1).
         received: when it was received, in microseconds since the Unix epoch.
         delivery_tag: the delivery-tag.
-        redelivered: whether the peer marked the message as possibly delivered before.
+        redelivered: whether the broker marked the message as possibly delivered before.
         wire: the encoded message; None for 0-9-1.
         content_header: the payload of the content header frame (0-9-1); None for 1.0.
         payload: the body (0-9-1); None for 1.0.
         exchange: the exchange to which the message was published (0-9-1); None for 1.0.
         routing_key: the routing key with which it was published (0-9-1); None for 1.0.
         message_format: the message-format of the transfer, 0 to 2^32 - 1 (1.0); None for 0-9-1.
-            Without it, a batch of Azure would be read as one message.
+            Readers need the message-format to unpack Azure's batches.
     """
 
     address: str
@@ -84,10 +84,11 @@ class Spooled:
 
     @property
     def identity(self) -> str:
-        """A text that is equal for all deliveries of one message.
+        """A string that is equal for all deliveries of one message.
 
-        The message-id with its type, or else a hash of the bare message (of all bytes if the
-        message is malformed). A hash is also equal if the same message was sent twice.
+        It is the message-id with its type; for a message without a message-id, a hash of the bare
+        message (of all bytes if the message is malformed). Two messages with equal bytes have equal
+        hashes.
         """
         if self.wire is None:
             return self._basic_identity
@@ -99,6 +100,7 @@ class Spooled:
 
     @property
     def _basic_identity(self) -> str:
+        """The `identity` of a 0-9-1 delivery."""
         octets = self.content_header or b""
         with contextlib.suppress(AmqpError):
             properties = decode_content_header(octets).properties
@@ -121,20 +123,21 @@ def _hash(octets: bytes) -> str:
 
 
 def file_name(number: int) -> str:
-    """Return the name of the file with this number in a landing."""
+    """Return the name of the Parquet file with this number."""
     return f"{number:012d}.parquet"
 
 
+#: The name of the lock file of a folder, which also stores the number of the next file.
 _LOCK = ".lock"
 
 
 def numbers_in(folder: Path) -> list[int]:
-    """Return the numbers of the existing files of a landing, sorted."""
+    """Return the numbers of the Parquet files in `folder`, sorted."""
     return sorted(int(path.stem) for path in folder.glob("*.parquet") if path.stem.isdecimal())
 
 
 def next_of(folder: Path) -> int:
-    """Return the number of the next file of a landing: numbers of removed files are not reused."""
+    """Return the number of the next Parquet file in `folder`. Numbers are not reused."""
     stored = ""
     with contextlib.suppress(FileNotFoundError):
         stored = (folder / _LOCK).read_text(encoding="ascii")
@@ -142,11 +145,12 @@ def next_of(folder: Path) -> int:
 
 
 class Landing:
-    """A folder of Parquet files with rising numbers. Every file appears complete.
+    """A folder of numbered Parquet files. Readers see only complete files.
 
     A file is written under a temporary name that readers ignore, synced to disk, and renamed.
-    A number is never used again, even if a reader removes its file: a reader of a stream would
-    mistake the new file for the removed file. Only one process can write to a folder.
+    Numbers increase and are not reused, even if a reader removes files: a stream reader would
+    mistake a new file with an old number for the removed file. Only one process can write to a
+    folder.
 
     Args:
         folder: the folder; created if it does not exist.
@@ -159,7 +163,6 @@ class Landing:
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
-        # The lock file also stores the number of the next file.
         self._lock = os.fdopen(os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, PRIVATE), "r+")
         try:
             lock(self._lock.fileno(), wait=False)
@@ -167,7 +170,7 @@ class Landing:
             self._lock.close()
             raise BlockingIOError(f"{folder}: another process writes to this folder") from None
         for unfinished in self._folder.glob(".*.tmp"):
-            unfinished.unlink()  # a killed process left it; its rows were not acknowledged
+            unfinished.unlink()  # left by a killed process; its rows were not acknowledged
         self._next = next_of(self._folder)
         self._rows: list[Spooled] = []
         self.octets = 0
@@ -187,17 +190,19 @@ class Landing:
         return self._next
 
     def add(self, row: Spooled) -> None:
-        """Add a delivery to the file of the next `flush`."""
+        """Add a delivery, which the next `flush` writes."""
         self._rows.append(row)
         self.octets += len(row.wire or b"") + len(row.payload or b"")
 
     def forget(self) -> None:
-        """Drop the rows added since the last `flush`, which were not acknowledged."""
+        """Discard the rows that were added since the last `flush`."""
         self._rows.clear()
         self.octets = 0
 
     def flush(self) -> Path | None:
-        """Write the added rows to a file on disk; acknowledge them only after this returns.
+        """Write the added rows to a new file, and sync the file to disk.
+
+        The caller may acknowledge the deliveries after `flush` returns.
 
         Returns:
             The path of the file; None if no row was added.

@@ -1,6 +1,6 @@
-"""The options of a route of the bridge: for Python, files of routes and the command line.
+"""The options of a bridge's route: for Python, route files and the command line.
 
-The checks import other modules only when they run, so that ``--help`` need not wait for them.
+Validators and converters import other modules when they run, to keep ``--help`` fast.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from amqp10msg.net.bridge.terms import SourceDelivery
     from amqp10msg.net.bridge.urls import Endpoint
 
-#: The actions for a message that the target does not accept.
+#: The actions for a message that the target does not accept; the values of `RouteOptions.on`.
 ACTIONS = ("quarantine", "requeue", "reject")
-#: The reasons for which a message is not accepted, with their meaning and retry policy.
+#: Reasons why a target does not accept a message, each with its meaning and retry policy. They are
+#: the keys of `RouteOptions.on`.
 REASONS: Mapping[str, str] = {
     "untranslatable": "it cannot be translated, or its bytes are not a message; not retried",
     "unreadable": "a line of a file that is not a message; not retried",
@@ -36,12 +37,13 @@ REASONS: Mapping[str, str] = {
     "fatal": "the target ended the connection because of it",
 }
 
-#: Default of `RouteOptions.connect_timeout`, in seconds, for a route that is to end by itself.
+#: Default of `RouteOptions.connect_timeout`, in seconds, for a route that ends by itself.
 _CONNECT_TIMEOUT = 60.0
-_UNMATCHED = ("accept", "requeue", "reject")
+#: The actions for a message that does not pass the filter; the values of `RouteOptions.unmatched`.
+_UNMATCHED_ACTIONS = ("accept", "requeue", "reject")
 
-#: A hook. Called with a message in the target's protocol and the delivery that carried it. Returns
-#: the message to send, or None to drop it.
+#: A hook that may change each message. The arguments are the message in the target's protocol and
+#: the source's delivery; the result is the message to send, or None to drop the message.
 Change: TypeAlias = "Callable[[Any, SourceDelivery], BasicMessage | Message | None]"
 
 
@@ -58,9 +60,9 @@ def _to_endpoint(value: str | Endpoint) -> Endpoint:
 
 
 def _resolve_api(url: str) -> str:
-    """Return the URL of a management API with the present content of the files that it names.
+    """Return the URL of a management API, in which the content of files replaces their names.
 
-    Two sets of options then differ if only the content of such a file has changed.
+    When the content of such a file changes, newly read options differ from the old options.
     """
     from amqp10msg.net.bridge.urls import with_files  # noqa: PLC0415  (see above)
 
@@ -105,21 +107,24 @@ class Waits:
     """Internal waiting times and timeouts of a bridge, in seconds. Tests make them short.
 
     Attributes:
-        check_interval: interval of the checks for idle time, stalls and limits.
-        slow_connect: a warning is logged if a peer has not answered a connection after this time.
-        query_interval: maximum interval between two queries of the number of messages at a source.
-        query_timeout: timeout of such a query.
-        management_lag: time after which RabbitMQ's management API counts a delivery.
+        check_interval: interval at which a route checks its idle time, stalls and limits.
+        slow_connect: a warning is logged if a peer does not answer a connection attempt for this
+            time.
+        query_interval: maximum interval between two queries of a source's message count.
+        query_timeout: timeout of a query of a source's message count.
+        management_lag: delay with which RabbitMQ's management API counts a delivery.
         management_timeout: timeout of a request to a management API.
         recount_delay: time between two counts of an empty queue that the bridge does not consume.
             It must be longer than two round trips to the broker.
-        drain_idle: when a route ends, it stops waiting for outcomes after this time without one.
-        shutdown_timeout: timeout from the last outcome, or the stop, to the end of the route.
-        close_timeout: timeout of counting the remaining messages and of closing, within
-            `shutdown_timeout`.
-        min_close_timeout: part of `shutdown_timeout` that is reserved for closing.
-        rejoin_delay: time after the loss of a shared connection until a link shares one again.
-        count_lag: time for the count at a target of `migrate` to match the accepted messages.
+        drain_idle: when a route ends, it stops waiting for outcomes if none arrives for this time.
+        shutdown_timeout: timeout for closing a route, from its last outcome or its stop.
+        close_timeout: part of `shutdown_timeout` for counting the source's remaining messages and
+            closing the links.
+        min_close_timeout: part of `shutdown_timeout` that is reserved for closing the links.
+        rejoin_delay: after a shared connection is lost, a link uses its own connection for this
+            time.
+        count_lag: how long `migrate` waits until the message count of a target queue equals the
+            number of accepted messages.
     """
 
     check_interval: float = 0.25
@@ -143,63 +148,70 @@ WAITS = Waits()
 
 @attrs.frozen(kw_only=True)
 class RouteOptions:
-    """The options of a route.
+    """The options of a route, which moves messages from a source to a target.
 
     Attributes:
         profile: the translation profile, a name of `amqp10msg.translate.PROFILES`. Messages are not
             translated if both ends have the same protocol.
         window: maximum number of unsettled deliveries, 1 to 65535. It is the prefetch count or the
-            link credit, and bounds the duplicates after a crash.
-        max_bytes: size of the unsettled deliveries, in bytes, from which on the source is not read.
-        max_message: size, in bytes, up to which a message is held in memory and sent. A larger
-            message is streamed to a file next to the quarantine.
-        max_large: total size of the files of large messages, in bytes. A message that would exceed
-            it stays unsettled while the route runs, and is released to the source when the route
-            ends.
+            link credit, and limits the number of duplicates after a crash.
+        max_bytes: total size of the unsettled deliveries, in bytes, at which the route stops
+            reading the source.
+        max_message: maximum size, in bytes, of a message that the route holds in memory and sends.
+            A larger message is streamed to a file next to the quarantine.
+        max_large: maximum total size of the files of large messages, in bytes. A message that would
+            exceed this limit stays unsettled while the route runs, and is released to the source
+            when the route ends.
         max_messages: end after this number of messages; None for no limit.
-        until_length: end when as many messages are settled as the source held at the start of the
-            route; a stream or file is read up to the end that it had then. After a lost connection
-            to a queue, redelivered messages would count twice: the route then ends when the source
-            is empty.
-        idle: end when the broker reports that the source is empty. It is queried after this many
-            seconds without a message, if all messages are settled. None to never query it.
-        stall: with `idle` or `until_length`: end after this many seconds without a message,
-            although the source holds messages or the broker does not report its depth.
+        until_length: end when as many messages are settled as the source held when the route
+            started; a stream or file is read up to the end that it had at that time. After a lost
+            connection to a queue, redelivered messages would count twice: the route then ends when
+            the source is empty.
+        idle: end when the broker reports that the source is empty. The route queries the broker
+            after this many seconds without a message, if all messages are settled. None to never
+            query the broker.
+        stall: with `idle` or `until_length`: end after this many seconds without a message, even
+            if the source holds messages or the broker does not report the source's depth.
         management: the URL of the source's management API (RabbitMQ), which counts the messages
-            that other consumers hold. Without credentials, the source's are used.
+            that other consumers hold. A URL without credentials uses the source's credentials.
         declare: before the route starts, create the source's queue at the target, with its
-            bindings, their exchanges and the applicable policies, by the two management APIs.
+            bindings, their exchanges and the applicable policies, through `management` and
+            `target_management`.
         target_management: the URL of the target's management API, like `management`.
-        sole_consumer: the route is the only consumer of the source. Without it, a broker that does
-            not report the messages of other consumers leaves open whether the source is empty.
-        connect_timeout: seconds for the first connection to an end. None for 60 s in a route that
-            ends by itself, and no limit in other routes.
+        sole_consumer: the route is the only consumer of the source. If False, and the broker does
+            not report the messages that other consumers hold, the route cannot tell whether the
+            source is empty.
+        connect_timeout: timeout of the first connection to the source or target, in seconds. None
+            for 60 s in a route that ends by itself, and no limit in other routes.
         deadline: seconds after which the route stops as by `Route.stop`; None for no deadline.
-        quarantine: the file for the exact bytes of messages that are not accepted.
-        quarantine_queue: the URL (see `parse_url`) of a queue, address or exchange for these
-            messages. The file gets the messages that the queue does not accept, and messages
-            that are too large for memory. None to use the file only.
-        deduplicate: a file of the message-ids of accepted messages, which are not sent again; None
-            to not deduplicate.
-        remember: number of message-ids in that file.
-        state: a file for the position up to which a stream or file was read; None for no file.
+        quarantine: the file for the exact bytes of messages that the target does not accept.
+        quarantine_queue: the URL (see `parse_url`) of a queue, address or exchange for messages
+            that the target does not accept. The quarantine file then gets only messages that this
+            queue does not accept, and messages that are larger than `max_message`. None to use the
+            file only.
+        deduplicate: a file that records the message-ids of accepted messages: messages with these
+            ids are not sent again. None to not deduplicate.
+        remember: maximum number of message-ids in the `deduplicate` file.
+        state: a file that records the position up to which a stream or file was read; None for no
+            file.
         on: the action for a message that is not accepted, by reason (`REASONS`): ``quarantine``
             (default), ``requeue`` or ``reject`` at the source.
-        attempts: attempts to send a message before that action. A full target does not count.
-        patience: seconds of attempts before that action, also for a full target; None to wait for
-            a full target without limit.
+        attempts: number of attempts to send a message before the action in `on`. Attempts that a
+            full target refuses do not count.
+        patience: seconds of attempts before the action in `on`, also for a full target; None to
+            wait for a full target without limit.
         outcome_timeout: seconds to wait for an outcome before reconnecting to the target.
         backoff: initial seconds between attempts; they double each time, with jitter.
         max_backoff: maximum seconds between attempts.
         drain: maximum seconds to wait for outcomes when the route ends. The wait ends early
             after 3 s without an outcome.
-        keep_names: from 0-9-1 to 1.0, store the exchange and routing key that a message was
-            published with in annotations. RabbitMQ, as a target, overwrites them with its own.
-        filter: a filter in the language `filter_language`. Only messages that pass it are moved;
-            `unmatched` is the action for the other messages. None to move all messages.
+        keep_names: from 0-9-1 to 1.0, store the exchange and routing key with which a message was
+            published in annotations. A RabbitMQ target overwrites these annotations.
+        filter: a filter in the language `filter_language`. Only messages that pass the filter are
+            moved; `unmatched` is the action for other messages. None to move all messages.
         filter_language: a key of `amqp10msg.delivery.filters.LANGUAGES`.
         change: a hook that is called for each message before it is sent.
-        match: a function to use instead of `filter`: returns whether to move a message.
+        match: a function that returns whether to move a message; an alternative to `filter`.
         predicate: not an argument: `match`, or a function that evaluates `filter`. None to move all
             messages.
         unmatched: ``accept``, ``reject``, or ``requeue``, which releases a message to the source's
@@ -367,7 +379,7 @@ class RouteOptions:
     change: Change | None = None
     match: Callable[[Any], bool] | None = None
     unmatched: str = declared(
-        "requeue", str, "How to settle messages that do not pass.", choices=_UNMATCHED
+        "requeue", str, "How to settle messages that do not pass.", choices=_UNMATCHED_ACTIONS
     )
     waits: Waits = attrs.field(factory=lambda: WAITS, repr=False)
     predicate: Callable[[Any], bool] | None = attrs.field(init=False, eq=False, repr=False)
@@ -384,7 +396,7 @@ class RouteOptions:
 
     @property
     def asks(self) -> bool:
-        """Whether the route queries the depth of its source, and ends when the source is empty."""
+        """Whether the route queries the source's depth, to end when the source is empty."""
         return self.idle is not None or self.until_length
 
     @property
@@ -394,7 +406,7 @@ class RouteOptions:
 
     @property
     def reach(self) -> float | None:
-        """Timeout of the first connection to a source or target, in seconds; None for no limit."""
+        """The effective `connect_timeout`, in seconds; None for no limit."""
         return (
             _CONNECT_TIMEOUT if self.ends and self.connect_timeout is None else self.connect_timeout
         )

@@ -1,7 +1,7 @@
-"""The asyncio protocol that servers and clients of both AMQP versions are built on.
+"""The asyncio protocol class of all connections: servers and clients, AMQP 1.0 and 0-9-1.
 
-It reads and writes in turns, so that connections of one event loop do not block each other, and
-stops reading while a peer does not read.
+It processes received frames in short turns, so that connections in one event loop do not block each
+other, and can pause reading (backpressure).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Socket(asyncio.Protocol):
     """One end of a connection.
 
     Attributes:
-        engine: the protocol state of AMQP 1.0. An end of 0-9-1 has no engine, and overrides
+        engine: the AMQP 1.0 protocol engine. A subclass for 0-9-1 has no engine, and overrides
             `flush`.
         paused: whether sending must stop, because the peer does not read.
         loop: the event loop.
@@ -56,13 +56,13 @@ class Socket(asyncio.Protocol):
     # Overridden by subclasses.
 
     def begin(self) -> None:
-        """Called when the connection is made."""
+        """Called when the socket is connected."""
 
     def on_resumed(self) -> None:
         """Called when the peer reads again."""
 
     def turn_is_over(self) -> bool:
-        """Whether to interrupt processing, so that other connections have their turn."""
+        """Whether to pause processing now, so that other connections get their turn."""
         raise NotImplementedError
 
     def go_on(self) -> None:
@@ -81,7 +81,7 @@ class Socket(asyncio.Protocol):
         return self._stream is None or bool(self._stream.is_closing())
 
     def process(self) -> None:
-        """Process received frames, at least one, until the turn is over."""
+        """Process received frames, at least one, until none is left or the turn is over."""
         self._frames_waiting = False
         while self.engine.step():
             if self.turn_is_over():
@@ -99,13 +99,13 @@ class Socket(asyncio.Protocol):
             (self._stream.resume_reading if reading else self._stream.pause_reading)()
 
     def touch(self) -> None:
-        """Send the pending bytes at the end of the current event-loop iteration."""
+        """Schedule `flush` for the next iteration of the event loop."""
         if not self._flushing:
             self._flushing = True
             self.loop.call_soon(self.flush)
 
     def flush(self) -> object:
-        """Send the pending bytes, unless the peer does not read."""
+        """Send the pending bytes, unless the connection is paused or closing."""
         self._flushing = False
         if not self.is_closing:
             if not self.paused:
@@ -116,9 +116,10 @@ class Socket(asyncio.Protocol):
         return None
 
     def drop(self) -> None:
-        """Close without waiting for the peer.
+        """Close the socket without waiting for the peer.
 
-        TLS would wait for its close_notify, and unsent bytes for the peer to read them.
+        Abort if there are unsent bytes or TLS is used: a normal close would wait until the peer
+        reads the bytes, or sends its TLS close_notify.
         """
         stream = self._stream
         if stream is None:
@@ -131,13 +132,19 @@ class Socket(asyncio.Protocol):
     # Time.
 
     def call_at(self, when: float | None, call: Callable[..., object], *arguments: Any) -> None:
-        """Replace the timer of the connection; with None as `when`, only cancel it."""
+        """Set the connection's only timer, replacing the previous timer.
+
+        Args:
+            when: the event-loop time of the call, in seconds; None to only cancel the timer.
+            call: the function to call.
+            arguments: arguments of `call`.
+        """
         self.cancel_timer()
         if when is not None and not self.is_closing:
             self._timer = self.loop.call_at(when, call, *arguments)
 
     def cancel_timer(self) -> None:
-        """Cancel the timer."""
+        """Cancel the timer of `call_at`."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
