@@ -1,7 +1,7 @@
-"""Send encoded messages through a queue of a broker and receive them again, one at a time.
+"""Sends encoded messages through a broker's queue, one at a time, and receives them again.
 
-After each message that is accepted and does not come back, a marker message is sent. When the
-marker arrives, the message before it is lost and not late.
+If the broker accepts a message and does not deliver it, a marker message is sent. If only the
+marker arrives, the message is lost, not late.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from amqp10msg.wire.errors import AmqpError, DecodeError
 
 __all__ = ["QueueError", "RoundTrip", "round_trips"]
 
-# A substring of the errors of a connection that the broker ended by violating the protocol.
-_BROKER_FAULT = "the peer violated the protocol"
+# A substring of the error text when this side closed the connection over a protocol violation.
+_PROTOCOL_VIOLATION = "the peer violated the protocol"
 #: The largest message that a receiving link accepts, in bytes.
 _MAX_MESSAGE_BYTES = 1 << 24
-#: Unsettled deliveries that a link may have in flight.
+#: Maximum number of unsettled deliveries on a link.
 _WINDOW = 10
-#: Seconds to wait for a message before the marker is sent, and after the marker has arrived.
+#: Seconds to wait for a message before the marker is sent, and for further messages after the
+#: marker has arrived.
 _MESSAGE_SECONDS, _AFTER_MARKER_SECONDS = 0.3, 0.1
-#: Consecutive connections that may fail before `QueueError` is raised.
+#: Raise `QueueError` after this many consecutive connections failed.
 _MAX_CONNECTIONS = 6
 
 
@@ -51,12 +52,13 @@ class RoundTrip:
     """The result of sending one message through a broker.
 
     Attributes:
-        end: ``received``; ``refused``, an outcome other than accepted or the end of the link;
-            ``died``, the end of the session or the connection; ``lost``, accepted and not received.
+        end: ``received``; ``refused``: the broker sent an outcome other than accepted, or ended the
+            link; ``died``: the session or connection ended, or no later message could be received;
+            ``lost``: the broker accepted the message and did not deliver it.
         reason: the broker's error or outcome, or an empty string.
         received: the bytes of the received message, or None.
-        error_by_broker: whether the broker sent an error or an outcome, rather than ending the
-            connection without one.
+        error_by_broker: whether the broker reported the failure by an error or an outcome. False
+            if the connection ended without an error, or the broker violated the protocol.
     """
 
     end: str
@@ -73,18 +75,22 @@ def round_trips(
     timeout: float,
     on_result: Callable[[int, RoundTrip], None],
 ) -> str:
-    """Send messages through a broker; return the product name that the broker reports.
+    """Send messages through a broker, and receive them again.
 
     Args:
-        url: the queue, as for `run_broker`.
+        url: the URL of the queue, as for `run_broker`.
         messages: the encoded messages. Their bytes are sent unchanged.
-        jobs: how many messages are sent at the same time, each through a queue of its own.
-        timeout: seconds to wait for an answer of the broker.
+        jobs: how many messages to send at the same time, each through a separate queue.
+        timeout: seconds to wait for the broker to answer.
         on_result: called with the index and the result of each message, when its result arrives.
+
+    Returns:
+        The product name that the broker reports.
 
     Raises:
         QueueError: a queue cannot be used.
-        ValueError: the URL is not an AMQP 1.0 URL with an address, or `jobs` needs ``{n}``.
+        ValueError: the URL is not an AMQP 1.0 URL with an address, or `jobs` is more than 1 and
+            the address does not contain ``{n}``.
     """
     endpoint = parse_url(url)
     if endpoint.protocol != "1.0" or endpoint.file is not None or endpoint.address is None:
@@ -122,7 +128,7 @@ async def _run(
             for queue in queues:
                 group.create_task(send_remaining(queue))
     except BaseExceptionGroup as errors:
-        # Not except*: before CPython 3.11.4, an exception raised in it arrives in a group.
+        # `except*` is not used: before CPython 3.11.4, it wraps an exception that is raised in it.
         failed, other_errors = errors.split(QueueError)
         if failed is None or other_errors is not None:
             raise
@@ -131,9 +137,10 @@ async def _run(
 
 
 class _Queue:
-    """A queue of the broker, with a sending and a receiving link.
+    """A queue of the broker, with a link that sends to it and a link that receives from it.
 
-    If a message stops every receiver, and the address has ``{n}``, the next queue is used.
+    If a message in the queue ends the connection of every receiver, and the address has ``{n}``,
+    the next queue is used: the number that replaces ``{n}`` increases.
     """
 
     def __init__(self, endpoint: Endpoint, timeout: float, numbers: Iterator[int]) -> None:
@@ -177,7 +184,7 @@ class _Queue:
         self._abort()
 
     async def send_through(self, octets: bytes) -> RoundTrip:
-        """Send a message, and wait until it is received, or until it is refused or lost."""
+        """Send a message, wait until it is received, refused or lost, and return the result."""
         if self._source is None or self._target is None or self._lost is not None:
             await self._synchronize()
         delivery = SourceDelivery(octets)
@@ -188,10 +195,12 @@ class _Queue:
             end = "refused" if error.scope == "link" else "died"
             stray_messages = await self._synchronize()
             reason = (
-                f"{error}, and it is delivered" if stray_messages else f"{error}{self._poison_note}"
+                f"{error}, but the message was delivered"
+                if stray_messages
+                else f"{error}{self._poison_note}"
             )
-            # If the broker itself broke a rule, its error is not about the message.
-            by_broker = error.sent_by_peer and _BROKER_FAULT not in reason
+            # After a protocol violation, the error is about the broker, not about the message.
+            by_broker = error.sent_by_peer and _PROTOCOL_VIOLATION not in reason
             return RoundTrip(end, reason, error_by_broker=by_broker)
         if outcome.kind != "accepted":
             words = " ".join(filter(None, (outcome.kind, outcome.condition, outcome.description)))
@@ -199,7 +208,7 @@ class _Queue:
         return await self._wait_for_arrival()
 
     async def _wait_for_arrival(self) -> RoundTrip:
-        """Wait until the message that the broker accepted is received or lost."""
+        """Wait until the accepted message is received or lost, and return the result."""
         try:
             if await self._wait_until(lambda: bool(self._deliveries), _MESSAGE_SECONDS):
                 return RoundTrip("received", received=self._accept_first())
@@ -208,7 +217,7 @@ class _Queue:
             ended = str(error)
         stray_messages = await self._synchronize()
         if ended or self._poison_note:
-            reason = f"accepted; {ended or 'the receiver hears nothing'}{self._poison_note}"
+            reason = f"accepted; {ended or 'nothing was received'}{self._poison_note}"
             return RoundTrip("died", reason)
         return (
             RoundTrip("received", received=stray_messages[0])
@@ -217,10 +226,13 @@ class _Queue:
         )
 
     async def _synchronize(self) -> list[bytes]:
-        """Send a marker and return all stray messages that arrive; reconnect if necessary."""
+        """Send a marker, reconnecting if necessary, and return all other messages that arrive.
+
+        Sets `_poison_note` if the next queue had to be used.
+        """
         self._poison_note = ""
         reason = ""
-        movable = "{n}" in str(self._template.address)
+        has_more_queues = "{n}" in str(self._template.address)
         for attempt in range(_MAX_CONNECTIONS):
             received: list[bytes] = []
             try:
@@ -229,21 +241,21 @@ class _Queue:
                     return received
                 if received:
                     return received
-                reason = "nothing comes back"
+                reason = "no message was received, not even the marker"
             except LinkError as error:
                 reason = str(error.without(self._template.password))
             self._abort()
-            if movable and attempt % 2:
-                self._poison_note = ", and whoever receives from that queue after it"
+            if has_more_queues and attempt % 2:
+                self._poison_note = "; later receivers of the queue failed, too"
                 self._endpoint = self._next_endpoint()
         hint = (
-            ". If the queue holds a message that ends whoever receives it, purge it, and write {n} "
-            "into the address: a number that grows"
+            ". If the queue holds a message that ends every receiver's connection, purge the "
+            "queue, and write {n} into the address to use a numbered queue after such a message"
         )
-        raise QueueError(f"{self._endpoint.address}: {reason}{'' if movable else hint}")
+        raise QueueError(f"{self._endpoint.address}: {reason}{'' if has_more_queues else hint}")
 
     async def _send_marker(self, received: list[bytes]) -> bool:
-        """Send a marker; return whether it arrives. Stray messages are added to `received`."""
+        """Send a marker; return whether it arrives. Other messages are added to `received`."""
         marker = Message(str(uuid.uuid4()))
         delivery = SourceDelivery(marker.encode())
         await self._send(delivery)
@@ -279,14 +291,18 @@ class _Queue:
         return self._outcomes.pop(id(delivery))
 
     def _accept_first(self) -> bytes:
-        """Accept the first message that arrived, and return its bytes."""
+        """Accept the oldest received message, and return its bytes."""
         delivery = self._deliveries.pop(0)
         if self._source is not None:
             self._source.settle([delivery], Settle.ACCEPT)
         return delivery.octets
 
     async def _wait_until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until `condition()` is true, at most `seconds`; return whether it is."""
+        """Wait until `condition()` is true, at most `seconds`; return whether it is true.
+
+        Raises:
+            LinkError: a link was lost.
+        """
         deadline = asyncio.get_running_loop().time() + seconds
         while not condition():
             if self._lost is not None:
@@ -334,7 +350,7 @@ class _Queue:
             )
 
     def _abort(self) -> None:
-        """Abort both connections."""
+        """Abort the connections of both links, and forget their deliveries and outcomes."""
         for end in (self._source, self._target):
             if end is not None:
                 end.abort()

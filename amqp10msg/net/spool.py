@@ -1,7 +1,7 @@
-"""Consumes a queue into Parquet files: messages are acknowledged after they are on disk.
+"""Writes the messages of a queue to Parquet files, and acknowledges them when they are on disk.
 
-A crash loses no message: unacknowledged messages are delivered again. Messages that were on disk
-and not acknowledged are then stored twice: `Spooled.identity` is equal for both.
+A crash loses no message: the broker redelivers unacknowledged messages. A message that was on disk
+and not acknowledged is then stored twice; `Spooled.identity` is equal for both rows.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from amqp10msg.net.bridge.urls import Endpoint, parameter_number, split_url
 from amqp10msg.net.landing import Landing, Spooled
 from amqp10msg.wire.reprs import readable
 
-#: No limit of a message's size: rows are kept in memory until their file is written.
-_UNLIMITED = 1 << 62
-#: Maximum timeout and delay in a URL, in seconds.
+#: The maximum message size, in bytes. Practically no limit, since rows are kept in memory anyway.
+_MAX_MESSAGE_SIZE = 1 << 62
+#: The maximum of a timeout or delay in a URL, in seconds.
 _DAY = 86_400
 #: Parameters of pika's URLs (AMQP 0-9-1) that are accepted and ignored.
-_IGNORED = {
+_IGNORED_PARAMETERS = {
     *("blocked_connection_timeout", "channel_max", "client_properties", "frame_max", "locale"),
     "tcp_options",
 }
-#: Fields of an `Endpoint` by key of pika's ``ssl_options``.
+#: For each key of pika's ``ssl_options``, the field of `Endpoint` with the same meaning.
 _TLS_FIELDS = {
     "ca_certs": "cacertfile",
     "cafile": "cacertfile",
@@ -44,13 +44,13 @@ _TLS_FIELDS = {
 
 @attrs.frozen
 class Batches:
-    """Limits of a file: it is written when it reaches the first limit.
+    """When to write the received messages to a file: at the first limit that they reach.
 
     Attributes:
-        rows: number of messages.
-        octets: size of the messages, in bytes.
-        seconds: time since the first message of the file, in seconds.
-        idle: seconds without a message after which the spooler ends; None to run until stopped.
+        rows: maximum number of messages in a file.
+        octets: size of the messages, in bytes, at which a file is written.
+        seconds: maximum time from the receipt of a file's first message to the write, in seconds.
+        idle: end after this many seconds without a message; None to run until stopped.
     """
 
     rows: int = 10_000
@@ -61,11 +61,11 @@ class Batches:
 
 @attrs.frozen
 class _SourceUrl:
-    """The source of messages, as a URL describes it.
+    """A parsed source URL.
 
     Attributes:
         endpoint: the source.
-        attempts: how often to try to connect.
+        attempts: maximum number of attempts to connect.
         delay: seconds between two attempts.
     """
 
@@ -75,10 +75,11 @@ class _SourceUrl:
 
     @classmethod
     def of(cls, url: str, node: str, protocol: str) -> _SourceUrl:
-        """Parse the URL of a peer.
+        """Parse the URL of a broker; `node` is the address or queue, which the URL does not name.
 
         Raises:
-            ValueError: the URL is invalid. The message does not contain it: it may have a password.
+            ValueError: the URL is invalid. The error text does not quote the URL, which may contain
+                a password.
         """
         parts = split_url(url if "://" in url else f"amqp://{url}")
         if parts.scheme not in {"amqp", "amqps"}:
@@ -97,17 +98,17 @@ class _SourceUrl:
         if fields["user"] is None:
             fields["user"], fields["password"] = "guest", "guest"
         host = unquote(parts.path.split("/")[1]) if len(parts.path) > 1 else "/"
-        options, attempts = _parameters(parts.query)
+        options, attempts = _parse_parameters(parts.query)
         fields |= options
         endpoint = Endpoint("0-9-1", tls=tls, queue=node, virtual_host=host, **fields)
         return cls(endpoint, **attempts)
 
 
-def _parameters(query: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parse the parameters of a URL of AMQP 0-9-1, which follow pika.
+def _parse_parameters(query: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parse the query parameters of an AMQP 0-9-1 URL, which are those of pika.
 
     Returns:
-        Fields of an `Endpoint`, and fields of a `_SourceUrl`.
+        The fields of `Endpoint` and the fields of `_SourceUrl` that the parameters set.
 
     Raises:
         ValueError: a parameter is unknown, or its value is invalid.
@@ -117,7 +118,7 @@ def _parameters(query: str) -> tuple[dict[str, Any], dict[str, Any]]:
     for name, values in parse_qs(query).items():
         text = values[-1]
         if name == "heartbeat":
-            # 0 disables heartbeats.
+            # 0 disables heartbeats: use the longest interval.
             fields[name] = parameter_number(name, text, 0, 65_535) or 65_535
         elif name in {"socket_timeout", "stack_timeout"}:
             fields["timeout"] = _seconds(name, text)
@@ -127,13 +128,13 @@ def _parameters(query: str) -> tuple[dict[str, Any], dict[str, Any]]:
             attempts["delay"] = _seconds(name, text)
         elif name == "ssl_options":
             fields |= _tls_options(text)
-        elif name not in _IGNORED:
+        elif name not in _IGNORED_PARAMETERS:
             raise ValueError(f"unknown parameter {name[:40]!r} in a URL of AMQP 0-9-1")
     return fields, attempts
 
 
 def _seconds(name: str, text: str) -> float:
-    """Parse a parameter in seconds, from 0 to a day."""
+    """Parse the URL parameter `name`, a number of seconds from 0 to `_DAY`."""
     try:
         seconds = float(text)
     except ValueError:
@@ -144,11 +145,11 @@ def _seconds(name: str, text: str) -> float:
 
 
 def _tls_options(text: str) -> dict[str, Any]:
-    """Return fields of an `Endpoint` from pika's ``ssl_options``.
+    """Convert pika's ``ssl_options`` to fields of `Endpoint`.
 
     Raises:
-        ValueError: an option is unknown or invalid. The message has no value of an option: it may
-            be a password.
+        ValueError: an option is unknown or invalid. The error text does not quote values, which
+            may be passwords.
     """
     try:
         options = dict(ast.literal_eval(text) or {})
@@ -165,7 +166,7 @@ def _tls_options(text: str) -> dict[str, Any]:
 
 @attrs.define(eq=False, repr=False, slots=False)
 class _Spooler:
-    """Writes received deliveries to a landing, and accepts them when they are on disk."""
+    """Writes received deliveries to a `Landing`, and accepts them when they are on disk."""
 
     _node: str
     _landing: Landing
@@ -177,11 +178,14 @@ class _Spooler:
     def __attrs_post_init__(self) -> None:
         self.total = 0
         self._deliveries: list[SourceDelivery] = []
-        self._first = 0.0
-        self._last = self._monotonic()
+        self._first_received_at = 0.0  # the first message of the next file
+        self._last_received_at = self._monotonic()
 
     async def run(self, source: _SourceUrl, warn: Callable[[str], object]) -> int:
-        """Consume a queue until it is idle or `stopping` is set; return the number of messages."""
+        """Consume a queue until it is idle or `_stopping` is set; return the number of messages.
+
+        `warn` is called with the warning of `_redelivery_warning`, if there is one.
+        """
         self._fault: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
         batches = self._batches
         link = await self._open(source)
@@ -196,10 +200,10 @@ class _Spooler:
                 if self._fault.done():
                     await self._fault
                 idle = batches.idle
-                must_end = idle is not None and self._monotonic() - self._last >= idle
+                must_end = idle is not None and self._monotonic() - self._last_received_at >= idle
                 must_end = must_end or (self._stopping is not None and self._stopping.is_set())
                 if self._is_due or must_end:
-                    self._land()
+                    self._write_and_accept()
             await link.close(5.0)
         finally:
             link.abort()
@@ -210,9 +214,9 @@ class _Spooler:
             endpoint=source.endpoint,
             receive=self._receive,
             on_lost=self._fail,
-            # Two files: the next file fills while this one is written.
+            # Enough for two files: the next file fills while the current file is written.
             window=min(2 * self._batches.rows, 100_000),
-            max_message=_UNLIMITED,
+            max_message=_MAX_MESSAGE_SIZE,
             overflow=_raise_overflow,
         )
         for _ in range(source.attempts - 1):
@@ -231,16 +235,16 @@ class _Spooler:
     def _receive_one(self, delivery: SourceDelivery) -> None:
         if self._fault.done():
             return
-        self._last = self._monotonic()
+        self._last_received_at = self._monotonic()
         if not self._deliveries:
-            self._first = self._last
+            self._first_received_at = self._last_received_at
         self._landing.add(self._row(delivery))
         self._deliveries.append(delivery)
         batches = self._batches
         full = len(self._deliveries) >= batches.rows or self._landing.octets >= batches.octets
         if full or self._is_due:
             try:
-                self._land()
+                self._write_and_accept()
             except Exception as error:  # noqa: BLE001  (raised in `run`)
                 self._fail(error)
 
@@ -271,11 +275,11 @@ class _Spooler:
 
     @property
     def _is_due(self) -> bool:
-        """Whether the first message of the file has waited for `Batches.seconds`."""
-        waited = self._monotonic() - self._first
+        """Whether the oldest unwritten message was received at least `Batches.seconds` ago."""
+        waited = self._monotonic() - self._first_received_at
         return bool(self._deliveries) and waited >= self._batches.seconds
 
-    def _land(self) -> None:
+    def _write_and_accept(self) -> None:
         """Write the received messages to disk, then accept them."""
         self._landing.flush()
         deliveries, self._deliveries = self._deliveries, []
@@ -286,7 +290,8 @@ class _Spooler:
     def _fail(self, error: Exception) -> None:
         if not self._fault.done():
             self._fault.set_exception(error)
-            # Mark the exception as retrieved: `run` may raise an error of opening instead.
+            # Mark the exception as retrieved, to prevent a log entry: `run` may raise another
+            # error, from opening the link, and never await `_fault`.
             self._fault.exception()
 
 
@@ -295,9 +300,9 @@ def _raise_overflow() -> NoReturn:
 
 
 def _redelivery_warning(product: str) -> str:
-    """Return the warning for RabbitMQ 4.0 and later; empty for other peers.
+    """Return a warning about lost messages for RabbitMQ 4.0 and later; empty for other brokers.
 
-    Neither protocol reports the type of a queue.
+    The warning is needed for quorum queues only, but no protocol reports the type of a queue.
     """
     name, _, version = product.partition(" ")
     major = version.partition(".")[0]
@@ -321,23 +326,23 @@ def spool(
     monotonic: Callable[[], float] = time.monotonic,
     warn: Callable[[str], object] = warnings.warn,
 ) -> int:
-    """Write the messages of an address or a queue to files, and accept them.
+    """Write the messages of an address or a queue to Parquet files, and accept them.
 
-    Returns when no message has arrived for the idle time of `batches`, or the process is stopped.
+    Returns when no message has arrived for `Batches.idle` seconds.
 
     Every message is consumed, including malformed messages: the received bytes are stored, and for
     AMQP 0-9-1 also the content header.
 
     Args:
-        url: the URL of the peer, such as ``amqp://user:password@host:5672``; for AMQP 0-9-1,
+        url: the URL of the broker, such as ``amqp://user:password@host:5672``; for AMQP 0-9-1,
             followed by the virtual host.
         node: the address of the source; for AMQP 0-9-1, the name of the queue.
         landing: the folder to write to.
-        batches: when a file is written.
+        batches: when to write a file.
         protocol: ``1.0``, or ``0-9-1``, which needs pika.
         now: returns the time in seconds since the Unix epoch.
         monotonic: a monotonic clock in seconds.
-        warn: called at the start with a warning if the peer may drop redelivered messages: quorum
+        warn: called at the start with a warning if the broker may drop redelivered messages: quorum
             queues of RabbitMQ 4 have a default delivery-limit of 20.
 
     Returns:
@@ -364,12 +369,12 @@ def spool_from(
     stopping: threading.Event | None = None,
     warn: Callable[[str], object] = warnings.warn,
 ) -> int:
-    """Consume the source that a URL of a bridge names, like `spool`.
+    """Write the messages of a bridge's source to Parquet files, and accept them, like `spool`.
 
     Args:
         endpoint: the source, from `parse_url`.
         landing: the folder to write to.
-        batches: when a file is written.
+        batches: when to write a file.
         stopping: set this event to end; received messages are written and accepted first.
         warn: see `spool`.
 
@@ -385,4 +390,4 @@ def spool_from(
     try:
         return asyncio.run(spooler.run(_SourceUrl(endpoint), warn))
     finally:
-        landing.forget()  # unaccepted messages are delivered again
+        landing.forget()  # the broker redelivers unaccepted messages

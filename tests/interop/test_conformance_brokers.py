@@ -81,7 +81,7 @@ def test_every_verdict_is_found_and_the_run_goes_on() -> None:
     assert "amqp:not-allowed it says so itself" in results["reject"].reason
     assert "amqp:decode-error" in results["detach"].reason
     assert "amqp-value is " in results["change"].reason
-    assert results["poison"].reason.endswith("and whoever receives from that queue after it")
+    assert results["poison"].reason.endswith("; later receivers of the queue failed, too")
     assert not any("secret" in one.reason for one in found.results)
 
 
