@@ -1,7 +1,7 @@
-"""Reads ranges of RabbitMQ's streams with the stream protocol, in whole chunks.
+"""Reads ranges of RabbitMQ's streams with the stream protocol, which transfers whole chunks.
 
-`stream_ranges` does the same over AMQP 1.0, message by message. Here messages have the stored
-bytes: the broker adds no annotations, such as ``x-stream-offset``.
+The messages have the stored bytes, without annotations of the broker such as ``x-stream-offset``.
+`stream_ranges` reads ranges over AMQP 1.0, which transfers single messages.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from amqp10msg.net.stream_ranges import (
 )
 
 _T = TypeVar("_T")
-#: Numbers of the subscriptions of a connection: for a range, and for a query.
+#: Subscription numbers on a connection. One subscription reads a range, the other answers a query.
 _RANGE, _QUERY = 0, 1
-#: Credit in chunks: at first, while their size is unknown, and the maximum.
+#: The first and the maximum credit, in chunks. The size of the chunks is unknown at first.
 _FIRST_CREDIT, _MAX_CREDIT = 1, 512
-#: Target for the total size of the chunks in flight, in bytes: it limits the credit.
-_WINDOW = 4 << 20
-#: How often to query the last chunk of a stream before giving up, and seconds between two queries.
+#: Target for the total size of the chunks in flight, in bytes, which limits the credit.
+_WINDOW_BYTES = 4 << 20
+#: Maximum number of queries of the last chunk of a stream, and the seconds between two queries.
 _LAST_CHUNK_ATTEMPTS, _LAST_CHUNK_INTERVAL = 40, 0.05
-#: The first RabbitMQ version with the command for statistics of a stream.
+#: The first RabbitMQ version that has the stream protocol's command StreamStats.
 _STATS_VERSION = (3, 11)
 _DEFAULT_READING = Reading()
 
 
 class _Nodes:
-    """The connections to the nodes of a cluster, opened when they are needed."""
+    """Connections to the nodes of a cluster, opened on first use."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -50,16 +50,16 @@ class _Nodes:
         self._replicas: dict[tuple[str, int], StreamConnection] = {}
 
     def any(self) -> StreamConnection:
-        """Return the connection to the first host of the endpoint that can be reached."""
+        """Return a connection to the endpoint's first host that can be reached."""
         if self._first is None:
             self._first = connect_first_reachable(self._endpoint, StreamConnection)
         return self._first
 
     def with_replica(self, stream: str, query: Callable[[StreamConnection], _T]) -> _T:
-        """Return the result of `query` at a node that has a replica of a stream.
+        """Call `query` with a connection to a node with a replica of `stream`; return its result.
 
         Raises:
-            LinkError: no such node can be reached, or the query failed.
+            LinkError: no node with a replica can be reached, or the query failed.
         """
         try:
             return query(self.any())
@@ -87,14 +87,14 @@ class _Nodes:
 
 
 def _chunk_at(connection: StreamConnection, stream: str, start: int | str) -> Chunk | None:
-    """Return the chunk at `start`, as in `StreamConnection.subscribe`, or None.
+    """Return the chunk at `start` (see `StreamConnection.subscribe`), or None if there is none.
 
-    The broker sends the available chunks of a subscription before the response to a later request.
+    The broker sends the chunks of the subscription before its response to the unsubscribe request.
     """
     connection.subscribe(_QUERY, stream, start, 1)
     connection.unsubscribe(_QUERY)
     chunk = None
-    while (delivery := connection.delivered(_QUERY)) is not None:
+    while (delivery := connection.buffered_delivery(_QUERY)) is not None:
         chunk = _parse_chunk(delivery.octets)
     return chunk
 
@@ -107,8 +107,8 @@ def _parse_chunk(octets: memoryview) -> Chunk:
         raise LinkError(str(error), permanent=error.permanent) from None
 
 
-def _first_stored(connection: StreamConnection, stream: str) -> int | None:
-    """Return the first offset that retention has left; None for an empty stream."""
+def _first_stored_offset(connection: StreamConnection, stream: str) -> int | None:
+    """Return the first offset that retention has not removed; None for an empty stream."""
     numbers = [int(part) for part in connection.version.split(".")[:2] if part.isdigit()]
     if tuple(numbers) >= _STATS_VERSION:
         first = connection.stats(stream).get("first_chunk_id", -1)
@@ -117,8 +117,8 @@ def _first_stored(connection: StreamConnection, stream: str) -> int | None:
     return None if chunk is None else chunk.first
 
 
-def _bounds(connection: StreamConnection, stream: str) -> Bounds:
-    first = _first_stored(connection, stream)
+def _query_bounds(connection: StreamConnection, stream: str) -> Bounds:
+    first = _first_stored_offset(connection, stream)
     if first is None:
         return Bounds(0, 0)
     for _ in range(_LAST_CHUNK_ATTEMPTS):
@@ -126,13 +126,13 @@ def _bounds(connection: StreamConnection, stream: str) -> Bounds:
         if last is not None:
             return Bounds(min(first, last.stop), last.stop)
         if _chunk_at(connection, stream, "first") is None:
-            return Bounds(0, 0)  # only tracking data of the broker
-        time.sleep(_LAST_CHUNK_INTERVAL)  # the last chunk is not on enough nodes yet
+            return Bounds(0, 0)  # the stream has only the broker's tracking data
+        time.sleep(_LAST_CHUNK_INTERVAL)  # until the last chunk is replicated to enough nodes
     raise LinkError(f"the last chunk of the stream {stream!r} is not available")
 
 
 class StoredProbe(Probe):
-    """Queries streams with the stream protocol, at nodes that have replicas."""
+    """Queries streams with the stream protocol. Each query goes to a node with a replica."""
 
     def __init__(self, endpoint: Endpoint, timeout: float = 60.0) -> None:
         super().__init__(endpoint, timeout)
@@ -143,14 +143,14 @@ class StoredProbe(Probe):
 
         def query(nodes: _Nodes) -> dict[str, Bounds]:
             return {
-                name: nodes.with_replica(name, functools.partial(_bounds, stream=name))
+                name: nodes.with_replica(name, functools.partial(_query_bounds, stream=name))
                 for name in names
             }
 
         return self._query(query)
 
     def partitions(self, super_stream: str) -> list[str]:
-        """Return the streams of a super stream, in order."""
+        """Return the names of a super stream's partitions, in order."""
         return self._query(lambda nodes: nodes.any().partitions(super_stream))
 
     def _query(self, query: Callable[[_Nodes], _T]) -> _T:
@@ -167,13 +167,13 @@ class StoredProbe(Probe):
 def read_stored(
     endpoint: Endpoint, part: StreamRange, reading: Reading = _DEFAULT_READING
 ) -> Iterator[StoredRows | tuple[int, int]]:
-    """Read a range of a stream to its end with RabbitMQ's stream protocol.
+    """Read all messages in a range of a stream with RabbitMQ's stream protocol.
 
     Reconnects if a connection is lost.
 
     Yields:
-        Messages; or, for messages that retention has removed, the first offset and the number of
-        offsets.
+        Batches of messages; or, for messages that retention has removed, a pair of the first offset
+        and the number of offsets.
 
     Raises:
         LateRangeError: messages were not received in time.
@@ -203,18 +203,18 @@ class _StoredReader(RangeReader):
         return len(self._rows) >= self._reading.rows or self._rows.size >= self._reading.size
 
     def next_rows(self) -> StoredRows | tuple[int, int] | None:
-        """Return the next messages, or the next removed offsets; None at the end."""
+        """Return the next messages, or a pair as in `read_stored`; None at the end of the range."""
         while True:
-            while not (self._done or self._is_batch_ready or self._lost):
+            while not (self._done or self._is_batch_ready or self._removed):
                 self._read_chunk()
             if not len(self._rows):
-                return self._lost.pop(0) if self._lost else None
-            rows = self._filtered(self._rows.take_rows())
+                return self._removed.pop(0) if self._removed else None
+            rows = self._apply_filters(self._rows.take_rows())
             self._count += len(rows)
             if len(rows):
                 return rows
 
-    def _filtered(self, rows: StoredRows) -> StoredRows:
+    def _apply_filters(self, rows: StoredRows) -> StoredRows:
         """Return the rows that pass the filters."""
         filters = self._reading.filters
         if not filters:
@@ -224,18 +224,19 @@ class _StoredReader(RangeReader):
         return StoredRows(*(column.filter(passes) for column in columns))
 
     def _read_chunk(self) -> None:
-        """Receive a chunk; connect first if there is no connection."""
+        """Receive a chunk. Connects if there is no connection, and retries after an error."""
         seconds, reason = self._reading.timeout, "no message was received"
         try:
             retry_until(self._endpoint, seconds, self._step, self._drop, reason)
         except TimeoutError as late:
-            raise self._late(str(late), self._count + len(self._rows)) from None
+            raise self._late_error(str(late), self._count + len(self._rows)) from None
 
     def _step(self, until: float) -> None:
+        """Connect if needed, and receive a chunk; see `retry_until`."""
         connection = self._connection
         if connection is None:
             connection = self._nodes.with_replica(
-                self._part.stream, functools.partial(self._begin, until=until)
+                self._part.stream, functools.partial(self._subscribe, until=until)
             )
             self._connection = connection
         if self._filter_values:
@@ -251,22 +252,22 @@ class _StoredReader(RangeReader):
     def _receive(self, connection: StreamConnection, delivery: Delivery) -> None:
         self._in_flight -= 1
         chunk = _parse_chunk(delivery.octets)
-        self._add(connection, chunk)
-        # Limit the credit: the broker would send further chunks, beyond the range, in vain.
+        self._add_chunk(connection, chunk)
+        # Limit the credit, so that the broker does not send chunks beyond the end of the range.
         remaining = (self._part.stop - self._next) // max(chunk.count, 1) + 1
-        self._credit = max(1, min(remaining, _WINDOW // len(delivery.octets), _MAX_CREDIT))
+        self._credit = max(1, min(remaining, _WINDOW_BYTES // len(delivery.octets), _MAX_CREDIT))
 
     def _give_credit(self, connection: StreamConnection) -> None:
         connection.credit(_RANGE, self._credit - self._in_flight)
         self._in_flight = self._credit
 
-    def _begin(self, connection: StreamConnection, until: float) -> StreamConnection:
-        """Subscribe to the unread part of the range."""
+    def _subscribe(self, connection: StreamConnection, until: float) -> StreamConnection:
+        """Subscribe to the unread part of the range; return `connection`."""
         part, filters = self._part, self._reading.filters
         properties = {}
         if self._filter_values:
-            # Wait until the node has the last message of the range: otherwise, a node that lags
-            # behind would end the range early.
+            # Wait until the node has the last message of the range: with filters, a node that lags
+            # behind would seem to have no further messages.
             connection.subscribe(_QUERY, part.stream, part.stop - 1, 1)
             while connection.delivery(until).subscription != _QUERY:
                 pass
@@ -278,34 +279,35 @@ class _StoredReader(RangeReader):
         return connection
 
     def _read_filtered(self, connection: StreamConnection) -> None:
-        """Receive the chunks that may have messages with the filter values.
+        """Receive the chunks that the broker sends for the filter values.
 
-        The broker sends all such chunks, up to the credit, before the response to a later request.
-        If credit is left then, the stream has no further such chunks.
+        The broker sends all matching chunks, up to the credit, before the response to a later
+        request. If credit is left when the response arrives, no further chunk matches.
         """
-        first = _first_stored(connection, self._part.stream)
-        while not self._done and (delivery := connection.delivered()) is not None:
+        first = _first_stored_offset(connection, self._part.stream)
+        while not self._done and (delivery := connection.buffered_delivery()) is not None:
             if delivery.subscription == _RANGE:
                 self._receive(connection, delivery)
         if not self._done and self._in_flight == 0:
             self._give_credit(connection)
             return
         self._done = True
-        # Report all offsets before `first` as lost: retention may have removed them before they
+        # Report all offsets before `first` as removed: retention may have removed them before they
         # were read.
         start, stop = self._part.start, self._part.stop
         if first is None or first > start:
-            self._lost.append((start, (stop if first is None else min(first, stop)) - start))
+            self._removed.append((start, (stop if first is None else min(first, stop)) - start))
 
-    def _add(self, connection: StreamConnection, chunk: Chunk) -> None:
-        """Add the messages of a chunk that are in the range, and note the removed offsets."""
+    def _add_chunk(self, connection: StreamConnection, chunk: Chunk) -> None:
+        """Add the messages of a chunk that are in the range, and record removed offsets."""
         part = self._part
         start, stop = max(self._next, chunk.first), min(part.stop, chunk.stop)
         if start > self._next and not self._filter_values:
-            # A gap may be the broker's tracking data, which has offsets, too, and no messages.
-            first = _first_stored(connection, part.stream)
+            # Skipped offsets were removed by retention, or belong to the broker's tracking data,
+            # which has offsets and no messages.
+            first = _first_stored_offset(connection, part.stream)
             if first is None or first > self._next:
-                self._lost.append((self._next, min(start, part.stop) - self._next))
+                self._removed.append((self._next, min(start, part.stop) - self._next))
         if start < stop and chunk.entries is not None:
             try:
                 self._rows.add(chunk, start, stop)

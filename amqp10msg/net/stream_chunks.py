@@ -1,8 +1,8 @@
-"""Chunks of RabbitMQ's streams, as they are stored and as the stream protocol delivers them.
+"""Parses the chunks of RabbitMQ's streams, which the stream protocol delivers as they are stored.
 
-Osiris, RabbitMQ's log, defines the layout: see the comment at the start of ``src/osiris_log.erl``.
-A chunk has entries. An entry is a message, or a batch of messages that the publisher compressed (a
-sub-entry batch).
+RabbitMQ's library Osiris defines the layout: see the comment at the start of
+``src/osiris_log.erl``. A chunk contains entries. An entry is a message, or a batch of messages that
+the publisher may have compressed (a sub-entry batch).
 """
 
 from __future__ import annotations
@@ -17,32 +17,37 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: The chunk header: magic and version, type, entries, records, timestamp, epoch, chunk id, CRC,
-#: lengths of data and trailer, and 4 reserved bytes.
-_HEAD = struct.Struct(">BBHIqQQIII4x")
+#: The chunk header. Its fields are magic and version, chunk type, number of entries, number of
+#: records (messages), timestamp, epoch, chunk id (the first offset), CRC, lengths of data and
+#: trailer, and 4 reserved bytes.
+_CHUNK_HEADER = struct.Struct(">BBHIqQQIII4x")
+#: The first byte of a chunk, magic and version.
 _MAGIC = 0x50
-#: Offsets are stored as signed 64-bit integers, as in RabbitMQ's clients.
+#: The exclusive maximum of an offset, which is stored as a signed 64-bit integer.
 _MAX_OFFSET = 1 << 63
-#: Types of chunks: messages, and the broker's own tracking data.
+#: Chunk types. A user chunk contains messages, a tracking chunk the broker's own data.
 _USER, _TRACKING = 0, (1, 2)
+#: The length of a message, before its bytes.
 _SIZE = struct.Struct(">I")
 #: The first bit of an entry, which is set for a batch.
 _BATCH = 0x80000000
-#: The header of a batch: first byte, records, uncompressed length, length.
-_BATCH_HEAD = struct.Struct(">BHII")
-#: Compression codes of a batch. `_CODECS` maps codes to names of Arrow's codecs.
+#: The header of a batch. Its fields are the entry's first byte, number of messages, uncompressed
+#: length and stored length, both in bytes.
+_BATCH_HEADER = struct.Struct(">BHII")
+#: Compression codes of a batch. `_CODECS` maps other codes to the names of Arrow's codecs.
 _PLAIN_BATCH, _SNAPPY = 0, 2
 _CODECS = {1: "gzip", 3: "lz4", 4: "zstd"}
-#: Chunk types of Snappy's framing format: compressed, uncompressed, and from there on skippable.
+#: Chunk types of Snappy's framing format. The types from `_SKIPPABLE` on are ignored.
 _COMPRESSED, _PLAIN, _SKIPPABLE = 0, 1, 0x80
-#: Maximum uncompressed size of a chunk of Snappy's framing format, in bytes.
+#: Maximum uncompressed size of a chunk in Snappy's framing format, in bytes.
 _SNAPPY_MAX = 1 << 16
 #: Size of a checksum in Snappy's framing format, in bytes.
-_CHECKSUM = 4
-#: Maximum size of a chunk, and of its uncompressed batches, in bytes.
+_CHECKSUM_SIZE = 4
+#: Maximum size of a stream's chunk, and maximum total size of its uncompressed batches, in bytes.
 MAX_CHUNK = 1 << 28
 #: Length of the cached array of row numbers.
 _CACHED_NUMBERS = 1 << 16
+#: The advice in the error texts for unsupported chunks.
 _HINT = "read the stream over AMQP 1.0 instead (amqp://)"
 
 
@@ -50,8 +55,8 @@ class ChunkError(ValueError):
     """A chunk is malformed or unsupported.
 
     Attributes:
-        permanent: whether another attempt to read the chunk cannot succeed: it is unsupported, not
-            damaged.
+        permanent: True for an unsupported chunk, since reading it again cannot succeed. False for a
+            malformed or damaged chunk.
     """
 
     def __init__(self, reason: str, *, permanent: bool = False) -> None:
@@ -61,14 +66,14 @@ class ChunkError(ValueError):
 
 @attrs.frozen
 class Chunk:
-    """Messages that a stream stored together.
+    """A chunk: consecutive messages that the broker stored together.
 
     Attributes:
         first: the offset of the first message.
         count: the number of messages.
-        timestamp: when the broker stored them, in ms since the Unix epoch.
-        entries: the number of entries; None for the broker's tracking data.
-        data: the entries.
+        timestamp: when the broker stored the chunk, in ms since the Unix epoch.
+        entries: the number of entries; None for a chunk of the broker's tracking data.
+        data: the encoded entries; empty for tracking data.
     """
 
     first: int
@@ -86,14 +91,15 @@ class Chunk:
 def parse_chunk(octets: bytes | bytearray | memoryview) -> Chunk:
     """Parse the header of a chunk, and check the CRC-32 of its entries.
 
-    The broker sends chunks without their filter and their trailer.
+    `octets` has no Bloom filter and no trailer: the broker sends chunks without them.
 
     Raises:
         ChunkError: the chunk is malformed, damaged, or of an unknown type.
     """
-    if len(octets) < _HEAD.size:
-        raise ChunkError(f"a chunk has {len(octets)} bytes, fewer than its header of {_HEAD.size}")
-    header = _HEAD.unpack_from(octets)
+    header_size = _CHUNK_HEADER.size
+    if len(octets) < header_size:
+        raise ChunkError(f"a chunk has {len(octets)} bytes, fewer than its header of {header_size}")
+    header = _CHUNK_HEADER.unpack_from(octets)
     magic, kind, entries, records, timestamp, _, first, crc, size, _ = header
     if magic != _MAGIC:
         raise ChunkError(f"the first byte of a chunk must be {_MAGIC:#04x}, got {magic:#04x}")
@@ -102,9 +108,11 @@ def parse_chunk(octets: bytes | bytearray | memoryview) -> Chunk:
             f"the chunk at offset {first} has {records} messages: the highest offset is "
             f"{_MAX_OFFSET - 1}"
         )
-    data = memoryview(octets)[_HEAD.size :]
+    data = memoryview(octets)[header_size:]
     if size > len(data):
-        raise ChunkError(f"the chunk at offset {first} has {len(data)} of its {size} bytes")
+        raise ChunkError(
+            f"the chunk at offset {first} has {len(data)} bytes, but its header states {size}"
+        )
     if kind in _TRACKING:
         return Chunk(first, records, timestamp, None, data[:0])
     if kind != _USER:
@@ -122,7 +130,7 @@ class StoredRows:
     Attributes:
         offsets: the offsets, int64.
         octets: the encoded messages, binary.
-        times: when the broker stored them, in ms since the Unix epoch, int64.
+        times: when the broker stored each message, in ms since the Unix epoch, int64.
     """
 
     offsets: pa.Array = attrs.field(repr=False)
@@ -134,24 +142,24 @@ class StoredRows:
 
 
 class RowsOfChunks:
-    """Collects the messages of chunks into Arrow arrays.
+    """Collects the messages of several chunks in Arrow arrays.
 
-    For speed, Python code reads only the length of each message; Arrow slices the messages.
+    For speed, Python code reads only the length of each message, and Arrow copies the messages.
     A malformed chunk adds no messages.
     """
 
     def __init__(self) -> None:
         self._data = bytearray()  # the messages, each preceded by its length
         self._ends = [0]  # 0, then the end of each message in `_data`
-        # For each chunk: the offset of the first row, the number of rows, and the timestamp.
-        self._runs: list[tuple[int, int, int]] = []
+        # For each added chunk, the offset of its first row, its number of rows, and its timestamp.
+        self._chunks: list[tuple[int, int, int]] = []
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
     @property
     def size(self) -> int:
-        """The size of the collected messages and their lengths, in bytes."""
+        """The size of the collected messages, with 4 bytes for the length of each, in bytes."""
         return len(self._data)
 
     def add(self, chunk: Chunk, start: int, stop: int) -> None:
@@ -180,13 +188,18 @@ class RowsOfChunks:
             self._data += octets
             self._ends += [data_size + end - row_ends[0] for end in row_ends[1:]]
         if row_count:
-            self._runs.append((start, row_count, chunk.timestamp))
+            self._chunks.append((start, row_count, chunk.timestamp))
 
     def _truncate(self, end_count: int, data_size: int) -> None:
+        """Shorten `_ends` to `end_count` items and `_data` to `data_size` bytes."""
         del self._ends[end_count:], self._data[data_size:]
 
     def _add_messages(self, data: Any, count: int) -> bool:
-        """Add entries if all are messages; otherwise return False without adding any."""
+        """Add `count` messages, and return True.
+
+        Returns False without adding a message if `data` does not have `count` messages exactly, for
+        example because it contains a batch.
+        """
         end_count, data_size = len(self._ends), len(self._data)
         self._data += data
         position, unpack_size, append, octets = (
@@ -207,7 +220,7 @@ class RowsOfChunks:
         return False
 
     def _add_with_batches(self, chunk: Chunk) -> None:
-        """Add the messages of a chunk, some of whose entries may be batches."""
+        """Add the messages of a chunk, including the messages in its batches."""
         data, position, budget, end_count = chunk.data, 0, MAX_CHUNK, len(self._ends)
         for _ in range(chunk.entries or 0):
             (size,) = _SIZE.unpack_from(data, position)
@@ -215,8 +228,8 @@ class RowsOfChunks:
                 stop = position + _SIZE.size + size
                 entry, records = data[position:stop], 1
             else:
-                first, records, plain_size, size = _BATCH_HEAD.unpack_from(data, position)
-                start = position + _BATCH_HEAD.size
+                first, records, plain_size, size = _BATCH_HEADER.unpack_from(data, position)
+                start = position + _BATCH_HEADER.size
                 stop = start + size
                 budget -= plain_size
                 if budget < 0:
@@ -236,43 +249,53 @@ class RowsOfChunks:
 
     def take_rows(self) -> StoredRows:
         """Remove and return the collected messages."""
-        runs, row_ends, data = self._runs, self._ends, self._data
-        self._runs, self._ends, self._data = [], [0], bytearray()
+        chunks, row_ends, data = self._chunks, self._ends, self._data
+        self._chunks, self._ends, self._data = [], [0], bytearray()
         buffers = [None, pa.py_buffer(array("i", row_ends)), pa.py_buffer(data)]
         sized = pa.BinaryArray.from_buffers(pa.binary(), len(row_ends) - 1, buffers)
-        # With no stop argument, Arrow allocates a negative size for some arrays.
+        # The explicit stop avoids a bug of Arrow: without it, Arrow may allocate a negative size.
         octets = pc.binary_slice(sized, _SIZE.size, MAX_CHUNK)
-        times, shifts = array("q"), array("q")
+        times, differences = array("q"), array("q")
         rows = 0
-        for first, count, timestamp in runs:
+        for first, count, timestamp in chunks:
             times += array("q", [timestamp]) * count
-            shifts += array("q", [first - rows]) * count  # offset minus row number
+            differences += array("q", [first - rows]) * count  # offset minus row number
             rows += count
-        return StoredRows(pc.add(_int64(shifts), _row_numbers(rows)), octets, _int64(times))
+        offsets = pc.add(_int64_array(differences), _row_numbers(rows))
+        return StoredRows(offsets, octets, _int64_array(times))
 
 
-# Arrays are built from buffers, not from lists: for a list, Arrow imports pandas, which takes a
-# third of a second.
+# Arrays are built from buffers, not from lists: for a list, Arrow imports pandas, which takes about
+# 0.3 s.
 
 
-def _int64(numbers: array[int]) -> pa.Array:
+def _int64_array(numbers: array[int]) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def _row_numbers(count: int) -> pa.Array:
     """Return the numbers from 0 to before `count`."""
-    return (_cached_numbers() if count <= _CACHED_NUMBERS else _int64(array("q", range(count))))[
-        :count
-    ]
+    return (
+        _cached_numbers() if count <= _CACHED_NUMBERS else _int64_array(array("q", range(count)))
+    )[:count]
 
 
 @functools.cache
 def _cached_numbers() -> pa.Array:
-    return _int64(array("q", range(_CACHED_NUMBERS)))
+    return _int64_array(array("q", range(_CACHED_NUMBERS)))
 
 
 def _decompress(code: int, octets: memoryview, size: int) -> Any:
-    """Decompress a batch, whose header states the uncompressed size."""
+    """Decompress a batch.
+
+    Args:
+        code: the compression code in the batch's header.
+        octets: the compressed messages.
+        size: the uncompressed size in the batch's header, in bytes.
+
+    Raises:
+        ChunkError: the code is unknown, the data is malformed, or its uncompressed size differs.
+    """
     try:
         if code == _PLAIN_BATCH:
             plain: Any = octets
@@ -291,7 +314,10 @@ def _decompress(code: int, octets: memoryview, size: int) -> Any:
 
 
 def _decompress_framed_snappy(octets: memoryview, size: int) -> bytes:
-    """Decompress Snappy's framing format; its checksums are skipped: the chunk has a CRC-32."""
+    """Decompress Snappy's framing format, to little more than `size` bytes.
+
+    Snappy's checksums are not checked, because the CRC-32 of the stream's chunk was checked.
+    """
     codec, position = pa.Codec("snappy"), 0
     plain = bytearray()
     while position < len(octets):
@@ -302,26 +328,26 @@ def _decompress_framed_snappy(octets: memoryview, size: int) -> bytes:
         block = octets[position + 4 : position + 4 + length]
         position += 4 + length
         if position > len(octets):
-            raise ChunkError("a batch of Snappy is truncated")
+            raise ChunkError("a Snappy batch is truncated")
         if kind == _COMPRESSED:
-            block = block[_CHECKSUM:]
+            block = block[_CHECKSUM_SIZE:]
             plain += codec.decompress(block, _snappy_size(block)).to_pybytes()
         elif kind == _PLAIN:
-            plain += block[_CHECKSUM:]
+            plain += block[_CHECKSUM_SIZE:]
         elif kind < _SKIPPABLE:
-            raise ChunkError(f"a batch of Snappy has a chunk of the unknown type {kind}")
+            raise ChunkError(f"a Snappy batch has a chunk of the unknown type {kind}")
         if len(plain) > size:
             break
     return bytes(plain)
 
 
 def _snappy_size(octets: memoryview) -> int:
-    """Return the uncompressed size that a block of Snappy states, a varint of up to 3 bytes."""
+    """Return the uncompressed size that a Snappy block states, a varint of up to 3 bytes."""
     size = 0
     for position, byte in enumerate(octets[:3]):
         size |= (byte & 0x7F) << 7 * position
         if byte < 0x80:
             break
     if size > _SNAPPY_MAX:
-        raise ChunkError(f"a chunk of Snappy states {size} bytes, the maximum is {_SNAPPY_MAX}")
+        raise ChunkError(f"a Snappy chunk states {size} bytes, the maximum is {_SNAPPY_MAX}")
     return size

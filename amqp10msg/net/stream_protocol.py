@@ -1,7 +1,7 @@
-"""A client of RabbitMQ's stream protocol: commands and chunks over a blocking socket.
+"""A client of RabbitMQ's stream protocol: sends commands and receives chunks on a blocking socket.
 
 RabbitMQ's ``deps/rabbitmq_stream/docs/PROTOCOL.adoc`` defines the commands. A connection is for a
-single thread, and sends and reads only during calls of its methods.
+single thread, and uses the socket only while one of its methods runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import dialing_error, tls_context
 from amqp10msg.net.stream_chunks import MAX_CHUNK
 
-#: Keys of the commands.
+#: Keys of the commands, which identify them in frames.
 _SUBSCRIBE, _DELIVER, _CREDIT, _UNSUBSCRIBE = 0x07, 0x08, 0x09, 0x0C
 _METADATA, _METADATA_UPDATE, _PEER_PROPERTIES = 0x0F, 0x10, 0x11
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE, _TUNE, _OPEN = 0x12, 0x13, 0x14, 0x15
@@ -50,31 +50,36 @@ _DESCRIPTIONS = {
 }
 #: Response codes that a retry cannot fix.
 _PERMANENT = {_NO_STREAM, 0x07, 0x08, 0x09, 0x0B, 0x0C, 0x10}
-#: Codes for the start of a subscription: the first chunk, the last chunk, or an offset.
+#: Codes for the start of a subscription, which is the first chunk, the last chunk, or an offset.
 _OFFSET_TYPES = {"first": 1, "last": 2}
 _AT_OFFSET = 4
 #: Maximum size of a frame without a chunk, in bytes, unless the broker's limit is lower.
 _FRAME_MAX = 1 << 20
-#: Bytes before the chunk in a delivery, by version of the command: the number of the subscription,
-#: and in version 2 also the committed chunk id.
-_DELIVERY_HEADER = {1: 1, 2: 9}
-#: Size of one read from the socket, and of the first buffer for a large frame, in bytes.
-_READ_SIZE, _FIRST_BUFFER = 1 << 18, 1 << 22
-_HEAD = struct.Struct(">IHH")
+#: Number of bytes before the chunk in a delivery, by the version of the command. They contain the
+#: number of the subscription, and in version 2 also the committed chunk id.
+_DELIVERY_HEADER_SIZES = {1: 1, 2: 9}
+#: Size of one read from the socket, and maximum first size of the buffer for a frame, in bytes.
+_READ_SIZE, _FIRST_BUFFER_SIZE = 1 << 18, 1 << 22
+#: The frame header. Its fields are size, command key and command version.
+_FRAME_HEADER = struct.Struct(">IHH")
 _U16, _U32, _I64, _U64 = (struct.Struct(form) for form in (">H", ">I", ">q", ">Q"))
-_NULL, _NULL_BYTES = 0xFFFF, b"\xff\xff\xff\xff"
+#: The length of a null string, and the encoded length of a null byte array.
+_NULL_LENGTH, _NULL_BYTES = 0xFFFF, b"\xff\xff\xff\xff"
 
 
 @attrs.frozen
 class Delivery:
-    """A chunk delivered to a subscription."""
+    """An encoded chunk, and the number of the subscription for which it was received."""
 
     subscription: int
     octets: memoryview = attrs.field(repr=False)
 
 
 class ElsewhereError(LinkError):
-    """The node has no available replica of the stream; `replicas` returns other nodes."""
+    """The node has no available replica of the stream.
+
+    `StreamConnection.replicas` returns other nodes to try.
+    """
 
 
 class _Fields:
@@ -85,13 +90,15 @@ class _Fields:
         self._position = 0
 
     def number(self, form: struct.Struct) -> int:
+        """Read an integer with the encoding `form`, such as `_U16`."""
         (value,) = form.unpack_from(self._octets, self._position)
         self._position += form.size
         return int(value)
 
     def text(self) -> str:
+        """Read a string; empty for null."""
         size = self.number(_U16)
-        if size == _NULL:
+        if size == _NULL_LENGTH:
             return ""
         stop = self._position + size
         if stop > len(self._octets):
@@ -100,10 +107,11 @@ class _Fields:
         self._position = stop
         return text
 
-    def each(self) -> range:
+    def array_range(self) -> range:
         """Read the length of an array, and return a range of that length.
 
-        Raises `struct.error` if the frame is too short: each item has at least two bytes.
+        Raises `struct.error` if the frame is too short for the array: an item has at least two
+        bytes.
         """
         count = self.number(_U32)
         if 2 * count > len(self._octets) - self._position:
@@ -111,7 +119,8 @@ class _Fields:
         return range(count)
 
     def pairs(self) -> dict[str, str]:
-        return {self.text(): self.text() for _ in self.each()}
+        """Read an array of pairs of strings as a dict."""
+        return {self.text(): self.text() for _ in self.array_range()}
 
 
 def _encoded_text(text: str) -> bytes:
@@ -133,7 +142,7 @@ def _encoded_pairs(pairs: Mapping[str, str]) -> bytes:
 
 
 class StreamConnection:
-    """A connection to a broker, open for a virtual host.
+    """An open connection to a virtual host of a broker.
 
     Requests raise `LinkError` if the connection ended or the broker refused the request.
 
@@ -148,14 +157,14 @@ class StreamConnection:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.version = ""
-        self._advertised = ("", 0)
-        self._silence = endpoint.timeout  # seconds without a byte after which the read fails
+        self._advertised = ("", 0)  # host and port of this node, as the broker's metadata names it
+        self._max_silence = endpoint.timeout  # a read fails after this many seconds without a byte
         self._frame_max = _FRAME_MAX
         self._buffer = bytearray(_READ_SIZE)
         self._unread = memoryview(b"")  # the part of `_buffer` that was not consumed yet
-        self._deliveries: deque[Delivery] = deque()  # chunks received while waiting for a response
-        self._correlation = 0
-        self._has_answered = False
+        self._deliveries: deque[Delivery] = deque()  # received, but not returned yet
+        self._correlation_id = 0  # of the last request
+        self._has_answered = False  # whether the peer has sent a frame header
         self._socket: Any = _connected_socket(endpoint)
         try:
             with self._checking_frames():
@@ -171,7 +180,7 @@ class StreamConnection:
         self.version = server.get("version", "")
         mechanism = endpoint.mechanism or "PLAIN"
         response = self._request("the broker", _SASL_HANDSHAKE, b"")
-        offered = [response.text() for _ in response.each()]
+        offered = [response.text() for _ in response.array_range()]
         if mechanism not in offered:
             text = f"the broker offers the SASL mechanisms {', '.join(offered) or '(none)'}, not"
             raise LinkError(f"{text} {mechanism}", sent_by_peer=True, permanent=True)
@@ -195,25 +204,25 @@ class StreamConnection:
         port = properties.get("advertised_port", "")
         advertised_host = properties.get("advertised_host", "")
         self._advertised = (advertised_host, int(port) if port.isdigit() else 0)
-        self._silence = 2.5 * heartbeat  # the broker sends a heartbeat in every interval
+        self._max_silence = 2.5 * heartbeat  # the broker sends a heartbeat in every interval
 
     # Requests.
 
     def replicas(self, stream: str) -> list[Endpoint]:
-        """Return the remaining nodes with replicas of a stream; its leader is the last."""
+        """Return the other nodes that have a replica of a stream; the stream's leader is last."""
         fields = self._request(
             f"the stream {stream!r}", _METADATA, _encoded_texts([stream]), has_code=False
         )
         with self._checking_frames():
             nodes = {}
-            for _ in fields.each():
+            for _ in fields.array_range():
                 node = fields.number(_U16)
                 nodes[node] = (fields.text(), fields.number(_U32))
-            for _ in fields.each():
+            for _ in fields.array_range():
                 fields.text()
                 self._check_code(f"the stream {stream!r}", fields.number(_U16))
                 leader = fields.number(_U16)
-                replicas = [fields.number(_U16) for _ in fields.each()]
+                replicas = [fields.number(_U16) for _ in fields.array_range()]
                 addresses = [nodes[node] for node in (*replicas, leader) if node in nodes]
                 return [
                     attrs.evolve(self.endpoint, host=host, port=port, others=())
@@ -223,17 +232,17 @@ class StreamConnection:
         return []
 
     def partitions(self, super_stream: str) -> list[str]:
-        """Return the streams of a super stream, in order."""
+        """Return the names of a super stream's partitions, in order."""
         subject = f"the super stream {super_stream!r}"
         fields = self._request(subject, _PARTITIONS, _encoded_text(super_stream))
         with self._checking_frames():
-            return [fields.text() for _ in fields.each()]
+            return [fields.text() for _ in fields.array_range()]
 
     def stats(self, stream: str) -> dict[str, int]:
         """Return statistics of a stream, such as ``first_chunk_id``; RabbitMQ 3.11 or later."""
         fields = self._request(f"the stream {stream!r}", _STREAM_STATS, _encoded_text(stream))
         with self._checking_frames():
-            return {fields.text(): fields.number(_I64) for _ in fields.each()}
+            return {fields.text(): fields.number(_I64) for _ in fields.array_range()}
 
     def subscribe(
         self,
@@ -248,8 +257,8 @@ class StreamConnection:
         Args:
             number: the number of the subscription, 0 to 255.
             stream: the name of the stream.
-            start: an offset, to begin with the chunk that has it; or ``first`` or ``last``, for
-                the first or the last chunk.
+            start: an offset, to begin with the chunk that contains the offset; or ``first`` or
+                ``last``, to begin with the first or the last chunk.
             credit: how many chunks the broker may send.
             properties: properties of the subscription, such as ``filter.0``.
 
@@ -266,7 +275,7 @@ class StreamConnection:
         self._request(f"the stream {stream!r}", _SUBSCRIBE, body)
 
     def unsubscribe(self, number: int) -> None:
-        """End a subscription; chunks received before the response are still delivered."""
+        """End a subscription; the chunks received before the response stay buffered."""
         self._request(f"the subscription {number}", _UNSUBSCRIBE, bytes([number]))
 
     def credit(self, number: int, chunks: int) -> None:
@@ -283,8 +292,8 @@ class StreamConnection:
             self._step(until)
         return self._deliveries.popleft()
 
-    def delivered(self, subscription: int | None = None) -> Delivery | None:
-        """Return the first chunk that was received while waiting for a response, or None.
+    def buffered_delivery(self, subscription: int | None = None) -> Delivery | None:
+        """Return the first chunk that was already received, or None, without reading the socket.
 
         Args:
             subscription: the number of the chunk's subscription; None for any subscription.
@@ -298,7 +307,7 @@ class StreamConnection:
     def close(self) -> None:
         """Send a close request, then close the socket."""
         with contextlib.suppress(LinkError, TimeoutError, OSError):
-            self._silence = min(self._silence, 1.0)
+            self._max_silence = min(self._max_silence, 1.0)
             self._request("the broker", _CLOSE, _U16.pack(_OK) + _encoded_text("done"))
         self.abort()
 
@@ -312,22 +321,22 @@ class StreamConnection:
     def _request(
         self, subject: str, command: int, body: bytes, *, has_code: bool = True
     ) -> _Fields:
-        """Send a request; return the fields of the response after the response code.
+        """Send a request; return a reader of the response's fields after the response code.
 
         Args:
-            subject: the subject of the request, for error messages.
+            subject: what the request is about, such as "the stream 's'", for error messages.
             command: the key of the command.
             body: the encoded fields after the correlation id.
             has_code: whether the response begins with a response code.
         """
-        self._correlation += 1
-        self._send(command, _U32.pack(self._correlation) + body)
+        self._correlation_id += 1
+        self._send(command, _U32.pack(self._correlation_id) + body)
         until = time.monotonic() + self.endpoint.timeout
         try:
             while True:
                 fields = self._step(until, command | _RESPONSE)
                 with self._checking_frames():
-                    if fields is None or fields.number(_U32) != self._correlation:
+                    if fields is None or fields.number(_U32) != self._correlation_id:
                         continue
                     if has_code:
                         self._check_code(subject, fields.number(_U16))
@@ -337,7 +346,7 @@ class StreamConnection:
 
     @staticmethod
     def _check_code(subject: str, code: int) -> None:
-        """Raise LinkError if the code of a response reports an error."""
+        """Raise LinkError if the response code is an error."""
         if code == _OK:
             return
         text = f"{subject}: {_DESCRIPTIONS.get(code, 'the broker refused it')} (code {code})"
@@ -348,7 +357,7 @@ class StreamConnection:
 
     @contextlib.contextmanager
     def _checking_frames(self) -> Any:
-        """Raise LinkError instead of the struct.error for a truncated frame."""
+        """In this context, raise LinkError instead of the struct.error of a truncated frame."""
         try:
             yield
         except struct.error:
@@ -357,13 +366,13 @@ class StreamConnection:
     def _send(self, command: int, body: bytes) -> None:
         try:
             self._socket.settimeout(self.endpoint.timeout)
-            self._socket.sendall(_HEAD.pack(4 + len(body), command, 1) + body)
+            self._socket.sendall(_FRAME_HEADER.pack(4 + len(body), command, 1) + body)
         except OSError as error:
             raise LinkError(f"the connection was cut ({error})") from None
 
     def _step(self, until: float, expected: int | None = None) -> _Fields | None:
-        """Process a frame; return its fields if its key is `expected`."""
-        size, key, version = _HEAD.unpack(self._read(_HEAD.size, until))
+        """Receive and process a frame; return its fields if its key is `expected`, else None."""
+        size, key, version = _FRAME_HEADER.unpack(self._read(_FRAME_HEADER.size, until))
         if size == int.from_bytes(b"AMQP", "big") and not self._has_answered:
             text = (
                 "this port speaks AMQP; the plugin rabbitmq_stream has another port, usually 5552"
@@ -378,7 +387,7 @@ class StreamConnection:
             raise LinkError(text, permanent=key == _DELIVER)
         octets = self._read(size - 4, until)
         if key == _DELIVER:
-            start = _DELIVERY_HEADER.get(version, 0)
+            start = _DELIVERY_HEADER_SIZES.get(version, 0)
             if not 0 < start <= len(octets):
                 text = f"the broker sent a truncated delivery, or its version {version} is unknown"
                 raise LinkError(text)
@@ -386,7 +395,8 @@ class StreamConnection:
             return None
         fields = _Fields(octets)
         if key == expected or (key == _PARTITIONS and expected == key | _RESPONSE):
-            return fields  # RabbitMQ 3.10 omits the response bit for an unknown super stream
+            # RabbitMQ 3.10 omits the response bit in the response for an unknown super stream.
+            return fields
         with self._checking_frames():
             if key == _HEARTBEAT:
                 self._send(_HEARTBEAT, b"")
@@ -400,7 +410,7 @@ class StreamConnection:
         return None
 
     def _on_close(self, fields: _Fields) -> NoReturn:
-        """Answer the broker's close request, and raise LinkError with its reason."""
+        """Answer the broker's close request, and raise LinkError with the request's reason."""
         response = _U32.pack(fields.number(_U32)) + _U16.pack(_OK)
         code, reason = fields.number(_U16), fields.text()
         with contextlib.suppress(LinkError):
@@ -414,12 +424,12 @@ class StreamConnection:
     def _read(self, size: int, until: float) -> memoryview:
         """Read exactly `size` bytes.
 
-        The buffer grows as bytes arrive: the broker may send fewer bytes than it announced.
+        The buffer grows as bytes arrive, because the broker may send fewer bytes than it announced.
         """
         if size <= len(self._unread):
             octets, self._unread = self._unread[:size], self._unread[size:]
             return memoryview(bytes(octets))
-        buffer = bytearray(min(size, _FIRST_BUFFER))
+        buffer = bytearray(min(size, _FIRST_BUFFER_SIZE))
         length = len(self._unread)
         buffer[:length] = self._unread
         self._unread = memoryview(b"")
@@ -441,12 +451,12 @@ class StreamConnection:
         """Receive bytes into `buffer`; return their number, at least 1."""
         remaining = until - time.monotonic()
         try:
-            self._socket.settimeout(max(min(remaining, self._silence), 0.001))
+            self._socket.settimeout(max(min(remaining, self._max_silence), 0.001))
             count: int = self._socket.recv_into(buffer)
         except TimeoutError:
-            if remaining <= self._silence:
+            if remaining <= self._max_silence:
                 raise
-            raise LinkError(f"no byte was received for {self._silence:g} s") from None
+            raise LinkError(f"no byte was received for {self._max_silence:g} s") from None
         except OSError as error:
             raise LinkError(f"the connection was cut ({error}){self._cut_hint()}") from None
         if not count:
@@ -454,7 +464,7 @@ class StreamConnection:
         return count
 
     def _cut_hint(self) -> str:
-        """Return a hint for the error of a cut connection; empty after the peer's first frame."""
+        """Return a hint for the error text of a cut connection; empty if the peer sent a frame."""
         if self._has_answered:
             return ""
         return " before the peer sent anything" + (

@@ -1,7 +1,7 @@
-"""Reads ranges of RabbitMQ's streams, and their bounds, over AMQP 1.0.
+"""Reads ranges of offsets in RabbitMQ's streams, and the bounds of streams, over AMQP 1.0.
 
-The broker sends messages settled: reading does not remove them from a stream. A range is read to
-its end, or an error states which offsets were not received.
+The broker sends the messages settled, since reading does not remove them from a stream. A range is
+read to its end, or an error states which offsets were not received.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.primitives import Described, Symbol
 
 _T = TypeVar("_T")
-#: Maximum number of messages in flight.
+#: Default of the maximum number of messages in flight.
 _WINDOW = 4_000
-#: Credit of one round of reading the end of a stream, in messages.
+#: Credit of one drain, in messages, when `Streams.bounds` looks for the end of a stream.
 _END_CREDIT = 1_000
-#: After this many consecutive rounds that did not use up `_END_CREDIT`, a stream counts as read to
-#: its end.
+#: The end of a stream is found after this many consecutive drains with less than `_END_CREDIT`
+#: messages.
 _END_ROUNDS = 2
-#: Backoff before another connection, in seconds: the first delay and the limit.
+#: First and maximum backoff before another attempt to connect, in seconds.
 _FIRST_BACKOFF, _MAX_BACKOFF = 0.2, 5.0
 #: The annotation with the time at which RabbitMQ received a message.
 RECEIVED = "x-opt-rabbitmq-received-time"
-#: Size of an integer in bytes, by format code (Part 1, 1.6).
+#: Size of an encoded integer after its format code, in bytes, by format code (Part 1, 1.6).
 _SIZES = {0x80: 8, 0x81: 8, 0x53: 1, 0x55: 1, 0x44: 0, 0x70: 4, 0x71: 4, 0x52: 1, 0x54: 1, 0x43: 0}
 
 
 @attrs.frozen
 class StreamRange:
-    """A range of offsets in a stream, from `start` to before `stop`."""
+    """The range of offsets from `start` (included) to `stop` (excluded) in a stream."""
 
     stream: str
     start: int
@@ -66,11 +66,11 @@ class StreamRange:
 
 @attrs.frozen
 class Bounds:
-    """The first and the next offset of a stream; equal for an empty stream.
+    """The first and the next offset of a stream; both are equal for an empty stream.
 
     Attributes:
         first: the offset of the first message.
-        next: the offset after the last message.
+        next: the offset that the next new message will get.
     """
 
     first: int
@@ -82,7 +82,7 @@ class LateRangeError(TimeoutError):
 
 
 class LostRangeError(ValueError):
-    """The retention of the stream has removed messages of a range."""
+    """The stream's retention policy has removed messages of a range."""
 
 
 @attrs.frozen
@@ -90,7 +90,8 @@ class RangeFilters:
     """Filters that the broker applies to a stream.
 
     Attributes:
-        values: filter values: a message passes if it has any of these; empty for all messages.
+        values: filter values: a message passes if it has one of these values; empty for all
+            messages.
         unfiltered: whether messages without a filter value pass, too.
         sql: an SQL filter expression, for RabbitMQ 4.2 or later; None for all messages.
     """
@@ -114,7 +115,7 @@ class RangeFilters:
         return FilterSet(filters)
 
     def described(self) -> dict[Any, Described]:
-        """Return the filter map for a source."""
+        """Return the filters as a map for the filter field of a source (Part 3, 3.5.3)."""
         return {
             Symbol(name): item.to_described()
             for name, item in self._filter_set.items()
@@ -124,8 +125,9 @@ class RangeFilters:
     def admit(self, octets: bytes) -> bool:
         """Whether a message passes the filters.
 
-        The broker sends messages that do not: it matches values by chunk, and ignores SQL before
-        4.2. A malformed message passes: its row reports the error.
+        The broker also sends messages that do not pass: it matches `values` for whole chunks, and
+        RabbitMQ before 4.2 ignores `sql`. A malformed message passes, so that its row can report
+        the error.
         """
         try:
             message = Message.decode(octets, strict=False)
@@ -139,14 +141,15 @@ class RangeFilters:
 
 @attrs.define(eq=False, repr=False)
 class Cursor:
-    """A link that reads a stream.
+    """A receiving link that reads a stream.
 
     Attributes:
         stream: the name of the stream.
         filters: the filter map of the source.
         receive: called with each received message.
-        on_drained: called when the broker has used up the credit of a drain.
-        link: the link of the transport.
+        on_drained: called when a drain is complete: the broker has no more messages, or the credit
+            is used up.
+        link: the transport's link; None until `Streams.read_from` is called.
         attached: whether the broker has attached the link.
     """
 
@@ -159,7 +162,7 @@ class Cursor:
 
 
 class Streams(SessionLink):
-    """Reads streams of RabbitMQ in one session, several at a time.
+    """Reads several of RabbitMQ's streams at the same time, in one session.
 
     Requests raise `LinkError` if the connection has ended, or the stream does not exist.
     """
@@ -180,25 +183,25 @@ class Streams(SessionLink):
 
     @staticmethod
     def from_offset(start: str | int) -> dict[Any, Described]:
-        """Return the filter that starts reading at an offset, or at ``first`` or ``last``."""
+        """Return the source filter that starts reading at an offset, or at ``first``, ``last``."""
         return {StreamOffset.SYMBOL: StreamOffset(start).to_described()}
 
     @staticmethod
     def offset_of(octets: bytes, expected: int | None = None) -> int:
-        """Return the offset of a message; see `offset_of`."""
+        """Return the offset of an encoded message; see the function `offset_of`."""
         return offset_of(octets, expected)
 
     def starts_at_offset(self, accepted: Mapping[Any, Any]) -> bool:
-        """Whether the filters that the broker accepted include the offset to start at."""
+        """Whether the broker accepted the filter of `from_offset`."""
         return StreamOffset.SYMBOL in accepted
 
     def read_from(self, cursor: Cursor, credit: int, *, drain: bool = False) -> None:
-        """Attach a cursor, and give it credit."""
+        """Attach the link of a cursor, and grant it `credit`; for `drain`, see `grant`."""
         source = Source(address=self.address_of(cursor.stream))
         source.filter = dict(cursor.filters)
         link = cursor.link = self.session.link(f"range-{uuid.uuid4()}", sends=False)
         self._cursors[link] = cursor
-        # Reading does not remove messages from a stream: they are sent settled.
+        # Reading does not remove messages from a stream, so no outcome is needed.
         link.snd_settle_mode = SenderSettleMode.SETTLED
         # RabbitMQ 4.0 exceeds the credit if it starts in the middle of a chunk.
         link.excess = 1
@@ -206,7 +209,11 @@ class Streams(SessionLink):
         self.grant(cursor, credit, drain=drain)
 
     def grant(self, cursor: Cursor, credit: int, *, drain: bool = False) -> None:
-        """Give a cursor more credit; with `drain`, only for the messages available now."""
+        """Grant a cursor more credit.
+
+        With `drain`, the broker sends the messages that are available now, and then drops the
+        remaining credit (Part 2, 2.6.7).
+        """
         link = cursor.link
         link.credit += credit
         link.drain = drain
@@ -214,7 +221,7 @@ class Streams(SessionLink):
         self.touch()
 
     def detach(self, cursor: Cursor) -> None:
-        """Detach a cursor."""
+        """Detach the link of a cursor."""
         if self._cursors.pop(cursor.link, None) is not None and self.alive:
             cursor.link.detach()
             self.touch()
@@ -226,7 +233,7 @@ class Streams(SessionLink):
             return
         source: Any = link.remote.source
         if source is None:
-            return  # refused: a detach follows (Part 2, 2.6.3)
+            return  # the broker refuses the link: a detach follows (Part 2, 2.6.3)
         cursor.attached = True
         accepted = (from_described(source).filter if isinstance(source, Described) else None) or {}
         # `RangeFilters.admit` applies the other filters, even if the broker does not accept them.
@@ -241,7 +248,7 @@ class Streams(SessionLink):
             self._end("link", error)
 
     def on_transfers(self, link: transport.Link, deliveries: list[transport.LinkDelivery]) -> None:
-        """Pass messages to their cursor."""
+        """Pass received messages to their cursor."""
         self._connection.count_frames(len(deliveries))
         for delivery in deliveries:
             cursor = self._cursors.get(link)
@@ -249,13 +256,13 @@ class Streams(SessionLink):
                 cursor.receive(delivery.payload)
 
     def on_flow(self, link: transport.Link) -> None:
-        """Report a completed drain: no credit is left (Part 2, 2.6.7)."""
+        """Call `Cursor.on_drained` when a drain is complete: no credit is left (Part 2, 2.6.7)."""
         cursor = self._cursors.get(link)
         if cursor is not None and link.drain and link.credit <= 0:
             cursor.on_drained()
 
     def fail_waiters(self, error: LinkError) -> None:
-        """Fail the requests that wait for a response."""
+        """Raise `error` in all calls that wait in `until`."""
         for waiter in self._waiting:
             fail_future(waiter, error)
 
@@ -284,7 +291,7 @@ class Streams(SessionLink):
         """Return the first and the next offset of a stream."""
         end: int | None = None
         rounds = 0
-        # RabbitMQ 4.0 may end a drain before the last message: one round is not enough.
+        # RabbitMQ 4.0 may end a drain before the last message, so one drain is not enough.
         while rounds < _END_ROUNDS:
             offsets = await self._drain(stream, "last" if end is None else end, _END_CREDIT)
             rounds = rounds + 1 if len(offsets) < _END_CREDIT else 0
@@ -295,7 +302,10 @@ class Streams(SessionLink):
         return Bounds(first, end)
 
     async def _drain(self, stream: str, start: str | int, credit: int) -> list[int]:
-        """Return the offsets of the messages from `start` on, about `credit` at most."""
+        """Drain a stream from `start`; return the offsets of the messages, about `credit` at most.
+
+        RabbitMQ 4.0 may send more messages than `credit`.
+        """
         drained: asyncio.Future[None] = self._connection.loop.create_future()
         offsets: list[int] = []
 
@@ -317,12 +327,12 @@ class Streams(SessionLink):
 
 
 def offset_of(octets: bytes, expected: int | None = None, annotation: str = STREAM_OFFSET) -> int:
-    """Return the offset that a broker has written into a message.
+    """Return the offset in a message's annotation, which the broker adds.
 
     Args:
         octets: the encoded message.
-        expected: the probable offset. The fast path for it does not decode the annotations.
-        annotation: the name of the annotation.
+        expected: the probable offset, which is found on a fast path without decoding.
+        annotation: the name of the annotation with the offset.
 
     Raises:
         LinkError: the message has no offset.
@@ -332,8 +342,8 @@ def offset_of(octets: bytes, expected: int | None = None, annotation: str = STRE
     if start >= len(key) and start < len(octets):
         size = _SIZES.get(octets[start], -1)
         value = int.from_bytes(octets[start + 1 : start + 1 + size], "big") if size >= 0 else -1
-        # Trust only the expected value: the publisher may have written the bytes of `key` into
-        # another part of the message.
+        # Trust only the expected value, since the bytes of `key` may be from another part of the
+        # message, which the publisher wrote.
         if value == expected and value >= 0:
             return value
     annotated: Any = None
@@ -342,21 +352,23 @@ def offset_of(octets: bytes, expected: int | None = None, annotation: str = STRE
         annotated = annotations.get(annotation)
     if not isinstance(annotated, int) or annotated < 0:
         raise LinkError(
-            "a message has no offset: this is not a stream", sent_by_peer=True, permanent=True
+            "a message has no offset: the source is not a stream",
+            sent_by_peer=True,
+            permanent=True,
         )
     return int(annotated)
 
 
 @functools.cache
 def _encoded_symbol(annotation: str) -> bytes:
-    """Return an annotation's key as an encoded symbol; it has fewer than 256 bytes."""
+    """Return the name of an annotation, of at most 255 bytes, as an encoded sym8 (Part 1, 1.6)."""
     return b"\xa3%c%b" % (len(annotation), annotation.encode("ascii"))
 
 
 def received_time(octets: bytes, annotation: str = RECEIVED) -> int | None:
     """Return when the broker received a message, in ms since the Unix epoch; None if unknown.
 
-    RabbitMQ adds the annotation if its setting
+    RabbitMQ adds the annotation `RECEIVED` only if its setting
     ``message_interceptors.incoming.set_header_timestamp.overwrite`` is configured.
     """
     if octets.find(_encoded_symbol(annotation)) < 0:
@@ -368,11 +380,13 @@ def received_time(octets: bytes, annotation: str = RECEIVED) -> int | None:
     return None
 
 
-#: Creates the reader of streams on a connection.
+#: A class such as `Streams`, or a function that returns an instance for a request and a connection.
 MakeStreams = Callable[[Request, Amqp10Connection], Streams]
 
 
-async def _open(endpoint: Endpoint, on_lost: OnLost, make: MakeStreams) -> Streams:
+async def _open_streams(endpoint: Endpoint, on_lost: OnLost, make: MakeStreams) -> Streams:
+    """Connect to the endpoint's first host that can be reached, and return its `Streams`."""
+
     async def open_(request: Request) -> Any:
         return make(request, await open_connection(request.endpoint))
 
@@ -382,7 +396,7 @@ async def _open(endpoint: Endpoint, on_lost: OnLost, make: MakeStreams) -> Strea
 
 
 class Probe:
-    """Queries the bounds of streams over connections that stay open.
+    """Base class: queries the bounds of streams over connections that stay open between queries.
 
     A query is retried until it succeeds or `timeout` seconds have passed, for example while the
     broker restarts. Queries raise `LinkError` if the broker cannot be reached, does not answer in
@@ -390,7 +404,7 @@ class Probe:
 
     Args:
         endpoint: the broker.
-        timeout: seconds for each query, with its retries.
+        timeout: seconds for each query, including its retries.
     """
 
     def __init__(self, endpoint: Endpoint, timeout: float = 60.0) -> None:
@@ -412,7 +426,10 @@ class Probe:
         raise NotImplementedError
 
     def _retry(self, query: Callable[[float], _T]) -> _T:
-        """Return the result of `query`, which is retried after an error until the timeout."""
+        """Call `query` with a deadline, and again after errors until the timeout.
+
+        Returns the result of `query`.
+        """
         try:
             return retry_until(self._endpoint, self._timeout, query, self._drop, "no response")
         except TimeoutError as late:
@@ -427,7 +444,9 @@ def retry_until(
     drop: Callable[[], None],
     reason: str,
 ) -> _T:
-    """Return the result of `attempt`, which is retried with a backoff after a lost link.
+    """Call `attempt` until it succeeds, with a backoff between calls; return its result.
+
+    A call fails by raising LinkError or TimeoutError.
 
     Args:
         endpoint: the broker, for error messages.
@@ -437,8 +456,8 @@ def retry_until(
         reason: the message of the TimeoutError if no attempt raised a LinkError.
 
     Raises:
-        TimeoutError: no attempt succeeded in time; the message is the reason of the last one.
-        LinkError: a retry cannot succeed.
+        TimeoutError: no attempt succeeded in time; the message is that of the last LinkError.
+        LinkError: the error is permanent, so that a retry cannot succeed.
     """
     until, backoff = time.monotonic() + seconds, 0.0
     while True:
@@ -462,8 +481,8 @@ class StreamProbe(Probe):
 
     Args:
         endpoint: the broker.
-        timeout: seconds for each query, with its retries.
-        make: creates the reader of streams on the connection.
+        timeout: seconds for each query, including its retries.
+        make: creates the `Streams` on the connection.
     """
 
     def __init__(
@@ -483,11 +502,11 @@ class StreamProbe(Probe):
         return self.query(query)
 
     def query(self, query: Callable[[Any], Awaitable[_T]]) -> _T:
-        """Return the result of `query`, which is retried if the connection ends."""
+        """Return the result of `query(streams)`, which is called again if the connection ends."""
         return self._retry(lambda until: self._runner.run(self._query(query, until)))
 
     def partitions(self, super_stream: str) -> list[str]:
-        """Return the streams of a super stream, whose names end with numbers from 0."""
+        """Return the names of a super stream's partitions: its own name and a number from 0."""
         names: list[str] = []
         while True:
             name = f"{super_stream}-{len(names)}"
@@ -502,7 +521,7 @@ class StreamProbe(Probe):
     async def _query(self, query: Callable[[Any], Awaitable[_T]], until: float) -> _T:
         async with asyncio.timeout(until - time.monotonic()):
             if self._streams is None or not self._streams.alive:
-                self._streams = await _open(self._endpoint, lambda _: None, self._make)
+                self._streams = await _open_streams(self._endpoint, lambda _: None, self._make)
             return await query(self._streams)
 
     def _drop(self) -> None:
@@ -531,15 +550,15 @@ class StreamRows:
 
 @attrs.frozen
 class Reading:
-    """How ranges are read.
+    """Settings for reading a range.
 
     Attributes:
-        filters: the filters.
-        timeout: seconds without a message after which reading fails.
-        rows: messages of one batch, about.
-        size: bytes of one batch, about.
-        window: messages in flight.
-        make: creates the reader of streams on a connection.
+        filters: the filters that the broker applies.
+        timeout: reading fails after this many seconds without a message.
+        rows: approximate number of messages in a batch.
+        size: approximate size of a batch, in bytes.
+        window: maximum number of messages in flight, for AMQP 1.0.
+        make: creates the `Streams` on a connection, for AMQP 1.0.
     """
 
     filters: RangeFilters = RangeFilters()
@@ -553,11 +572,11 @@ class Reading:
 def read_range(
     endpoint: Endpoint, part: StreamRange, reading: Reading = Reading()
 ) -> Iterator[StreamRows | tuple[int, int]]:
-    """Read a range of a stream to its end over AMQP 1.0; reconnect if a connection is lost.
+    """Read all messages in a range of a stream over AMQP 1.0; reconnect if a connection is lost.
 
     Yields:
-        Messages; or, for messages that retention has removed, the first offset and the number of
-        offsets.
+        Batches of messages; or, for messages that retention has removed, a pair of the first offset
+        and the number of offsets.
 
     Raises:
         LateRangeError: messages were not received in time.
@@ -573,7 +592,7 @@ def read_range(
 
 
 class RangeReader:
-    """The common base of the readers of a range: the range and its progress."""
+    """Base class of the two readers of a range: holds the range and the progress."""
 
     def __init__(self, endpoint: Endpoint, part: StreamRange, reading: Reading) -> None:
         self._endpoint = endpoint
@@ -581,12 +600,13 @@ class RangeReader:
         self._reading = reading
         self._next = part.start  # the first offset that was not read
         self._count = 0  # messages received
-        self._in_flight = 0  # the broker's remaining credit, in messages or chunks
-        self._done = part.start >= part.stop
-        self._lost: list[tuple[int, int]] = []  # removed by retention: first offset and number
+        self._in_flight = 0  # the remaining credit: messages over AMQP 1.0, chunks otherwise
+        self._done = part.start >= part.stop  # whether the range was received to its end
+        # Offsets that retention removed: pairs of the first offset and the number of offsets.
+        self._removed: list[tuple[int, int]] = []
 
-    def _late(self, reason: str, count: int) -> LateRangeError:
-        """Return the error for a range that was received in part."""
+    def _late_error(self, reason: str, count: int) -> LateRangeError:
+        """Return the error for a range of which only `count` messages were received in time."""
         part = self._part
         return LateRangeError(
             f"{self._endpoint}: offsets {self._next} to {part.stop - 1} of the stream "
@@ -604,7 +624,8 @@ class _RangeReader(RangeReader):
         self._size = 0
         self._progress = 0  # increases with each message, and with filters also with each drain
         self._cursor_count = 0  # messages received by the current cursor
-        # Ranges of skipped offsets, from start to before stop; `_check_gaps` finds out why.
+        # Ranges of skipped offsets for `_check_gaps`: start, and stop (excluded). With filters, one
+        # empty range is added at the end of the read.
         self._gaps: list[tuple[int, int]] = []
         self._streams: Streams | None = None
         self._cursor: Any = None
@@ -612,11 +633,11 @@ class _RangeReader(RangeReader):
         self._awake: asyncio.Future[None] | None = None
 
     async def next_rows(self) -> StreamRows | tuple[int, int] | None:
-        """Return the next messages, or the next removed offsets; None at the end."""
+        """Return the next messages, or a pair as in `read_range`; None at the end of the range."""
         while not (self._done and not self._gaps) and not self._is_batch_ready:
             await self._wait_for_progress()
-        if self._lost:
-            return self._lost.pop(0)
+        if self._removed:
+            return self._removed.pop(0)
         if not self._rows.octets:
             return None
         rows, self._rows, self._size = self._rows, StreamRows(), 0
@@ -625,12 +646,15 @@ class _RangeReader(RangeReader):
     @property
     def _is_batch_ready(self) -> bool:
         reading = self._reading
-        return bool(self._lost) or (
+        return bool(self._removed) or (
             len(self._rows.octets) >= reading.rows or self._size >= reading.size
         )
 
     async def _wait_for_progress(self) -> None:
-        """Wait until messages were received or gaps were checked; connect if needed."""
+        """Wait for a batch, the check of a gap, or the end of the range; connect if needed.
+
+        Returns after the timeout, too, if some messages were received.
+        """
         backoff, reason, initial_progress = (
             _FIRST_BACKOFF,
             "no message was received",
@@ -652,13 +676,13 @@ class _RangeReader(RangeReader):
                     backoff = min(2 * backoff, _MAX_BACKOFF)
         except TimeoutError:
             if self._progress != initial_progress:
-                return  # messages were received, but not a full batch
-            raise self._late(reason, self._count) from None
+                return  # some messages were received, but not a full batch
+            raise self._late_error(reason, self._count) from None
 
     async def _wait_once(self) -> None:
         """Connect if needed; then check the gaps, or wait until `_wake` is called."""
         if self._streams is None:
-            await self._open()
+            await self._connect()
         streams = self._streams
         if self._gaps:
             await self._check_gaps()
@@ -666,22 +690,22 @@ class _RangeReader(RangeReader):
             self._awake = asyncio.get_running_loop().create_future()
             await streams.until(self._awake)
 
-    async def _open(self) -> None:
+    async def _connect(self) -> None:
         """Connect, and start reading the unread part of the range."""
         self._error = None
 
         def on_lost(error: LinkError) -> None:
             self._error = error
 
-        streams = self._streams = await _open(self._endpoint, on_lost, self._reading.make)
+        streams = self._streams = await _open_streams(self._endpoint, on_lost, self._reading.make)
         if self._reading.filters:
-            # With filters, the end of a drain ends the range. First wait until the node has
-            # the last message of the range: a node that lags behind would end the range early.
-            await self._await_last(streams)
-        self._begin()
+            # With filters, a drain without messages ends the range. First wait until the node
+            # has the last message of the range: a node that lags behind would end it early.
+            await self._wait_for_last_message(streams)
+        self._start_cursor()
 
-    def _begin(self) -> None:
-        """Read the unread part of the range with a new cursor."""
+    def _start_cursor(self) -> None:
+        """Start reading the unread part of the range with a new cursor."""
         part, reading, streams = self._part, self._reading, self._streams
         if streams is None:
             return
@@ -689,10 +713,11 @@ class _RangeReader(RangeReader):
         self._cursor = Cursor(part.stream, filters, self._receive, self._on_drained)
         self._cursor_count = 0
         self._in_flight = min(reading.window, part.stop - self._next)
-        # With filters, drain the link: a drain without a message is the end of the range.
+        # With filters, drain the link: a drain without messages marks the end of the range.
         streams.read_from(self._cursor, self._in_flight, drain=bool(reading.filters))
 
-    async def _await_last(self, streams: Streams) -> None:
+    async def _wait_for_last_message(self, streams: Streams) -> None:
+        """Wait until the connected node has the last message of the range."""
         part = self._part
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -743,29 +768,30 @@ class _RangeReader(RangeReader):
                 streams.grant(self._cursor, credit)
 
     def _on_drained(self) -> None:
-        """After the drain of a filtered link, read on if messages arrived; otherwise end."""
+        """After a drain with filters, start another if messages arrived; else end the range."""
         streams = self._streams
         if not self._reading.filters or self._done or streams is None:
             return
         self._progress += 1
         streams.detach(self._cursor)
         if self._cursor_count:
-            # Use a new link: messages still in flight on the old link would count for the next
-            # drain.
-            self._begin()
+            # Use a new link: messages still in flight on the old link would be counted for the
+            # next drain.
+            self._start_cursor()
             return
         self._done = True
         self._gaps.append((self._part.start, self._part.start))
         self._wake()
 
     def _wake(self) -> None:
+        """Wake `_wait_once`."""
         if self._awake is not None and not self._awake.done():
             self._awake.set_result(None)
 
     async def _check_gaps(self) -> None:
-        """Record as lost the skipped offsets that retention has removed.
+        """Record the skipped offsets that retention has removed in `_removed`.
 
-        The remaining skipped offsets belong to the broker's tracking data.
+        The other skipped offsets belong to the broker's tracking data.
         """
         streams, part = self._streams, self._part
         gaps, self._gaps = self._gaps, []
@@ -775,15 +801,15 @@ class _RangeReader(RangeReader):
             self._gaps = gaps + self._gaps
             raise
         if self._reading.filters:
-            # Report all offsets before `first` as lost: retention may have removed them before
-            # they were read.
+            # Report all offsets before `first` as removed: retention may have removed them
+            # before they were read.
             if first is None or first > part.start:
                 count = (part.stop if first is None else min(first, part.stop)) - part.start
-                self._lost.append((part.start, count))
+                self._removed.append((part.start, count))
             return
         for start, stop in gaps:
             if first is None or first > start:
-                self._lost.append((start, stop - start))
+                self._removed.append((start, stop - start))
 
     def _drop(self) -> None:
         streams, self._streams = self._streams, None

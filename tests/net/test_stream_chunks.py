@@ -122,7 +122,7 @@ def test_any_bytes_are_rows_or_raise_chunk_error(noise: bytes, place: int, other
         (b"\x50", "has 1 bytes, fewer than its header"),
         (chunk(7, [], magic=0x51), "must be 0x50, got 0x51"),
         (chunk(7, [], kind=3), "offset 7 has the unknown type 3"),
-        (chunk(7, [entry(b"x")], size=1 << 31), "offset 7 has 5 of its 2147483648 bytes"),
+        (chunk(7, [entry(b"x")], size=1 << 31), "5 bytes, but its header states 2147483648"),
         (chunk(7, [entry(b"x")], crc=1), "offset 7 is damaged"),
         *(
             (
@@ -138,7 +138,7 @@ def test_any_bytes_are_rows_or_raise_chunk_error(noise: bytes, place: int, other
         (chunk(7, [sub_batch([b"x"], 0, b"")], 1), "does not have the 5 uncompressed bytes"),
         (chunk(7, [sub_batch([b"x"], GZIP, b"no")], 1), "a batch cannot be decompressed"),
         (chunk(7, [sub_batch([b"x"], LZ4, b"no")], 1), "a batch cannot be decompressed"),
-        (chunk(7, [sub_batch([b"x"], SNAPPY, b"\0\xff\0\0no")], 1), "Snappy is truncated"),
+        (chunk(7, [sub_batch([b"x"], SNAPPY, b"\0\xff\0\0no")], 1), "batch is truncated"),
         (
             chunk(7, [sub_batch([b"x"], SNAPPY, b"\0\x08\0\0crc.\xff\xff\xff\x7f")], 1),
             "2097151 bytes, the maximum is 65536",
