@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from amqp10msg.delivery.node import Capacity
     from amqp10msg.wire.limits import Limits
 
-#: Properties in the open frames of well-known brokers, by the value of `ServerOptions.like`.
+#: Open frame properties of the brokers that `ServerOptions.like` can name.
 BROKERS: Mapping[str, Mapping[str, str]] = {
     "rabbitmq-4": {"product": "RabbitMQ", "version": "4.1.0"},
 }
@@ -27,7 +27,7 @@ BROKERS: Mapping[str, Mapping[str, str]] = {
 
 @attrs.frozen
 class Token:
-    """A token that a client sends in a put-token request.
+    """A token that a client sends to ``$cbs`` in a put-token request (claims-based security).
 
     Attributes:
         name: the address that the token is for.
@@ -54,12 +54,14 @@ class ServerWaits:
     """Timeouts and intervals of a server, in seconds; each is more than 0.
 
     Attributes:
-        opening: timeout of a peer that connects: the TLS handshake, SASL and the open frame
-            together. The server then ends the socket.
-        closing: timeout of a peer that does not read its last bytes, or does not close the socket.
-        stopping: timeout of all peers to answer the close when the server stops.
-        commit: with `ServerOptions.file`, the longest time that removed messages wait for the next
-            commit, if no peer waits for it. A crash in that time delivers these messages again.
+        opening: a peer must finish the TLS handshake, SASL and the open frame in this time after
+            it connects; otherwise the server closes the socket.
+        closing: when the server has closed a connection, it aborts the socket after this time if
+            the peer has not read the last bytes and closed the socket.
+        stopping: when the server stops, it waits this time for the peers' close frames.
+        commit: with `ServerOptions.file`, maximum delay of the commit that removes messages from
+            the file, if no peer waits for it. After a crash in this time, these messages are
+            delivered again.
         expiry: interval of the search for expired messages and locks.
 
     Raises:
@@ -76,7 +78,7 @@ class ServerWaits:
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class ServerOptions:
-    """The configuration of a server of distribution nodes.
+    """The configuration of a server of distribution nodes (queues and topics).
 
     Attributes:
         host: the address to listen on; the default accepts connections from this machine only.
@@ -86,12 +88,13 @@ class ServerOptions:
             becomes a topic if a peer's source or target has the capability ``topic``.
         create: create a node for every address that a peer uses; if False, unknown addresses are
             refused with ``amqp:not-found``.
-        users: passwords by name: SASL SCRAM-SHA-256 (with the extra ``net``) and PLAIN are offered.
-            Authentication is required unless `anonymous`.
+        users: passwords by user name. The server offers SASL SCRAM-SHA-256 (with the extra ``net``)
+            and PLAIN, and requires authentication unless `anonymous` is True.
         anonymous: accept connections without authentication; None accepts them if `users` is empty
-            and `tls` does not make client certificates optional.
+            and `tls` does not request client certificates.
         tls: a server-side context, see `tls_context`; the server then accepts TLS only. Clients
-            with a verified certificate may use SASL EXTERNAL: their name is the common name.
+            with a verified certificate may use SASL EXTERNAL: the certificate's common name is the
+            user name.
         file: an SQLite file for durable messages, see
             `amqp10msg.delivery.node.sqlite.SqliteStore`. Without a file, durable messages are
             rejected with ``amqp:precondition-failed`` (Part 3, 3.2.1).
@@ -99,19 +102,21 @@ class ServerOptions:
         dead_letter: the address of the node for rejected and expired messages.
         priorities: the number of priorities that the nodes distinguish.
         capacity: the capacity of every node.
-        memory: the limit on bytes of messages, nodes, links and declarations together. A message
-            counts as its size and 400 bytes, and twice while a delivery is unsettled; a node counts
-            as its name and 7,000 bytes, a link as 2,500 bytes. Beyond the limit, messages are
-            rejected and links refused with ``amqp:resource-limit-exceeded``. 0 for no limit.
+        memory: the limit on the total memory of messages, nodes, links and declarations, in bytes.
+            A message counts as its size and 400 bytes, and twice while a delivery is unsettled; a
+            node counts as its name and 7,000 bytes, a link as 2,500 bytes. Beyond the limit,
+            messages are rejected and links refused with ``amqp:resource-limit-exceeded``. 0 for no
+            limit.
         max_message_size: the largest message in bytes; a larger one ends its link with
             ``amqp:link:message-size-exceeded``. 0 for no limit.
-        credit: the number of messages that a sender may send ahead.
+        credit: the maximum link credit of each sending client.
         limits: limits on the cost of decoding a message; None for the defaults of `Limits` with a
             depth of 32, since the time for maps nested in keys grows with the square of the depth.
-        receiver_settles_second: accept the rcv-settle-mode second of senders (Part 2, 2.8.3). By
-            default the server selects first, since some clients request second and never settle.
-        like: the broker to imitate in the product and version of the open frame: ``rabbitmq-4``;
-            None for this library. RabbitMQ's clients reject other products.
+        receiver_settles_second: accept a sender's request for rcv-settle-mode second (Part 2,
+            2.8.3). By default the server answers with the mode first, since some clients request
+            second and never settle.
+        like: the broker whose product and version the open frame states: ``rabbitmq-4``; None to
+            state this library. RabbitMQ's clients reject other products.
         properties: additional properties of the open frame (Part 2, 2.7.1), which may replace
             product, version and platform; text on the command line.
         on_token: called in the server's thread with each token that a client sends to ``$cbs``;

@@ -1,4 +1,4 @@
-"""A connection of the server and its links: moves messages between a socket and the nodes."""
+"""A connection of the server, and its links, which move messages between the socket and nodes."""
 
 from __future__ import annotations
 
@@ -55,29 +55,32 @@ from amqp10msg.wire.errors import (
 )
 from amqp10msg.wire.primitives import ULong
 
-_MAX_FRAME = 1 << 16
+#: The max-frame-size in the server's open frame, in bytes.
+_MAX_FRAME_SIZE = 1 << 16
+#: The channel-max in the server's open frame.
 _CHANNEL_MAX = 255
-#: Unsent bytes of a connection above which it neither sends messages nor reads from its peer.
+#: A connection with more unsent bytes than this stops sending messages and reading from its peer.
 _HIGH_WATER_MARK = 1 << 20
 #: Prefix of a hostname in an open frame that names a virtual host of RabbitMQ.
-_VHOST = "vhost:"
-#: Responses of a service that a link keeps until the client settles them.
+_VHOST_PREFIX = "vhost:"
+#: Maximum number of unsettled responses of a service on a link. Older responses are accepted.
 _MAX_UNSETTLED_RESPONSES = 10
 _ACCEPTED = Accepted()
 
 
 @attrs.define(eq=False)
 class Outgoing:
-    """A link whose source is a node: sends messages as the peer grants credit.
+    """A link that sends the messages of a node to the peer, as the peer grants credit.
 
     Attributes:
         connection: the connection of the link.
-        link: the link of the transport.
+        link: the link in the transport.
         out: the link at the node.
         source: the source that the peer requested.
-        incomplete: whether either end has more unsettled deliveries than it listed.
+        incomplete: whether the attach of either end omitted some of its unsettled deliveries
+            (incomplete-unsettled).
         cost: the memory of the source, in bytes.
-        unsettled: the unsettled deliveries of the transport, by their number at the node.
+        unsettled: the transport's unsettled deliveries, by `Delivery.number` at the node.
     """
 
     connection: Connection
@@ -85,7 +88,7 @@ class Outgoing:
     out: OutgoingLink
     source: Source
     incomplete: bool
-    _resuming: deque[tuple[Delivery, Step]]
+    _resuming: deque[tuple[Delivery, Step]]  # to resume before new deliveries are sent
     cost: int
     unsettled: dict[int, transport.LinkDelivery] = attrs.field(factory=dict)
 
@@ -103,7 +106,10 @@ class Outgoing:
         return self.connection.broker.service(self.node.name) is not None
 
     def report_counts(self) -> None:
-        """Set the counts in the link's next flow: available, and acquired by other links."""
+        """Set the message counts in the link's next flow: available, and acquired by other links.
+
+        The second count is the property `transport.ACQUIRED_BY_OTHERS`.
+        """
         counts = self.node.counts
         own_count = len(self.out.unsettled) if self.out.mode is StdDistMode.MOVE else 0
         self.link.available = counts.available
@@ -128,8 +134,8 @@ class Outgoing:
             self._resume(*self._resuming.popleft())
             return True
         if self.incomplete:
-            # The peer could mistake a new delivery for an unlisted unsettled delivery: send no new
-            # delivery until the link is attached again (Part 2, 2.7.3).
+            # Send no new delivery until the link is attached again (Part 2, 2.7.3): the peer could
+            # mistake it for one of the unsettled deliveries that an attach omitted.
             if link.drain:
                 link.drained()
                 connection.touch()
@@ -162,18 +168,21 @@ class Outgoing:
         return True
 
     def _settle_oldest(self) -> None:
-        """Accept the oldest response: many clients never settle responses, which fill the node."""
+        """Accept the oldest response, because many clients never settle responses."""
         link_delivery = self.unsettled.pop(next(iter(self.unsettled)))
         link_delivery.context.settle(_ACCEPTED)
         link_delivery.update(_ACCEPTED)
 
     def _report_drained(self) -> None:
-        """Send the flow that ends a drain, if the credit is used up (Part 2, 2.6.7)."""
+        """Report a complete drain to the transport, if no credit is left (Part 2, 2.6.7)."""
         if not self.link.credit:
             self.link.drained()
 
     def _resume(self, delivery: Delivery, step: Step) -> None:
-        """Resume a delivery of a lost link, from `step.start` on and with `step.state`."""
+        """Resume a delivery of a lost link.
+
+        Sends its message from the byte `step.start` on, with the delivery state `step.state`.
+        """
         # If a transaction has settled the delivery in the meantime, send only its outcome.
         is_settled = delivery.settled
         octets = b""
@@ -194,7 +203,7 @@ class Outgoing:
         self.connection.touch()
 
     def on_disposition(self, link_delivery: transport.LinkDelivery) -> None:
-        """Apply the peer's disposition."""
+        """Apply the delivery state or settlement that the peer has sent for a delivery."""
         delivery: Delivery = link_delivery.context
         state = link_delivery.state
         if isinstance(state, TransactionalState) and not delivery.settled:
@@ -203,13 +212,14 @@ class Outgoing:
         terminal = isinstance(state, OUTCOMES)
         bus = self.connection.broker.service_bus
         if terminal and bus is not None and not self.is_service:
-            if delivery.settled:  # its lock expired, or a request settled it
+            if delivery.settled:  # its lock has expired, or a request to the service settled it
                 self.unsettled.pop(delivery.number, None)
                 link_delivery.update(Rejected(bus.lock_lost_error()))
                 self.connection.touch()
             else:
                 if isinstance(state, Rejected):
-                    link_delivery.state = Rejected()  # clients read an echoed error as a failure
+                    # Do not echo the error: Azure's clients would treat it as a failure.
+                    link_delivery.state = Rejected()
                 self._apply_outcome(delivery, link_delivery, state)
             return
         if terminal or isinstance(state, Received):
@@ -229,7 +239,7 @@ class Outgoing:
     def _retire_in_transaction(
         self, delivery: Delivery, link_delivery: transport.LinkDelivery, state: TransactionalState
     ) -> None:
-        """Keep an outcome until its transaction is discharged (Part 4, 4.4.3)."""
+        """Store the peer's outcome until its transaction is discharged (Part 4, 4.4.3)."""
         outcome = state.outcome
         try:
             transaction = self.connection.transactions.get(state.txn_id)
@@ -243,7 +253,10 @@ class Outgoing:
     def _settle_at_discharge(
         self, delivery: Delivery, link_delivery: transport.LinkDelivery, outcome: Outcome
     ) -> None:
-        """Settle a delivery after its transaction: on this link, or on the link that resumed it."""
+        """Settle a delivery when its transaction is discharged.
+
+        The delivery may have been resumed on another link of the same name in the meantime.
+        """
         end = self.connection.broker.links.get(self.connection.identity(self.link))
         if not isinstance(end, Outgoing) or end.out is not self.out:
             end = self
@@ -255,6 +268,15 @@ class Outgoing:
     def _settle(
         self, delivery: Delivery, link_delivery: transport.LinkDelivery, outcome: Outcome | None
     ) -> None:
+        """Settle a delivery at its node, and answer the peer after the commit.
+
+        If the node refuses the outcome, the delivery is released instead.
+
+        Args:
+            delivery: the delivery at the node.
+            link_delivery: the same delivery in the transport.
+            outcome: the outcome; None for the state that the delivery has.
+        """
         state = link_delivery.state
         refused: Error | None = None
         try:
@@ -282,13 +304,13 @@ class Outgoing:
             if link_delivery.settled and refused is not None:
                 # The receiver has settled: only an error of the link can report the refusal.
                 self.connection.end_link(self.link, refused)
-            # If the receiver has not settled the delivery, it waits for this, and settles then.
+            # A receiver that has not settled the delivery waits for this disposition.
             link_delivery.update(state)
 
         self.connection.confirm(send_outcome)
 
     def on_ended(self, delivery: Delivery) -> None:
-        """Inform the peer that the node has settled a delivery, by expiry or node deletion."""
+        """Settle a delivery for the peer: it expired at the node, or the node was deleted."""
         link_delivery = self.unsettled.pop(delivery.number, None)
         if link_delivery is not None:
             link_delivery.update(Accepted())
@@ -296,7 +318,7 @@ class Outgoing:
 
 
 class NullBuffer:
-    """Discards the bytes of a refused message."""
+    """A message buffer that discards its bytes, for a message that is refused."""
 
     def __len__(self) -> int:
         return 0
@@ -307,18 +329,18 @@ class NullBuffer:
 
 @attrs.define(eq=False)
 class Incoming:
-    """A link that receives messages from the peer.
+    """A link that receives messages from the peer, and publishes them.
 
     Attributes:
         connection: the connection of the link.
-        link: the link of the transport.
-        publish: publishes a message; None for the coordinator.
-        target: the link at the node, if the target is a single node.
+        link: the link in the transport.
+        publish: publishes a received message; None for a coordinator link.
+        target: the link at the node; None unless the target is a single node.
         rejects: whether the peer's source supports the outcome rejected.
-        window: the credit that the sender gets.
+        window: the maximum credit of the peer.
         cost: the memory of the target, in bytes.
-        partial_size: bytes of the incomplete message, counted in the server's memory.
-        refused: why the incomplete message is refused; None if it is not.
+        partial_size: received bytes of the incomplete message, which count as server memory.
+        refused: the error with which the incomplete message will be refused; None to publish it.
     """
 
     connection: Connection
@@ -332,14 +354,17 @@ class Incoming:
     refused: NodeError | None = None
 
     def grant(self) -> None:
-        """Top up the credit to the window, in steps of half a window or more."""
+        """Top up the peer's credit to `window`, if at least half of it is used up."""
         missing = self.window - self.link.credit
         if missing * 2 >= self.window:
             self.link.grant(missing)
             self.connection.touch()
 
     def on_part(self, size: int) -> None:
-        """Count the memory of a part of a message; discard the message if the limit is exceeded."""
+        """Count `size` more bytes of an incomplete message as server memory.
+
+        If the memory limit is exceeded, the message is discarded, and refused when it is complete.
+        """
         if self.refused is not None:
             return
         memory = self.connection.broker.memory
@@ -355,7 +380,7 @@ class Incoming:
         memory.held += size
 
     def release_memory(self) -> None:
-        """Stop counting the parts of the current message."""
+        """Subtract the incomplete message from the server's memory."""
         self.connection.broker.memory.held -= self.partial_size
         self.partial_size = 0
 
@@ -365,8 +390,8 @@ class Incoming:
         refused, self.refused = self.refused, None
         octets = link_delivery.payload
         if link_delivery.resumed:
-            # The server keeps no incoming deliveries of a lost link, so a resumed delivery is
-            # unknown, and is ignored (Part 2, 2.7.5).
+            # Ignore a resumed delivery (Part 2, 2.7.5): it is unknown, since the server keeps no
+            # incoming deliveries of a lost link.
             self.link.session.forget(link_delivery)
             self.grant()
             return
@@ -378,14 +403,16 @@ class Incoming:
             self.connection.log(
                 "refused", link=self.link.name, condition=error.condition, why=error.description
             )
-        self.connection.confirm(partial(self._confirm, link_delivery, state, error))
+        self.connection.confirm(partial(self._send_outcome, link_delivery, state, error))
 
-    def _confirm(
+    def _send_outcome(
         self, link_delivery: transport.LinkDelivery, state: DeliveryState, error: Error | None
     ) -> None:
+        """Send the outcome of a received delivery, and grant credit; called after the commit."""
         if isinstance(state, Rejected) and (link_delivery.settled or not self.rejects):
-            # The sender has settled the delivery, or its source does not support `rejected`: close
-            # the link with the error (Part 3, 3.2.1, on durable messages).
+            # Close the link with the error, because the peer does not expect the outcome: it has
+            # settled the delivery, or its source does not support `rejected` (Part 3, 3.2.1, on
+            # durable messages).
             self.connection.end_link(self.link, error)
             return
         if isinstance(state, Rejected) and error is not None and error.info is None:
@@ -398,10 +425,15 @@ class Incoming:
     def _publish(
         self, octets: bytes, link_delivery: transport.LinkDelivery, refused: NodeError | None
     ) -> tuple[DeliveryState, Error | None]:
-        """Publish a message, or keep it for its transaction.
+        """Publish a message, or add it to its transaction.
+
+        Args:
+            octets: the encoded message.
+            link_delivery: the delivery in the transport.
+            refused: an error with which the message must be refused; None to publish it.
 
         Returns:
-            The delivery state, and the error if the message was refused.
+            The delivery state to answer with, and the error if the message was refused.
         """
         transactions = self.connection.transactions
         publish = self.publish
@@ -434,7 +466,10 @@ class Incoming:
 
 
 def _certificate_name(certificate: Any) -> str | None:
-    """Return the common name of a verified certificate, or its subject; None for no certificate."""
+    """Return the user name for a verified client certificate; None for no certificate.
+
+    It is the certificate's common name, or all attributes of the subject if that is missing.
+    """
     if not certificate:
         return None
     parts = [pair for group in certificate.get("subject", ()) for pair in group]
@@ -447,10 +482,10 @@ class Connection(Socket, transport.Handler):
 
     Args:
         broker: the state of the server.
-        admits: returns whether the server may have another connection.
+        admits: returns whether the server accepts another connection.
 
     Attributes:
-        waiting: the links that can send again when the socket has room.
+        waiting: links with messages to send that wait until the socket accepts more bytes.
         user: the name of the authenticated user; None for ANONYMOUS.
     """
 
@@ -470,7 +505,7 @@ class Connection(Socket, transport.Handler):
             self,
             transport.Open(
                 container_id=broker.container_id,
-                max_frame_size=_MAX_FRAME,
+                max_frame_size=_MAX_FRAME_SIZE,
                 channel_max=_CHANNEL_MAX,
                 offered_capabilities=("ANONYMOUS-RELAY",),
                 properties=broker.properties,
@@ -478,30 +513,30 @@ class Connection(Socket, transport.Handler):
             self._sasl,
         )
         self._admits = admits
-        # Identifies this connection as the publisher of messages, which may outlive it.
+        # Identifies this connection as the publisher of its messages, for the no-local filter.
         self._origin = object()
         self._attacher = Attacher(broker, self._origin)
-        self._peer = ""
+        self._peer = ""  # the peer's host and port, for log records
         self._host = ""
-        #: Event-loop time at which the peer must have opened the connection.
+        #: Event-loop time by which the peer must have opened the connection.
         self.opening_deadline = self.loop.time() + broker.options.waits.opening
         self._abort_timer: asyncio.TimerHandle | None = None
         self._opening_timer: asyncio.TimerHandle | None = None
-        # Bytes received while the peer waits for permission to authenticate; None at other times.
+        # Bytes received during the delay after wrong passwords; None when there is no delay.
         self._early_bytes: bytearray | None = None
-        self._has_waited = False
+        self._throttle_checked = False
         self._links: dict[transport.Link, Outgoing | Incoming] = {}
-        # Bytes of memory by link, also of refused links until the peer detaches them.
+        # Memory of each link in bytes; of a refused link, until the peer detaches it.
         self._costs: dict[transport.Link, int] = {}
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
-        """Log an event with the address of the peer."""
+        """Log an event, with the host and port of the peer."""
         self.broker.log(event, level, peer=self._peer, **fields)
 
     # Called by asyncio.
 
     def begin(self) -> None:
-        """Register the connection."""
+        """Register the new connection, or close it if there are too many."""
         stream = self._stream
         name = stream.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
@@ -515,21 +550,25 @@ class Connection(Socket, transport.Handler):
         self.log("connected", tls=stream.get_extra_info("cipher") is not None)
 
     def data_received(self, data: bytes) -> None:
-        """Process bytes of the peer."""
+        """Process bytes that were received from the peer."""
         if self._early_bytes is not None:
             self._early_bytes += data
-        elif not self._must_wait(data):
+        elif not self._is_throttled(data):
             self.engine.feed(data)
             if self.engine.authenticated:
                 self._run_in_turn(self.process)
             else:
                 super().flush()
 
-    def _must_wait(self, data: bytes) -> bool:
-        """Return True, and delay `data`, if the peer's host must wait after wrong passwords."""
-        if self._has_waited or not self.broker.users:
+    def _is_throttled(self, data: bytes) -> bool:
+        """Check once whether the peer's host must wait, because of earlier wrong passwords.
+
+        If so, returns True, and `data` is processed after the wait. The connection is closed
+        instead if the wait would be too long.
+        """
+        if self._throttle_checked or not self.broker.users:
             return False
-        self._has_waited = True
+        self._throttle_checked = True
         wait = self.broker.password_throttle.wait(self._host, self.loop.time())
         if wait > MAX_PASSWORD_WAIT:
             self.log("refused", logging.WARNING, why="too many wrong passwords from this host")
@@ -544,10 +583,10 @@ class Connection(Socket, transport.Handler):
         self._opening_timer = self.loop.call_later(
             wait + self.broker.options.waits.opening, self._on_opening_timeout
         )
-        self.loop.call_later(wait, self._end_wait)
+        self.loop.call_later(wait, self._process_early_bytes)
         return True
 
-    def _end_wait(self) -> None:
+    def _process_early_bytes(self) -> None:
         early, self._early_bytes = self._early_bytes, None
         if early is not None and not self.is_closing:
             self.update_reading()
@@ -558,7 +597,10 @@ class Connection(Socket, transport.Handler):
         self._stream.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the links: unsettled deliveries get their outcome, unless the terminus remains."""
+        """End the links, because the socket is closed.
+
+        Unsettled deliveries get their default outcome, unless their source outlives the link.
+        """
         for timer in (self._timer, self._abort_timer, self._opening_timer):
             if timer is not None:
                 timer.cancel()
@@ -572,13 +614,13 @@ class Connection(Socket, transport.Handler):
             self.log("disconnected", why=str(exc or ""))
 
     def on_resumed(self) -> None:
-        """Resume sending."""
+        """Resume sending: the peer reads again."""
         self.broker.turns.run(self.touch)
 
-    # Turns: see `DeferredWork`.
+    # Turns, see `broker.DeferredWork`.
 
     def _run_in_turn(self, work: Callable[[], object]) -> None:
-        """Run `work` in a turn. If it raises, close this connection; others are not affected."""
+        """Run `work` in a turn. If `work` raises, close only this connection."""
 
         def work_or_fail() -> None:
             try:
@@ -589,9 +631,13 @@ class Connection(Socket, transport.Handler):
         self.broker.turns.run(work_or_fail)
 
     def fail(self, error: Exception, where: str = "") -> None:
-        """Log an internal error, close the connection, and release its links immediately.
+        """Log an internal error, close the connection, and end its links.
 
-        The peer may never answer the close.
+        The links end immediately, because the peer may never answer the close frame.
+
+        Args:
+            error: the error.
+            where: the failed activity, such as "sending", for the log.
         """
         self.broker.logger.error("fault %s", where, exc_info=error)
         try:
@@ -607,19 +653,19 @@ class Connection(Socket, transport.Handler):
         super().process()
 
     def turn_is_over(self) -> bool:
-        """Whether to leave the next frame to a later turn."""
+        """Whether the time of this turn is over, so that a later turn processes the next frame."""
         return self.broker.turns.is_turn_over
 
     def go_on(self) -> None:
-        """Process the frames that the last turn left."""
-        if self in self.broker.connections:  # it may be lost by now
+        """Process the received frames that the last turn did not process."""
+        if self in self.broker.connections:  # it may have been lost since
             self._run_in_turn(self.process)
 
     def wants_input(self) -> bool:
         """Whether to read from the peer now.
 
-        False while received frames wait for a later turn, the peer leaves too many bytes unread,
-        or it must wait before it may authenticate.
+        False while received frames wait for a later turn, while the peer has too many bytes to
+        read, and during the delay after wrong passwords.
         """
         full = self.paused and self.engine.pending > _HIGH_WATER_MARK
         return not (self._frames_waiting or full) and self._early_bytes is None
@@ -629,12 +675,16 @@ class Connection(Socket, transport.Handler):
         self.broker.turns.touched.add(self)
 
     def confirm(self, send: Callable[[], None]) -> None:
-        """Schedule `send`, which sends a confirmation, for after the next commit of the store."""
+        """Call `send`, which sends a confirmation to the peer, after the next commit."""
         self.touch()
         self.broker.turns.confirmations.append((self, send))
 
     def flush(self) -> Iterable[Outgoing]:
-        """Write pending bytes to the socket; return the links that waited and may send again."""
+        """Write the pending bytes to the socket.
+
+        Returns:
+            The links of `waiting`, if they can send now.
+        """
         if self._stream is None or not self.engine.authenticated:
             return ()
         self.engine.keep()  # committed, including the bytes that do not fit into the socket yet
@@ -658,7 +708,7 @@ class Connection(Socket, transport.Handler):
         self.user = user
 
     def on_refused(self, error: transport.SaslError) -> None:
-        """Send the failed outcome of SASL, then close the socket."""
+        """Send the outcome of the failed SASL authentication, then close the socket."""
         self._stream.write(self.engine.take())
         self.log("refused", logging.WARNING, why=str(error))
         if self.broker.users:
@@ -669,15 +719,15 @@ class Connection(Socket, transport.Handler):
     def on_open(self) -> None:
         """Answer the open frame; close the connection if the peer requests an unknown vhost.
 
-        A client of RabbitMQ names a virtual host with the prefix ``vhost:``. Any other hostname is
-        the name that the client connected to (Part 2, 2.7.1).
+        RabbitMQ's clients put the prefix ``vhost:`` before the name of a virtual host. A hostname
+        without this prefix is the name of the server's host (Part 2, 2.7.1).
         """
         if self._opening_timer is not None:
             self._opening_timer.cancel()
         remote = self.engine.remote
         hostname = (remote.hostname if remote is not None else None) or ""
-        if hostname.startswith(_VHOST) and hostname != f"{_VHOST}/":
-            self._refuse_vhost(hostname.removeprefix(_VHOST))
+        if hostname.startswith(_VHOST_PREFIX) and hostname != f"{_VHOST_PREFIX}/":
+            self._refuse_vhost(hostname.removeprefix(_VHOST_PREFIX))
             return
         self.engine.open()
         self.log("opened", container=self.container, user=self.user)
@@ -685,8 +735,8 @@ class Connection(Socket, transport.Handler):
     def _refuse_vhost(self, name: str) -> None:
         """Close the connection: the requested virtual host does not exist.
 
-        RabbitMQ 4 logs the error and closes the socket. Its own clients rely on that: they treat a
-        close frame as the end of a working connection, and reconnect forever.
+        RabbitMQ 4 logs the error and closes the socket without a close frame. RabbitMQ's clients
+        rely on that: after a close frame, they would reconnect forever.
         """
         reason = f"virtual host {name!r} does not exist: the server has only '/'"
         self.log("refused", logging.WARNING, why=reason)
@@ -696,7 +746,7 @@ class Connection(Socket, transport.Handler):
             self.close(Error(UNAUTHORIZED_ACCESS, reason))
 
     def on_close(self, error: Error | None, *, fault: bool) -> None:
-        """End all links. If the peer broke a rule (`fault`), log the error."""
+        """End all links. If the peer violated the protocol (`fault`), log the error."""
         if fault and error is not None:
             reason = f"{error.condition}: {error.description}"
             self.log("transport-error", logging.WARNING, why=reason)
@@ -722,7 +772,7 @@ class Connection(Socket, transport.Handler):
             link.rcv_settle_mode = transport.ReceiverSettleMode.FIRST
         end: Outgoing | Incoming
         remote = link.remote
-        # Drop the fields that are only read here.
+        # Free the memory of the fields that are not needed after this call.
         link.remote = attrs.evolve(
             remote, source=None, target=None, unsettled=None, properties=None
         )
@@ -765,13 +815,13 @@ class Connection(Socket, transport.Handler):
         self.broker.memory.structures -= self._costs.pop(link, 0)
 
     def on_detach(self, link: transport.Link, error: Error | None, *, closed: bool) -> None:
-        """End the link; if it is detached without being closed, its terminus may remain."""
+        """End the link. If it is not closed, its source may outlive it."""
         if error is not None:
             self.log("link-error", link=link.name, condition=error.condition, why=error.description)
         self._end(link, None if closed else "link")
 
     def on_flow(self, link: transport.Link) -> None:
-        """Send as many messages as the credit allows."""
+        """Schedule the sending of as many messages as the peer's credit allows."""
         end = self._links.get(link)
         if isinstance(end, Outgoing):
             end.report_counts()
@@ -784,13 +834,13 @@ class Connection(Socket, transport.Handler):
             end.on_transfer(delivery)
 
     def on_part(self, link: transport.Link, size: int) -> None:
-        """Count the memory of a part of a message."""
+        """Count `size` more bytes of an incomplete message as server memory."""
         end = self._links.get(link)
         if isinstance(end, Incoming):
             end.on_part(size)
 
     def on_disposition(self, delivery: transport.LinkDelivery) -> None:
-        """Apply a receiver's outcome; the disposition of a sender needs no answer."""
+        """Apply the outcome of a receiving peer; ignore the disposition of a sending peer."""
         end = self._links.get(delivery.link)
         if isinstance(end, Outgoing):
             end.on_disposition(delivery)
@@ -804,23 +854,26 @@ class Connection(Socket, transport.Handler):
         return remote.container_id if remote is not None else ""
 
     def identity(self, link: transport.Link) -> tuple[str, str, bool]:
-        """Return the key that identifies a link (Part 2, 2.6.1)."""
+        """Return the key of a link in `Broker.links` (Part 2, 2.6.1)."""
         return self.container, link.name, link.sends
 
     def _detach_existing(self, link: transport.Link) -> None:
-        """Detach the link that has the identity of a new link, if there is one."""
+        """Detach the existing link with the same identity as the new link, if there is one."""
         existing = self.broker.links.get(self.identity(link))
         if existing is not None and self.container:
             existing.connection.steal(existing.link)
 
     def steal(self, link: transport.Link) -> None:
-        """Detach a link of this connection, because its peer attached it again (Part 2, 2.6.1)."""
+        """Detach a link, because the peer attached it again, maybe on another connection.
+
+        See link stealing in Part 2, 2.6.1.
+        """
         self.log("stolen", link=link.name)
         self._end(link, "link")
         self.end_link(link, Error(STOLEN, "the link was attached again"))
 
     def _refuse(self, link: transport.Link, error: Error) -> None:
-        """Refuse a link. If the server's memory is overdrawn, also end the session of the link."""
+        """Refuse a link. If the server's memory limit is exceeded, also end the link's session."""
         self.log("link-refused", link=link.name, condition=error.condition, why=error.description)
         link.refuse(error)
         if self.broker.memory.is_overdrawn:
@@ -829,18 +882,18 @@ class Connection(Socket, transport.Handler):
             link.session.end(error)
 
     def end_link(self, link: transport.Link, error: Error | None) -> None:
-        """Close a link with an error, and end its terminus."""
+        """Close a link with an error; its source does not outlive it."""
         link.detach(error)
         self._end(link, None)
         self.touch()
 
     def _end(self, link: transport.Link, ended_scope: str | None) -> None:
-        """End a link; its expiry policy may keep its terminus.
+        """End a link at its node; a source may outlive it, according to its expiry policy.
 
         Args:
             link: the link.
-            ended_scope: the event of the expiry policy: "link", "session" or "connection"; None if
-                the link is closed, which deletes the terminus.
+            ended_scope: the scope that ended, for the expiry policy: "link", "session" or
+                "connection"; None if the link is closed, which deletes the source.
         """
         end = self._links.pop(link, None)
         if end is None:
@@ -866,7 +919,7 @@ class Connection(Socket, transport.Handler):
                     ended_scope=ended_scope,
                     cost=end.cost + KEPT_BYTES + name_cost(link.name),
                 )
-        except Exception:  # log it: the remaining links must still be ended
+        except Exception:  # only logged, so that the remaining links are ended
             self.broker.logger.exception("fault at the end of a link")
             if isinstance(end, Outgoing):
                 self.broker.release(end.out)
@@ -880,7 +933,7 @@ class Connection(Socket, transport.Handler):
         self.broker.on_ended(self._origin)
 
     def keep(self) -> None:
-        """Mark the bytes written so far as committed, so that `close` does not discard them."""
+        """Mark the pending bytes as committed, so that `close` does not discard them."""
         self.engine.keep()
 
     def close(self, error: Error, *, discard: bool = False) -> None:
@@ -888,7 +941,7 @@ class Connection(Socket, transport.Handler):
 
         Args:
             error: the error of the close frame.
-            discard: discard the unsent bytes written since `keep`.
+            discard: discard the pending bytes that were added after the last call of `keep`.
         """
         if not self.engine.authenticated or self.is_closing:
             self._stream.abort()
@@ -898,7 +951,7 @@ class Connection(Socket, transport.Handler):
             self._abort_later()
 
     def _abort_later(self) -> None:
-        """Abort the socket after `ServerWaits.closing`: the peer may never read the last bytes."""
+        """Abort the socket after `ServerWaits.closing`, in case the peer does not close it."""
         if self._abort_timer is None:
             self._abort_timer = self.loop.call_later(self.broker.options.waits.closing, self.abort)
 

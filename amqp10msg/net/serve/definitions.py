@@ -1,7 +1,7 @@
-"""How queues, exchanges and subscriptions were declared, kept in the file of a server's store.
+"""Stores the declarations of queues, exchanges and subscriptions in the file of a server's store.
 
-The stored messages alone would restore a queue without its type and arguments, and an exchange
-without its bindings.
+Without them, a restart would restore the messages of a queue, but lose the queue's type and
+arguments, and all exchanges and bindings.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from amqp10msg.delivery.node import MemoryStore, StoreError
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.kernel import decode_values, encode_value
 
-#: The kinds of definitions.
+#: The kinds of definitions; the argument `kind` of the methods of `Definitions`.
 QUEUE, EXCHANGES, SUBSCRIPTION = "queue", "exchanges", "subscription"
 
 
 class Definitions:
-    """The definitions in a store, as maps of AMQP values; a no-op for a store in memory.
+    """Reads and writes definitions, maps of AMQP values, in a store; a no-op for a memory store.
 
     Args:
         store: the store of the server, a `MemoryStore` or a `SqliteStore`.
@@ -42,7 +42,7 @@ class Definitions:
             self._store.undefine(kind, name)
 
     def load(self, kind: str) -> Iterable[tuple[str, dict[str, Any]]]:
-        """Yield the names and the definitions of a kind.
+        """Yield the name and the definition of each definition of a kind.
 
         Raises:
             StoreError: the file cannot be read, or a definition is damaged.
@@ -53,11 +53,11 @@ class Definitions:
             try:
                 (definition,) = decode_values(octets)
             except (AmqpError, ValueError) as error:
-                raise self._damaged(kind, name, str(error)) from None
+                raise self._damage_error(kind, name, str(error)) from None
             if not isinstance(definition, dict):
-                raise self._damaged(kind, name, "must be a map")
+                raise self._damage_error(kind, name, "must be a map")
             yield name, {str(key): value for key, value in definition.items()}
 
-    def _damaged(self, kind: str, name: str, fault: str) -> StoreError:
+    def _damage_error(self, kind: str, name: str, fault: str) -> StoreError:
         path = getattr(self._store, "path", "the store")
         return StoreError(f"{path} cannot be read: the definition of {kind} {name!r}: {fault}")

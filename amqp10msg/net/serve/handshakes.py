@@ -1,4 +1,4 @@
-"""The TLS handshakes of a server's connections, counted and bounded like other silent peers."""
+"""TLS handshakes of a server, which count as connections and have a timeout."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 class TlsHandshake(asyncio.Protocol):
     """Runs the TLS handshake of an accepted socket, then hands the socket to its `Connection`.
 
-    asyncio's own TLS server does not report a socket before its handshake has ended. Peers that
-    never finish the handshake would therefore use descriptors without being counted.
+    asyncio's own TLS server does not report a socket before its handshake has ended. Sockets whose
+    peers never finish the handshake would use file descriptors without being counted.
 
     Args:
-        broker: counts this handshake in `handshakes` until it ends.
-        admits: returns whether the server may have another connection.
-        context: a server-side context.
+        broker: the shared state of the server; its `handshakes` has this handshake until its end.
+        admits: returns whether the server accepts another connection.
+        context: a server-side TLS context.
     """
 
     def __init__(self, broker: Broker, admits: Callable[[], bool], context: ssl.SSLContext) -> None:
         self._broker = broker
         self._admits = admits
         self._context = context
-        # Created now, so that the timeout for opening the connection includes the handshake.
+        # Create the connection now, so that its timeout for opening includes the handshake.
         self._connection = Connection(broker, admits)
-        self._early = bytearray()  # decrypted bytes that arrived before the connection could start
+        self._early_bytes = bytearray()  # decrypted bytes that arrived before `_connection` started
         self._socket: Any = None
         self._task: asyncio.Task[None] | None = None
 
@@ -42,14 +42,14 @@ class TlsHandshake(asyncio.Protocol):
         if not self._admits():
             transport.abort()
             return
-        # Do not read before the TLS layer exists: it must get the first bytes of the peer.
+        # Do not read before the TLS layer exists, which must get the first bytes of the peer.
         transport.pause_reading()
         self._broker.handshakes.add(self)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def data_received(self, data: bytes) -> None:
-        """Keep decrypted bytes for the connection, which starts in the next turn of the loop."""
-        self._early += data
+        """Keep decrypted bytes for the `Connection`, which starts a little later."""
+        self._early_bytes += data
 
     def abort(self) -> None:
         """Close the socket without finishing the handshake."""
@@ -82,5 +82,5 @@ class TlsHandshake(asyncio.Protocol):
             return
         stream.set_protocol(self._connection)
         self._connection.connection_made(stream)
-        if self._early and not stream.is_closing():
-            self._connection.data_received(bytes(self._early))
+        if self._early_bytes and not stream.is_closing():
+            self._connection.data_received(bytes(self._early_bytes))

@@ -1,4 +1,4 @@
-"""The memory bound of a server: messages, and the structures that peers have it create."""
+"""Limits the memory of a server: messages, and structures such as nodes and links."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from amqp10msg.delivery.node import Memory
 from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.primitives import Described
 
-#: Bytes of a node, of a link, of a source kept without a link, and of an exchange, a binding or a
-#: declared queue, without their names. The first three were measured with tracemalloc on CPython
-#: 3.11 and rounded up; the fourth, and the two weights below, are estimates.
+#: Memory in bytes, without names, of a node, of a link, of a source that outlives its link, and of
+#: an exchange, a binding or a declared queue. The first three were measured with tracemalloc on
+#: CPython 3.11 and rounded up; the fourth, and the two constants below, are estimates.
 NODE_BYTES, LINK_BYTES, KEPT_BYTES, DEFINITION_BYTES = 7_000, 2_500, 1_500, 1_500
-#: Bytes in memory for each character of a name, which several objects hold.
+#: Memory in bytes of each character of a name, of which several objects have a copy.
 _NAME_BYTES = 3
-#: Bytes in memory for each encoded byte of a map or list: a null or a small integer is one byte.
+#: Memory in bytes of each encoded byte of a map or list. A null or a small integer has one encoded
+#: byte.
 _VALUE_BYTES = 32
 
 
 def name_cost(*names: object) -> int:
-    """Return the memory of names in bytes; values of other types than str count as empty."""
+    """Return the memory of names in bytes; a value that is not a str counts as empty."""
     return _NAME_BYTES * sum(len(name) for name in names if isinstance(name, str))
 
 
@@ -43,11 +44,11 @@ class ServerMemory(Memory):
     """Counts the memory of a server: messages in `held`, everything else in `structures`.
 
     Structures are nodes, links, kept sources, topics, exchanges, bindings and declared queues, with
-    their names. Their first `FREE_STRUCTURES` bytes are not counted, so that a test that
-    bounds messages to a few kilobytes can still have some nodes and links.
+    their names. Their first `FREE_STRUCTURES` bytes are not counted, so that a test with a limit of
+    a few kilobytes for messages can still have some nodes and links.
 
     Attributes:
-        structures: current bytes of the structures.
+        structures: current memory of the structures, in bytes.
     """
 
     FREE_STRUCTURES: ClassVar[int] = 64 << 10
@@ -56,16 +57,16 @@ class ServerMemory(Memory):
 
     @property
     def used(self) -> int:
-        """The bytes that `most` bounds, of messages and of structures beyond `FREE_STRUCTURES`."""
+        """The bytes of messages, and of structures beyond `FREE_STRUCTURES`; `most` limits them."""
         return self.held + max(self.structures - self.FREE_STRUCTURES, 0)
 
     @property
     def is_overdrawn(self) -> bool:
-        """Whether the bound is exceeded by more than `FREE_STRUCTURES`."""
+        """Whether the limit `most` is exceeded by more than `FREE_STRUCTURES`."""
         return self.most is not None and self.used > self.most + self.FREE_STRUCTURES
 
     def excess(self, size: int) -> str:
-        """Return why a message of `size` bytes would exceed the bound; empty if it would not."""
+        """Return an error text if a message of `size` bytes would exceed the limit; else empty."""
         size += self.PER_MESSAGE
         if self.most is None or self.used + size <= self.most:
             return ""
@@ -75,6 +76,6 @@ class ServerMemory(Memory):
         )
 
     def lacks_room(self, size: int) -> bool:
-        """Whether another structure of `size` bytes would exceed the bound."""
+        """Whether another structure of `size` bytes would exceed the limit."""
         counted = max(self.structures + size - self.FREE_STRUCTURES, 0)
         return self.most is not None and counted > 0 and self.held + counted > self.most

@@ -11,21 +11,21 @@ from typing import Any
 from amqp10msg.net.transport import SaslError
 
 #: Size of a salt in bytes.
-_SALT = 16
-#: User names whose keys are cached, including unknown names.
-_MAX_CACHED = 10_000
+_SALT_SIZE = 16
+#: Maximum number of user names whose keys are cached, including unknown names.
+_MAX_CACHED_NAMES = 10_000
 
 
 def is_installed() -> bool:
-    """Whether scramp is installed; it is imported when a peer first needs it."""
+    """Whether the package scramp is installed. It is imported only when a peer needs it."""
     return find_spec("scramp") is not None
 
 
 class Scram:
     """Computes and caches the SCRAM keys of a server's users.
 
-    For an unknown user, the salt is constant and the time is the same, so that a peer cannot find
-    out which users exist.
+    An unknown user name also gets keys, with a constant salt and after the same time, so that a
+    peer cannot find out which users exist.
     """
 
     def __init__(self, users: Mapping[str, str]) -> None:
@@ -34,7 +34,7 @@ class Scram:
         self._keys: dict[str, Any] = {}
 
     def begin(self) -> ScramExchange:
-        """Begin an exchange with a peer."""
+        """Begin the SCRAM authentication of a peer."""
         return ScramExchange(self)
 
     def keys_of(self, name: str) -> Any:
@@ -44,23 +44,23 @@ class Scram:
         keys = self._keys.get(name)
         if keys is None:
             mechanism = ScramMechanism("SCRAM-SHA-256")
-            salt = hmac.digest(self._secret, name.encode(), "sha256")[:_SALT]
-            # Nobody knows this password: authentication fails for unknown users, and for those
-            # whose password SCRAM does not allow.
+            salt = hmac.digest(self._secret, name.encode(), "sha256")[:_SALT_SIZE]
+            # A random password makes authentication fail for unknown users, and for users whose
+            # password SCRAM does not allow.
             unusable_password = secrets.token_hex()
             try:
                 password = self._users.get(name, unusable_password)
                 keys = mechanism.make_auth_info(password, salt=salt)
             except ScramException:
                 keys = mechanism.make_auth_info(unusable_password, salt=salt)
-            if len(self._keys) >= _MAX_CACHED:
+            if len(self._keys) >= _MAX_CACHED_NAMES:
                 del self._keys[next(iter(self._keys))]
             self._keys[name] = keys
         return keys
 
 
 class ScramExchange:
-    """One authentication.
+    """The SCRAM authentication of one peer.
 
     Attributes:
         user: the name of the authenticated user; None until `done`.
@@ -74,7 +74,7 @@ class ScramExchange:
         self.done = False
         self._scram = scram
         self._name = ""
-        self._begun = False
+        self._has_begun = False
         self._server = ScramMechanism("SCRAM-SHA-256").make_server(self._keys_of)
 
     def _keys_of(self, name: str) -> Any:
@@ -82,7 +82,7 @@ class ScramExchange:
         return self._scram.keys_of(name)
 
     def step(self, response: bytes) -> bytes:
-        """Return the server's message in response to a message of the peer.
+        """Return the server's SCRAM message in response to the peer's message.
 
         Raises:
             SaslError: the password is wrong, or the message is malformed.
@@ -91,8 +91,8 @@ class ScramExchange:
 
         try:
             text = response.decode()
-            if not self._begun:
-                self._begun = True
+            if not self._has_begun:
+                self._has_begun = True
                 self._server.set_client_first(text)
                 first: str = self._server.get_server_first()
                 return first.encode()
