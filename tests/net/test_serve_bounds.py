@@ -379,7 +379,7 @@ def test_long_work_continues_in_further_turns() -> None:
 
     async def serve() -> None:
         server = Server()
-        server._open(contextlib.ExitStack())
+        server._open_nodes(contextlib.ExitStack())
         turns = server.broker.turns
         node = server.broker.nodes.make("q")
         scanning: Any = _Scanning(node)

@@ -307,7 +307,7 @@ def test_responses_go_to_the_receiving_session(server: Server) -> None:
         node = attacher._response_node(takes, "/management")
         node.attach("responses")
         attacher._request(asks, "/management", request, 0)
-        return len(node), len(attacher._services)
+        return len(node), len(attacher._response_nodes)
 
     assert (1, 2) == server.call(run)
 

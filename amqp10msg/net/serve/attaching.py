@@ -1,4 +1,4 @@
-"""Attaching links to nodes, exchanges, topics and services."""
+"""Attaches links to nodes, exchanges, topics and services."""
 
 from __future__ import annotations
 
@@ -61,41 +61,43 @@ from amqp10msg.wire.errors import (
 )
 from amqp10msg.wire.primitives import Described, Symbol
 
-#: The outcomes that settle a delivery at a node.
+#: The classes of delivery states that settle a delivery at a node.
 OUTCOMES = (Accepted, Rejected, Released, Modified)
-#: Publishes the bytes of a message with their message-format.
+#: A function that publishes a message. The arguments are the encoded message and its
+#: message-format.
 Publish = Callable[[bytes, int], Published]
 # Capabilities of sources and targets.
 _QUEUE = {"queue", "temporary-queue"}
 _TOPIC = "topic"
-#: Requests a dynamic source of direct reply-to from RabbitMQ 4.2 and later.
+#: The capability with which clients of RabbitMQ 4.2 and later request direct reply-to.
 _VOLATILE_QUEUE = "rabbitmq:volatile-queue"
 _TXN_CAPABILITIES = (TxnCapability.LOCAL_TRANSACTIONS, TxnCapability.MULTI_TXNS_PER_SSN)
-# Limits of the filters of a link, in steps of about 1 ns (`FilterLimits.steps`).
-#: Steps of all filters of a link on one message.
+# Limits on evaluating the filters of a link, in steps of about 1 ns (`FilterLimits.steps`).
+#: Maximum steps of all filters of a link for one message.
 _MAX_STEPS_PER_MESSAGE = 20_000_000
-#: Steps that a link may use at first, and the steps that it gains with each message.
+#: The step budget of a link at first, and its increase with each evaluated message.
 _STEP_BUDGET, _STEPS_PER_MESSAGE = 250_000_000, 100_000
-#: Responses of one service that wait for a peer to receive them.
+#: Maximum number of responses of a service that a session has not received.
 _MAX_RESPONSES = 1_000
-#: Bytes of all responses that wait for a peer to receive them.
+#: Maximum size of all responses that a connection has not received, in bytes.
 _MAX_RESPONSE_BYTES = 64 << 20
 
 
 def _response_node_cost(address: str) -> int:
-    """Return the memory of the node for the responses of a service, in bytes."""
+    """Return the memory of a node for responses of the service at `address`, in bytes."""
     return NODE_BYTES + name_cost(address)
 
 
 @attrs.frozen
 class Attach:
-    """The fields of a peer's attach that a node needs (Part 2, 2.7.3).
+    """The decoded fields of a peer's attach that a node needs (Part 2, 2.7.3).
 
     Attributes:
-        source: the source, decoded.
-        target: the target or the coordinator, decoded.
+        source: the source.
+        target: the target or the coordinator.
         unsettled: the states of the peer's unsettled deliveries, by delivery-tag.
-        incomplete: whether the peer has more unsettled deliveries than it listed.
+        incomplete: whether `unsettled` lacks some of the peer's unsettled deliveries
+            (incomplete-unsettled).
     """
 
     source: Source | None
@@ -105,7 +107,12 @@ class Attach:
 
     @classmethod
     def of(cls, attach: transport.Attach) -> Attach:
-        """Decode the fields of an attach."""
+        """Decode the fields of an attach.
+
+        Raises:
+            NodeError: a field has a value of the wrong type.
+            DecodeError: a field is invalid.
+        """
         unsettled = {} if attach.unsettled is None else attach.unsettled
         if not isinstance(unsettled, dict):
             raise _invalid_field_error("unsettled", "a map", unsettled)
@@ -121,18 +128,23 @@ class Attach:
 
 
 def _invalid_field_error(field: str, expected: str, value: object) -> NodeError:
-    """Return the error for a field of an attach that holds a value of the wrong type."""
+    """Return the error for an attach field with a value of the wrong type."""
     return NodeError(
         f"the {field} of an attach must be {expected}, got {value!r:.80}", INVALID_FIELD
     )
 
 
 def _decode_field(field: str, value: Any, kinds: Any) -> Any:
-    """Decode the source, target or delivery state in a field of an attach; None if it is null.
+    """Decode the source, target or delivery state in an attach field; None for null.
+
+    Args:
+        field: the name of the field.
+        value: the value, as a described value.
+        kinds: the allowed class, or a tuple of them.
 
     Raises:
         NodeError: ``amqp:invalid-field``: the value is not an instance of `kinds`.
-        DecodeError: a field of the value breaks a rule.
+        DecodeError: a field inside the value is invalid.
     """
     if value is None:
         return None
@@ -145,7 +157,10 @@ def _decode_field(field: str, value: Any, kinds: Any) -> Any:
 
 
 def supported_filters(requested: Any) -> FilterSet:
-    """Return the supported filters of a source, with equal shares of the steps per message."""
+    """Return the supported filters of a source's filter map.
+
+    The filters share `_MAX_STEPS_PER_MESSAGE` equally.
+    """
     steps = _MAX_STEPS_PER_MESSAGE // max(len(requested) if requested is not None else 0, 1)
     filters: FilterSet = parse(requested, limits=FilterLimits(steps=max(steps, 1))).supported
     return filters
@@ -153,13 +168,14 @@ def supported_filters(requested: Any) -> FilterSet:
 
 @attrs.define(eq=False)
 class LimitedFilter:
-    """A filter-set with the clock of the server, a step budget, and a time limit per turn.
+    """A filter set with limits: a step budget for the link, and a time limit for each turn.
 
     Attributes:
         filters: the filters.
-        broker: the broker whose clock and turns limit the filters.
-        fresh: whether no message was evaluated in this turn; each turn evaluates at least one.
-        budget: the total steps that the filters may have used before the next message.
+        broker: the broker, whose clock the filters use, and which measures the time of a turn.
+        fresh: whether no message was evaluated since the link's turn to send began. At least one
+            message is evaluated in each turn.
+        budget: the maximum total of steps before the next message, including all steps used so far.
     """
 
     filters: FilterSet
@@ -168,10 +184,11 @@ class LimitedFilter:
     budget: int = _STEP_BUDGET
 
     def matches(self, message: Any, *, local: bool | None = None) -> bool:
-        """Whether a message passes.
+        """Whether a message passes the filters.
 
         Raises:
-            TurnOverError: the turn has reached its time limit; evaluate the message in the next.
+            TurnOverError: the turn has reached its time limit; evaluate the message in the next
+                turn.
             EvaluationError: the filters exceeded the step budget of the link.
         """
         if not self.fresh and self.broker.turns.is_filter_time_over:
@@ -179,18 +196,18 @@ class LimitedFilter:
         self.fresh = False
         if self.filters.steps > self.budget:
             raise EvaluationError(
-                f"the filters of this link took {self.filters.steps:,} steps: {_STEP_BUDGET:,} are "
-                f"allowed, and {_STEPS_PER_MESSAGE:,} more for each message evaluated"
+                f"the filters of this link took {self.filters.steps:,} steps: the limit is "
+                f"{_STEP_BUDGET:,}, and {_STEPS_PER_MESSAGE:,} more for each evaluated message"
             )
         self.budget += _STEPS_PER_MESSAGE
         return self.filters.matches(message, now=self.broker.clock(), local=local)
 
 
 class Attacher:
-    """Attaches the links of a peer to nodes, exchanges, topics and services.
+    """Attaches the links of one connection to nodes, exchanges, topics and services.
 
     Args:
-        broker: the state of the server.
+        broker: the shared state of the server.
         origin: identifies the connection as the publisher of its messages, for the no-local filter.
     """
 
@@ -198,11 +215,11 @@ class Attacher:
         self._broker = broker
         self._origin = origin
         self._to = Picker("properties.to", limits=broker.limits)
-        # Nodes with responses, by session and address: a client may have several pairs of links for
-        # requests and responses, one in each session.
-        self._services: dict[tuple[transport.Session, str], DistributionNode] = {}
-        # Separate from the server's memory: a client must get its responses even if messages fill
-        # the server's memory.
+        # Nodes that hold the responses of services, by session and the service's address. A client
+        # may have pairs of links for requests and responses in several sessions.
+        self._response_nodes: dict[tuple[transport.Session, str], DistributionNode] = {}
+        # Responses have a separate memory limit, so that clients get their responses even if
+        # messages fill the server's memory.
         self._response_memory = Memory(_MAX_RESPONSE_BYTES)
 
     # Receiving.
@@ -213,9 +230,9 @@ class Attacher:
         """Attach a link that receives messages from the peer, and answer the attach.
 
         Returns:
-            The function that publishes its messages, None for the coordinator; the link at the
-            node, None unless the target is a single node; and whether the peer's source supports
-            the outcome rejected.
+            The function that publishes received messages, None for a coordinator link; the link at
+            the node, None unless the target is a single node; and whether the peer's source
+            supports the outcome rejected.
 
         Raises:
             NodeError: the link must be refused.
@@ -232,17 +249,20 @@ class Attacher:
         if isinstance(target, Coordinator):
             answer = Coordinator(_TXN_CAPABILITIES)
         else:
-            publish, node = self._publisher(container, link, self._with_node_address(target))
+            publish, node = self._publish_function(container, link, self._with_node_address(target))
             if node is not None:
                 incoming = node.attach_incoming(link.name, creates=target.dynamic)
-            answer = self._answer(target, node)
+            answer = self._answer_terminus(target, node)
         link.attach(source=attach.source, target=answer)
         return publish, incoming, rejects
 
-    def _publisher(
+    def _publish_function(
         self, container: str, link: transport.Link, target: Target
     ) -> tuple[Publish, DistributionNode | None]:
-        """Return the function that publishes to a target, and its node if it has a single node."""
+        """Return the function that publishes to a target, and the target's node.
+
+        The node is None unless the target is a single node.
+        """
         address = target.address
         if address is None and not target.dynamic:
             return self._publish_by_address, None
@@ -252,19 +272,22 @@ class Attacher:
         exchange = exchange_of(address) if isinstance(address, str) else None
         if exchange is not None and (exchange[0] or not exchange[1]):
             self._broker.exchanges.get(exchange[0])  # raises if the exchange does not exist
-            return self._exchange_publisher(exchange), None
-        topic = self._topic_of(target)
+            return self._exchange_publish_function(exchange), None
+        topic = self._resolve_topic(target)
         if topic is not None:
             return partial(self._publish_to_topic, topic), None
-        node = self._node_of(container, link, target)
+        node = self._resolve_node(container, link, target)
         if exchange is not None:
-            return self._exchange_publisher(exchange), node
+            return self._exchange_publish_function(exchange), node
         if bus is not None:
             return partial(bus.publish, node.name, origin=self._origin), node
         return partial(publish_to, (node,), origin=self._origin), node
 
-    def _exchange_publisher(self, exchange: tuple[str, str | None]) -> Publish:
-        """Return the function that publishes to an exchange, with a routing key or None."""
+    def _exchange_publish_function(self, exchange: tuple[str, str | None]) -> Publish:
+        """Return the function that publishes to an exchange.
+
+        `exchange` is the name of the exchange, and the routing key or None.
+        """
         return partial(self._broker.exchanges.publish, *exchange, origin=self._origin)
 
     def _publish_to_topic(self, address: str, octets: bytes, message_format: int) -> Published:
@@ -276,7 +299,7 @@ class Attacher:
             return publish_to(nodes, octets, message_format, origin=self._origin)
 
     def _publish_by_address(self, octets: bytes, message_format: int) -> Published:
-        """Publish a message of the anonymous terminus to the address in its ``to``."""
+        """Publish a message, sent to the anonymous terminus, to the address in its ``to``."""
         with decode_errors_first(octets, self._broker.limits):
             (to,) = self._to(octets)
             return self._publish_to_address(to, octets, message_format)
@@ -288,20 +311,18 @@ class Attacher:
             return bus.publish(bus.address_of(to), octets, message_format, origin=self._origin)
         exchange = exchange_of(to) if to else None
         if exchange is not None:
-            return self._exchange_publisher(exchange)(octets, message_format)
+            return self._exchange_publish_function(exchange)(octets, message_format)
         if to and nodes.is_topic(to):
             return self._publish_to_topic(to, octets, message_format)
         node = nodes.find(to) if to else None
         if node is None:
-            raise NodeError(
-                f"node {to!r}, to which this message is addressed, does not exist", NOT_FOUND
-            )
+            raise NodeError(f"the node {to!r} in the message's to field does not exist", NOT_FOUND)
         return publish_to((node,), octets, message_format, origin=self._origin)
 
     # Services.
 
     def _with_node_address(self, terminus: Any) -> Any:
-        """Return a terminus with the address of its node, which Azure's clients send as a URL."""
+        """Return a terminus with a plain node address. Azure's clients may send it as a URL."""
         bus = self._broker.service_bus
         if bus is None or terminus.address is None:
             return terminus
@@ -310,16 +331,19 @@ class Attacher:
     def _request(
         self, session: transport.Session, address: str, octets: bytes, _: int
     ) -> Published:
-        """Pass a request to a service, and publish its response to this connection."""
-        # Not strict: Proton writes a body of null before the properties.
+        """Pass a request to the service at `address`, and publish the response to this connection.
+
+        The last argument is the message-format, which is ignored.
+        """
+        # Decoding is not strict, because Proton writes a null body before the properties.
         request = Message.decode(octets, strict=False, limits=self._broker.limits)
         service = self._broker.service(address)
         if service is None:
             raise NodeError(f"node {address!r} does not exist", NOT_FOUND)
         response = service(request, self._origin)
-        # Some clients send requests in one session, and receive the responses in another session.
+        # Some clients send requests in one session, and receive the responses in another.
         receiving = [
-            key for key, node in self._services.items() if key[1] == address and node.links
+            key for key, node in self._response_nodes.items() if key[1] == address and node.links
         ]
         key = (session, address)
         if key not in receiving and len(receiving) == 1:
@@ -328,15 +352,15 @@ class Attacher:
         return ()
 
     def _response_node(self, session: transport.Session, address: str) -> DistributionNode:
-        """Return the node for the responses of a service to a session, which is created if new."""
-        node = self._services.get((session, address))
+        """Return the node that holds a service's responses to a session; created on first use."""
+        node = self._response_nodes.get((session, address))
         if node is None:
-            for key, unused in list(self._services.items()):
+            for key, unused in list(self._response_nodes.items()):
                 if key[0].ended or not (unused.links or len(unused)):
-                    self._delete_responses(key)
+                    self._delete_response_node(key)
             self._broker.nodes.make_room(_response_node_cost(address))
             self._broker.memory.structures += _response_node_cost(address)
-            new_node = self._services[session, address] = node = DistributionNode(
+            new_node = self._response_nodes[session, address] = node = DistributionNode(
                 address,
                 clock=self._broker.clock,
                 capacity=Capacity(messages=_MAX_RESPONSES),
@@ -345,14 +369,14 @@ class Attacher:
             )
         return node
 
-    def _delete_responses(self, key: tuple[transport.Session, str]) -> None:
-        self._services.pop(key).delete()
+    def _delete_response_node(self, key: tuple[transport.Session, str]) -> None:
+        self._response_nodes.pop(key).delete()
         self._broker.memory.structures -= _response_node_cost(key[1])
 
     def close(self) -> None:
-        """Delete the responses that the peer has not received: its connection has ended."""
-        for key in list(self._services):
-            self._delete_responses(key)
+        """Delete the responses that the peer has not received, at the end of its connection."""
+        for key in list(self._response_nodes):
+            self._delete_response_node(key)
 
     # Sending.
 
@@ -362,15 +386,17 @@ class Attacher:
         """Attach a link that sends messages to the peer, and answer the attach.
 
         Returns:
-            The link at the node, the source that the peer requested, whether either end has more
-            unsettled deliveries than it listed, and the deliveries to resume before new deliveries.
+            The link at the node, the source that the peer requested, whether the attach of either
+            end omitted some of its unsettled deliveries, and the deliveries to resume before new
+            deliveries.
 
         Raises:
             NodeError: the link must be refused.
         """
         termini = self._broker.termini
         key = container, link.name
-        source = attach.source or termini.source_of(key)  # no source: the peer resumes the kept one
+        # An attach without a source resumes the kept source.
+        source = attach.source or termini.source_of(key)
         if source is None:
             raise NodeError("the attach has no source, and none was kept for it", NOT_FOUND)
         if not isinstance(source.default_outcome, (*OUTCOMES, type(None))):
@@ -394,16 +420,16 @@ class Attacher:
             out.origin = self._origin
             out.default_outcome = source.default_outcome or out.node.default_outcome
             try:
-                resumed = self._recover(out, attach)
+                resumed = self._recover_deliveries(out, attach)
             except NodeError:
                 self._broker.release(out)  # the link is refused
                 raise
         else:
-            topic = self._topic_of(requested)
+            topic = self._resolve_topic(requested)
             if topic is not None:
                 node = self._broker.nodes.subscribe(topic, *key)
             else:
-                node = self._node_of(container, link, requested)
+                node = self._resolve_node(container, link, requested)
             link_filter: Any = LimitedFilter(filters, self._broker) if filters else None
             if bus is not None and has_session:
                 link_filter = bus.session_filter(node, session_id)
@@ -416,7 +442,7 @@ class Attacher:
                 creates=source.dynamic,
             )
             resumed = deque()
-        answer = self._answer(source, out.node)
+        answer = self._answer_terminus(source, out.node)
         answer.distribution_mode = mode
         answer.filter = filters.to_map() if filters else None
         unsettled = {delivery.tag: None for delivery in out.unsettled.values()}
@@ -428,14 +454,16 @@ class Attacher:
         is_complete = link.attach(source=answer, target=attach.target, **fields)
         return out, source, attach.incomplete or not is_complete, resumed
 
-    def _recover(self, out: OutgoingLink, attach: Attach) -> deque[tuple[Delivery, Step]]:
+    def _recover_deliveries(
+        self, out: OutgoingLink, attach: Attach
+    ) -> deque[tuple[Delivery, Step]]:
         """Settle, release or resume the deliveries of a lost link (Part 2, 2.6.13; Part 3, 3.4.6).
 
         A delivery gets the outcome in the receiver's unsettled map. A delivery that is missing in a
-        complete map is released, and delivered again as a new one.
+        complete map is released, so that it is delivered again as a new delivery.
 
         Returns:
-            The deliveries to resume, which the receiver has in part.
+            The deliveries to resume, and from which byte: the receiver has a part of each.
         """
         deliveries = {delivery.tag: delivery for delivery in out.unsettled.values()}
         try:
@@ -463,8 +491,14 @@ class Attacher:
 
     # Termini.
 
-    def _topic_of(self, terminus: Source | Target) -> str | None:
-        """Return the topic of a terminus, created if it has the capability; None for a queue."""
+    def _resolve_topic(self, terminus: Source | Target) -> str | None:
+        """Return the address of a source's or target's topic; None if it is not a topic.
+
+        A terminus with the capability ``topic`` creates the topic.
+
+        Raises:
+            NodeError: the terminus requests a queue, but the address is a topic.
+        """
         address = terminus.address
         if terminus.dynamic or not isinstance(address, str):
             return None
@@ -480,10 +514,14 @@ class Attacher:
             return address
         return None
 
-    def _node_of(
+    def _resolve_node(
         self, container: str, link: transport.Link, terminus: Source | Target
     ) -> DistributionNode:
-        """Return the node of a terminus; a dynamic node is created."""
+        """Return the node of a source or target; a dynamic node is created.
+
+        Raises:
+            NodeError: the node does not exist, or is not supported.
+        """
         nodes = self._broker.nodes
         if self._broker.service(terminus.address) is not None:
             return self._response_node(link.session, str(terminus.address))
@@ -500,10 +538,11 @@ class Attacher:
             raise NodeError(f"node {terminus.address!r} does not exist", NOT_FOUND)
         return node
 
-    def _answer(self, terminus: Any, node: DistributionNode | None) -> Any:
-        """Return the server's terminus: the requested one, with the address of a dynamic node.
+    def _answer_terminus(self, terminus: Any, node: DistributionNode | None) -> Any:
+        """Return the source or target for the server's attach, for the peer's `terminus`.
 
-        The answer is never durable: the server forgets termini when it stops (Part 3, 3.5.5).
+        It has the address of a dynamic node, and is never durable, since the server forgets termini
+        when it stops (Part 3, 3.5.5).
         """
         topic = isinstance(terminus.address, str) and self._broker.nodes.is_topic(terminus.address)
         capabilities = {_TOPIC} if topic else _QUEUE

@@ -1,7 +1,8 @@
 """The state that the connections of a server share. Only the server's thread uses it.
 
-A `Broker` has the nodes, and the state that outlives connections. Its `DeferredWork` runs all work
-in turns: work, commit to the store, confirm to the peers, send.
+A `Broker` has the nodes, and the state that outlives connections. Its `DeferredWork` divides the
+thread's time into turns. In each turn, it runs some work, commits the changes to the store, sends
+confirmations to the peers, and sends messages.
 """
 
 from __future__ import annotations
@@ -42,22 +43,22 @@ if TYPE_CHECKING:
     from amqp10msg.net.serve.handshakes import TlsHandshake
 
 _T = TypeVar("_T")
-#: Default limit of nesting in a message; real messages have about ten levels.
+#: Default limit on the nesting depth of a message; real messages have about ten levels.
 _MAX_DEPTH = 32
-#: Maximum duration of a turn in seconds, before other connections have theirs.
+#: Maximum duration of a turn in seconds, after which other connections get a turn.
 _MAX_TURN = 0.02
-#: Maximum time in seconds per turn for evaluating filters.
+#: Maximum time per turn for evaluating filters, in seconds.
 _MAX_FILTER_TIME = 0.005
-#: Seconds to wait after the first wrong password of a host, which doubles with each wrong password;
-#: the maximum wait; and the time without a wrong password after which the host is forgotten.
+#: Delay after the first wrong password of a host, which doubles with each wrong password; its
+#: maximum; and the time without a wrong password after which the host is forgotten. In seconds.
 _FIRST_WAIT, _MAX_WAIT, _FORGET_AFTER = 0.05, 2.0, 60.0
-#: Maximum number of hosts with wrong passwords that are remembered.
+#: Maximum number of hosts whose wrong passwords are counted.
 _MAX_HOSTS = 10_000
-#: Maximum wait in seconds before a password is checked. A connection that would have to wait longer
-#: is closed.
+#: Maximum delay before a password is checked, in seconds. A connection that would have to wait
+#: longer is closed.
 MAX_PASSWORD_WAIT = 30.0
-#: The scopes whose end starts the expiry timer of each policy.
-_SCOPES = {
+#: For each expiry policy, the scopes whose end starts the expiry timer of a source.
+_EXPIRY_SCOPES = {
     TerminusExpiryPolicy.LINK_DETACH: ("link", "session", "connection"),
     TerminusExpiryPolicy.SESSION_END: ("session", "connection"),
     TerminusExpiryPolicy.CONNECTION_CLOSE: ("connection",),
@@ -76,23 +77,23 @@ class Broker:
     Attributes:
         options: the options of the server.
         container_id: the container-id of the open frame.
-        users: passwords by user.
+        users: passwords by user name.
         anonymous: whether clients may connect without credentials.
-        memory: the memory that messages and structures use.
-        limits: the limits of decoding messages.
+        memory: counts the memory of messages and structures.
+        limits: the limits on decoding messages.
         properties: the properties of the open frame.
-        clock: returns milliseconds since the Unix epoch.
-        logger: receives events.
-        scram: the SCRAM mechanisms; None without users or without the extra.
-        store: keeps durable messages.
-        services: functions that answer requests, by address. They are called with the request and
-            the origin of its connection.
+        clock: returns the time in ms since the Unix epoch.
+        logger: receives a record for each event.
+        scram: the SCRAM keys of the users; None without users or without the extra ``net``.
+        store: the store of durable messages.
+        services: functions that answer requests, by address. Their arguments are the request and
+            the `origin` of its connection.
         service_bus: the emulator of Service Bus; None without the option `service_bus`.
-        on_ended: called with the origin of each connection that ends.
+        on_ended: called with the `origin` of each connection that ends.
         connections: the open connections.
-        links: the attached links by container-id, link name and role.
+        links: the attached links, by container-id, link name and whether the server sends.
         password_throttle: slows down password guessing.
-        turns: runs all work.
+        turns: runs all work of the server's thread.
         termini: the sources that outlive their links.
     """
 
@@ -123,7 +124,7 @@ class Broker:
         self.service_bus: ServiceBus | None = None
         self.on_ended: Callable[[object], None] = lambda _: None
         self.connections: set[Connection] = set()
-        #: Accepted sockets whose TLS handshake has not ended; they count like connections.
+        #: Accepted sockets whose TLS handshake has not ended; they count as connections.
         self.handshakes: set[TlsHandshake] = set()
         self.links: dict[tuple[str, str, bool], Incoming | Outgoing] = {}
         self.password_throttle = PasswordThrottle()
@@ -131,13 +132,13 @@ class Broker:
         self.termini = Termini(self)
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
-        """Log an event."""
+        """Log an event with its fields."""
         if self.logger.isEnabledFor(level):
             text = " ".join(f"{key}={value!r}" for key, value in fields.items())
             self.logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
 
     def service(self, address: object) -> Callable[[Message, object], Message] | None:
-        """Return the service that answers requests to an address, or None."""
+        """Return the function that answers requests to a service's address; None for a node."""
         if not isinstance(address, str):
             return None
         bus = self.service_bus
@@ -160,13 +161,16 @@ class Broker:
         return count
 
     def release(self, link: OutgoingLink) -> None:
-        """End a link at its node. If a default outcome fails, release the deliveries instead."""
+        """End a link at its node: its unsettled deliveries get their default outcome.
+
+        If that fails, they are released.
+        """
         try:
             link.detach()
         except Exception:
             self.logger.exception("fault at the end of the link %r", link.name)
             for delivery in list(link.unsettled.values()):
-                with suppress(Exception):  # `detach` tries again below, and its error is logged
+                with suppress(Exception):  # `detach` below tries again, and its error is logged
                     delivery.settle(Released())
             try:
                 link.detach()
@@ -176,13 +180,14 @@ class Broker:
 
 
 class DeferredWork:
-    """Runs all work of the server's thread in turns.
+    """Runs all work of the server's thread in turns; see the module's docstring.
 
     Attributes:
-        touched: connections that have bytes to send.
-        confirmations: functions that confirm work to peers, called after the commit of the store.
-        ready: links that may be able to send, in the order of their turns.
-        sent_settled: messages sent settled that are not committed or not sent yet.
+        touched: connections that may have bytes to write to their socket.
+        confirmations: functions that send confirmations to peers, to call after the commit.
+        ready: links that may be able to send a message, in the order in which they are tried.
+        sent_settled: messages that were sent settled, and whose removal is not committed or whose
+            bytes are not written to the socket.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -190,36 +195,38 @@ class DeferredWork:
         self.confirmations: list[tuple[Connection, Callable[[], None]]] = []
         self.ready: dict[Outgoing, None] = {}
         self._broker = broker
-        # Links that continue in another turn, so that turns stay short.
-        self._postponed: dict[Outgoing, None] = {}
-        self._deadline = 0.0
-        self._scan_until = 0.0
+        # Links that continue in the next turn, so that turns stay short.
+        self._postponed_links: dict[Outgoing, None] = {}
+        self._turn_deadline = 0.0
+        self._filter_deadline = 0.0
         self._turn_scheduled = False
-        self._commit: asyncio.TimerHandle | None = None
+        self._commit_timer: asyncio.TimerHandle | None = None
+        # The links that send the messages of each node; the next link to get a message is first.
         self._senders: dict[DistributionNode, dict[Outgoing, None]] = {}
-        self._available: dict[DistributionNode, None] = {}
+        # Nodes with messages that became available since the last `_send_messages`.
+        self._available_nodes: dict[DistributionNode, None] = {}
         self.sent_settled: list[Delivery] = []
 
     def run(self, work: Callable[[], object], *, lasting: bool = False) -> StoreError | None:
-        """Run work, commit it, confirm it to the peers, and send messages.
+        """Run a turn: call `work`, commit its changes, send confirmations and messages.
 
-        Sending that is not finished in time continues in another turn. If messages were only
-        removed, and no peer waits for a confirmation, the commit waits for the next commit, but
-        at most `ServerWaits.commit`.
+        Sending that is not finished in time continues in another turn. If `work` only removed
+        messages, and no peer waits for a confirmation, the commit may be delayed by up to
+        `ServerWaits.commit`.
 
         Args:
-            work: the function to run.
-            lasting: commit immediately in any case.
+            work: the function to call.
+            lasting: commit without delay.
 
         Returns:
-            The error if the commit failed. All connections were closed then.
+            The error if the commit failed, in which case all connections were closed; else None.
         """
         broker = self._broker
         self.sent_settled.clear()
-        self._deadline = time.monotonic() + _MAX_TURN
+        self._turn_deadline = time.monotonic() + _MAX_TURN
         try:
             with broker.store.batch(
-                lambda: lasting or bool(self.confirmations) or bool(self._available)
+                lambda: lasting or bool(self.confirmations) or bool(self._available_nodes)
             ):
                 work()
                 for node in broker.nodes.sweep():
@@ -229,23 +236,23 @@ class DeferredWork:
             self._confirm()
             for connection in list(self.touched):
                 self._send_or_drop(connection, connection.keep)
-            self._scan_until = time.monotonic() + _MAX_FILTER_TIME
-            while self.touched or self.ready or self._available:
+            self._filter_deadline = time.monotonic() + _MAX_FILTER_TIME
+            while self.touched or self.ready or self._available_nodes:
                 pending = broker.store.pending
-                # Messages that are sent settled are committed before they are sent.
+                # Commit the removal of messages that are sent settled before they are sent.
                 with broker.store.batch(lambda: broker.store.pending != pending):  # noqa: B023  (it is called before the name changes)
-                    self._pump()
+                    self._send_messages()
                 self.sent_settled.clear()
                 self._flush()
                 if self.is_turn_over:
                     break
-            self._postponed.update(self.ready)
+            self._postponed_links.update(self.ready)
             self.ready.clear()
-            if self._postponed or self._available:
+            if self._postponed_links or self._available_nodes:
                 self._schedule_turn()
-            if broker.store.pending and self._commit is None:
+            if broker.store.pending and self._commit_timer is None:
                 loop = asyncio.get_running_loop()
-                self._commit = loop.call_later(broker.options.waits.commit, self._commit_now)
+                self._commit_timer = loop.call_later(broker.options.waits.commit, self._commit_now)
         except StoreError as error:
             self.confirmations.clear()
             broker.log("store-failed", logging.CRITICAL, why=error.reason)
@@ -253,7 +260,7 @@ class DeferredWork:
                 connection.close(error.error, discard=True)
             unsent, self.sent_settled = self.sent_settled, []
             with broker.store.batch(lambda: False):
-                # These messages were in the discarded output: put them back into their nodes.
+                # The bytes of these messages were discarded: put them back into their nodes.
                 for delivery in unsent:
                     with suppress(AmqpError):
                         delivery.link.node.publish(
@@ -265,26 +272,26 @@ class DeferredWork:
 
     def _commit_now(self) -> None:
         """Run the delayed commit."""
-        self._commit = None
+        self._commit_timer = None
         self.run(lambda: None, lasting=True)
 
     @property
     def is_turn_over(self) -> bool:
         """Whether the time limit of the turn is reached."""
-        return time.monotonic() >= self._deadline
+        return time.monotonic() >= self._turn_deadline
 
     @property
     def is_filter_time_over(self) -> bool:
-        """Whether the time limit for evaluating filters in the turn is reached."""
-        return time.monotonic() >= self._scan_until
+        """Whether the turn's time limit for evaluating filters is reached."""
+        return time.monotonic() >= self._filter_deadline
 
     def _schedule_turn(self) -> None:
-        """Schedule another turn for the remaining links."""
+        """Schedule another turn for the postponed links."""
 
         def run_remaining() -> None:
             self._turn_scheduled = False
-            self.ready.update(self._postponed)
-            self._postponed.clear()
+            self.ready.update(self._postponed_links)
+            self._postponed_links.clear()
             self.run(lambda: None)
 
         if not self._turn_scheduled:
@@ -292,7 +299,7 @@ class DeferredWork:
             asyncio.get_running_loop().call_soon(run_remaining)
 
     def _confirm(self) -> None:
-        """Confirm committed work to the peers."""
+        """Call the functions in `confirmations`, after a commit."""
         confirmations = self.confirmations
         self.confirmations = []
         for connection, send in confirmations:
@@ -301,16 +308,19 @@ class DeferredWork:
             except Exception as error:  # noqa: BLE001  (logged; other connections go on)
                 connection.fail(error, "confirming")
 
-    def _pump(self) -> None:
-        """Send messages of the nodes to the ready links, one message per link in turn."""
-        for node in self._available:
+    def _send_messages(self) -> None:
+        """Send messages on the ready links, one message per link in rotation, until none is left.
+
+        Stops when the turn is over.
+        """
+        for node in self._available_nodes:
             for sender in self._senders.get(node, {}):
-                # At the end of the order, even if a flow made it ready before: otherwise a client
+                # Move the link to the end, even if a flow made it ready before. Otherwise a client
                 # that sends a flow per message would get all messages.
                 self.ready.pop(sender, None)
                 self.ready[sender] = None
-        self._available.clear()
-        for sender in self._postponed:
+        self._available_nodes.clear()
+        for sender in self._postponed_links:
             self.ready.pop(sender, None)
         while self.ready:
             for sender in list(self.ready):
@@ -318,20 +328,20 @@ class DeferredWork:
                     continue  # the link has ended: its connection failed
                 if self.is_turn_over:
                     return
-                # A link that was served is the last one in the next turn.
+                # Move the link to the end, so that the other links are tried next.
                 self.ready[sender] = self.ready.pop(sender)
                 try:
                     has_more = sender.pump()
                 except TurnOverError:
                     self.ready.pop(sender, None)
-                    self._postponed[sender] = None
+                    self._postponed_links[sender] = None
                     continue
                 except AmqpError as error:
                     has_more = False
                     self._broker.log(
                         "link-failed", logging.WARNING, link=sender.link.name, why=str(error)
                     )
-                    # A filter that cannot be evaluated has exceeded its cost limit.
+                    # An EvaluationError means that the filter exceeded its limit of steps.
                     costly = isinstance(error, EvaluationError)
                     own_condition = getattr(error, "condition", INTERNAL_ERROR)
                     condition = RESOURCE_LIMIT_EXCEEDED if costly else own_condition
@@ -342,18 +352,19 @@ class DeferredWork:
                 if not has_more:
                     self.ready.pop(sender, None)
                     continue
-                # A link that got a message is the last to get another message.
+                # Move the link to the end of the links that share the node's messages.
                 senders = self._senders.get(sender.node)
                 if senders is not None and sender in senders:
                     senders[sender] = senders.pop(sender)
 
     def _flush(self) -> None:
+        """Write the bytes of touched connections; links that waited for room become ready."""
         while self.touched:
             connection = self.touched.pop()
             self.ready.update(dict.fromkeys(self._send_or_drop(connection, connection.flush) or ()))
 
     def _send_or_drop(self, connection: Connection, send: Callable[[], _T]) -> _T | None:
-        """Call a function of a connection, and drop the connection if it raises."""
+        """Return the result of `send`, a method of `connection`; if it raises, abort the latter."""
         try:
             return send()
         except Exception as error:  # noqa: BLE001  (logged; the others go on)
@@ -363,33 +374,33 @@ class DeferredWork:
             return None
 
     def available(self, node: DistributionNode) -> None:
-        """Send the messages of a node at the end of the turn."""
-        self._available[node] = None
+        """Note that a node has available messages, which are sent at the end of the turn."""
+        self._available_nodes[node] = None
 
     def add(self, sender: Outgoing) -> None:
-        """Start to send messages of its node to a link."""
+        """Start sending the messages of a node on a link to a peer."""
         self._senders.setdefault(sender.node, {})[sender] = None
 
     def remove(self, sender: Outgoing) -> None:
-        """Stop sending messages to a link."""
+        """Stop sending messages on a link."""
         self.ready.pop(sender, None)
-        self._postponed.pop(sender, None)
+        self._postponed_links.pop(sender, None)
         senders = self._senders.get(sender.node, {})
         senders.pop(sender, None)
         if not senders:
             self._senders.pop(sender.node, None)
 
     def forget(self, node: DistributionNode) -> Iterable[Outgoing]:
-        """Stop sending messages of a node. Return the links that received them."""
+        """Stop sending the messages of a node; return the links that sent them."""
         senders = self._senders.pop(node, {})
         for sender in senders:
             self.ready.pop(sender, None)
-            self._postponed.pop(sender, None)
+            self._postponed_links.pop(sender, None)
         return senders
 
 
 class TurnOverError(Exception):
-    """The time of a turn is over; the link continues in another turn."""
+    """The turn's time for evaluating filters is over; the link continues in the next turn."""
 
 
 @attrs.define(eq=False)
@@ -398,14 +409,14 @@ class _DetachedSource:
 
     out: OutgoingLink
     source: Source
-    # The session and the connection of its last link.
+    # The last link's session, for the key "session", and its connection, for "connection".
     scopes: dict[str, Any]
     cost: int  # bytes, see `ServerMemory.structures`
     timer: asyncio.TimerHandle | None = None
 
 
 class Termini:
-    """Sources that outlive their links, by container and link name (Part 3, 3.5.6)."""
+    """Sources that outlive their links, by container-id and link name (Part 3, 3.5.6)."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -425,11 +436,12 @@ class Termini:
 
         Args:
             key: the container-id and the name of the link.
-            out: the link of the node.
+            out: the link at the node.
             source: the source that the peer requested.
-            scopes: the session and the connection that the link was attached in.
+            scopes: the session and the connection of the link, for the keys "session" and
+                "connection".
             ended_scope: the scope that has ended: "link", "session" or "connection"; None if the
-                link was closed, and its source with it.
+                peer closed the link, which deletes the source.
             cost: the memory of a kept source, in bytes.
         """
         if ended_scope is None or source is None or not out.attached:
@@ -444,8 +456,9 @@ class Termini:
     def _start_expiry(
         self, key: tuple[str, str], detached: _DetachedSource, ended_scope: str
     ) -> None:
-        """Start the timer of a kept source, if its expiry policy names the ended scope."""
-        if detached.timer is not None or ended_scope not in _SCOPES[detached.source.expiry_policy]:
+        """Start the expiry timer of a kept source, if its policy says so for the ended scope."""
+        scopes = _EXPIRY_SCOPES[detached.source.expiry_policy]
+        if detached.timer is not None or ended_scope not in scopes:
             return
         if not detached.source.timeout:
             self.forget(key)
@@ -456,7 +469,7 @@ class Termini:
         )
 
     def end_of(self, scope: Any, ended_scope: str) -> None:
-        """Start the timers of the kept sources that were attached in the ended scope.
+        """Start the expiry timers of kept sources, because a session or connection has ended.
 
         Args:
             scope: the session or the connection.
@@ -467,7 +480,7 @@ class Termini:
                 self._start_expiry(key, detached, ended_scope)
 
     def forget(self, key: tuple[str, str]) -> None:
-        """End a source: unsettled deliveries get their default-outcome."""
+        """End a kept source: its unsettled deliveries get their default-outcome."""
         detached = self._detached.pop(key, None)
         if detached is not None:
             if detached.timer is not None:
@@ -476,12 +489,15 @@ class Termini:
             self._broker.release(detached.out)
 
     def source_of(self, key: tuple[str, str]) -> Source | None:
-        """Return the source that is kept for a link, as the peer requested it, or None."""
+        """Return the kept source of a link, as the peer requested it; None if there is none."""
         detached = self._detached.get(key)
         return detached.source if detached is not None and detached.out.attached else None
 
     def resume(self, key: tuple[str, str], source: Source) -> OutgoingLink | None:
-        """Return the link that was kept, if the new attach requests the same source; else None."""
+        """Return the kept link at the node, if a new attach requests the same source; else None.
+
+        If the new attach requests another source, the kept source is ended.
+        """
         detached = self._detached.get(key)
         if detached is None:
             return None
@@ -508,14 +524,15 @@ class Termini:
 
 
 class PasswordThrottle:
-    """Slows down password guessing: after wrong passwords, connections of a host must wait.
+    """Slows down password guessing: after a wrong password, all connections of the host must wait.
 
-    Connections with right and wrong passwords wait in sequence, so that parallel connections guess
-    no faster.
+    The connections of a host wait one after the other, so that parallel connections cannot guess
+    faster.
     """
 
     def __init__(self) -> None:
-        # By host: number of wrong passwords, time of the latest, end of the last assigned wait.
+        # For each host, the number of wrong passwords, the time of the latest wrong password, and
+        # the end of the last assigned wait. Times are those of a monotonic clock, in seconds.
         self._hosts: dict[str, tuple[int, float, float]] = {}
 
     def refused(self, host: str, now: float) -> None:
@@ -526,10 +543,10 @@ class PasswordThrottle:
             del self._hosts[next(iter(self._hosts))]
 
     def wait(self, host: str, now: float) -> float:
-        """Assign the next wait to a connection of a host. Return it in seconds.
+        """Return how long a new connection of a host must wait, in seconds.
 
-        A wait above `MAX_PASSWORD_WAIT` is returned, but not assigned: the caller closes the
-        connection.
+        The next connection of the host must wait longer. If the result is above
+        `MAX_PASSWORD_WAIT`, it has no such effect, and the caller closes the connection.
         """
         wrong_count, last, last_wait_end = self._hosts.get(host, (0, now, now))
         if not wrong_count:

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Backlog of the listening socket; the system may allow fewer (net.core.somaxconn).
+#: Backlog of the listening socket; the system may have a lower limit (net.core.somaxconn).
 _BACKLOG = 5_000
-#: Limit of open connections, if the process may open that many file descriptors.
+#: Maximum number of open connections, if the process may open that many file descriptors.
 _MAX_CONNECTIONS = 100_000
-#: Connections that asyncio accepts in one iteration of the event loop.
+#: Maximum number of connections that asyncio accepts in one iteration of the event loop.
 _ACCEPT_BATCH = 32
-#: File descriptors reserved for one batch of accepted sockets, the store and the caller's files.
+#: Number of file descriptors reserved for a batch of accepted sockets, the store and the caller.
 _RESERVED_DESCRIPTORS = 96
-#: Seconds between checks whether the server's thread is alive, while a caller waits for it.
+#: While a caller waits for the server's thread, interval of checks that it is alive, in seconds.
 _ALIVE_CHECK_INTERVAL = 1.0
 
 
@@ -90,10 +90,10 @@ def tls_context(
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one JSON object: time, level, event, and the fields of the event."""
+    """Formats a log record as one JSON object: time, level, event, and the event's fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the JSON line of a record, without a line break."""
+        """Return a log record as JSON in one line, without a line break."""
         created = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         line = {
             "time": created.isoformat(timespec="milliseconds"),
@@ -103,7 +103,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        # JSON does not require DEL to be escaped, but a terminal interprets it.
+        # Escape DEL, which JSON allows unescaped, since a terminal interprets it.
         return json.dumps(line, default=str).replace("\x7f", "\\u007f")
 
 
@@ -121,9 +121,10 @@ class Server(ServerOptions):
     """
 
     def __attrs_post_init__(self) -> None:
-        # The server may start more than once, but an iterator can be read only once.
+        # Copy the iterables: the server may start several times, and reads them at each start.
         self.nodes, self.topics = list(self.nodes), list(self.topics)
-        #: The state of the running server, for its thread alone. Replaced at each start.
+        #: The state of the running server. Only the server's thread may use it. Replaced at each
+        #: start.
         self.broker = self._new_broker()
         self._is_new = True
         self._thread: threading.Thread | None = None
@@ -131,7 +132,7 @@ class Server(ServerOptions):
         self._stopping: asyncio.Event | None = None
         self._connection_limit = _MAX_CONNECTIONS
         self._is_full = False
-        self._fault: StoreError | None = None  # raised by `stop`: closing the store failed
+        self._close_error: StoreError | None = None  # of closing the store, for `stop` to raise
 
     def _new_broker(self) -> Broker:
         broker = Broker(self)
@@ -146,7 +147,7 @@ class Server(ServerOptions):
             broker.services[CBS] = lambda request, _: answer_token(request, on_token)
         return broker
 
-    # For other threads.
+    # Called by other threads.
 
     @property
     def url(self) -> str:
@@ -155,7 +156,7 @@ class Server(ServerOptions):
         return f"{'amqps' if self.tls is not None else 'amqp'}://{host}:{self.port}"
 
     def start(self) -> Self:
-        """Start the thread, and return when the server listens.
+        """Start the server's thread, and return when the server listens.
 
         Raises:
             OSError: the server cannot listen on the address.
@@ -181,21 +182,21 @@ class Server(ServerOptions):
         return self
 
     def stop(self) -> None:
-        """Close the connections and stop; a no-op for a stopped server.
+        """Close the connections and stop the server; a no-op for a stopped server.
 
         Raises:
-            StoreError: the file could not be written at the end: it lacks the changes since the
-                last commit. The server has stopped nevertheless.
+            StoreError: the last write to the file failed, so that the file lacks the changes since
+                the last commit. The server has stopped nevertheless.
         """
         thread, loop, stopping = self._thread, self._loop, self._stopping
         if thread is None:
             return
         if loop is not None and stopping is not None:
-            with suppress(RuntimeError):  # the loop has ended in the meantime
+            with suppress(RuntimeError):  # the event loop has already ended
                 loop.call_soon_threadsafe(stopping.set)
         thread.join()
         self._thread = None
-        fault, self._fault = self._fault, None
+        fault, self._close_error = self._close_error, None
         if fault is not None:
             raise fault
 
@@ -206,14 +207,14 @@ class Server(ServerOptions):
         self.stop()
 
     def call(self, function: Callable[[Nodes], T]) -> T:
-        """Call a function with the nodes in the server's thread, and return its result.
+        """Call `function(nodes)` in the server's thread, and return its result.
 
-        Exceptions of the function are raised here. A call from the server's own thread, such as
-        from a filter, would wait forever.
+        Exceptions of `function` are raised here. A call from the server's own thread, for example
+        in a filter, would wait forever.
 
         Raises:
-            StoreError: the changes of the function could not be written to the file. The server
-                writes them with the next change. All connections were closed.
+            StoreError: the changes that `function` made could not be written to the file. The
+                server writes them with the next change. All connections were closed.
             RuntimeError: the server is not running.
         """
         loop, thread = self._loop, self._thread
@@ -237,7 +238,7 @@ class Server(ServerOptions):
                 if fault is not None:
                     complete = partial(result.set_exception, fault)
             finally:
-                complete()  # only now: the caller must not return before the commit
+                complete()  # after the commit, so that the caller does not return earlier
 
         loop.call_soon_threadsafe(run)
         while not result.done():
@@ -250,8 +251,8 @@ class Server(ServerOptions):
         """Publish a message to a node, which is created if it does not exist.
 
         Returns:
-            The result of `DistributionNode.publish`; for a topic, the number of its subscriptions,
-            which all get the message.
+            The result of `DistributionNode.publish`; for a topic, the number of subscriptions that
+            got the message.
         """
 
         def publish(nodes: Nodes) -> int:
@@ -289,7 +290,7 @@ class Server(ServerOptions):
         return TlsHandshake(self.broker, self._admits, self.tls)
 
     def _admits(self) -> bool:
-        """Whether the server may have one more connection; log when the limit is reached."""
+        """Whether the server accepts one more connection; log when the limit is reached."""
         limit = self._connection_limit
         is_full = len(self.broker.connections) + len(self.broker.handshakes) >= limit
         if is_full and not self._is_full:
@@ -298,8 +299,12 @@ class Server(ServerOptions):
         self._is_full = is_full
         return not is_full
 
-    def _on_fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log once that no file descriptors are free; asyncio retries after a second."""
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Handle an error of the event loop.
+
+        If a socket cannot be accepted for lack of file descriptors, log that once: asyncio retries
+        after a second.
+        """
         if "socket.accept()" not in str(context.get("message")):
             loop.default_exception_handler(context)
         elif not self._is_full:
@@ -308,7 +313,7 @@ class Server(ServerOptions):
                 "full", logging.WARNING, why=f"{context.get('exception')} (see ulimit -n)"
             )
 
-    # The thread.
+    # Called in the server's thread.
 
     def _run(self, started: Future[None]) -> None:
         try:
@@ -320,25 +325,25 @@ class Server(ServerOptions):
 
     async def _serve(self, started: Future[None]) -> None:
         with ExitStack() as stack:
-            self._open(stack)
+            self._open_nodes(stack)
             self._loop = loop = asyncio.get_running_loop()
             self._stopping = asyncio.Event()
             listener = await loop.create_server(
                 self._accept, self.host, self.port, backlog=_ACCEPT_BATCH
             )
             for listening in listener.sockets:
-                # asyncio uses the backlog also as the number of sockets to accept in one batch,
-                # for which the process may lack descriptors. Raise the backlog alone.
+                # asyncio also uses its `backlog` as the number of sockets to accept in a batch,
+                # for which the process may lack descriptors. Set only the real backlog higher.
                 with socket.socket(fileno=os.dup(listening.fileno())) as duplicate:
                     duplicate.listen(_BACKLOG)
-            loop.set_exception_handler(self._on_fault)
+            loop.set_exception_handler(self._on_loop_error)
             self._connection_limit = _connection_limit()
             self.port = listener.sockets[0].getsockname()[1]
             self.broker.log("listening", url=self.url)
             started.set_result(None)
             try:
                 while not self._stopping.is_set():
-                    self.broker.turns.run(self._tick)
+                    self.broker.turns.run(self._expire)
                     try:
                         await asyncio.wait_for(self._stopping.wait(), self.waits.expiry)
                     except TimeoutError:
@@ -349,12 +354,14 @@ class Server(ServerOptions):
                 self._loop = None
                 self.broker.log("stopped")
 
-    def _tick(self) -> None:
+    def _expire(self) -> None:
+        """Remove expired messages and locks."""
         self.broker.nodes.expire()
         if self.broker.service_bus is not None:
             self.broker.service_bus.tick()
 
-    def _open(self, stack: ExitStack) -> None:
+    def _open_nodes(self, stack: ExitStack) -> None:
+        """Open the store, and create or restore the nodes. `stack` will close the store."""
         store: SqliteStore | None = None
         if self.file is not None:
             from amqp10msg.delivery.node.sqlite import SqliteStore  # noqa: PLC0415  (only for a file)
@@ -392,11 +399,11 @@ class Server(ServerOptions):
         self.broker.nodes.create = self.create
 
     def _close_store(self, store: SqliteStore) -> None:
-        """Close the file; keep an error for `stop` to raise."""
+        """Close the store's file; keep an error for `stop` to raise."""
         try:
             store.close()
         except StoreError as error:
-            self._fault = error
+            self._close_error = error
             store.abandon()
 
     def _log_quarantined(self, quarantined: Quarantined) -> None:
