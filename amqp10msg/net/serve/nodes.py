@@ -1,8 +1,8 @@
-"""The nodes, topics and exchanges of a server, with addresses as in RabbitMQ 4.
+"""The nodes, topics and exchanges of a server, with addresses in RabbitMQ 4's format.
 
-``/queues/:queue`` is the node with this name, ``/exchanges/:exchange/:routing-key`` is an exchange
-with a routing key. In ``/exchanges/:exchange``, the routing key is the subject of each message.
-Names and keys are percent-encoded.
+``/queues/:queue`` addresses a node, and ``/exchanges/:exchange/:routing-key`` an exchange with a
+routing key. With the address ``/exchanges/:exchange``, the subject of each message is its routing
+key. Names and keys in addresses are percent-encoded.
 """
 
 from __future__ import annotations
@@ -60,28 +60,29 @@ from amqp10msg.wire.errors import (
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
+#: The prefix of a queue's address in RabbitMQ 4's format.
 _QUEUES = "/queues/"
-#: RabbitMQ's pseudo-queue for direct reply-to. Its volatile queues have this name with a suffix.
+#: RabbitMQ's pseudo-queue for direct reply-to. A volatile queue's name is this name and a suffix.
 _REPLY_TO = "amq.rabbitmq.reply-to"
-#: The separator of topic and subscription in an address of Service Bus.
+#: In an address of Service Bus, the separator between a topic and its subscription.
 SUBSCRIPTIONS = "/Subscriptions/"
-#: The suffix of the address of a dead-letter queue of Service Bus.
+#: The suffix of a dead-letter queue's address in Service Bus.
 DEAD_LETTERS = "/$DeadLetterQueue"
 
 
 class Destination(Protocol):
-    """A place that messages are published to, such as a node or the scheduled messages."""
+    """An object to which messages are published, such as a node or `_ScheduledMessages`."""
 
     def withdraw(self, sequence: int, /) -> object:
-        """Remove a message by its sequence number, as if it had not been published."""
+        """Remove the message with this sequence number, as if it had not been published."""
 
 
-#: The destinations that a message was published to, with its sequence number at each.
+#: The destinations to which a message was published, and its sequence number at each destination.
 Published = Iterable[tuple[Destination, int]]
 
 
-def _name_of(address: str) -> str:
-    """Return the name of the node of an address, which may be in RabbitMQ's format."""
+def _node_name(address: str) -> str:
+    """Return the name of the node with this address, which may be in RabbitMQ's format."""
     if address.startswith(_QUEUES) and "/" not in address[len(_QUEUES) :]:
         return unquote(address[len(_QUEUES) :])
     return address
@@ -91,14 +92,14 @@ def check_address(address: str) -> None:
     """Check that a queue or topic can have this address.
 
     Raises:
-        NodeError: ``amqp:not-found``: the address is for requests to a service that this server
-            does not have; the client would wait for a response forever. ``amqp:not-implemented``:
+        NodeError: ``amqp:not-found``: the address belongs to a service that this server does not
+            have: a client that sends requests to it would wait forever. ``amqp:not-implemented``:
             the address is RabbitMQ's direct reply-to, or a volatile queue.
     """
-    name = _name_of(address)
+    name = _node_name(address)
     if name == "$cbs" or name.lower().endswith("$management"):
         raise NodeError(
-            f"no service answers requests to {name!r} here: see on_token and service_bus of "
+            f"this server has no service {name!r}: see on_token and service_bus of "
             "Server, or --cbs and --service-bus of amqp10msg serve",
             NOT_FOUND,
         )
@@ -112,21 +113,21 @@ def check_address(address: str) -> None:
 
 @attrs.define(kw_only=True, eq=False, repr=False, slots=False)
 class Nodes:
-    """Creates nodes, finds them by address, and deletes those whose lifetime is over.
+    """Creates nodes, finds them by address, and deletes nodes whose lifetime has ended.
 
     Args:
         store: the store of all nodes.
-        create: create a node when an address is first used.
-        dead_letter: the address of the node for dead letters; None to drop them.
+        create: create a node when a peer first uses its address.
+        dead_letter: the address of the node for dead letters; None to drop dead letters.
         on_available: called with a node at which a message became available.
         on_quarantined: called with each stored message that its node could not read.
-        on_fault: called with a node that could not expire or be deleted, and the exception.
+        on_fault: called with a node that could not be deleted or expire its messages, and the
+            exception.
         options: the keyword arguments of every `DistributionNode`.
 
     Attributes:
-        definitions: keeps the names of subscriptions of Service Bus in the file of the store.
-            Otherwise a restart would forget subscriptions without messages, and they would not
-            receive new messages.
+        definitions: stores the names of Service Bus subscriptions in the store's file. Without
+            them, a restart would forget subscriptions that hold no messages.
     """
 
     store: Store
@@ -140,36 +141,42 @@ class Nodes:
     def __attrs_post_init__(self) -> None:
         self.limits: Limits | None = self._options.get("limits")
         self._nodes: dict[str, DistributionNode] = {}
-        self._limited: dict[str, DistributionNode] = {}
-        self._dynamic = 0
+        # Nodes with a lifetime policy.
+        self._nodes_with_lifetime: dict[str, DistributionNode] = {}
+        self._dynamic_count = 0  # makes the addresses of dynamic nodes unique
+        # The nodes of each topic's subscriptions, by their name.
         self._topics: dict[str, dict[str, DistributionNode]] = {}
         self.definitions = Definitions(self.store)
         memory = self._options.get("memory")
         self.memory: ServerMemory = memory if isinstance(memory, ServerMemory) else ServerMemory()
         #: Returns whether the node with the given name may be deleted while it is unused.
         self.may_delete: Callable[[str], bool] = lambda _: True
-        # Names of nodes and topics that exist only because a peer used the address.
-        self._on_demand: set[str] = set()
-        #: Called with each message that is archived without having been accepted, if there is no
-        #: node for dead letters.
+        # Names of nodes that exist only because a peer used the address.
+        self._nodes_on_demand: set[str] = set()
+        #: If there is no node for dead letters, called with each message that is archived without
+        #: having been accepted.
         self.on_dead_letter: Callable[[DeadLetter], None] | None = None
+        # Names of topics that exist only because a peer used the address.
         self._topics_on_demand: set[str] = set()
-        # Names of nodes on demand without messages and links, the first one unused first.
-        self._unused: dict[str, None] = {}
+        # Names in `_nodes_on_demand` of nodes that may be without links and messages; the node that
+        # has been unused for the longest time is first.
+        self._unused_nodes: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[DistributionNode]:
         return iter(list(self._nodes.values()))
 
     def __contains__(self, address: str) -> bool:
-        return _name_of(address) in self._nodes
+        return _node_name(address) in self._nodes
 
     def find(self, address: str) -> DistributionNode | None:
-        """Return the node of an address. Without one, create it (with `create`), or return None.
+        """Return the node with this address; if it does not exist, create it or return None.
+
+        The attribute `create` decides.
 
         Raises:
             NodeError: `check_address` refuses the address.
         """
-        name = _name_of(address)
+        name = _node_name(address)
         node = self._nodes.get(name)
         if node is None:
             check_address(name)
@@ -177,24 +184,24 @@ class Nodes:
             self.make_room(_node_cost(name))
             node = self.make(address)
             if SUBSCRIPTIONS not in name and name != self._dead_letter:
-                self._on_demand.add(name)
-                self._unused[name] = None
+                self._nodes_on_demand.add(name)
+                self._unused_nodes[name] = None
         return node
 
     # Memory.
 
     def make_room(self, size: int) -> None:
-        """Check that there is memory for `size` bytes; see `ServerMemory.structures`.
+        """Check that the memory limit allows structures of `size` more bytes; see `ServerMemory`.
 
-        If necessary, nodes and topics without messages and links are deleted, if they were created
-        only because a peer used their addresses; those unused for the longest time first.
+        If necessary, unused nodes and topics are deleted: they have no messages and links, and
+        exist only because a peer used their address. The longest unused nodes are deleted first.
 
         Raises:
             NodeError: ``amqp:resource-limit-exceeded``: there is not enough memory.
         """
         memory = self.memory
-        while memory.lacks_room(size) and self._unused:
-            self._delete_unused(next(iter(self._unused)))
+        while memory.lacks_room(size) and self._unused_nodes:
+            self._delete_unused(next(iter(self._unused_nodes)))
         while memory.lacks_room(size) and self._topics_on_demand:
             topic = self._topics_on_demand.pop()
             if not self._topics[topic]:
@@ -209,31 +216,31 @@ class Nodes:
             )
 
     def unused(self, node: DistributionNode) -> None:
-        """Record that a link of `node` has ended, so that the node may be unused now.
+        """Note that `node` may be unused now, because a link of it has ended or messages expired.
 
-        An unused node that never had a message is deleted: a new one would be the same. Other
-        unused nodes keep their counts until their memory is needed.
+        An unused node that never had a message is deleted, since it has no state. Other unused
+        nodes keep their message counts until their memory is needed.
         """
         name = node.name
-        if self._nodes.get(name) is not node or name not in self._on_demand or node.links:
+        if self._nodes.get(name) is not node or name not in self._nodes_on_demand or node.links:
             return
-        self._unused.pop(name, None)
-        self._unused[name] = None
+        self._unused_nodes.pop(name, None)
+        self._unused_nodes[name] = None
         if not (len(node) or node.counts.archived):
             self._delete_unused(name)
 
     def _delete_unused(self, name: str) -> None:
-        """Delete a node, unless it is in use again."""
-        del self._unused[name]
+        """Delete a node of `_unused_nodes`, unless it is in use again."""
+        del self._unused_nodes[name]
         node = self._nodes.get(name)
-        if node is None or name not in self._on_demand or node.links or node.quarantined:
+        if node is None or name not in self._nodes_on_demand or node.links or node.quarantined:
             return
         if not len(node) and self.may_delete(name):
-            self._delete(node)
+            self._delete_node(node)
 
     def declare(self, name: str) -> DistributionNode:
-        """Return the node of `name`. It is created if necessary, and not deleted while unused."""
-        self._on_demand.discard(name)
+        """Return the node `name`; create it if necessary. It is not deleted when it is unused."""
+        self._nodes_on_demand.discard(name)
         if name not in self._nodes:
             self.make_room(_node_cost(name))
         return self.make(name)
@@ -241,7 +248,7 @@ class Nodes:
     # Topics.
 
     def is_topic(self, address: str) -> bool:
-        """Whether an address is a topic, whose subscribers each get every message."""
+        """Whether an address is a topic: each of its subscribers gets every message."""
         return address in self._topics
 
     def make_topic(self, address: str, *, on_demand: bool = False) -> None:
@@ -252,8 +259,8 @@ class Nodes:
             on_demand: whether the topic exists only because a peer used the address.
 
         Raises:
-            NodeError: the address is a queue or is refused by `check_address`; there is no such
-                topic and `create` is False; or there is not enough memory.
+            NodeError: the address is a queue, or `check_address` refuses it; the topic does not
+                exist and the attribute `create` is False; or there is not enough memory.
         """
         check_address(address)
         if address in self:
@@ -273,14 +280,20 @@ class Nodes:
         return list(self._topics.get(address, {}).values())
 
     def subscribe(self, address: str, container: str, link: str) -> DistributionNode:
-        """Add a subscription to a topic: a node that is deleted with the terminus of its link.
+        """Add a subscription to a topic, and return its node.
 
-        Its messages, including durable messages, are in memory only.
+        The node is deleted when its link ends and the link's source is not kept. Its messages,
+        including durable messages, are in memory only.
+
+        Args:
+            address: the address of the topic.
+            container: the container-id of the subscriber.
+            link: the name of the subscriber's link.
         """
         name = f"topic/{address}/{container}/{link}"
         while name in self._nodes:
-            self._dynamic += 1
-            name = f"topic/{address}/{container}/{link}/{self._dynamic}"
+            self._dynamic_count += 1
+            name = f"topic/{address}/{container}/{link}/{self._dynamic_count}"
         options = {"store": MemoryStore(), "accept_durable": True}
         self.make_room(_node_cost(name))
         self._topics_on_demand.discard(address)
@@ -293,25 +306,25 @@ class Nodes:
         lifetime: LifetimePolicy | None = None,
         options: dict[str, Any] | None = None,
     ) -> DistributionNode:
-        """Return the node of an address; create it if it does not exist.
+        """Return the node with this address; create it if it does not exist.
 
         Args:
             address: the address of a queue.
-            lifetime: the lifetime policy; None for no deletion.
-            options: options of the node, which override the options of all nodes.
+            lifetime: the lifetime policy of a new node; None to never delete it automatically.
+            options: options of a new node, which override the options of all nodes.
 
         Raises:
             NodeError: the address is a topic, or `check_address` refuses it.
         """
-        address = _name_of(address)
+        address = _node_name(address)
         existing = self._nodes.get(address)
         if existing is not None:
             return existing
         check_address(address)
         if address in self._topics:
             raise NodeError(f"{address!r} is a topic, not a queue", NOT_ALLOWED)
-        # The node for dead letters has no dead-letter address itself, and no capacity: a message
-        # that it refused would be lost.
+        # The node for dead letters has no node for its own dead letters. It has no capacity limit,
+        # because a message that it refused would be lost.
         options = {"store": self.store, **self._options, **(options or {})}
         for_dead_letters = address == self._dead_letter
         is_service_bus = self.on_dead_letter is not None
@@ -335,7 +348,7 @@ class Nodes:
         for quarantined in node.quarantined:
             self._on_quarantined(quarantined)
         if lifetime is not None:
-            self._limited[address] = node
+            self._nodes_with_lifetime[address] = node
         if len(node):
             self._on_available(node)
         return node
@@ -345,46 +358,49 @@ class Nodes:
     ) -> DistributionNode:
         """Create a dynamic node for a link (Part 3, 3.5.3 and 3.5.4).
 
-        Its address contains the container and the link. It is deleted when that link is closed,
-        unless the properties have another lifetime policy.
+        Args:
+            container: the container-id of the peer, a part of the node's address.
+            link: the name of the link, a part of the node's address.
+            properties: the dynamic-node-properties, which may have a lifetime policy. By default,
+                the node is deleted when the link is closed.
         """
         lifetime: Any = None
         for key, value in (properties or {}).items():
             if key == LIFETIME_POLICY:
                 lifetime = from_described(value) if isinstance(value, Described) else value
         while True:
-            self._dynamic += 1
-            address = f"dynamic/{container}/{link}/{self._dynamic}"
+            self._dynamic_count += 1
+            address = f"dynamic/{container}/{link}/{self._dynamic_count}"
             if address not in self._nodes:
                 self.make_room(_node_cost(address))
                 return self.make(address, lifetime or DeleteOnClose())
 
     def delete(self, address: str) -> DistributionNode | None:
-        """Delete the node of an address, and return it; return None if it does not exist."""
-        node = self._nodes.get(_name_of(address))
+        """Delete the node with this address, and return it; return None if it does not exist."""
+        node = self._nodes.get(_node_name(address))
         if node is not None:
-            self._delete(node)
+            self._delete_node(node)
         return node
 
-    def _delete(self, node: DistributionNode) -> None:
+    def _delete_node(self, node: DistributionNode) -> None:
         node.delete()
         del self._nodes[node.name]
         self.memory.structures -= _node_cost(node.name)
-        self._on_demand.discard(node.name)
-        self._unused.pop(node.name, None)
+        self._nodes_on_demand.discard(node.name)
+        self._unused_nodes.pop(node.name, None)
         if SUBSCRIPTIONS in node.name:
             self.definitions.remove(SUBSCRIPTION, node.name)
-        self._limited.pop(node.name, None)
+        self._nodes_with_lifetime.pop(node.name, None)
         for subscriptions in self._topics.values():
             subscriptions.pop(node.name, None)
 
     def sweep(self) -> list[DistributionNode]:
-        """Delete the nodes whose lifetime has ended, and return them."""
+        """Delete the nodes whose lifetime has ended, and return the deleted nodes."""
         deleted = []
-        for node in [node for node in self._limited.values() if node.due]:
+        for node in [node for node in self._nodes_with_lifetime.values() if node.due]:
             try:
-                self._delete(node)
-            except Exception as fault:  # noqa: BLE001  (the other nodes are deleted nevertheless)
+                self._delete_node(node)
+            except Exception as fault:  # noqa: BLE001  (continue with the other nodes)
                 self._on_fault(node, fault)
             else:
                 deleted.append(node)
@@ -396,7 +412,7 @@ class Nodes:
             try:
                 if node.expire():
                     self.unused(node)
-            except Exception as fault:  # noqa: BLE001  (the other nodes expire nevertheless)
+            except Exception as fault:  # noqa: BLE001  (continue with the other nodes)
                 self._on_fault(node, fault)
 
     def _publish_dead_letter(self, letter: DeadLetter) -> None:
@@ -405,7 +421,7 @@ class Nodes:
             options: dict[str, Any] = {"message_format": letter.message_format, "always": True}
             try:
                 node.publish(letter.annotated(), **options)
-            except (DecodeError, EncodeError):  # the added annotation would exceed a limit
+            except (DecodeError, EncodeError):  # adding annotations would exceed a limit
                 node.publish(letter.octets, **options)
 
 
@@ -415,7 +431,7 @@ def _node_cost(name: str) -> int:
 
 
 class UnroutableError(NodeError):
-    """No binding of an exchange matches a message: it is released."""
+    """No binding of the exchange matches the message, which therefore gets the outcome released."""
 
 
 @attrs.frozen
@@ -423,12 +439,12 @@ class Binding:
     """A binding of an exchange to a queue or to another exchange.
 
     Attributes:
-        source: the name of the exchange.
-        destination: the name of the queue or exchange.
-        to_queue: whether the destination is a queue.
+        source: the name of the exchange that routes messages to `destination`.
+        destination: the name of the queue or exchange that gets the messages.
+        to_queue: whether `destination` is a queue.
         key: the binding key.
         arguments: the arguments, which exchanges of type headers use.
-        filter: the filter that messages must pass; None if all messages match.
+        filter: the filter that messages must pass; None to pass all messages.
     """
 
     source: str
@@ -447,13 +463,14 @@ class Binding:
 
 @attrs.define(eq=False)
 class Exchange:
-    """An exchange.
+    """A declared or predeclared exchange.
 
     Attributes:
-        name: its name.
+        name: the name of the exchange.
         type: ``direct``, ``fanout``, ``topic`` or ``headers``.
-        options: durable, auto_delete, internal and arguments of its declaration.
-        bindings: its bindings.
+        options: the declared ``durable``, ``auto_delete``, ``internal`` and ``arguments``; empty
+            for a predeclared exchange.
+        bindings: the bindings from this exchange.
     """
 
     name: str
@@ -468,10 +485,10 @@ class Exchange:
 
 
 def exchange_of(address: str) -> tuple[str, str | None] | None:
-    """Return the exchange and the routing key in an address; None for an address without them.
+    """Return the exchange name and routing key in an address of RabbitMQ; None for another address.
 
-    An exchange's address without a routing key returns None as the key. A queue's address returns
-    the default exchange, "", and the name of the queue as the key.
+    The key is None if the address of an exchange has none. The address of a queue returns the
+    default exchange, "", and the name of the queue as the key.
     """
     parts = address.split("/")
     if parts[:2] == ["", "queues"] and len(parts) == 3:
@@ -497,7 +514,14 @@ def publish_to(
     *,
     origin: object = None,
 ) -> list[tuple[Destination, int]]:
-    """Publish a message to all nodes; if a node refuses it, withdraw it everywhere."""
+    """Publish a message to all `nodes`, or to none if one of them refuses it.
+
+    Returns:
+        The nodes, and the sequence number of the message at each node.
+
+    Raises:
+        NodeError: a node refused the message.
+    """
     with all_or_none() as published:
         for node in nodes:
             number = node.publish(message, message_format=message_format, origin=origin)
@@ -507,10 +531,11 @@ def publish_to(
 
 @contextmanager
 def all_or_none() -> Iterator[list[tuple[Destination, int]]]:
-    """Withdraw published messages if the block raises.
+    """Withdraw the messages that the block published, if the block raises.
 
-    The block appends the destination and sequence number of each published message to the list.
-    Messages are delivered after the turn of the server, so that all messages can be withdrawn.
+    The block must append the destination and sequence number of each published message to the list
+    that it gets. A message can always be withdrawn, because the server sends messages to receivers
+    only after the block.
     """
     published: list[tuple[Destination, int]] = []
     try:
@@ -523,9 +548,10 @@ def all_or_none() -> Iterator[list[tuple[Destination, int]]]:
 
 @contextmanager
 def decode_errors_first(octets: bytes, limits: Limits | None) -> Iterator[None]:
-    """If publishing a message fails, decode the message, so that its own fault is reported first.
+    """If the block fails to publish a message, check the message: raise its DecodeError instead.
 
-    Nodes decode the messages that they accept. Before that, only the fields for routing are read.
+    Without this, the error of a malformed message would depend on its routing: a node decodes the
+    whole message, but only when it accepts it.
     """
     try:
         yield
@@ -537,13 +563,15 @@ def decode_errors_first(octets: bytes, limits: Limits | None) -> Iterator[None]:
 class Exchanges:
     """The exchanges of a server by name, including predeclared exchanges (``amq.``).
 
-    Exchanges and bindings are kept in the file of the server's store.
+    Exchanges and bindings are stored in the file of the server's store.
     """
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self._definitions = nodes.definitions
-        self._pick = Picker("properties.subject", "application_properties", limits=nodes.limits)
+        self._pick_fields = Picker(
+            "properties.subject", "application_properties", limits=nodes.limits
+        )
         self._exchanges = {
             f"amq.{kind}": Exchange(f"amq.{kind}", kind, {}) for kind in EXCHANGE_TYPES
         }
@@ -556,11 +584,11 @@ class Exchanges:
         """
         for name, definition in [*self._definitions.load(EXCHANGES)]:
             try:
-                exchange = self._exchanges.get(name) or self._add(
+                exchange = self._exchanges.get(name) or self._add_exchange(
                     Exchange(name, definition["type"], definition["options"])
                 )
                 for row in definition["bindings"]:
-                    self._bind(exchange, Binding(*row))
+                    self._add_binding(exchange, Binding(*row))
             except (AmqpError, LookupError, TypeError, ValueError) as error:
                 raise StoreError(
                     f"the definition of the exchange {name!r} in the store is damaged: {error}"
@@ -576,7 +604,7 @@ class Exchanges:
         self._definitions.put(EXCHANGES, exchange.name, definition)
 
     def get(self, name: str) -> Exchange:
-        """Return an exchange. Raises NodeError if it does not exist."""
+        """Return the exchange `name`; raise NodeError if it does not exist."""
         exchange = self._exchanges.get(name)
         if exchange is None:
             raise NodeError(f"there is no exchange {name!r}", NOT_FOUND)
@@ -587,10 +615,10 @@ class Exchanges:
         if name not in self._exchanges:
             exchange = Exchange(name, kind, options)
             self._nodes.make_room(exchange.cost)
-            self._save(self._add(exchange))
+            self._save(self._add_exchange(exchange))
         return self._exchanges[name]
 
-    def _add(self, exchange: Exchange) -> Exchange:
+    def _add_exchange(self, exchange: Exchange) -> Exchange:
         self._nodes.memory.structures += exchange.cost
         self._exchanges[exchange.name] = exchange
         return exchange
@@ -612,7 +640,7 @@ class Exchanges:
             )
 
     def _filter_bindings(self, exchange: Exchange, is_kept: Callable[[Binding], bool]) -> None:
-        """Remove those bindings from an exchange for which `is_kept` returns False."""
+        """Keep only those bindings of an exchange for which `is_kept` returns True."""
         remaining = [binding for binding in exchange.bindings if is_kept(binding)]
         if len(remaining) < len(exchange.bindings):
             costs = (
@@ -623,14 +651,15 @@ class Exchanges:
             self._save(exchange)
 
     def bind(self, binding: Binding) -> None:
-        """Add a binding, unless there is an equal one."""
+        """Add a binding, unless an equal binding exists."""
         exchange = self.get(binding.source)
         if binding not in exchange.bindings:
             self._nodes.make_room(binding.cost)
-            self._bind(exchange, binding)
+            self._add_binding(exchange, binding)
             self._save(exchange)
 
-    def _bind(self, exchange: Exchange, binding: Binding) -> None:
+    def _add_binding(self, exchange: Exchange, binding: Binding) -> None:
+        """Add a binding to an exchange, with the filter for the exchange's type."""
         filters: dict[str, Any] = {"direct": DirectBinding, "topic": TopicBinding}
         matches = None
         if exchange.type == "headers":
@@ -641,7 +670,7 @@ class Exchanges:
         exchange.bindings.append(attrs.evolve(binding, filter=matches))
 
     def unbind(self, source: str, destination: str, to_queue: bool, key: str) -> None:
-        """Remove the bindings with these names and this key; a no-op if none exists."""
+        """Remove the bindings with these fields (see `Binding`); a no-op if there are none."""
         exchange = self._exchanges.get(source)
         if exchange is not None:
             removed = destination, to_queue, key
@@ -658,17 +687,17 @@ class Exchanges:
     def publish(
         self, name: str, key: str | None, octets: bytes, message_format: int = 0, *, origin: object
     ) -> Published:
-        """Publish a message to the queues that an exchange routes it to, once per queue.
+        """Publish a message to an exchange, which routes it to each matching queue once.
 
         Args:
-            name: the exchange. The routing keys of the default exchange, "", are names of queues.
+            name: the exchange. A routing key of the default exchange, "", is the name of a queue.
             key: the routing key; None for the subject of the message.
             octets: the encoded message.
-            message_format: its message-format.
-            origin: the connection that the message came from.
+            message_format: the message-format of the message.
+            origin: identifies the publishing connection, for the no-local filter.
 
         Returns:
-            The nodes, with the sequence number of the message at each.
+            The nodes of the queues, and the sequence number of the message at each node.
 
         Raises:
             UnroutableError: no queue matches.
@@ -680,7 +709,7 @@ class Exchanges:
     def _publish(
         self, name: str, key: str | None, octets: bytes, message_format: int, origin: object
     ) -> Published:
-        subject, application_properties = self._pick(octets)
+        subject, application_properties = self._pick_fields(octets)
         if key is None:
             key = subject or ""
         routed: Iterable[DistributionNode] = ()
@@ -701,10 +730,13 @@ class Exchanges:
         return publish_to(routed, octets, message_format, origin=origin)
 
     def _route(self, name: str, probe: Message) -> Iterable[DistributionNode]:
-        """Return the queues that an exchange routes a message to, also by other exchanges."""
+        """Return the queues to which the exchange `name` routes a message, directly or indirectly.
+
+        `probe` is a message with the routing key as its subject.
+        """
         routed: dict[DistributionNode, None] = {}
         exchanges, visited = [name], {name}
-        for exchange in exchanges:  # the list grows
+        for exchange in exchanges:  # the loop appends to the list
             for binding in self.get(exchange).bindings:
                 if binding.filter is not None and not binding.filter.matches(probe):
                     continue

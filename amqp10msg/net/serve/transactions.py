@@ -1,8 +1,8 @@
 """Local transactions (Part 4): declare and discharge.
 
-The messages and outcomes of a transaction are kept until it is discharged, and then applied in one
-turn: with a file, in one commit. A transaction belongs to the connection that declared it, and is
-rolled back when the link to its coordinator ends.
+The messages and outcomes of a transaction are kept in memory until it is discharged. Then they are
+applied in one turn of the server, and if it has a file, in one commit. A transaction belongs to the
+connection that declared it, and is rolled back when the link to its coordinator ends.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Described
 
 #: Maximum number of open transactions of a connection.
-_MAX_OPEN = 1_000
+_MAX_OPEN_TRANSACTIONS = 1_000
 #: Maximum number of messages and outcomes of a transaction.
-_MAX_WORK = 10_000
+_MAX_OPERATIONS = 10_000
 
 
 @attrs.frozen
 class Retired:
-    """A delivery whose outcome depends on a transaction (Part 4, 4.4.3).
+    """A delivery that was retired in a transaction: it has a provisional outcome (Part 4, 4.4.3).
 
     Attributes:
         delivery: the delivery at its node.
         outcome: the provisional outcome.
         settled: whether the receiver has settled the delivery.
-        settle: settles the delivery at the node and towards the receiver.
+        settle: called with the final outcome: settles the delivery at the node, and sends the
+            disposition to the receiver.
     """
 
     delivery: Delivery
@@ -45,7 +46,7 @@ class Retired:
     settle: Callable[[Outcome], None]
 
     def end(self, outcome: Outcome) -> None:
-        """Settle the delivery with an outcome, unless it is settled already."""
+        """Settle the delivery with the final outcome, unless it is already settled."""
         if not self.delivery.settled:
             self.settle(outcome)
 
@@ -55,11 +56,11 @@ class Transaction:
     """A transaction that is not discharged yet.
 
     Attributes:
-        owner: the link to the coordinator.
-        memory: counts the bytes of the posted messages.
-        posted: functions that publish the messages (Part 4, 4.4.2).
+        owner: the link to the coordinator on which the transaction was declared.
+        memory: counts the memory of the posted messages.
+        posted: functions that each publish a posted message (Part 4, 4.4.2).
         retired: the deliveries to settle (Part 4, 4.4.3).
-        posted_size: bytes of the posted messages.
+        posted_size: memory of the posted messages, in bytes.
     """
 
     owner: Any
@@ -72,8 +73,8 @@ class Transaction:
         """Keep a message or an outcome until the transaction is discharged.
 
         Args:
-            work: publishes a message, or the delivery with its outcome.
-            size: size of the message in bytes; 0 for an outcome.
+            work: a function that publishes the message; or the delivery with its outcome.
+            size: the size of the message, in bytes; 0 for an outcome.
 
         Raises:
             NodeError: the transaction is too large.
@@ -81,9 +82,9 @@ class Transaction:
         excess = self.memory.excess(size)
         if excess:
             raise NodeError(f"the transaction has no room: {excess}", RESOURCE_LIMIT_EXCEEDED)
-        if len(self.posted) + len(self.retired) >= _MAX_WORK:
+        if len(self.posted) + len(self.retired) >= _MAX_OPERATIONS:
             raise NodeError(
-                f"a transaction has at most {_MAX_WORK} messages and outcomes",
+                f"a transaction has at most {_MAX_OPERATIONS} messages and outcomes",
                 RESOURCE_LIMIT_EXCEEDED,
             )
         if isinstance(work, Retired):
@@ -94,7 +95,7 @@ class Transaction:
             self.memory.held += size + Memory.PER_MESSAGE
 
     def _release_memory(self) -> None:
-        """Stop counting the messages: the nodes count them from now on, or they are discarded."""
+        """Stop counting the posted messages, which are now published or discarded."""
         self.memory.held -= self.posted_size
         self.posted_size = 0
 
@@ -102,15 +103,15 @@ class Transaction:
         """Publish the messages, and settle the deliveries.
 
         Raises:
-            NodeError: a message or an outcome is refused, or a delivery was settled meanwhile; no
-                message was published, and no outcome was applied.
+            NodeError: a node refused a message or an outcome, or a delivery has already been
+                settled. No message was published, and no outcome was applied.
         """
         self._release_memory()
         try:
             for retired in self.retired:
                 if retired.delivery.settled:
                     raise NodeError(
-                        "a delivery of the transaction was settled meanwhile",
+                        "a delivery of the transaction has already been settled",
                         TransactionError.TRANSACTION_ROLLBACK,
                     )
                 retired.delivery.check(retired.outcome)
@@ -123,7 +124,11 @@ class Transaction:
             retired.end(retired.outcome)
 
     def rollback(self) -> None:
-        """Undo the outcomes: settled deliveries count as failed, others are unsettled again."""
+        """Discard the messages and outcomes of the transaction.
+
+        A delivery that the receiver has settled is a failed delivery; other deliveries are
+        unsettled again, without an outcome.
+        """
         self._release_memory()
         for retired in self.retired:
             if retired.settled:
@@ -133,16 +138,16 @@ class Transaction:
 
 
 class Transactions:
-    """The transactions of a connection, by transaction-id."""
+    """The open transactions of a connection, by transaction-id."""
 
     def __init__(self, limits: Limits, memory: Memory) -> None:
         self._limits = limits
         self._memory = memory
         self._open: dict[bytes, Transaction] = {}
-        self._numbers = 0
+        self._last_number = 0  # the last transaction-id, as an integer
 
     def get(self, txn_id: Any) -> Transaction:
-        """Return a transaction."""
+        """Return an open transaction by its transaction-id; raise NodeError if there is none."""
         binary = isinstance(txn_id, bytes | memoryview)
         transaction = self._open.get(bytes(txn_id)) if binary else None
         if transaction is None:
@@ -150,22 +155,31 @@ class Transactions:
         return transaction
 
     def control(self, octets: bytes, owner: Any) -> bytes | None:
-        """Carry out a declare or a discharge (Part 4, 4.2 and 4.3).
+        """Process a declare or discharge, which a peer sent to the coordinator (Part 4, 4.2, 4.3).
 
-        Return the transaction-id after a declare; None after a discharge.
+        Args:
+            octets: the encoded message with the declare or discharge.
+            owner: the link on which the message was received.
+
+        Returns:
+            The transaction-id after a declare; None after a discharge.
+
+        Raises:
+            NodeError: the request is refused, or the transaction was rolled back.
+            DecodeError: the message is malformed.
         """
         body = Message.decode(octets, limits=self._limits).body
         value = body.value if isinstance(body, AmqpValue) else None
         request = from_described(value) if isinstance(value, Described) else value
         match request:
             case Declare(global_id=None):
-                if len(self._open) >= _MAX_OPEN:
+                if len(self._open) >= _MAX_OPEN_TRANSACTIONS:
                     raise NodeError(
-                        f"a connection has at most {_MAX_OPEN} transactions at a time",
+                        f"a connection has at most {_MAX_OPEN_TRANSACTIONS} transactions at a time",
                         RESOURCE_LIMIT_EXCEEDED,
                     )
-                self._numbers += 1
-                txn_id = self._numbers.to_bytes(8, "big")
+                self._last_number += 1
+                txn_id = self._last_number.to_bytes(8, "big")
                 self._open[txn_id] = Transaction(owner, self._memory)
                 return txn_id
             case Discharge():
@@ -181,11 +195,12 @@ class Transactions:
                     raise
                 return None
         raise NodeError(
-            "a coordinator takes a declare without a global-id, or a discharge", NOT_IMPLEMENTED
+            "the coordinator accepts only a declare without a global-id, or a discharge",
+            NOT_IMPLEMENTED,
         )
 
     def end_of(self, owner: Any) -> None:
-        """Roll back the transactions of a link to the coordinator that ends."""
+        """Roll back the transactions that were declared on the link `owner`, which ends."""
         for txn_id, transaction in list(self._open.items()):
             if transaction.owner == owner:
                 del self._open[txn_id]
