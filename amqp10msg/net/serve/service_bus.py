@@ -1,9 +1,9 @@
-"""An emulator of Azure Service Bus: its extensions of AMQP, on the nodes of a server.
+"""Emulates Azure Service Bus: adds its AMQP extensions to the nodes of a server.
 
-An entity is a queue, a subscription of a topic (``TOPIC/Subscriptions/NAME``), or the dead letters
-of either (``…/$DeadLetterQueue``). Clients send requests to ``ENTITY/$management``. A request names
-a deferred or scheduled message by its sequence number, and a locked message by its lock token.
-Deferred messages, scheduled messages and the states of sessions are kept in memory only.
+An entity is a queue, a topic's subscription (``TOPIC/Subscriptions/NAME``), or the dead-letter
+queue of one of them (``…/$DeadLetterQueue``). Clients send requests to ``ENTITY/$management``. A
+request identifies a deferred or scheduled message by its sequence number, and a locked message by
+its lock token. Deferred messages, scheduled messages and session states are kept in memory only.
 """
 
 from __future__ import annotations
@@ -69,9 +69,11 @@ from amqp10msg.wire.primitives import (
     ULong,
 )
 
+#: The suffix of the address to which clients send the requests for an entity.
 MANAGEMENT_SUFFIX = "/$management"
-_HEADER = composite_of(Header).code
-#: Descriptor codes of the sections, by symbolic descriptor: Azure's clients send the symbols.
+#: The descriptor code of the header section.
+_HEADER_CODE = composite_of(Header).code
+#: Descriptor codes of the sections, by symbolic descriptor, which Azure's clients send.
 _SECTION_CODES: Mapping[Any, int] = {
     f"amqp:{name}": code
     for code, name in enumerate(
@@ -80,26 +82,29 @@ _SECTION_CODES: Mapping[Any, int] = {
             *("properties:list", "application-properties:map", "data:binary"),
             *("amqp-sequence:list", "amqp-value:*", "footer:map"),
         ),
-        _HEADER,
+        _HEADER_CODE,
     )
 }
 _URL = re.compile(r"(?:amqps?|sb)://[^/]*/(.*)", re.DOTALL)
+# Names of annotations.
 _SEQUENCE, _ENQUEUED = "x-opt-sequence-number", "x-opt-enqueued-time"
 _SCHEDULED, _LOCKED_UNTIL = "x-opt-scheduled-enqueue-time", "x-opt-locked-until"
 _LOCK_TOKEN = "x-opt-lock-token"  # noqa: S105  (a name, not a secret)
 _STATE, _SOURCE = "x-opt-message-state", "x-opt-deadletter-source"
+#: Application-properties of a dead letter.
 _REASON, _DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
 #: Values of x-opt-message-state in the response to a peek.
 _ACTIVE, _DEFERRED, _SCHEDULED_STATE = 0, 1, 2
-#: Milliseconds that a receiver's lock of a message lasts; Azure's default.
+#: Duration of a receiver's lock on a message or session, in ms (Azure's default).
 _LOCK_MS = 60_000
-#: Failed deliveries after which a message becomes a dead letter; Azure's default.
+#: A message becomes a dead letter after this many failed deliveries (Azure's default).
 _MAX_DELIVERIES = 10
-#: .NET ticks (units of 100 ns since the year 1) at the start of 1970.
+#: The start of 1970 in .NET ticks, which are units of 100 ns since the year 1.
 _UNIX_EPOCH_TICKS = 621_355_968_000_000_000
 #: Maximum number of messages or sessions in one response.
 _MAX_RESULTS = 1_000
-#: A last-updated-time from the year 10000 on, in ms, requests all sessions that have messages.
+#: The start of the year 10000, in ms. A request with a last-updated-time from then on lists all
+#: sessions that have messages.
 _ALL_SESSIONS = 253_402_300_800_000
 _LOCK_LOST = "com.microsoft:message-lock-lost"
 _ENTITY_NOT_FOUND = "com.microsoft:entity-not-found"
@@ -107,7 +112,7 @@ _MESSAGE_NOT_FOUND = "com.microsoft:message-not-found"
 
 
 class _RequestError(Exception):
-    """A request to ``$management`` failed with this status code, condition and description."""
+    """A request to ``$management`` failed; has the response's status code and error condition."""
 
     def __init__(self, status: int, condition: str, description: str) -> None:
         super().__init__(description)
@@ -117,15 +122,15 @@ class _RequestError(Exception):
 
 @attrs.define(eq=False)
 class _Lock:
-    """A receiver's lock of a message, until the receiver settles the message or the lock expires.
+    """A receiver's lock on a message; it ends when the message is settled or the lock expires.
 
     Attributes:
         entity: the entity of the message.
         sequence: the sequence number of the message.
         annotations: the message-annotations that were added when the message was sent.
-        expires: when the lock expires, in ms of the clock.
-        delivery: the delivery on a link; None for a deferred message, which a receiver requests by
-            its sequence number.
+        expires: when the lock expires, in ms since the Unix epoch.
+        delivery: the delivery on a link; None for a deferred message, which was requested by its
+            sequence number.
     """
 
     entity: _Entity
@@ -137,16 +142,18 @@ class _Lock:
 
 @attrs.define(eq=False)
 class _Entity:
-    """The state of an entity, except for the messages that its node holds.
+    """The state of an entity, without the messages that its node holds.
 
     Attributes:
-        name: the address of its node.
-        last_sequence: the last sequence number given to a message.
+        name: the address of the entity's node.
+        last_sequence: the last assigned sequence number.
         deferred: the encoded deferred messages, by sequence number.
-        scheduled: the due time in ms and the encoded message, by sequence number.
-        session_states: the state that clients stored for a session, by session id.
-        state_changes: when the state of a session was last set, in ms, by session id.
-        locks: the locks of messages, by token.
+        scheduled: for each scheduled message, by sequence number, the time at which to enqueue it,
+            in ms since the Unix epoch, and its encoding.
+        session_states: the state that clients stored for each session, by session id.
+        state_changes: when each session state was last set, in ms since the Unix epoch, by session
+            id.
+        locks: the locks on messages, by lock token.
     """
 
     name: str
@@ -160,7 +167,7 @@ class _Entity:
 
 @attrs.frozen
 class _ScheduledMessages:
-    """The scheduled messages of an entity, as a `Destination` of published messages."""
+    """The scheduled messages of an entity, as a `Destination` from which they can be withdrawn."""
 
     bus: ServiceBus
     entity: _Entity
@@ -173,12 +180,12 @@ class _ScheduledMessages:
 class ServiceBus:
     """Unpacks batches, numbers and locks messages, and answers requests to ``$management``.
 
-    Not thread-safe: only the thread of the server may call it.
+    Not thread-safe: only the server's thread may call its methods.
 
     Args:
-        clock: returns the current time in ms.
-        limits: the limits for decoding messages from clients.
-        memory: counts deferred and scheduled messages and session states.
+        clock: returns the time in ms since the Unix epoch.
+        limits: the limits on decoding messages from clients.
+        memory: counts the memory of deferred and scheduled messages and session states.
 
     Attributes:
         nodes: the nodes of the server, set when the server starts.
@@ -196,10 +203,10 @@ class ServiceBus:
 
     @staticmethod
     def address_of(address: Any) -> Any:
-        """Return the address of the node that a client means.
+        """Return the node address for an address or URL that a client sent.
 
-        Clients send an address or a URL. The suffixes that Service Bus defines are matched without
-        regard to case.
+        The parts that Service Bus defines, such as ``/$management``, match in any case (upper or
+        lower), and are normalized.
         """
         if not isinstance(address, str):
             return address
@@ -210,12 +217,13 @@ class ServiceBus:
         return re.sub(SUBSCRIPTIONS, SUBSCRIPTIONS, path, flags=re.IGNORECASE)
 
     def _entity(self, name: str) -> _Entity:
+        """Return the entity `name`; create it if it does not exist."""
         entity = self._entities.get(name)
         if entity is None:
             entity = self._entities[name] = _Entity(name)
             self._memory.structures += _entity_cost(name)
             node = self.nodes.find(name)
-            # Messages that were in the store at the start already have sequence numbers.
+            # Messages from the file of the store already have sequence numbers.
             messages = node.messages() if node is not None else ()
             entity.last_sequence = max(
                 (_sequence_of(message.octets, message.sequence) for message in messages), default=0
@@ -223,9 +231,9 @@ class ServiceBus:
         return entity
 
     def forget(self, name: str) -> bool:
-        """Forget the entity of an unused node, unless it has state that clients could see.
+        """Delete the entity of an unused node, unless the entity has state that clients could see.
 
-        Return False if the entity is kept.
+        Returns whether the node may be deleted: False if the entity was kept.
         """
         entity = self._entities.get(name)
         if entity is None:
@@ -247,10 +255,10 @@ class ServiceBus:
     def publish(
         self, address: str, octets: bytes, message_format: int = 0, *, origin: object = None
     ) -> Published:
-        """Publish a message, or all messages of a batch; if one is refused, publish no message.
+        """Publish a message, or the messages of a batch; if one is refused, none is published.
 
         Raises:
-            NodeError: the batch has another body than data sections, or a node has no room.
+            NodeError: the body of the batch is not data sections, or a node refused a message.
             DecodeError: a message is malformed.
         """
         messages = [octets]
@@ -260,31 +268,32 @@ class ServiceBus:
             if not all(isinstance(part, Data) for part in body):
                 raise NodeError("the body of a batch must be data sections", DECODE_ERROR)
             messages = [bytes(part.data) for part in body if isinstance(part, Data)]
-        messages = [_in_order(message, self._limits) for message in messages]
-        entities = [self._entity(name) for name in self._targets(address)]
-        _, published = self._accept_all(entities, messages, origin)
+        messages = [_sort_sections(message, self._limits) for message in messages]
+        entities = [self._entity(name) for name in self._target_entities(address)]
+        _, published = self._publish_to_entities(entities, messages, origin)
         return published
 
-    def _accept_all(
+    def _publish_to_entities(
         self, entities: Iterable[_Entity], messages: Iterable[bytes], origin: object = None
     ) -> tuple[list[int], Published]:
-        """Accept all messages in all entities; return the sequence numbers and destinations.
+        """Publish all messages to all entities, or none if an entity refuses a message.
 
-        If an entity refuses a message, no message is accepted.
+        Returns:
+            The sequence numbers, by entity and message, and the destinations.
         """
         sequences = []
         with all_or_none() as published:
             for entity in entities:
                 for message in messages:
-                    sequence, destination = self._accept(entity, message, origin)
+                    sequence, destination = self._schedule_or_enqueue(entity, message, origin)
                     sequences.append(sequence)
                     published.append(destination)
         return sequences, published
 
-    def _targets(self, address: str) -> list[str]:
+    def _target_entities(self, address: str) -> list[str]:
         """Return the names of the entities that get a message for `address`.
 
-        These are the subscriptions of a topic; otherwise, the address itself.
+        For a topic, these are its subscriptions; otherwise, the entity with this address.
         """
         prefix = f"{address}{SUBSCRIPTIONS}"
         names = [node.name for node in self.nodes]
@@ -293,29 +302,31 @@ class ServiceBus:
         ]
         return subscriptions or [address]
 
-    def _accept(
+    def _schedule_or_enqueue(
         self, entity: _Entity, octets: bytes, origin: object = None
     ) -> tuple[int, tuple[Destination, int]]:
-        """Schedule a message or enqueue it.
+        """Schedule a message for its scheduled-enqueue-time, or enqueue it if there is none.
 
-        Return its sequence number, and its destination with the number to withdraw it by.
+        Returns:
+            The sequence number of the message; and its destination, with the number for
+            `Destination.withdraw`.
         """
-        node = self._node(entity)
+        node = self._find_node(entity)
         octets = _with_message_id(octets)
         entity.last_sequence += 1
         sequence = entity.last_sequence
         due = _annotations(octets).get(_SCHEDULED)
         if isinstance(due, Timestamp) and due > self._clock():
-            self._count(octets)
+            self._count_memory(octets)
             entity.scheduled[sequence] = int(due), octets
             return sequence, (_ScheduledMessages(self, entity), sequence)
         return sequence, (node, self._enqueue(node, sequence, octets, origin))
 
-    def _count(self, octets: bytes, *, always: bool = False) -> None:
-        """Count the memory of a message or a session state that is kept outside of the nodes.
+    def _count_memory(self, octets: bytes, *, always: bool = False) -> None:
+        """Count the memory of a message or session state that no node holds.
 
         Raises:
-            NodeError: the limit of memory would be exceeded, and `always` is False.
+            NodeError: the memory limit would be exceeded, and `always` is False.
         """
         excess = self._memory.excess(len(octets)) if not always else ""
         if excess:
@@ -323,22 +334,22 @@ class ServiceBus:
             raise NodeError(text, RESOURCE_LIMIT_EXCEEDED)
         self._memory.held += len(octets) + Memory.PER_MESSAGE
 
-    def _discount(self, octets: bytes | None) -> None:
-        """Undo `_count` for data that is no longer held; a no-op for None."""
+    def _uncount_memory(self, octets: bytes | None) -> None:
+        """Undo `_count_memory`, because the data is deleted; a no-op for None."""
         if octets is not None:
             self._memory.held -= len(octets) + Memory.PER_MESSAGE
 
     def _defer(self, entity: _Entity, sequence: int, octets: bytes) -> None:
         self._undefer(entity, sequence)
-        self._count(octets, always=True)  # the server held the message already
+        self._count_memory(octets, always=True)  # the server already had the message
         entity.deferred[sequence] = octets
 
     def _undefer(self, entity: _Entity, sequence: int) -> None:
-        self._discount(entity.deferred.pop(sequence, None))
+        self._uncount_memory(entity.deferred.pop(sequence, None))
 
     def _unschedule(self, entity: _Entity, sequence: int) -> None:
         _, octets = entity.scheduled.pop(sequence, (0, None))
-        self._discount(octets)
+        self._uncount_memory(octets)
 
     def _enqueue(
         self,
@@ -349,14 +360,15 @@ class ServiceBus:
         *,
         always: bool = False,
     ) -> int:
-        """Publish a message, annotated with its sequence number and the time.
+        """Publish a message to a node, with its sequence number and the time as annotations.
 
-        Return the number that the node gives to the message.
+        Returns:
+            The node's own number of the message, for `DistributionNode.withdraw`.
         """
         annotations = {_SEQUENCE: sequence, _ENQUEUED: Timestamp(self._clock())}
         return node.publish(_annotated(octets, annotations), origin=origin, always=always)
 
-    def _node(self, entity: _Entity) -> DistributionNode:
+    def _find_node(self, entity: _Entity) -> DistributionNode:
         node = self.nodes.find(entity.name)
         if node is None:
             raise NodeError(f"entity {entity.name!r} does not exist", NOT_FOUND)
@@ -365,18 +377,18 @@ class ServiceBus:
     # Receiving.
 
     def session_filter(self, node: DistributionNode, session_id: Any) -> SessionFilter:
-        """Return the filter for a receiver that requests a session.
+        """Return the filter for a receiving link that requests a session.
 
-        The link with this filter has the session until the link ends.
+        The link locks the session until the link ends.
 
         Args:
             node: the node of the entity.
-            session_id: the session that the client requests, as decoded; None for the next free
-                session that has messages.
+            session_id: the decoded session id that the client requests; None to request the next
+                free session that has messages.
 
         Raises:
-            NodeError: another receiver has the session, no free session has messages, or
-                `session_id` is of another type than string.
+            NodeError: another receiver has locked the session, no free session has messages, or
+                `session_id` is not a string.
         """
         locked_ids = {
             link.filter.session_id
@@ -401,19 +413,19 @@ class ServiceBus:
         return SessionFilter(session_id)
 
     def locked_until_utc(self) -> int:
-        """Return when a session lock taken now expires, in .NET ticks (100 ns since the year 1)."""
+        """Return when a new session lock would expire, in .NET ticks (100 ns since the year 1)."""
         return _UNIX_EPOCH_TICKS + (self._clock() + _LOCK_MS) * 10_000
 
     def lock(self, delivery: Delivery, *, settled: bool = False) -> bytes:
-        """Lock the message of a delivery and return the encoded message to send.
+        """Lock the message of a delivery, and return the encoded message to send.
 
-        The tag of the delivery becomes the lock token, 16 bytes. A message that is sent settled
-        gets no lock.
+        The delivery-tag is set to the lock token, 16 bytes. A message that is sent settled is not
+        locked.
         """
         entity = self._entity(delivery.link.node.name)
         token = _token_of(delivery.tag)
         if token is not None and token in entity.locks:
-            return _locked(delivery.octets, entity.locks[token].annotations, token)
+            return _encode_locked(delivery.octets, entity.locks[token].annotations, token)
         token = uuid.uuid4()
         sequence = _sequence_of(delivery.octets, delivery.sequence)
         expires = self._clock() + _LOCK_MS
@@ -423,24 +435,34 @@ class ServiceBus:
             return _with_delivery_count(_annotated(delivery.octets, annotations))
         annotations[_LOCKED_UNTIL] = Timestamp(expires)
         entity.locks[token] = _Lock(entity, sequence, annotations, expires, delivery)
-        return _locked(delivery.octets, annotations, token)
+        return _encode_locked(delivery.octets, annotations, token)
 
     def apply(self, delivery: Delivery, state: Any) -> Any:
-        """Carry out a receiver's outcome and return the outcome that the node is to apply.
+        """Process a receiver's outcome; return the outcome with which to settle at the node.
 
-        A rejected message and a message that failed too often become dead letters. A message that
-        is undeliverable here is deferred.
+        A rejected message, and a message whose delivery failed too often, becomes a dead letter. A
+        message with the outcome modified and undeliverable-here is deferred.
+
+        Args:
+            delivery: the delivery.
+            state: the outcome of the receiver.
         """
         entity = self._entity(delivery.link.node.name)
         token = _token_of(delivery.tag)
         lock = entity.locks.get(token) if token is not None else None
         sequence = lock.sequence if lock is not None else delivery.sequence
-        outcome = self._apply(entity, sequence, delivery, state)
+        outcome = self._replace_outcome(entity, sequence, delivery, state)
         if token is not None:
             entity.locks.pop(token, None)
         return outcome
 
-    def _apply(self, entity: _Entity, sequence: int, delivery: Delivery, state: Any) -> Any:
+    def _replace_outcome(
+        self, entity: _Entity, sequence: int, delivery: Delivery, state: Any
+    ) -> Any:
+        """Move the message to the dead letters or deferred messages if `state` requires that.
+
+        Returns the outcome for the node, see `apply`.
+        """
         if isinstance(state, Rejected):
             error = state.error
             info: Mapping[Any, Any] = (error.info if error else None) or {}
@@ -455,8 +477,7 @@ class ServiceBus:
         if state.undeliverable_here:
             self._defer(entity, sequence, _with_failed_delivery(delivery.octets))
             return Accepted()
-        # Azure counts every delivery that a receiver abandons. Its client for Node leaves
-        # delivery-failed out.
+        # Azure counts every abandoned delivery as failed. Its Node.js client omits delivery-failed.
         state = attrs.evolve(state, delivery_failed=True)
         if _delivery_count(delivery.octets) + 1 >= _MAX_DELIVERIES:
             description = f"the message was delivered {_MAX_DELIVERIES} times and not completed"
@@ -470,13 +491,14 @@ class ServiceBus:
         return state
 
     def lock_lost_error(self) -> Error:
-        """Return the error for a receiver that settles a message after its lock expired."""
+        """Return the error for a receiver that settles a message after its lock has ended."""
         return Error(_LOCK_LOST, "the lock has expired, or the message was settled before")
 
     def _dead_letter(self, entity: _Entity, octets: bytes, reason: str, description: str) -> None:
-        """Move a message to the dead-letter queue of its entity.
+        """Enqueue a message in the dead-letter queue of its entity.
 
-        A message of a dead-letter queue stays in that queue.
+        If the entity is a dead-letter queue, the message is enqueued there again. The caller must
+        remove the original.
         """
         message = _decode_leniently(octets)
         properties = {**(message.application_properties or {})}
@@ -488,13 +510,13 @@ class ServiceBus:
             octets = _annotated(octets, {_SOURCE: entity.name})
         node = self.nodes.make(dead_letters.name)
         dead_letters.last_sequence += 1
-        # The server held the message already: its limits do not apply.
+        # The server already had the message, so that its limits do not apply.
         self._enqueue(node, dead_letters.last_sequence, octets, always=True)
 
     def on_expired(self, letter: DeadLetter) -> None:
-        """Move an expired message to the dead-letter queue of its entity."""
+        """Enqueue an expired message in the dead-letter queue of its entity."""
         if letter.cause == "expired" and not letter.node.endswith(DEAD_LETTERS):
-            # Remove the ttl: a receiver of the dead letter would consider the message expired.
+            # Remove the ttl, because a receiver would consider the dead letter expired.
             parts = scan(letter.octets, limits=UNLIMITED)
             header = parts.section("header") or Header()
             octets = parts.replace(header=attrs.evolve(header, ttl=None))
@@ -503,7 +525,7 @@ class ServiceBus:
             self._dead_letter(entity, octets, "TTLExpiredException", description)
 
     def tick(self) -> None:
-        """Enqueue the scheduled messages that are due, and end the locks that have expired."""
+        """Enqueue scheduled messages that are due, and end expired locks. Called periodically."""
         now = self._clock()
         for entity in list(self._entities.values()):
             for sequence, (due, octets) in sorted(entity.scheduled.items()):
@@ -511,7 +533,7 @@ class ServiceBus:
                     try:
                         self._enqueue(node, sequence, octets)
                     except NodeError:
-                        continue  # the node is full: try again at the next tick
+                        continue  # the node is full: retry at the next `tick`
                     self._unschedule(entity, sequence)
             for token, lock in list(entity.locks.items()):
                 delivery = lock.delivery
@@ -523,10 +545,10 @@ class ServiceBus:
                     except StoreError:
                         raise
                     except NodeError:
-                        continue  # settling failed: try again at the next tick
+                        continue  # settling failed: retry at the next `tick`
 
     def _end_lock(self, token: uuid.UUID, lock: _Lock, outcome: Any) -> None:
-        """Settle a locked message on request, or because its lock has expired."""
+        """Settle a locked message with `outcome`, which also ends its lock."""
         entity, delivery = lock.entity, lock.delivery
         if delivery is not None:
             delivery.settle(self.apply(delivery, outcome))
@@ -546,9 +568,9 @@ class ServiceBus:
     # Requests.
 
     def answer(self, address: str, request: Message) -> Message:
-        """Carry out a request to ``ENTITY/$management`` and return the response.
+        """Process a request to ``ENTITY/$management``, and return the response.
 
-        A request that fails gets a response with the error: this method does not raise it.
+        If the request fails, the response contains the error.
         """
         properties: Mapping[Any, Any] = request.application_properties or {}
         operation, body = str(properties.get("operation")), request_value(request)
@@ -564,7 +586,7 @@ class ServiceBus:
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError) as error:
             status, condition = 400, "com.microsoft:argument-error"
             description = f"{operation}: {type(error).__name__}: {error}"
-        # Some of Azure's clients read the first spelling, some the second.
+        # Azure's clients read either the first spelling or the second.
         properties = {
             "statusCode": Int(status),
             "statusDescription": description,
@@ -575,17 +597,20 @@ class ServiceBus:
             properties["errorCondition"] = Symbol(condition)
         return response_to(request, value, properties)
 
+    # Each handler of an operation gets the entity and the request's map, and returns the status
+    # code and the value of the response.
+
     def _handle(self, name: str, operation: str, body: Any) -> tuple[int, Any]:
         handlers: dict[str, Callable[[_Entity, Any], tuple[int, Any]]] = {
-            "peek-message": self._peek,
-            "renew-lock": self._renew,
-            "schedule-message": self._schedule,
-            "cancel-scheduled-message": self._cancel,
-            "receive-by-sequence-number": self._receive,
-            "update-disposition": self._dispose,
-            "get-session-state": self._get_state,
-            "set-session-state": self._set_state,
-            "renew-session-lock": self._renew_session,
+            "peek-message": self._peek_messages,
+            "renew-lock": self._renew_locks,
+            "schedule-message": self._schedule_messages,
+            "cancel-scheduled-message": self._cancel_scheduled_messages,
+            "receive-by-sequence-number": self._receive_deferred_messages,
+            "update-disposition": self._settle_messages,
+            "get-session-state": self._get_session_state,
+            "set-session-state": self._set_session_state,
+            "renew-session-lock": self._renew_session_lock,
             "get-message-sessions": self._list_sessions,
         }
         handle = handlers.get(operation.removeprefix("com.microsoft:"))
@@ -599,7 +624,7 @@ class ServiceBus:
             raise NodeError(f"entity {name!r} does not exist", NOT_FOUND)
         return handle(self._entity(name), body)
 
-    def _peek(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+    def _peek_messages(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         first, limit = int(body["from-sequence-number"]), int(body["message-count"])
         session_id = body.get("session-id")
         messages = []
@@ -613,15 +638,15 @@ class ServiceBus:
         return (200, {"messages": messages}) if messages else (204, None)
 
     def _messages(self, entity: _Entity) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the sequence number, state and bytes of every message of an entity."""
-        for message in self._node(entity).messages():
+        """Yield the sequence number, x-opt-message-state and bytes of each message of an entity."""
+        for message in self._find_node(entity).messages():
             yield _sequence_of(message.octets, message.sequence), _ACTIVE, message.octets
         for sequence, octets in entity.deferred.items():
             yield sequence, _DEFERRED, octets
         for sequence, (_, octets) in entity.scheduled.items():
             yield sequence, _SCHEDULED_STATE, octets
 
-    def _renew(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+    def _renew_locks(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         expires = self._clock() + _LOCK_MS
         locks = [self._find_lock(entity, token)[1] for token in body["lock-tokens"]]
         for lock in locks:
@@ -629,7 +654,7 @@ class ServiceBus:
         return 200, {"expirations": Array("timestamp", [Timestamp(expires) for _ in locks])}
 
     def _find_lock(self, entity: _Entity, token: Any) -> tuple[uuid.UUID, _Lock]:
-        """Return the token as a UUID, and its lock.
+        """Return a lock token as a UUID, and its lock.
 
         Raises:
             _RequestError: the lock does not exist, has expired, or its link has ended.
@@ -644,14 +669,17 @@ class ServiceBus:
             raise _RequestError(410, _LOCK_LOST, f"the lock {key} has ended with its link")
         return key, lock
 
-    def _schedule(self, entity: _Entity, body: Any) -> tuple[int, Any]:
-        messages = [_in_order(_binary(item["message"]), self._limits) for item in body["messages"]]
-        targets = [self._entity(target) for target in self._targets(entity.name)]
-        sequences, _ = self._accept_all(targets, messages)
-        # For a topic, the response has the sequence numbers of its first subscription.
+    def _schedule_messages(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+        messages = [
+            _sort_sections(_checked_binary(item["message"]), self._limits)
+            for item in body["messages"]
+        ]
+        targets = [self._entity(target) for target in self._target_entities(entity.name)]
+        sequences, _ = self._publish_to_entities(targets, messages)
+        # For a topic, the response has the sequence numbers in the first subscription.
         return 200, {"sequence-numbers": Array("long", sequences[: len(messages)])}
 
-    def _cancel(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+    def _cancel_scheduled_messages(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         sequences = [int(sequence) for sequence in body["sequence-numbers"]]
         for sequence in sequences:
             if sequence not in entity.scheduled:
@@ -661,7 +689,7 @@ class ServiceBus:
             self._unschedule(entity, sequence)
         return 200, None
 
-    def _receive(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+    def _receive_deferred_messages(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         sequences = list(dict.fromkeys(int(sequence) for sequence in body["sequence-numbers"]))
         locks_messages = int(body["receiver-settle-mode"]) == 1
         session_id = body.get("session-id")
@@ -684,14 +712,14 @@ class ServiceBus:
             if locks_messages:
                 annotations |= {_STATE: Int(_DEFERRED), _LOCKED_UNTIL: Timestamp(expires)}
                 entity.locks[token] = _Lock(entity, sequence, annotations, expires, None)
-                encoded = _locked(octets, annotations, token)
+                encoded = _encode_locked(octets, annotations, token)
             else:
                 self._undefer(entity, sequence)
                 encoded = _with_delivery_count(_annotated(octets, annotations))
             messages.append({"lock-token": token, "message": encoded})
         return 200, {"messages": messages}
 
-    def _dispose(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+    def _settle_messages(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         reason = str(body.get("deadletter-reason") or "")
         description = str(body.get("deadletter-description") or "")
         dead = Error(
@@ -721,32 +749,32 @@ class ServiceBus:
 
     # Sessions.
 
-    def _get_state(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+    def _get_session_state(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         return 200, {"session-state": entity.session_states.get(str(body["session-id"]))}
 
-    def _set_state(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+    def _set_session_state(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         state = body.get("session-state")
         session_id = str(body["session-id"])
-        octets = None if state is None else _binary(state)
+        octets = None if state is None else _checked_binary(state)
         previous = entity.session_states.get(session_id)
-        self._discount(previous)
+        self._uncount_memory(previous)
         if octets is None:
             entity.session_states.pop(session_id, None)
             entity.state_changes.pop(session_id, None)
             return 200, None
         try:
-            self._count(octets)
+            self._count_memory(octets)
         except NodeError:
             if previous is not None:
-                self._count(previous, always=True)
+                self._count_memory(previous, always=True)
             raise
         entity.session_states[session_id] = octets
         entity.state_changes[session_id] = self._clock()
         return 200, None
 
-    def _renew_session(self, entity: _Entity, body: Any) -> tuple[int, Any]:
+    def _renew_session_lock(self, entity: _Entity, body: Any) -> tuple[int, Any]:
         session_id = str(body["session-id"])
-        for link in self._node(entity).links:
+        for link in self._find_node(entity).links:
             session = link.filter if isinstance(link, OutgoingLink) else None
             if isinstance(session, SessionFilter) and session.session_id == session_id:
                 return 200, {"expiration": Timestamp(self._clock() + _LOCK_MS)}
@@ -763,8 +791,8 @@ class ServiceBus:
         )
         after = body.get("last-updated-time")
         if isinstance(after, int) and after < _ALL_SESSIONS:
-            # Azure lists the sessions whose state was set after this time, with or without
-            # messages.
+            # Like Azure, list the sessions whose state was set after this time, even if they have
+            # no messages.
             session_ids = {
                 session_id: None
                 for session_id, changed in entity.state_changes.items()
@@ -792,7 +820,10 @@ def response_to(
     application_properties: Mapping[str, Any],
     subject: str | None = None,
 ) -> Message:
-    """Return the response to a request: to its reply-to, with its message-id as correlation-id."""
+    """Return a response message, addressed and correlated to the request.
+
+    Its ``to`` is the request's reply-to, and its correlation-id the request's message-id.
+    """
     properties = request.properties or Properties()
     return Message(
         AmqpValue(value),
@@ -804,19 +835,19 @@ def response_to(
 
 
 def _section_code(section: Any) -> int:
-    """Return the descriptor code of a section; the codes of Part 3, 3.2 rise with its position."""
+    """Return the descriptor code of a section, by which sections are sorted (Part 3, 3.2)."""
     descriptor = getattr(section, "descriptor", None)
     return int(descriptor) if isinstance(descriptor, int) else _SECTION_CODES.get(descriptor, 0)
 
 
-def _in_order(octets: bytes, limits: Limits) -> bytes:
-    """Return a message with its sections in the order of Part 3, 3.2, after checking it.
+def _sort_sections(octets: bytes, limits: Limits) -> bytes:
+    """Check a message, and return it with its sections in the order of Part 3, 3.2.
 
     Azure's client writes the delivery-annotations of an AmqpAnnotatedMessage last, and Azure
     accepts that.
 
     Raises:
-        DecodeError: the message breaks another rule.
+        DecodeError: the message is malformed in another way.
     """
     try:
         Message.decode(octets, limits=limits)
@@ -830,22 +861,25 @@ def _in_order(octets: bytes, limits: Limits) -> bytes:
     return octets
 
 
-def _binary(value: Any) -> bytes:
-    """Return `value` as bytes; raise TypeError if the client sent another type than binary."""
+def _checked_binary(value: Any) -> bytes:
+    """Return `value` as bytes; raise TypeError if the client did not send a binary."""
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(f"expected a binary, got {type(value).__name__}")
     return bytes(value)
 
 
 def _annotated(octets: bytes, added: Mapping[str, Any]) -> bytes:
-    """Return a message with more message-annotations; the bytes of its bare message are kept."""
+    """Return a message with added message-annotations; the bytes of its bare message are kept."""
     parts = scan(octets, limits=UNLIMITED)
     annotations = MessageAnnotations({**_annotations(octets), **added})
     return parts.replace(message_annotations=annotations)
 
 
 def _with_message_id(octets: bytes) -> bytes:
-    """Return a message with a message-id: Service Bus adds one, and its clients rely on it."""
+    """Return a message with a message-id, which is generated if it is missing.
+
+    Like Service Bus, whose clients rely on the message-id.
+    """
     properties = scan(octets, limits=UNLIMITED).section("properties") or Properties()
     if properties.message_id is not None:
         return octets
@@ -865,16 +899,16 @@ def _annotations(octets: bytes) -> Mapping[Any, Any]:
 
 
 def _with_failed_delivery(octets: bytes) -> bytes:
-    """Return a message with its delivery-count raised by one."""
+    """Return a message with its delivery-count increased by one."""
     parts = scan(octets, limits=UNLIMITED)
     header = parts.section("header") or Header()
     return parts.replace(header=attrs.evolve(header, delivery_count=header.delivery_count + 1))
 
 
 def _with_delivery_count(octets: bytes) -> bytes:
-    """Return a message whose header has a delivery-count, even if it is 0, as Azure sends it.
+    """Return a message whose header has a delivery-count, even if it is 0.
 
-    Azure's clients show None for a delivery-count that is left out.
+    Azure sends the 0, too: Azure's clients show None for a missing delivery-count.
     """
     parts = scan(octets, limits=UNLIMITED)
     header = parts.section("header") or Header()
@@ -888,13 +922,14 @@ def _with_delivery_count(octets: bytes) -> bytes:
         header.first_acquirer or None,
         UInt(0),
     ]
-    return encode_value(Described(ULong(_HEADER), fields)) + parts.replace(header=None)
+    return encode_value(Described(ULong(_HEADER_CODE), fields)) + parts.replace(header=None)
 
 
-def _locked(octets: bytes, annotations: Mapping[str, Any], token: uuid.UUID) -> bytes:
-    """Return a locked message as it is sent to its receiver.
+def _encode_locked(octets: bytes, annotations: Mapping[str, Any], token: uuid.UUID) -> bytes:
+    """Return the bytes of a locked message for its receiver.
 
-    Azure's clients read the lock token from the delivery-annotations.
+    `annotations` are added to the message-annotations. Azure's clients read the lock token from
+    the delivery-annotations.
     """
     parts = scan(_annotated(octets, annotations), limits=UNLIMITED)
     delivery_annotations = DeliveryAnnotations({_LOCK_TOKEN: token})
@@ -914,21 +949,23 @@ _GROUP_ID = Picker("properties.group_id", limits=UNLIMITED)
 
 
 def _session_id(octets: bytes) -> str | None:
-    """Return the session id of an accepted message, which is its group-id; None without one."""
+    """Return the session id of a message, which is its group-id; None if there is none."""
     session_id: str | None
     (session_id,) = _GROUP_ID(octets)
     return session_id
 
 
 def _token_of(tag: bytes) -> uuid.UUID | None:
+    """Return the lock token in a delivery-tag; None if the tag is not a token."""
     return uuid.UUID(bytes_le=bytes(tag)) if len(tag) == 16 else None
 
 
 def split_session_filter(filters: Any) -> tuple[bool, Any, Any]:
-    """Separate the session filter from the remaining filters of a source.
+    """Separate the session filter from the other filters of a source.
 
     Returns:
-        Whether there is a session filter, its value, and the remaining filters or None.
+        Whether there is a session filter, the session filter's value, and the other filters, or
+        None if there are none.
     """
     if not isinstance(filters, Mapping):
         return False, None, None

@@ -1,10 +1,10 @@
-"""The nodes that answer requests: ``/management`` and ``$cbs``.
+"""The services, nodes that answer requests: ``/management`` and ``$cbs``.
 
-``/management`` is HTTP over AMQP, as far as clients of RabbitMQ 4 use it. A request is a message
-with the method as its subject and the path as its ``to``; the response has the status as its
-subject and the message-id of the request as its correlation-id.
+``/management`` implements the part of HTTP over AMQP that clients of RabbitMQ 4 use. A request is a
+message with the HTTP method as its subject and the path as its ``to``; the response has the HTTP
+status as its subject and the message-id of the request as its correlation-id.
 
-``$cbs`` is claims-based security, with which clients of Azure authorize their links.
+``$cbs`` implements claims-based security, with which clients of Azure authorize their links.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ from amqp10msg.wire.primitives import Int, Timestamp, UInt, ULong
 
 MANAGEMENT = "/management"
 CBS = "$cbs"
-_BINDING = re.compile(r"src=([^;/]*);dst([qe])=([^;/]*);key=([^;/]*);args=([^;/]*)")
+#: The last part of a binding's path.
+_BINDING_PATH = re.compile(r"src=([^;/]*);dst([qe])=([^;/]*);key=([^;/]*);args=([^;/]*)")
 _QUEUE_OPTIONS: Final = {"durable": True, "exclusive": False, "auto_delete": False}
 _EXCHANGE_OPTIONS: Final = {"durable": True, "auto_delete": False, "internal": False}
-_TYPE: Final = "x-queue-type"
-_LONGEST_TIMER: Final = 2**32 - 1  # ms
+_QUEUE_TYPE: Final = "x-queue-type"
+#: RabbitMQ's maximum of x-message-ttl and x-expires, in ms.
+_MAX_TIMER: Final = 2**32 - 1
 
 
 class _StatusError(Exception):
-    """A request to ``/management`` failed with this HTTP status."""
+    """A request to ``/management`` failed; has the HTTP status of the response."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)
@@ -50,32 +52,39 @@ class _StatusError(Exception):
 
 
 @attrs.frozen
-class _Queue:
+class _QueueDeclaration:
+    """The options of a declared queue.
+
+    Attributes:
+        options: the declared ``durable``, ``exclusive``, ``auto_delete`` and ``arguments``.
+        owner: the `origin` of the connection that declared an exclusive queue; else None.
+    """
+
     options: dict[str, Any]
-    owner: object = None  # the connection that declared it exclusively
+    owner: object = None
 
     @property
     def cost(self) -> int:
-        """The memory of the declaration without its node, in bytes."""
+        """The memory of the declaration, without the queue's node, in bytes."""
         return DEFINITION_BYTES + value_cost(self.options)
 
 
 class Management:
-    """Answers the requests to the management node.
+    """Answers the requests to ``/management``.
 
     The options of queues and exchanges are stored and reported. They survive a restart if the
-    server has a file. Only ``exclusive`` changes how a node works: the queue is deleted when its
-    connection ends.
+    server has a file. Only the option ``exclusive`` has an effect: an exclusive queue is deleted
+    when the connection that declared it ends.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._queues: dict[str, _Queue] = {}
+        self._queues: dict[str, _QueueDeclaration] = {}
 
     def restore(self) -> None:
-        """Declare the queues, exchanges, bindings and subscriptions that the store's file lists.
+        """Restore the queues, exchanges, bindings and subscriptions in the store's file.
 
-        An exclusive queue is deleted with its messages: its connection has ended.
+        An exclusive queue is deleted with its messages, since its connection has ended.
 
         Raises:
             StoreError: the file cannot be read or written, or is damaged.
@@ -89,13 +98,18 @@ class Management:
             if options.get("exclusive"):
                 self._delete_queue(name)
             else:
-                self._add_queue(name, _Queue({**_QUEUE_OPTIONS, "arguments": {}, **options}))
+                declaration = _QueueDeclaration({**_QUEUE_OPTIONS, "arguments": {}, **options})
+                self._add_queue(name, declaration)
 
     def answer(self, request: Message, owner: object) -> Message:
-        """Carry out a request and return the response; a request that fails gets an HTTP status.
+        """Process a request, and return the response; a failed request gets an HTTP error status.
+
+        Args:
+            request: the request.
+            owner: the `origin` of the request's connection.
 
         Raises:
-            StoreError: the store failed; the server must not confirm the request.
+            StoreError: the store failed, so that the request must not be confirmed.
         """
         properties = request.properties or Properties()
         try:
@@ -115,7 +129,7 @@ class Management:
         return response_to(request, value, {"http:response": "1.1"}, subject=str(int(status)))
 
     def end_of(self, owner: object) -> None:
-        """Delete the exclusive queues of a connection that has ended."""
+        """Delete the exclusive queues of the connection with the `origin` `owner`, which ended."""
         for name in [name for name, queue in self._queues.items() if queue.owner is owner]:
             self._delete_queue(name)
 
@@ -161,7 +175,7 @@ class Management:
             **options,
             "name": name,
             "vhost": "/",
-            "type": options["arguments"].get(_TYPE, "classic"),
+            "type": options["arguments"].get(_QUEUE_TYPE, "classic"),
             "leader": leader,
             "replicas": [leader],
             "message_count": ULong(len(node)),
@@ -182,14 +196,14 @@ class Management:
             if options != self._options_of(name):
                 raise _StatusError(HTTPStatus.CONFLICT, f"queue {name!r} has other options")
         else:
-            queue = _Queue(options, owner if options["exclusive"] else None)
+            queue = _QueueDeclaration(options, owner if options["exclusive"] else None)
             nodes.make_room(queue.cost)
             nodes.declare(name)
             nodes.definitions.put(QUEUE, name, options)
             self._add_queue(name, queue)
         return HTTPStatus.CREATED if is_new else HTTPStatus.OK, self._queue_info(name)
 
-    def _add_queue(self, name: str, queue: _Queue) -> None:
+    def _add_queue(self, name: str, queue: _QueueDeclaration) -> None:
         self._broker.memory.structures += queue.cost
         self._queues[name] = queue
 
@@ -198,7 +212,7 @@ class Management:
         if queue is not None:
             self._broker.memory.structures -= queue.cost
         self._broker.nodes.definitions.remove(QUEUE, name)
-        # A queue whose lifetime ended by itself has left its bindings behind.
+        # Also remove the bindings of a queue whose node no longer exists.
         self._broker.exchanges.unbind_all(name, to_queue=True)
         return {"message_count": ULong(self._broker.delete(name))}
 
@@ -230,7 +244,8 @@ class Management:
         destination = body["destination_queue" if to_queue else "destination_exchange"]
         if to_queue:
             self._queue_info(destination)
-            self._broker.nodes.declare(destination)  # keep the queue while unused: it has bindings
+            # Do not delete the queue when it is unused, since it has bindings.
+            self._broker.nodes.declare(destination)
         else:
             self._broker.exchanges.get(destination)
         self._broker.exchanges.bind(
@@ -244,7 +259,7 @@ class Management:
         )
 
     def _unbind(self, path: str) -> None:
-        match = _BINDING.fullmatch(path)
+        match = _BINDING_PATH.fullmatch(path)
         if match is None:
             raise _StatusError(HTTPStatus.BAD_REQUEST, f"{path!r} is not the path of a binding")
         source, kind, destination, key, _ = map(unquote, match.groups())
@@ -275,9 +290,9 @@ class Management:
         ]
 
 
-# Declarations of queues and exchanges follow RabbitMQ 4.0: it accepts every declaration that this
-# server accepts. `_ARGUMENTS` lists the queue types and the values of each argument. Arguments that
-# are unknown to RabbitMQ are stored, as RabbitMQ stores them.
+# The checks of declarations follow RabbitMQ 4.0, which accepts every declaration that this server
+# accepts. `_ARGUMENTS` has the queue types and the valid values of each argument. Arguments that
+# RabbitMQ does not know are stored, as in RabbitMQ.
 
 
 def _is_int(value: Any, minimum: int, maximum: int | None = None) -> bool:
@@ -321,12 +336,14 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-_TYPES: Final = {"classic": "c", "quorum": "q", "stream": "s"}
+#: The letters of the queue types in `_Argument.types`.
+_TYPE_LETTERS: Final = {"classic": "c", "quorum": "q", "stream": "s"}
+#: The arguments of a queue declaration that RabbitMQ checks.
 _ARGUMENTS: Final[dict[str, _Argument]] = {
     "x-max-length": _integer_argument("cq", 0),
     "x-max-length-bytes": _integer_argument("cqs", 0),
-    "x-message-ttl": _integer_argument("cq", 0, _LONGEST_TIMER),
-    "x-expires": _integer_argument("cq", 1, _LONGEST_TIMER),
+    "x-message-ttl": _integer_argument("cq", 0, _MAX_TIMER),
+    "x-expires": _integer_argument("cq", 1, _MAX_TIMER),
     "x-overflow": _choice_argument("cq", "drop-head", "reject-publish", "reject-publish-dlx"),
     "x-dead-letter-exchange": _Argument("cq", "a string", _is_text, HTTPStatus.BAD_REQUEST),
     "x-dead-letter-routing-key": _Argument("cq", "a string", _is_text),
@@ -352,7 +369,10 @@ _FILTER_SIZE: Final = "x-stream-filter-size-bytes"
 
 
 def _check_name(kind: str, name: str) -> None:
-    """Check the name of a queue or an exchange to declare or delete."""
+    """Check the name of a queue or exchange in a request to declare or delete it.
+
+    `kind` is "queue" or "exchange".
+    """
     if not name:
         status = HTTPStatus.BAD_REQUEST if kind == "queue" else HTTPStatus.FORBIDDEN
         raise _StatusError(status, f"the name of the {kind} is empty")
@@ -371,7 +391,7 @@ def _declared_options(body: Any, defaults: Mapping[str, bool], *other_keys: str)
     Args:
         body: the decoded body of the request.
         defaults: the boolean options and their defaults.
-        other_keys: more keys that the body may have, besides ``arguments``.
+        other_keys: further allowed keys of the body, in addition to ``arguments``.
 
     Raises:
         _StatusError: the body is not a map, or has an unknown key or a value of the wrong type.
@@ -398,13 +418,14 @@ def _check_queue(options: Mapping[str, Any]) -> None:
     Raises:
         _StatusError: RabbitMQ would refuse the declaration: an argument has an invalid value or
             does not exist for this queue type; or a quorum queue or a stream is declared as
-            exclusive, as auto-delete, or without durable.
+            exclusive, auto-delete or not durable. Or the queue is a stream, which this server does
+            not have.
     """
     arguments = options["arguments"]
-    kind = arguments.get(_TYPE, "classic")
-    letter = _TYPES.get(kind) if isinstance(kind, str) else None
+    kind = arguments.get(_QUEUE_TYPE, "classic")
+    letter = _TYPE_LETTERS.get(kind) if isinstance(kind, str) else None
     if letter is None:
-        raise _StatusError(HTTPStatus.CONFLICT, f"{_TYPE} {kind!r:.80} does not exist")
+        raise _StatusError(HTTPStatus.CONFLICT, f"{_QUEUE_TYPE} {kind!r:.80} does not exist")
     if letter != "c":
         for option, default in _QUEUE_OPTIONS.items():
             if options[option] is not default:
@@ -440,7 +461,7 @@ def _check_queue(options: Mapping[str, Any]) -> None:
 
 
 def answer_token(request: Message, accepts: Callable[[Token], bool]) -> Message:
-    """Return the response to a put-token request, whose token `accepts` checks."""
+    """Return the response to a put-token request; `accepts` returns whether the token is valid."""
     properties: Mapping[str, Any] = request.application_properties or {}
     value = request_value(request)
     if isinstance(value, bytes | memoryview):
@@ -455,7 +476,10 @@ def answer_token(request: Message, accepts: Callable[[Token], bool]) -> Message:
 
 
 def _expiration(expiration: Any) -> datetime.datetime | None:
-    """Return the time of an expiration, a timestamp or an integer of seconds; else None."""
+    """Convert a token's expiration to a datetime; None if that is not possible.
+
+    The expiration is a timestamp, or an integer of seconds since the Unix epoch.
+    """
     if isinstance(expiration, bool) or not isinstance(expiration, int):
         return None
     seconds = expiration / 1_000 if isinstance(expiration, Timestamp) else expiration
