@@ -1,8 +1,8 @@
 """The transport layer (Part 2) without sockets: bytes in, calls to a handler, bytes out.
 
-A `Connection` processes the bytes that a peer sends, and returns the bytes to send. Its `Session`
-objects hold `Link` objects, which hold `LinkDelivery` objects. Either end may open, begin and
-attach: servers and clients use the same classes. Messages are encoded bytes.
+A `Connection` processes the bytes that a peer sends, and returns the bytes to send. It has
+`Session` objects, which have `Link` objects, which have `LinkDelivery` objects. Servers and clients
+use the same classes: either end may open, begin and attach. Messages are encoded bytes.
 """
 
 from amqp10msg.net.transport.connection import Connection

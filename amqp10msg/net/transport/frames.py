@@ -23,10 +23,14 @@ from amqp10msg.wire.primitives import (
     ushort,
 )
 
+#: The protocol header of AMQP 1.0 (Part 2, 2.2).
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
-#: The frame header: size in bytes, data offset (DOFF) in words of 4 bytes, type and channel.
+#: The frame header. Its fields are size in bytes, data offset (DOFF) in words of 4 bytes, type and
+#: channel.
 HEAD = struct.Struct(">IBBH")
+#: Size of the frame header in bytes.
 HEAD_SIZE = HEAD.size
+#: Frame types.
 AMQP_FRAME, SASL_FRAME = 0, 1
 #: The data offset of a frame without an extended header, in words of 4 bytes.
 HEAD_WORDS = HEAD_SIZE // 4
@@ -37,7 +41,7 @@ MAX_TAG = 32
 
 
 class SenderSettleMode(IntEnum):
-    """How a sender settles (Part 2, 2.8.2)."""
+    """Whether a sender sends its deliveries settled (Part 2, 2.8.2)."""
 
     UNSETTLED = 0
     SETTLED = 1
@@ -45,7 +49,7 @@ class SenderSettleMode(IntEnum):
 
 
 class ReceiverSettleMode(IntEnum):
-    """Which end settles first (Part 2, 2.8.3)."""
+    """Whether the receiver settles first, or second, after the sender (Part 2, 2.8.3)."""
 
     FIRST = 0
     SECOND = 1
@@ -62,14 +66,14 @@ delivery_number = Annotated[int, Wire("uint", "delivery-number")]
 delivery_tag = Annotated[bytes, Wire("binary", "delivery-tag", size=MAX_TAG)]
 message_format = Annotated[int, Wire("uint", "message-format")]
 languages = Annotated[tuple[str, ...], Wire("symbol", "ietf-language-tag", multiple=True)]
-# Delivery states and termini stay `Described` values here: their users decode them.
+# Delivery states and termini remain `Described` values: the users of the performatives decode them.
 described = Annotated[Any, Wire("*")]
 
 
 @composite("amqp:open:list", 0x10)
 @attrs.define(kw_only=True)
 class Open:
-    """Negotiates a connection (Part 2, 2.7.1); ``idle_time_out`` is in milliseconds."""
+    """Opens a connection, and states its limits (Part 2, 2.7.1). ``idle_time_out`` is in ms."""
 
     container_id: string
     hostname: string | None = None
@@ -103,8 +107,8 @@ class Begin:
 class Attach:
     """Attaches a link to a session (Part 2, 2.7.3).
 
-    A received attach has undecoded values in ``source``, ``target`` and ``unsettled``: in most
-    cases `Described` values, which the user of the link decodes.
+    In a received attach, ``source``, ``target`` and the states in ``unsettled`` are not decoded:
+    they are usually `Described` values, which the user of the link decodes.
     """
 
     name: string
@@ -144,7 +148,7 @@ class Flow:
 @composite("amqp:transfer:list", 0x14)
 @attrs.define
 class Transfer:
-    """Precedes a message, or a part of a message, in its frame (Part 2, 2.7.5)."""
+    """Transfers a message, or a part of one, which follows it in the frame (Part 2, 2.7.5)."""
 
     handle: handle
     delivery_id: delivery_number | None = None
@@ -162,7 +166,7 @@ class Transfer:
 @composite("amqp:disposition:list", 0x15)
 @attrs.define
 class Disposition:
-    """Reports the state of a range of deliveries (Part 2, 2.7.6)."""
+    """Reports the delivery state of a range of deliveries (Part 2, 2.7.6)."""
 
     role: boolean
     first: delivery_number

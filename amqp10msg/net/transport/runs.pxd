@@ -1,10 +1,10 @@
 cimport cython
 
-cdef int _FIELDS, _COUNTED, _UINT0, _SMALL_UINT, _UINT, _BINARY, _TAG
+cdef int _FIELDS_OFFSET, _COUNT_OFFSET, _UINT0, _SMALL_UINT, _UINT, _BINARY, _MAX_TAG
 cdef set _PLAIN_FIELDS
 
 @cython.locals(number=Py_ssize_t, index=Py_ssize_t)
-cdef Py_ssize_t _uint(bytes buffer, Py_ssize_t offset) except -1
+cdef Py_ssize_t _read_uint(bytes buffer, Py_ssize_t offset) except -1
 
 @cython.locals(transfers=list, length=Py_ssize_t, channel=int, handle=int, frame_channel=int,
                frame_handle=int, end=Py_ssize_t, body=Py_ssize_t, position=Py_ssize_t,

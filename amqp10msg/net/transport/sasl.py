@@ -1,7 +1,7 @@
-"""SASL (Part 5, 5.3): its frames, the client and the server.
+"""SASL (Part 5, 5.3): frames, client and server.
 
-The client supports ANONYMOUS, PLAIN and EXTERNAL. The server also supports SCRAM-SHA-256, whose
-messages come from an `Exchange` that the caller passes.
+The client supports ANONYMOUS, PLAIN and EXTERNAL. The server also supports SCRAM-SHA-256, which the
+caller implements as an `Exchange`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from amqp10msg.wire.kernel import decode_value, encode_value
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import Array, Described, Symbol, UByte, ULong
 
+#: The protocol header of SASL (Part 5, 5.3.1).
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 #: Maximum size of a SASL frame in bytes; a mechanism, a host name and a password need far less.
-_MAX_FRAME = 4096
-_LIMITS = Limits(size=_MAX_FRAME, items=64, depth=4)
+_MAX_FRAME_SIZE = 4096
+_LIMITS = Limits(size=_MAX_FRAME_SIZE, items=64, depth=4)
 
 
 class SaslCode(IntEnum):
@@ -33,8 +34,9 @@ class SaslCode(IntEnum):
     OUTCOME = 0x44
 
 
-#: Codes of a SASL outcome: success, and wrong credentials.
+#: Codes of a SASL outcome, for success and for wrong credentials (Part 5, 5.3.3.6).
 _OK, _AUTH = 0, 1
+#: Descriptor codes by symbolic descriptor.
 _CODES = {f"amqp:sasl-{code.name.lower()}:list": code for code in SaslCode}
 
 
@@ -42,7 +44,8 @@ class SaslError(ConnectionError):
     """The authentication failed.
 
     Attributes:
-        refused: whether the peer refused the credentials or the mechanism: a retry cannot succeed.
+        refused: whether a retry cannot succeed, because the peer refused the credentials or the
+            mechanism.
     """
 
     def __init__(self, reason: str, *, refused: bool = False) -> None:
@@ -73,13 +76,13 @@ class SaslFrames:
         return self._take(len(SASL_HEADER))
 
     def unread(self, header: bytes) -> None:
-        """Put the header back in front of the received bytes."""
+        """Put the protocol header back before the received bytes."""
         self._buffer[:0] = header
 
     def next(self) -> tuple[int | None, list[Any]] | None:
-        """Remove the next frame; return its code and fields, or None until it is complete.
+        """Remove the next frame, and return its descriptor code and fields; None if incomplete.
 
-        The code of a frame with an unknown descriptor is None.
+        The code is None if the frame is not a described list.
 
         Raises:
             SaslError: the frame is malformed.
@@ -88,7 +91,7 @@ class SaslFrames:
             return None
         size, words, kind, _ = HEAD.unpack_from(self._buffer)
         start = 4 * words
-        if not HEAD_SIZE <= start <= size <= _MAX_FRAME or kind != SASL_FRAME:
+        if not HEAD_SIZE <= start <= size <= _MAX_FRAME_SIZE or kind != SASL_FRAME:
             raise SaslError("the peer sent a frame that is not a SASL frame")
         if len(self._buffer) < size:
             return None
@@ -111,12 +114,13 @@ class SaslFrames:
 
 
 class SaslEnd:
-    """The common base of `SaslClient` and `SaslServer`.
+    """Base class of `SaslClient` and `SaslServer`.
 
     Attributes:
-        done: whether SASL has succeeded: the following bytes are AMQP.
-        failed: why the server must close the connection after its reply; empty otherwise.
-        user: the name of the authenticated user, at the server.
+        done: whether SASL has succeeded, so that the following bytes are AMQP.
+        failed: at the server, the reason to close the connection after its reply; empty if there is
+            none.
+        user: at the server, the name of the authenticated user.
     """
 
     def __init__(self) -> None:
@@ -124,7 +128,7 @@ class SaslEnd:
         self.failed = ""
         self.user: str | None = None
         self._frames = SaslFrames()
-        self._greeted = False
+        self._header_received = False
 
     def start(self) -> bytes:
         """Return the first bytes to send; empty for a server."""
@@ -134,17 +138,18 @@ class SaslEnd:
         """Process received bytes; return the bytes to send, and the received bytes after SASL.
 
         Raises:
-            SaslError: at a client: the peer refused the authentication, or broke a rule.
+            SaslError: only at a client: the peer refused the authentication, or violated the
+                protocol.
         """
         frames = self._frames
         frames.feed(data)
         reply = b""
-        if not self._greeted:
+        if not self._header_received:
             header = frames.header()
             if header is None:
                 return b"", b""
-            self._greeted = True
-            reply = self._greet(header)
+            self._header_received = True
+            reply = self._answer_header(header)
         try:
             while not self.done and not self.failed and (frame := frames.next()) is not None:
                 reply += self._answer(*frame)
@@ -152,16 +157,16 @@ class SaslEnd:
             self._fail(error)
         return reply, frames.rest() if self.done else b""
 
-    def _greet(self, header: bytes) -> bytes:
-        """Check the peer's protocol header, and return the answer."""
+    def _answer_header(self, header: bytes) -> bytes:
+        """Check the peer's protocol header, and return the bytes to send."""
         raise NotImplementedError
 
     def _answer(self, code: int | None, fields: list[Any]) -> bytes:
-        """Return the answer to a frame."""
+        """Process a frame, and return the bytes to send."""
         raise NotImplementedError
 
     def _fail(self, error: SaslError) -> None:
-        """Handle a rule that the peer broke."""
+        """Handle a malformed frame: a client raises the error, a server stores it in `failed`."""
         raise error
 
 
@@ -176,7 +181,7 @@ class SaslClient(SaslEnd):
 
     Args:
         mechanism: ``ANONYMOUS``, ``PLAIN`` or ``EXTERNAL``.
-        hostname: the name of the server, to send to it; None to leave it out.
+        hostname: the host name of the server, for the init frame; None to omit it.
         user: the user name, for PLAIN.
         password: the password, for PLAIN.
     """
@@ -187,7 +192,7 @@ class SaslClient(SaslEnd):
         super().__init__()
         self._mechanism = mechanism
         self._hostname = hostname
-        # Empty for EXTERNAL: the certificate names the user (RFC 4422, appendix A).
+        # Empty for EXTERNAL, since the certificate names the user (RFC 4422, appendix A).
         self._response = b""
         if mechanism == "PLAIN":
             self._response = f"\0{user}\0{password}".encode()
@@ -197,7 +202,7 @@ class SaslClient(SaslEnd):
         """Return the protocol header of SASL."""
         return SASL_HEADER
 
-    def _greet(self, header: bytes) -> bytes:
+    def _answer_header(self, header: bytes) -> bytes:
         if header != SASL_HEADER:
             is_tls = header.startswith(b"\x15\3")  # an alert record of TLS
             hint = ": this is TLS, use amqps://" if is_tls else ""
@@ -238,11 +243,11 @@ class SaslClient(SaslEnd):
 
 
 class Exchange(Protocol):
-    """The server side of a mechanism with several messages."""
+    """The server side of a SASL mechanism that exchanges several messages."""
 
     @property
     def user(self) -> str | None:
-        """The name of the user, once `done`."""
+        """The name of the authenticated user; None until `done` is True."""
 
     @property
     def done(self) -> bool:
@@ -262,11 +267,11 @@ class SaslServer(SaslEnd):
     Args:
         anonymous: whether to accept the mechanism ANONYMOUS, and connections without SASL.
         users: passwords by user name, for PLAIN.
-        scram: begins an exchange of SCRAM-SHA-256; None to not offer it.
+        scram: returns a new `Exchange` for SCRAM-SHA-256; None to not offer this mechanism.
 
     Attributes:
         certificate: the name in the client's verified TLS certificate, which is the user name for
-            EXTERNAL; None without a certificate. Set it before bytes are received.
+            EXTERNAL; None without a certificate. Must be set before bytes are received.
     """
 
     def __init__(
@@ -286,7 +291,7 @@ class SaslServer(SaslEnd):
 
     @property
     def mechanisms(self) -> list[Symbol]:
-        """The offered mechanisms, the strongest first."""
+        """The offered mechanisms; the strongest mechanism is first."""
         offered = {
             "EXTERNAL": self.certificate is not None,
             "SCRAM-SHA-256": self.users and self._scram is not None,
@@ -295,13 +300,13 @@ class SaslServer(SaslEnd):
         }
         return [Symbol(name) for name, is_offered in offered.items() if is_offered]
 
-    def _greet(self, header: bytes) -> bytes:
+    def _answer_header(self, header: bytes) -> bytes:
         if header == AMQP_HEADER and self.anonymous:
             self.done = True
             self._frames.unread(header)
             return b""
         if header != SASL_HEADER:
-            # Answer with the supported protocol, and close (Part 2, 2.2).
+            # Answer with the supported protocol header, and close (Part 2, 2.2).
             self.failed = f"unsupported protocol header {header!r}"
             return SASL_HEADER
         return SASL_HEADER + sasl_frame(SaslCode.MECHANISMS, Array("symbol", self.mechanisms))
@@ -322,28 +327,28 @@ class SaslServer(SaslEnd):
             self._mechanism = str(mechanism)
             if response is None:
                 return sasl_frame(SaslCode.CHALLENGE, b"")
-            return self._respond(response)
+            return self._answer_response(response)
         if code == SaslCode.RESPONSE and self._mechanism:
-            return self._respond((*fields, None)[0])
+            return self._answer_response((*fields, None)[0])
         self.failed = "the peer sent an unexpected SASL frame"
         return b""
 
-    def _respond(self, response: Any) -> bytes:
-        """Return the frame that answers a response of the chosen mechanism."""
+    def _answer_response(self, response: Any) -> bytes:
+        """Check the client's response for the chosen mechanism, and return the frame to send."""
         if not isinstance(response, bytes):
             return self._outcome(_AUTH)
         if self._mechanism == "PLAIN":
-            return self._outcome(self._check(response))
+            return self._outcome(self._check_plain(response))
         if self._mechanism == "EXTERNAL":
-            # The response is empty, or the user to act as (RFC 4422, appendix A).
+            # The response is empty, or names the user to act as (RFC 4422, appendix A).
             name = self.certificate or ""
             if response not in {b"", name.encode()}:
                 return self._outcome(_AUTH)
             self.user = name
             return self._outcome(_OK)
-        return self._step(response)
+        return self._step_exchange(response)
 
-    def _step(self, response: bytes) -> bytes:
+    def _step_exchange(self, response: bytes) -> bytes:
         if self._exchange is None and self._scram is not None:
             self._exchange = self._scram()
         exchange = self._exchange
@@ -358,14 +363,14 @@ class SaslServer(SaslEnd):
         self.user = exchange.user
         return self._outcome(_OK, message)
 
-    def _check(self, response: bytes) -> int:
+    def _check_plain(self, response: bytes) -> int:
         """Return the outcome code for a PLAIN response: authzid, name, password (RFC 4616)."""
         parts = response.split(b"\0")
         if len(parts) != 3:
             return _AUTH
         name = parts[1].decode("utf-8", "replace")
         password = self.users.get(name)
-        # Compare for unknown names, too: the time must not reveal which names exist.
+        # Compare for unknown names, too, so that the time does not reveal which names exist.
         is_equal = hmac.compare_digest((password or "").encode(), parts[2])
         if password is None or not is_equal or parts[0] not in {b"", parts[1]}:
             return _AUTH
@@ -373,7 +378,10 @@ class SaslServer(SaslEnd):
         return _OK
 
     def _outcome(self, code: int, *data: bytes) -> bytes:
-        """End SASL; return the outcome frame with additional data (Part 5, 5.3.3.6)."""
+        """End SASL with this outcome code; return the outcome frame (Part 5, 5.3.3.6).
+
+        `data` is the additional-data of a successful SCRAM exchange.
+        """
         if code == _OK:
             self.done = True
         else:
