@@ -1,4 +1,4 @@
-"""Connections: frames in and out, and the sessions on their channels (Part 2, 2.2 to 2.4)."""
+"""Connections: read and write frames for the sessions on their channels (Part 2, 2.2 to 2.4)."""
 
 from __future__ import annotations
 
@@ -30,26 +30,27 @@ from amqp10msg.wire.errors import FRAMING_ERROR, INVALID_FIELD, NOT_ALLOWED, Dec
 from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.limits import Limits
 
-_SESSION = (Transfer, Disposition, Flow, Attach, Detach)
-#: Limits for decoding performatives; termini with filters are less deeply nested.
+#: The performatives, except begin and end, that belong to a session.
+_SESSION_FRAMES = (Transfer, Disposition, Flow, Attach, Detach)
+#: Limits on decoding performatives; termini with filters are less deeply nested.
 _LIMITS = Limits(depth=32)
-#: The first bytes of an end and a close with a numeric descriptor.
+#: The first bytes of an end and of a close whose descriptor is a code.
 _END_OR_CLOSE = {b"\0\x53\x17", b"\0\x53\x18"}
-#: Minimum interval between empty frames, in seconds, for a peer with a tiny idle-time-out.
+#: Minimum interval between the empty frames for a peer with an idle-time-out, in seconds.
 _MIN_HEARTBEAT = 0.01
 
 
 class ConnectionFaultError(FaultError):
-    """The peer broke a rule of the connection."""
+    """The peer violated the protocol, so that the connection ends."""
 
 
 def _check_error(performative: Detach | End | Close) -> None:
-    """Raise ConnectionFaultError if the field ``error`` holds a composite of another type."""
-    error: Any = performative.error  # decoding accepts a composite of any type
+    """Raise ConnectionFaultError if the field ``error`` is not an `Error`."""
+    error: Any = performative.error  # the decoder accepts a composite of any type
     if error is not None and not isinstance(error, Error):
         name = type(performative).__name__.lower()
         raise ConnectionFaultError(
-            INVALID_FIELD, f"the error of a frame {name} must be an error, got {error!r:.80}"
+            INVALID_FIELD, f"the error of a {name} must be of the type error, got {error!r:.80}"
         )
 
 
@@ -66,21 +67,24 @@ class Connection:
 
     Args:
         handler: its methods are called with the events of the connection.
-        opens: the local open frame. A frame that exceeds its max-frame-size closes the
-            connection, as does a channel above its channel-max.
-        sasl: authenticates the client or the server first; None for a connection without SASL.
+        opens: the open frame of this end. A received frame that exceeds its max-frame-size or its
+            channel-max closes the connection.
+        sasl: runs the SASL exchange first; None for a connection without SASL.
         run: maximum number of messages in one call of `Handler.on_transfers`.
 
     Attributes:
-        remote: the peer's open frame; None before it was received.
-        opened: whether this end has sent its open frame.
-        over: whether both ends have closed, or the peer sent bytes that cannot be answered. The
-            caller must close the socket once `take` is empty.
-        closed: whether this end has closed, and stopped writing frames.
+        handler: the argument `handler`.
+        local: the argument `opens`.
+        remote: the peer's open frame; None until it is received.
+        opened: whether this end has written its open frame.
+        over: whether both ends have closed, or the connection has failed. The caller must close the
+            socket when `take` returns no more bytes.
+        closed: whether this end has written its close frame. No frames are written after it.
         sessions: the sessions that the peer has begun, by the peer's channel.
-        room: maximum size of a frame's body, in bytes.
-        pending: bytes that `take` would return, without the dispositions still to be flushed.
-        flushes: functions, by channel, that are called before bytes are taken.
+        room: maximum size of the body of a frame to send, in bytes.
+        pending: number of bytes that `take` would return, without the delayed dispositions.
+        flushes: functions that write delayed dispositions, by channel. They are called before
+            bytes are taken.
     """
 
     def __init__(
@@ -95,24 +99,24 @@ class Connection:
         self.pending = 0
         self.flushes: dict[int, Callable[[], None]] = {}
         self._own_sessions: dict[int, Session] = {}
-        self._ended: set[int] = set()  # channels of the peer on which a session has ended
-        self._frames: list[bytes] = []
-        self._committed = 0  # number of frames that `close` does not discard
-        self._greeted = False
-        self._sent = False  # whether bytes were taken since the last `tick`
-        self._last_sent = 0.0
+        self._ended_channels: set[int] = set()  # channels on which the peer's session has ended
+        self._frames: list[bytes] = []  # written, but not taken
+        self._committed_count = 0  # number of items in `_frames` that `close` does not discard
+        self._header_written = False
+        self._sent_since_tick = False  # whether bytes were taken since the last `tick`
+        self._last_sent_at = 0.0  # time of the last `tick` after bytes were taken
         self._sasl = sasl
-        self._run = run
+        self._max_run = run
         self._sasl_bytes = b"" if sasl is None else sasl.start()  # to be sent
-        self._buffer = b""
+        self._buffer = b""  # received bytes; those before `_position` are processed
         self._position = 0
-        self._chunks: list[bytes] = []
-        self._unprocessed = 0  # bytes received and not processed yet
-        self._received = 0  # bytes received in total
-        # The value of `_received` when `take` returned our open frame.
+        self._chunks: list[bytes] = []  # received bytes after `_buffer`
+        self._unprocessed_size = 0  # number of bytes received and not processed yet
+        self._received_size = 0  # number of bytes received in total
+        # The value of `_received_size` when `take` returned the open frame of this end.
         self._received_before_open: int | None = None
-        self._needed = HEAD_SIZE  # unprocessed bytes that the next step needs
-        self._header_seen = False
+        self._needed_size = HEAD_SIZE  # number of unprocessed bytes that the next step needs
+        self._header_received = False
 
     @property
     def authenticated(self) -> bool:
@@ -125,7 +129,7 @@ class Connection:
         """Write the open frame."""
         self.opened = True
         self.write(0, self.local)
-        self._committed = len(self._frames)  # `close` must not discard the open
+        self._committed_count = len(self._frames)  # `close` must not discard the open
 
     def begin(self, handler: Handler | None = None) -> Session:
         """Begin a session.
@@ -134,7 +138,7 @@ class Connection:
             handler: receives the events of the session; None for the handler of the connection.
 
         Raises:
-            ValueError: all channels up to the channel-max of both ends are in use.
+            ValueError: all channels up to the lower channel-max of both ends are in use.
         """
         session = self._new_session()
         if session is None:
@@ -163,11 +167,12 @@ class Connection:
         self._clear()
 
     def abandon(self) -> None:
-        """Stop without a close frame: the caller closes the socket."""
+        """Stop writing, without a close frame. The caller must close the socket."""
         self.closed = self.over = True
         self._clear()
 
     def _new_session(self) -> Session | None:
+        """Return a session on a free channel; None if all channels are in use."""
         channel = len(self._own_sessions)
         while channel in self._own_sessions:
             channel -= 1
@@ -193,8 +198,8 @@ class Connection:
 
     def greet(self) -> None:
         """Write the protocol header, once."""
-        if not self._greeted:
-            self._greeted = True
+        if not self._header_written:
+            self._header_written = True
             self._frames.append(AMQP_HEADER)
 
     def write(self, channel: int, performative: Any) -> None:
@@ -219,20 +224,20 @@ class Connection:
         octets = b"".join(self._frames)
         self._frames.clear()
         if self.opened and self._received_before_open is None:
-            self._received_before_open = self._received
-        self.pending = self._committed = 0
-        self._sent = self._sent or bool(octets)
+            self._received_before_open = self._received_size
+        self.pending = self._committed_count = 0
+        self._sent_since_tick = self._sent_since_tick or bool(octets)
         return sasl_bytes + octets
 
     def keep(self) -> None:
-        """Protect the frames written so far from `close` with `discard`."""
+        """Mark the written frames as committed: `close` with `discard` does not discard them."""
         for flush in self.flushes.values():
             flush()
         self.flushes.clear()
-        self._committed = len(self._frames)
+        self._committed_count = len(self._frames)
 
     def _discard(self) -> None:
-        del self._frames[self._committed :]
+        del self._frames[self._committed_count :]
         self.flushes.clear()
         self.pending = sum(map(len, self._frames))
 
@@ -249,16 +254,16 @@ class Connection:
         if not timeout or self.closed:
             return None
         interval = max(timeout / 2_000, _MIN_HEARTBEAT)  # half of the timeout, in seconds
-        if self._sent or self._frames:
-            self._sent = False
-            self._last_sent = now
-        elif now >= self._last_sent + interval:
+        if self._sent_since_tick or self._frames:
+            self._sent_since_tick = False
+            self._last_sent_at = now
+        elif now >= self._last_sent_at + interval:
             self.write_body(0, b"")
-            self._last_sent = now
-        return self._last_sent + interval
+            self._last_sent_at = now
+        return self._last_sent_at + interval
 
     def feed(self, data: bytes) -> None:
-        """Append received bytes, which `step` processes; they are dropped if `over`."""
+        """Append received bytes, which `step` processes; they are ignored if `over` is True."""
         if self.over:
             return
         if self._sasl is not None:
@@ -266,11 +271,11 @@ class Connection:
             if self._sasl is not None:
                 return
         self._chunks.append(data)
-        self._unprocessed += len(data)
-        self._received += len(data)
+        self._unprocessed_size += len(data)
+        self._received_size += len(data)
 
     def _authenticate(self, sasl: SaslEnd, data: bytes) -> bytes:
-        """Process received bytes of SASL, and return the bytes after SASL."""
+        """Process the received bytes that belong to SASL; return the bytes after SASL."""
         try:
             reply, remaining = sasl.receive(data)
         except SaslError as error:
@@ -285,8 +290,11 @@ class Connection:
         return remaining
 
     def step(self) -> bool:
-        """Process one frame or a run of transfers; return False if no complete frame is left."""
-        if self._unprocessed < self._needed or self.over:
+        """Process the next received frame, or a run of transfers.
+
+        Returns False if no complete frame is left, or the connection has failed.
+        """
+        if self._unprocessed_size < self._needed_size or self.over:
             return False
         if self._chunks:
             if unread := self._buffer[self._position :]:
@@ -304,9 +312,9 @@ class Connection:
 
     def _step(self) -> bool:
         buffer, start = self._buffer, self._position
-        if not self._header_seen:
-            self._header_seen = True
-            # Answer an unsupported header, too: with the supported one (Part 2, 2.2).
+        if not self._header_received:
+            self._header_received = True
+            # Write the header also as an answer to an unsupported header (Part 2, 2.2).
             self.greet()
             if not buffer.startswith(AMQP_HEADER, start):
                 self.closed = self.over = True
@@ -315,9 +323,9 @@ class Connection:
                 )
                 return False
             self._position += len(AMQP_HEADER)
-            self._unprocessed -= len(AMQP_HEADER)
+            self._unprocessed_size -= len(AMQP_HEADER)
             return True
-        if self._run > 1 and self._process_run():
+        if self._max_run > 1 and self._process_run():
             return True
         size, words, kind, channel = HEAD.unpack_from(buffer, start)
         if not HEAD_SIZE <= size <= self.local.max_frame_size:
@@ -325,26 +333,29 @@ class Connection:
                 FRAMING_ERROR,
                 f"a frame must have {HEAD_SIZE} to {self.local.max_frame_size} bytes, got {size}",
             )
-        if self._unprocessed < size:
-            self._needed = size
+        if self._unprocessed_size < size:
+            self._needed_size = size
             return False
-        self._needed = HEAD_SIZE
-        self._unprocessed -= size
+        self._needed_size = HEAD_SIZE
+        self._unprocessed_size -= size
         self._position = start + size
         body = start + 4 * words
         if not start + HEAD_SIZE <= body <= start + size or kind != AMQP_FRAME:
             raise ConnectionFaultError(
-                FRAMING_ERROR, f"a frame has the type {kind} and the data offset {words}"
+                FRAMING_ERROR, f"a frame has the invalid type {kind} or data offset {words}"
             )
         if body < start + size:
             self._process_frame(channel, buffer[body : start + size])
         return True
 
     def _process_run(self) -> bool:
-        """Process a run of complete messages of one link; return False if there is no run."""
+        """Process several complete messages of one link together, see `whole_transfers`.
+
+        Returns False if that is not possible for the next frame.
+        """
         start = self._position
         end, channel, handle, transfers = whole_transfers(
-            self._buffer, start, self.local.max_frame_size, self._run
+            self._buffer, start, self.local.max_frame_size, self._max_run
         )
         if not transfers or self.closed:
             return False
@@ -355,8 +366,8 @@ class Connection:
         if link is None:
             return False
         self._position = end
-        self._unprocessed -= end - start
-        self._needed = HEAD_SIZE
+        self._unprocessed_size -= end - start
+        self._needed_size = HEAD_SIZE
         session.on_run(link, transfers)
         return True
 
@@ -364,7 +375,7 @@ class Connection:
         session = self.sessions.get(channel)
         ended = self.closed or (session is not None and session.ended)
         if ended and body[:3] not in _END_OR_CLOSE and body[:2] != b"\0\xa3":
-            # Ignore frames, malformed or not, until the peer answers our end or close.
+            # Ignore all frames, even malformed ones, until the peer answers the end or close.
             return
         highest = self.local.channel_max
         if channel > highest and self.remote is not None:
@@ -376,7 +387,7 @@ class Connection:
         if isinstance(performative, (Detach, End, Close)):
             _check_error(performative)
         if type(performative) is Transfer and session is not None and not ended:
-            self._on_frame(session, performative, body[end:])
+            self._on_session_frame(session, performative, body[end:])
         elif isinstance(performative, Close):
             if channel and self._is_sent_before_open():
                 raise ConnectionFaultError(
@@ -398,28 +409,33 @@ class Connection:
             self._on_open(performative)
         elif isinstance(performative, Begin):
             self._on_begin(channel, performative)
-        elif isinstance(performative, (*_SESSION, End)):
-            if session is None and isinstance(performative, Detach) and channel in self._ended:
-                return  # redundant: the peer's end has detached all links
+        elif isinstance(performative, (*_SESSION_FRAMES, End)):
+            if (
+                session is None
+                and isinstance(performative, Detach)
+                and channel in self._ended_channels
+            ):
+                return  # redundant, since the end of the session has detached all links
             if session is None:
                 raise ConnectionFaultError(NOT_ALLOWED, f"channel {channel} has no session")
             if isinstance(performative, End):
                 self._on_end(channel, session, performative)
             elif not session.ended:
-                self._on_frame(session, performative, body[end:])
+                self._on_session_frame(session, performative, body[end:])
         else:
             name = type(performative).__name__.lower()
             raise ConnectionFaultError(NOT_ALLOWED, f"unexpected frame {name}")
 
     def _is_sent_before_open(self) -> bool:
-        """Whether the peer sent the current frame before it could have read our open.
+        """Whether the peer sent the current frame before it could have read our open frame.
 
-        A close may be on any channel up to channel-max, which only our open states (Part 2, 2.4.3).
+        A close may be on any channel up to our channel-max (Part 2, 2.4.3), which the peer does not
+        know before.
         """
         received = self._received_before_open
-        return received is None or self._received - self._unprocessed <= received
+        return received is None or self._received_size - self._unprocessed_size <= received
 
-    def _on_frame(self, session: Session, performative: Any, payload: bytes) -> None:
+    def _on_session_frame(self, session: Session, performative: Any, payload: bytes) -> None:
         try:
             session.on_frame(performative, payload)
         except SessionFaultError as fault:
@@ -441,7 +457,7 @@ class Connection:
     def _on_begin(self, channel: int, begin: Begin) -> None:
         if channel in self.sessions:
             raise ConnectionFaultError(
-                NOT_ALLOWED, f"a begin on channel {channel}, which has a session already"
+                NOT_ALLOWED, f"a begin was sent on channel {channel}, which already has a session"
             )
         if begin.remote_channel is None:
             session = self._new_session()
@@ -452,10 +468,11 @@ class Connection:
         if session is None:
             raise ConnectionFaultError(
                 NOT_ALLOWED,
-                f"no channel is free, or {begin.remote_channel} is not a channel to answer on",
+                f"no channel is free, or the remote-channel {begin.remote_channel} of a begin is "
+                "not that of an unanswered begin",
             )
         self.sessions[channel] = session
-        self._ended.discard(channel)
+        self._ended_channels.discard(channel)
         session.on_begin(channel, begin)
         session.handler.on_begin(session)
 
@@ -464,7 +481,7 @@ class Connection:
             session.handler.on_end(session, end.error)
             session.end()
         self.sessions.pop(channel, None)
-        self._ended.add(channel)
+        self._ended_channels.add(channel)
         self._own_sessions.pop(session.channel, None)
         self.flushes.pop(session.channel, None)
 
@@ -475,7 +492,7 @@ class Connection:
         self.over = True
 
     def _fail(self, error: Error) -> None:
-        """Close the connection with an error, and ignore further bytes of the peer."""
+        """Close the connection with an error, and ignore all further received bytes."""
         if not self.closed:
             self.handler.on_close(error, fault=True)
             self.close(error)

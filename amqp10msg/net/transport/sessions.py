@@ -38,24 +38,24 @@ from amqp10msg.wire.errors import (
 from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.primitives import Described, Symbol
 
-#: A property in the flows of a link from this library's server: how many messages of the source
-#: other links have acquired, a ulong.
+#: A property in the flows that this library's server sends for a link. Its value, a ulong, is the
+#: number of the source's messages that other links have acquired.
 ACQUIRED_BY_OTHERS = Symbol("amqp10msg:acquired-by-others")
 
-#: Sequence numbers wrap at 32 bits (Part 2, 2.8.10).
+#: Mask of sequence numbers, which wrap at 32 bits (Part 2, 2.8.10).
 _MASK = 0xFFFFFFFF
-#: Maximum size of a continuation transfer's performative, in bytes.
+#: Maximum size, in bytes, of a transfer performative that continues a message.
 _MAX_TRANSFER = 80
-#: The session's windows, in transfer frames.
+#: The incoming-window and outgoing-window of a session, in transfer frames.
 _WINDOW = 2_048
-#: The highest handle of a link: a session has at most 1,024 links.
+#: The highest handle, so that a session has at most 1,024 links.
 _HANDLE_MAX = 1_023
 _ACCEPTED = Accepted()
 _ACCEPTED_CODE = composite_of(Accepted).code
 
 
 class FaultError(Exception):
-    """The peer broke a rule: the connection, session or link ends with `error`."""
+    """The peer violated the protocol, so that the connection, session or link ends with `error`."""
 
     def __init__(self, condition: str, description: str) -> None:
         super().__init__(description)
@@ -63,19 +63,20 @@ class FaultError(Exception):
 
 
 class LinkFaultError(FaultError):
-    """The peer broke a rule of a link."""
+    """The peer violated the protocol, so that the link ends."""
 
 
 class SessionFaultError(FaultError):
-    """The peer broke a rule of a session."""
+    """The peer violated the protocol, so that the session ends."""
 
 
 class FrameWriter(Protocol):
     """The methods of a `Connection` that its sessions call.
 
     Attributes:
-        room: the maximum size of the body of a frame, in bytes.
-        flushes: functions, by channel, that the connection calls before its bytes are taken.
+        room: the maximum size of the body of a frame to send, in bytes.
+        flushes: functions that write delayed dispositions, by channel. The connection calls them
+            before its bytes are taken.
     """
 
     room: int
@@ -91,26 +92,26 @@ class FrameWriter(Protocol):
 class Handler:
     """Methods that a connection calls while it processes frames. Override as needed.
 
-    The end of a connection, session or link is reported once, whether the peer ended it or broke a
-    rule. The connection itself sends the answer. The end of a session is not reported for each of
-    its links, nor the end of a connection for each of its sessions.
+    The end of a connection, session or link is reported once, whether the peer ended it or violated
+    the protocol. The connection sends the answer itself. The end of a session is not reported for
+    its links, and the end of a connection is not reported for its sessions.
     """
 
     def on_authenticated(self, user: str | None) -> None:
-        """Called when SASL has succeeded; `user` is the user's name, at a server."""
+        """Called when SASL has succeeded; at a server, `user` is the name of the user."""
 
     def on_refused(self, error: SaslError) -> None:
-        """Called when SASL failed: close the socket once `Connection.take` is empty."""
+        """Called when SASL failed: send the bytes of `Connection.take`, then close the socket."""
 
     def on_open(self) -> None:
-        """Called when the peer's open frame is in `Connection.remote`."""
+        """Called when the peer's open frame was received; see `Connection.remote`."""
 
     def on_close(self, error: Error | None, *, fault: bool) -> None:
         """Called when the connection ends.
 
         Args:
-            error: the error of the peer's close frame, or of the rule that it broke.
-            fault: whether the peer broke a rule.
+            error: the error in the peer's close frame, or the protocol violation of the peer.
+            fault: whether the peer violated the protocol.
         """
 
     def on_begin(self, session: Session) -> None:
@@ -130,7 +131,7 @@ class Handler:
 
         Args:
             link: the link.
-            error: the error of the detach, or of the rule that the peer broke.
+            error: the error in the peer's detach, or the protocol violation of the peer.
             closed: whether the link was closed, which also ends its terminus.
         """
 
@@ -138,29 +139,32 @@ class Handler:
         """Called when a link is detached at both ends, or its session has ended."""
 
     def on_flow(self, link: Link) -> None:
-        """Called with a link whose state a flow has updated: a sender may have credit."""
+        """Called when a flow of the peer has updated a link: a sender may have new credit."""
 
     def on_writable(self, session: Session) -> None:
-        """Called when a session can send again after `Session.blocked`."""
+        """Called when a session can send again: `Session.blocked` has become False."""
 
     def on_transfer(self, delivery: LinkDelivery) -> None:
         """Called with a complete or aborted delivery."""
 
     def on_transfers(self, link: Link, deliveries: list[LinkDelivery]) -> None:
-        """Called with complete deliveries that arrived together; see `run` of `Connection`."""
+        """Called with complete deliveries that arrived together.
+
+        The argument `run` of `Connection` limits their number.
+        """
         for delivery in deliveries:
             if link.is_open:
                 self.on_transfer(delivery)
 
     def on_part(self, link: Link, size: int) -> None:
-        """Called with the size in bytes of a received part of an incomplete message."""
+        """Called with the size of a received part of an incomplete message, in bytes."""
 
     def on_disposition(self, delivery: LinkDelivery) -> None:
         """Called when a disposition has updated the state of a delivery, or settled it."""
 
 
 class Sink(Protocol):
-    """Stores the bytes of a large message; `bytearray` has the same methods."""
+    """An object that stores the bytes of a message, like a `bytearray`."""
 
     def __len__(self) -> int:
         """Return the number of bytes."""
@@ -180,13 +184,14 @@ class LinkDelivery:
         resumed: whether the sender resumes a delivery of a lost link (Part 2, 2.7.5).
         message_format: the message-format, 0 to 2^32 - 1.
         settled: whether the peer has settled the delivery.
-        state: the state at the peer: an object of `amqp10msg.delivery`, a `Described` value if the
-            type is unknown, or None.
-        payload: the received message; None until it is complete.
-        large: the sink of `Link.overflow` that has the bytes of a large message; None otherwise.
+        state: the delivery state that the peer sent: an object of `amqp10msg.delivery`, a
+            `Described` value if its type is unknown, or None.
+        payload: the received message; None until it is complete, and empty if `large` is set.
+        large: the sink with the bytes of a message that is too large for `payload`, see
+            `Link.overflow`; else None.
         aborted: whether the sender aborted the delivery.
         done: whether this end has settled the delivery.
-        context: any object of the user.
+        context: an object that the user of this class may set; not used by the transport.
     """
 
     link: Link
@@ -201,13 +206,14 @@ class LinkDelivery:
     aborted: bool = False
     done: bool = False
     context: Any = None
-    # A bytearray, not a list: many small parts would need more memory than their size.
+    # The received bytes of an incomplete message. A list of many small parts would need much more
+    # memory than a bytearray.
     _parts: bytearray | Sink | None = attrs.field(default=None, repr=False)
 
     def update(self, state: Any, *, settled: bool = True) -> None:
-        """Send the state at this end to the peer, and whether it is settled.
+        """Send the delivery state of this end to the peer; with `settled`, settle the delivery.
 
-        Nothing is sent if either end has settled the delivery, or the link is detached.
+        Nothing is sent if either end has already settled the delivery, or the link is detached.
         """
         if self.done:
             return
@@ -225,28 +231,33 @@ class Link:
     Attributes:
         session: the session.
         name: the name of the link.
+        handle: the handle of this end.
         sends: whether this end is the sender.
-        remote: the peer's attach; None before it was received.
+        attached: whether this end has written its attach.
+        detached: whether this end has written its detach.
+        remote: the peer's attach; None until it is received.
+        remote_handle: the peer's handle; None if the peer is not attached.
         credit: how many messages the sender may send now.
         drain: whether the receiver has requested that the sender uses up the credit.
-        available: messages that wait for credit at the sender; None if unknown. A sender sets it
-            for its next flow.
+        available: number of messages that wait for credit at the sender; None if unknown. A sender
+            sets this attribute for its next flow.
         properties: the properties in the flows of the sender (Part 2, 2.7.4).
-        snd_settle_mode: the local sender-settle-mode; the peer's, until this end attaches.
-        rcv_settle_mode: the receiver-settle-mode, likewise.
+        snd_settle_mode: the sender-settle-mode for the attach of this end. The peer's attach, if it
+            is first, sets it to the requested mode.
+        rcv_settle_mode: the receiver-settle-mode, in the same way.
         max_message_size: maximum size of received messages, in bytes; 0 for no limit. A larger
             message ends the link, unless `overflow` is set.
-        overflow: returns the sink for a message larger than `max_message_size`, whose payload is
-            then empty.
+        overflow: returns a sink for a message larger than `max_message_size`; see
+            `LinkDelivery.large`.
         excess: accept deliveries beyond the credit while fewer than this many are unsettled; 0 to
-            end the link. RabbitMQ 3 adds the credit of each flow to messages in flight.
-        context: any object of the user.
+            end the link instead. RabbitMQ 3 adds the credit of each flow to messages in flight.
+        context: an object that the user of this class may set; not used by the transport.
     """
 
     __slots__ = (
-        "_count",
+        "_delivery_count",
         "_partial",
-        "_revoked",
+        "_revoked_credit",
         "attached",
         "available",
         "context",
@@ -286,9 +297,9 @@ class Link:
         self.attached = False
         self.detached = False
         self.context: Any = None
-        self._count = 0  # delivery-count
-        self._partial: LinkDelivery | None = None
-        self._revoked = 0  # revoked credit that the peer may still use
+        self._delivery_count = 0
+        self._partial: LinkDelivery | None = None  # the incomplete delivery
+        self._revoked_credit = 0  # revoked credit that the peer may still use
 
     def __repr__(self) -> str:
         return f"<{'sending' if self.sends else 'receiving'} link {self.name!r}>"
@@ -300,27 +311,27 @@ class Link:
 
     @property
     def is_partial(self) -> bool:
-        """Whether a delivery was received in part."""
+        """Whether a delivery is incomplete: the peer has sent a part of it."""
         return self._partial is not None
 
     # Actions of the local end.
 
     def divert(self, sink: Sink) -> None:
-        """Send the further bytes of the incomplete delivery to `sink`.
+        """Append the further bytes of the incomplete delivery to `sink`.
 
-        The bytes received so far are dropped, and the payload will be empty.
+        The bytes received so far are discarded, and the payload will be empty.
         """
         if self._partial is not None:
             self._partial.large = self._partial._parts = sink
 
     def attach(self, *, source: Any, target: Any, **fields: Any) -> bool:
-        """Attach this end.
+        """Write the attach of this end.
 
         Args:
             source: a `Source`, or None.
             target: a `Target`, a `Coordinator`, or None.
-            fields: other fields of `Attach`, such as ``properties``. ``unsettled``, a dict, is cut
-                to the entries that fit into a frame.
+            fields: other fields of `Attach`, such as ``properties``. Entries of ``unsettled``, a
+                dict, that do not fit into the frame are omitted.
 
         Returns:
             Whether all of ``unsettled`` was sent. If not, this link must send no new deliveries
@@ -335,7 +346,7 @@ class Link:
             rcv_settle_mode=self.rcv_settle_mode,
             source=source,
             target=target,
-            initial_delivery_count=self._count if self.sends else None,
+            initial_delivery_count=self._delivery_count if self.sends else None,
             max_message_size=self.max_message_size or None,
             **fields,
         )
@@ -344,7 +355,10 @@ class Link:
         return is_complete
 
     def refuse(self, error: Error) -> None:
-        """Answer an attach without a terminus, then detach with an error (Part 2, 2.6.3)."""
+        """Refuse the peer's attach: answer without source and target, then detach with an error.
+
+        See Part 2, 2.6.3.
+        """
         self.attach(source=None, target=None)
         self.detach(error)
 
@@ -356,16 +370,16 @@ class Link:
             self.session.drop(self)
 
     def grant(self, credit: int) -> None:
-        """Give the peer credit for this many more messages."""
+        """Grant the peer credit for `credit` more messages."""
         if self.is_open and credit > 0:
             self.drain = False
             self.credit += credit
             self.session.write_flow(self)
 
     def revoke(self) -> None:
-        """Set the credit to 0; messages in flight still arrive (Part 2, 2.6.7)."""
+        """Set the peer's credit to 0. Messages in flight may still arrive (Part 2, 2.6.7)."""
         if self.is_open and self.credit > 0:
-            self._revoked += self.credit
+            self._revoked_credit += self.credit
             self.credit = 0
             self.session.write_flow(self)
 
@@ -375,18 +389,18 @@ class Link:
             self.session.write_flow(self, echo=True)
 
     def request_drain(self) -> None:
-        """Request that the sender uses up the credit, and reports that (Part 2, 2.6.7).
+        """Request a drain: the sender sends its messages, then drops its credit (Part 2, 2.6.7).
 
-        The sender sends the messages that it has first. The credit is then 0 until more is granted.
+        The sender reports that by a flow. The credit is then 0, until more is granted.
         """
         if self.is_open:
             self.drain = True
             self.session.write_flow(self, echo=True)
 
     def drained(self) -> None:
-        """Answer a drain without messages: use up the credit, and report that to the receiver."""
+        """Complete a drain when no messages are left: drop the credit, and write a flow."""
         if self.is_open and self.drain:
-            self._count = (self._count + self.credit) & _MASK
+            self._delivery_count = (self._delivery_count + self.credit) & _MASK
             self.credit = 0
             self.session.write_flow(self)
 
@@ -400,9 +414,9 @@ class Link:
         state: Any = None,
         resume: bool = False,
     ) -> LinkDelivery:
-        """Send a message in one or more frames, for one credit.
+        """Send a message in one or more frames, which uses one credit.
 
-        Frames that exceed the session's window are queued: see `Session.blocked`.
+        Frames that exceed the session's window are queued; see `Session.blocked`.
 
         Args:
             tag: the delivery-tag, at most 32 bytes.
@@ -415,7 +429,7 @@ class Link:
         session = self.session
         delivery = LinkDelivery(self, session.next_delivery(), tag, message_format, done=settled)
         self.credit -= 1
-        self._count = (self._count + 1) & _MASK
+        self._delivery_count = (self._delivery_count + 1) & _MASK
         if not settled:
             session.outgoing[delivery.number] = delivery
         transfer = Transfer(
@@ -446,28 +460,28 @@ class Link:
         self.snd_settle_mode = attach.snd_settle_mode
         self.rcv_settle_mode = attach.rcv_settle_mode
         if not self.sends:
-            self._count = attach.initial_delivery_count or 0
+            self._delivery_count = attach.initial_delivery_count or 0
 
     def on_flow(self, count: int | None, credit: int | None, drain: bool) -> None:
         """Apply the link state of a flow (Part 2, 2.6.7)."""
         if self.sends:
             if credit is not None:
-                in_flight = (self._count - (count or 0)) & _MASK
+                in_flight = (self._delivery_count - (count or 0)) & _MASK
                 self.credit = max(credit - in_flight, 0) if in_flight <= _MASK >> 1 else credit
             self.drain = drain
         elif count is not None:
-            # The sender has used up credit without sending.
-            used = (count - self._count) & _MASK
+            # The sender's delivery-count has increased without messages: it has dropped credit.
+            used = (count - self._delivery_count) & _MASK
             self.credit = max(self.credit - used, min(self.credit, 0))
-            self._count = count
+            self._delivery_count = count
 
     def on_transfer(self, transfer: Transfer, payload: bytes) -> LinkDelivery | None:
-        """Apply a transfer frame; return the delivery if it is complete or aborted."""
+        """Apply a transfer frame; return the delivery if it is now complete or aborted."""
         delivery = self._partial
         if delivery is None:
             delivery = self._begin_delivery(transfer)
         elif transfer.delivery_id not in {None, delivery.number}:
-            self._fault(NOT_ALLOWED, "a delivery began before the previous one was complete")
+            self._fault(NOT_ALLOWED, "a delivery began before the last delivery was complete")
         if transfer.settled:
             delivery.settled = True
         if transfer.state is not None:
@@ -503,9 +517,9 @@ class Link:
         return delivery
 
     def on_run(self, transfers: list[tuple[int, bytes, bytes]]) -> list[LinkDelivery]:
-        """Return the deliveries of complete messages; see `Session.on_run`."""
+        """Apply a run of transfers, see `Session.on_run`; return the deliveries."""
         self.credit -= len(transfers)
-        self._count = (self._count + len(transfers)) & _MASK
+        self._delivery_count = (self._delivery_count + len(transfers)) & _MASK
         return [
             LinkDelivery(self, number, tag, payload=payload) for number, tag, payload in transfers
         ]
@@ -517,16 +531,16 @@ class Link:
                 INVALID_FIELD, "a delivery must begin with a delivery-id and a delivery-tag"
             )
         if number in self.session.incoming:
-            self._fault(NOT_ALLOWED, f"delivery-id {number} is in use: it is unsettled")
+            self._fault(NOT_ALLOWED, f"delivery-id {number} is in use by an unsettled delivery")
         if self.credit > 0:
             self.credit -= 1
-        elif self._revoked > 0:
-            self._revoked -= 1
+        elif self._revoked_credit > 0:
+            self._revoked_credit -= 1
         elif len(self.session.incoming) < self.excess:
-            self.credit -= 1  # becomes negative: later credit makes up for it
+            self.credit -= 1  # becomes negative, so that later credit compensates for the excess
         else:
             self._fault(TRANSFER_LIMIT_EXCEEDED, "the link has no credit")
-        self._count = (self._count + 1) & _MASK
+        self._delivery_count = (self._delivery_count + 1) & _MASK
         delivery = LinkDelivery(
             self, number, tag, transfer.message_format or 0, resumed=bool(transfer.resume)
         )
@@ -539,9 +553,16 @@ class Link:
 
 
 def _cut_unsettled(attach: Attach, room: int) -> bool:
-    """Remove the last entries of ``unsettled`` that exceed a frame; return True if all fit.
+    """Remove as many entries of ``unsettled`` as necessary, so that the attach fits into a frame.
 
-    The attach is changed, and marked as incomplete.
+    The attach is modified, and marked as incomplete-unsettled.
+
+    Args:
+        attach: the attach.
+        room: the maximum size of the encoded attach, in bytes.
+
+    Returns:
+        Whether all entries fit.
     """
     excess = len(encode_value(attach)) - room
     if excess <= 0 or not attach.unsettled:
@@ -555,10 +576,10 @@ def _cut_unsettled(attach: Attach, room: int) -> bool:
 
 
 def decode_state(value: Any) -> Any:
-    """Return the delivery state of a field: an object, or `value` if its type is unknown.
+    """Decode the delivery state in a field; return `value` itself if its type is unknown.
 
     Raises:
-        SessionFaultError: the value is malformed, or of another type.
+        SessionFaultError: the value is malformed, or not a delivery state.
     """
     if value is None:
         return None
@@ -579,10 +600,10 @@ def decode_state(value: Any) -> Any:
 
 
 def _decode_rejected(value: Described) -> Rejected | None:
-    """Decode a rejected outcome with a malformed error; return None for other malformed states.
+    """Decode a rejected outcome whose error is malformed; return None for other malformed states.
 
-    Such an outcome is accepted because its error is only shown to people. go-amqp, for example,
-    writes the keys of an error's info as strings.
+    Such an outcome is accepted because its error is only displayed. For example, go-amqp writes the
+    keys of an error's info as strings.
     """
     try:
         state = from_described(value, strict=False)
@@ -590,11 +611,11 @@ def _decode_rejected(value: Described) -> Rejected | None:
         return None
     if not isinstance(state, Rejected) or not isinstance(state.error, Error):
         return None
-    condition: Any = state.error.condition  # of any type: the decoding is lenient
+    condition: Any = state.error.condition  # may be of any type, after lenient decoding
     if not isinstance(condition, str):
         return None
     try:
-        encode_value(state)  # check that a receiver that settles second can get the state back
+        encode_value(state)  # it may have to be sent back to a receiver that settles second
     except EncodeError:
         text = str(state.error.description or "")
         return Rejected(Error(Symbol(condition), text) if condition.isascii() else None)
@@ -607,11 +628,13 @@ class Session:
     Attributes:
         connection: writes the frames.
         handler: its methods are called with the events of the session.
-        channel: this end's channel.
-        remote_channel: the peer's channel; None before the peer's begin.
-        outgoing: deliveries to the peer that are not settled at both ends, by delivery-id.
-        incoming: deliveries from the peer, likewise.
-        ended: whether this end has ended.
+        channel: the channel of this end.
+        remote_channel: the channel of the peer; None until the peer's begin is received.
+        outgoing: sent deliveries that are not settled at both ends, by delivery-id.
+        incoming: received deliveries that are not settled at both ends, by delivery-id.
+        links: the links, by name and whether this end is the sender.
+        begun: whether this end has written its begin.
+        ended: whether this end has written its end, or the connection has closed.
     """
 
     def __init__(self, connection: FrameWriter, handler: Handler, channel: int) -> None:
@@ -624,16 +647,17 @@ class Session:
         self.outgoing: dict[int, LinkDelivery] = {}
         self.incoming: dict[int, LinkDelivery] = {}
         self.links: dict[tuple[str, bool], Link] = {}
-        self._handles: dict[int, Link] = {}  # of the peer
-        self._own_links: dict[int, Link] = {}
+        self._links_by_remote_handle: dict[int, Link] = {}
+        self._links_by_handle: dict[int, Link] = {}
         self._handle_max = _HANDLE_MAX
-        self._next_delivery = 0
-        self._next_outgoing = 0
-        self._remote_window = 0  # transfers that the peer's incoming window still allows
-        self._next_incoming = 0
-        self._window = _WINDOW
-        self._waiting: deque[tuple[Link, bytes]] = deque()
-        # A disposition that is not written yet: the next one may extend its range.
+        self._next_delivery_id = 0
+        self._next_outgoing_id = 0
+        self._remote_window = 0  # number of transfers that the peer's incoming window still allows
+        self._next_incoming_id = 0
+        self._window = _WINDOW  # number of transfers that the incoming window still allows
+        # Transfers that wait for the peer's window, with their link.
+        self._waiting_transfers: deque[tuple[Link, bytes]] = deque()
+        # A disposition that is written later, since the next disposition may extend its range.
         self._disposition: Disposition | None = None
 
     def __repr__(self) -> str:
@@ -647,7 +671,7 @@ class Session:
         self.write(
             Begin(
                 remote_channel=self.remote_channel,
-                next_outgoing_id=self._next_outgoing,
+                next_outgoing_id=self._next_outgoing_id,
                 incoming_window=self._window,
                 outgoing_window=_WINDOW,
                 handle_max=_HANDLE_MAX,
@@ -670,22 +694,22 @@ class Session:
         if (name, sends) in self.links:
             role = "sender" if sends else "receiver"
             raise ValueError(f"the session already has a link {name!r} with the role {role}")
-        handle = len(self._own_links)
-        while handle in self._own_links:
+        handle = len(self._links_by_handle)
+        while handle in self._links_by_handle:
             handle -= 1
         if handle > self._handle_max:
-            raise ValueError(f"the session has {handle} links, the limit of the peer")
-        link = self.links[name, sends] = self._own_links[handle] = Link(
+            raise ValueError(f"the session has {handle} links, which is the limit of the peer")
+        link = self.links[name, sends] = self._links_by_handle[handle] = Link(
             self, name, handle, sends=sends
         )
         return link
 
     @property
     def blocked(self) -> bool:
-        """Whether transfers wait for the peer's window; `Handler.on_writable` reports the end."""
-        return bool(self._waiting)
+        """Whether transfers wait for the peer's window; when it ends, see `Handler.on_writable`."""
+        return bool(self._waiting_transfers)
 
-    # For links.
+    # Called by links.
 
     def write(self, performative: Any) -> None:
         """Write a frame, after the delayed disposition."""
@@ -701,12 +725,19 @@ class Session:
 
     def next_delivery(self) -> int:
         """Reserve the next delivery-id, and return it."""
-        number = self._next_delivery
-        self._next_delivery = (number + 1) & _MASK
+        number = self._next_delivery_id
+        self._next_delivery_id = (number + 1) & _MASK
         return number
 
     def write_disposition(self, sends: bool, number: int, settled: bool, state: Any) -> None:
-        """Write a disposition, or extend the delayed one if it only differs in the range."""
+        """Write a disposition later, or extend the delayed disposition by this delivery-id.
+
+        Args:
+            sends: whether this end is the sender.
+            number: the delivery-id.
+            settled: whether this end settles the delivery.
+            state: the delivery state.
+        """
         delayed = self._disposition
         if (
             delayed is not None
@@ -723,32 +754,32 @@ class Session:
         self.connection.flushes[self.channel] = self.flush
 
     def forget(self, delivery: LinkDelivery) -> None:
-        """Remove a settled delivery."""
+        """Remove a delivery that is settled."""
         unsettled = self.outgoing if delivery.link.sends else self.incoming
         if unsettled.get(delivery.number) is delivery:
             del unsettled[delivery.number]
 
     def write_transfer(self, link: Link, body: bytes) -> None:
         """Write a transfer frame, or queue it until the peer's window allows it."""
-        if self._remote_window <= 0 or self._waiting:
-            self._waiting.append((link, body))
+        if self._remote_window <= 0 or self._waiting_transfers:
+            self._waiting_transfers.append((link, body))
             return
         self._remote_window -= 1
-        self._next_outgoing = (self._next_outgoing + 1) & _MASK
+        self._next_outgoing_id = (self._next_outgoing_id + 1) & _MASK
         self.connection.write_body(self.channel, body)
 
     def write_flow(self, link: Link | None = None, *, echo: bool = False) -> None:
         """Write a flow of a link or of the session; `echo` requests a flow from the peer."""
         self._window = _WINDOW
         flow = Flow(
-            next_incoming_id=self._next_incoming if self.remote_channel is not None else None,
+            next_incoming_id=self._next_incoming_id if self.remote_channel is not None else None,
             incoming_window=self._window,
-            next_outgoing_id=self._next_outgoing,
+            next_outgoing_id=self._next_outgoing_id,
             outgoing_window=_WINDOW,
         )
         if link is not None:
             flow.handle = link.handle
-            flow.delivery_count = link._count
+            flow.delivery_count = link._delivery_count
             flow.link_credit = max(link.credit, 0)
             flow.drain = link.drain
             if link.sends:
@@ -762,21 +793,29 @@ class Session:
             numbers = [number for number, delivery in unsettled.items() if delivery.link is link]
             for number in numbers:
                 del unsettled[number]
-        if self._waiting:
-            self._waiting = deque(item for item in self._waiting if item[0] is not link)
+        if self._waiting_transfers:
+            self._waiting_transfers = deque(
+                item for item in self._waiting_transfers if item[0] is not link
+            )
         link._partial = None
         if link.remote_handle is None and link.detached:
             self.links.pop((link.name, link.sends), None)
-            self._own_links.pop(link.handle, None)
+            self._links_by_handle.pop(link.handle, None)
             self.handler.on_link_gone(link)
 
     def clear(self) -> None:
-        """Remove all links and deliveries: the session has ended."""
+        """Remove all links and deliveries, at the end of the session."""
         for link in self.links.values():
             self.handler.on_link_gone(link)
-        for table in (self.outgoing, self.incoming, self.links, self._handles, self._own_links):
+        for table in (
+            self.outgoing,
+            self.incoming,
+            self.links,
+            self._links_by_remote_handle,
+            self._links_by_handle,
+        ):
             table.clear()
-        self._waiting.clear()
+        self._waiting_transfers.clear()
         self._disposition = None
 
     # Frames of the peer.
@@ -785,11 +824,11 @@ class Session:
         """Apply the peer's begin."""
         self.remote_channel = channel
         self._remote_window = begin.incoming_window
-        self._next_incoming = begin.next_outgoing_id
+        self._next_incoming_id = begin.next_outgoing_id
         self._handle_max = min(begin.handle_max, _HANDLE_MAX)
 
     def on_frame(self, performative: Any, payload: bytes) -> None:
-        """Apply a frame of the session other than begin and end."""
+        """Apply a frame of the session, except a begin or end."""
         if isinstance(performative, Transfer):
             self._on_transfer(performative, payload)
         elif isinstance(performative, Disposition):
@@ -801,15 +840,15 @@ class Session:
         elif isinstance(performative, Detach):
             self._on_detach(performative)
 
-    def _link(self, handle: int) -> Link:
-        link = self._handles.get(handle)
+    def _find_link(self, handle: int) -> Link:
+        link = self._links_by_remote_handle.get(handle)
         if link is None:
             raise SessionFaultError(UNATTACHED_HANDLE, f"no link is attached to handle {handle}")
         return link
 
     def _on_transfer(self, transfer: Transfer, payload: bytes) -> None:
         self._use_window(1)
-        link = self._link(transfer.handle)
+        link = self._find_link(transfer.handle)
         if not link.is_open:
             return
         if link.sends:
@@ -830,8 +869,8 @@ class Session:
             self.handler.on_part(link, len(payload))
 
     def _use_window(self, count: int) -> None:
-        """Count received transfers; write a flow when half of the incoming window is used."""
-        self._next_incoming = (self._next_incoming + count) & _MASK
+        """Count received transfers; write a flow when half of the incoming window is used up."""
+        self._next_incoming_id = (self._next_incoming_id + count) & _MASK
         self._window -= count
         if self._window < 0:
             raise SessionFaultError(WINDOW_VIOLATION, "transfers exceed the incoming-window")
@@ -839,13 +878,13 @@ class Session:
             self.write_flow()
 
     def link_for_run(self, handle: int, transfers: list[tuple[int, bytes, bytes]]) -> Link | None:
-        """Return the link for a run of complete messages; None if a message may break a rule.
+        """Return the link that can receive a run of transfers; None to process them one by one.
 
         Args:
             handle: the peer's handle of the link.
             transfers: delivery-id, delivery-tag and message of each transfer.
         """
-        link, count = self._handles.get(handle), len(transfers)
+        link, count = self._links_by_remote_handle.get(handle), len(transfers)
         if link is None or link.sends or not link.is_open or link.is_partial:
             return None
         if link.credit < count or self._window < count:
@@ -876,7 +915,7 @@ class Session:
             numbers = (first,)
         elif count <= len(unsettled):
             numbers = [(first + n) & _MASK for n in range(count)]
-        else:  # look at the unsettled deliveries: a range may have billions of numbers
+        else:  # search the unsettled deliveries, because the range may have billions of numbers
             offsets = sorted(offset for n in unsettled if (offset := (n - first) & _MASK) < count)
             numbers = [(first + offset) & _MASK for offset in offsets]
         on_disposition = self.handler.on_disposition
@@ -894,20 +933,20 @@ class Session:
                 return
 
     def _on_flow(self, flow: Flow) -> None:
-        in_flight = (self._next_outgoing - (flow.next_incoming_id or 0)) & _MASK
+        in_flight = (self._next_outgoing_id - (flow.next_incoming_id or 0)) & _MASK
         self._remote_window = flow.incoming_window - (in_flight if in_flight <= _MASK >> 1 else 0)
-        if self._waiting:
-            while self._waiting and self._remote_window > 0:
+        if self._waiting_transfers:
+            while self._waiting_transfers and self._remote_window > 0:
                 self._remote_window -= 1
-                self._next_outgoing = (self._next_outgoing + 1) & _MASK
-                self.connection.write_body(self.channel, self._waiting.popleft()[1])
-            if not self._waiting:
+                self._next_outgoing_id = (self._next_outgoing_id + 1) & _MASK
+                self.connection.write_body(self.channel, self._waiting_transfers.popleft()[1])
+            if not self._waiting_transfers:
                 self.handler.on_writable(self)
         if flow.handle is None:
             if flow.echo:
                 self.write_flow()
             return
-        link = self._link(flow.handle)
+        link = self._find_link(flow.handle)
         if not link.is_open:
             if flow.echo and not self.ended:
                 self.write_flow()
@@ -916,13 +955,13 @@ class Session:
             link.available, link.properties = flow.available, flow.properties
         link.on_flow(flow.delivery_count, flow.link_credit, flow.drain)
         self.handler.on_flow(link)
-        # Without credit, a drain is complete already: report that to the receiver (2.6.7).
+        # Without credit, a drain is complete: report that to the receiver (Part 2, 2.6.7).
         is_drained = link.sends and link.drain and not link.credit
         if (flow.echo or is_drained) and link.is_open:
             self.write_flow(link)
 
     def _on_attach(self, attach: Attach) -> None:
-        if attach.handle in self._handles:
+        if attach.handle in self._links_by_remote_handle:
             raise SessionFaultError(HANDLE_IN_USE, f"handle {attach.handle} is in use")
         if attach.handle > _HANDLE_MAX:
             text = f"handle {attach.handle} exceeds the handle-max of {_HANDLE_MAX}"
@@ -935,13 +974,13 @@ class Session:
                 raise SessionFaultError(RESOURCE_LIMIT_EXCEEDED, str(error)) from None
         elif link.remote_handle is not None:
             raise SessionFaultError(NOT_ALLOWED, f"link {attach.name!r} is already attached")
-        self._handles[attach.handle] = link
+        self._links_by_remote_handle[attach.handle] = link
         link.on_attach(attach)
         self.handler.on_attach(link)
 
     def _on_detach(self, detach: Detach) -> None:
-        link = self._link(detach.handle)
-        del self._handles[detach.handle]
+        link = self._find_link(detach.handle)
+        del self._links_by_remote_handle[detach.handle]
         link.remote_handle = None
         if link.detached:
             self.drop(link)
