@@ -1,4 +1,4 @@
-"""Shared by the notations: `NotationError`, its texts, and splitting a message into sections."""
+"""Code that several notations use: `NotationError`, its texts, and the sections of a message."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class NotationError(AmqpError, ValueError):
     """A document does not follow the rules of its notation.
 
     Attributes:
-        reason: the error, with the expected and the actual content.
-        path: the position in the document, such as ``$[2][1][0]`` or ``$.header.ttl``; ``$`` is the
-            whole document.
+        reason: the error text, with the expected and the actual content.
+        path: the position of the error in the document, such as ``$[2][1][0]`` or ``$.header.ttl``;
+            ``$`` is the whole document.
     """
 
     __module__ = "amqp10msg.notation"  # the public location, for tracebacks
@@ -35,26 +35,38 @@ class NotationError(AmqpError, ValueError):
         return f"{shortened_path(self.path)}: {self.reason}"
 
     def within(self, step: str) -> NotationError:
-        """Prefix the path with a step; readers call this while the error propagates outwards."""
+        """Insert a step, such as ``[2]`` or ``.header``, at the start of the path; return self.
+
+        Readers call this method at each level of nesting while the error propagates outwards.
+        """
         self.path = f"${step}{self.path[1:]}"
         self.args = (self.reason, self.path)
         return self
 
 
-#: The reason of errors for nesting that exceeds the interpreter's recursion limit.
+#: The error text for nesting that exceeds the interpreter's recursion limit.
 STACK_EXCEEDED = "values are nested too deeply for the interpreter's stack"
-#: The maximum nesting depth of values in a document, and the reason of errors beyond it.
+#: The maximum nesting depth of values in a document, and the error text for deeper nesting.
 MAX_DEPTH = 256
 DEPTH_EXCEEDED = f"values are nested more than {MAX_DEPTH} deep"
 
 
 def mismatch(expected: str, actual: object, step: str = "") -> NotationError:
-    """Return the error for the value `actual` at the path `step`, which must be `expected`."""
+    """Return the error "expected `expected`, not `actual`".
+
+    Args:
+        expected: a description of the valid content.
+        actual: the value in the document.
+        step: the path of the value, relative to the part of the document that the caller reads.
+    """
     return NotationError(f"expected {expected}, not {describe(actual)}", f"${step}")
 
 
 def describe(value: object) -> str:
-    """Describe a value for an error text: briefly, in terms of JSON, with bounded cost."""
+    """Return a short description of a value in terms of JSON, for an error text.
+
+    The cost is bounded, even for large values.
+    """
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -76,7 +88,13 @@ def describe(value: object) -> str:
 
 
 def misfit(element: bytes, code: int, *, with_type_name: bool = False) -> str:
-    """Return the reason for an encoded element that does not fit the constructor of its array."""
+    """Return the error text for an array element that the array's constructor cannot encode.
+
+    Args:
+        element: the element, encoded with its own constructor.
+        code: the array's constructor.
+        with_type_name: see `describe_encoded`.
+    """
     description = describe_encoded(element, with_type_name=with_type_name)
     return (
         f"{description} does not fit an array of constructor 0x{code:02X}: "
@@ -85,15 +103,17 @@ def misfit(element: bytes, code: int, *, with_type_name: bool = False) -> str:
 
 
 def describe_encoded(octets: bytes, *, with_type_name: bool = False) -> str:
-    """Describe an encoded value for an error text, cut at 80 characters.
+    """Return the repr of an encoded value for an error text, cut at 80 characters.
 
-    Maps are written as pairs. With `with_type_name`, an array with the default constructor of its
-    type is written with the name of the type instead.
+    Maps are shown as lists of pairs. With `with_type_name`, an array whose constructor is the
+    default for its type is shown with the name of the type instead of the constructor.
     """
     return f"{_maps_as_pairs(kernel.decode_value(octets, limits=UNLIMITED), with_type_name)!r:.80}"
 
 
 def _maps_as_pairs(value: Any, with_type_name: bool) -> Any:
+    """Return a value with all dicts, at any depth, replaced by `AmqpMap`."""
+
     def convert(elements: Any) -> Any:
         return _maps_as_pairs(elements, with_type_name)
 
@@ -113,21 +133,21 @@ def _maps_as_pairs(value: Any, with_type_name: bool) -> Any:
 
 
 def default_code(value: Array) -> int:
-    """Return the constructor that the encoder would choose for an array without one."""
+    """Return the format code that the encoder would choose for the elements of an array."""
     octets = kernel.encode_value(Array(value.type, value.values))
     code: int = octets[HEAD_SIZES[octets[0]]]
     return code
 
 
 class Section(NamedTuple):
-    """The position of a section in an encoded message, which may violate rules.
+    """The position of a section in an encoded message, which may violate the specification.
 
     Attributes:
         kind: the kind of section; None for a value that is not a section of Part 3.
         start: the offset of the section.
-        value: the offset of its value, after the descriptor; `start` if `kind` is None.
+        value: the offset of the section's value, after the descriptor; `start` if `kind` is None.
         end: the offset after the section.
-        is_raw: whether the bytes from `value` to `end` are not exactly one encoded value.
+        is_raw: whether the bytes from `value` to `end` are anything but exactly one encoded value.
     """
 
     kind: SectionKind | None
@@ -138,7 +158,10 @@ class Section(NamedTuple):
 
 
 def sections_of(octets: bytes) -> Iterator[Section]:
-    """Yield the sections of an encoded message that was decoded before, in wire order."""
+    """Yield the sections of an encoded message in wire order.
+
+    The bytes must have been decoded before, at least leniently.
+    """
     reader = kernel.Reader(octets, 0, UNLIMITED)
     for code, start, content, end in parts_of(octets):
         value_start = start if code < 0 else content
@@ -153,7 +176,7 @@ def sections_of(octets: bytes) -> Iterator[Section]:
 
 
 def message_of(octets: bytes, *, message_format: int = 0) -> Message:
-    """Decode a message strictly if possible, else leniently.
+    """Decode a message, leniently if strict decoding fails.
 
     Raises:
         DecodeError: the bytes are not a sequence of encoded values.

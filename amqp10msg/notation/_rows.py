@@ -27,7 +27,7 @@ from amqp10msg.wire.text import plural, printable
 
 @attrs.frozen
 class Problem:
-    """A violation or error in a line.
+    """A violation or error to show with a line.
 
     Attributes:
         severity: ``error`` or ``warning``.
@@ -42,15 +42,16 @@ class Problem:
 
 @attrs.frozen
 class Row:
-    """One line: a primitive value, or the header of a compound value.
+    """One line: a primitive value, or the start of a compound value (constructor, size and count).
 
-    The line of a described value with a simple descriptor includes the header of its value.
+    The line of a described value whose descriptor is a ulong or symbol includes the descriptor and
+    the start of the described value.
 
     Attributes:
         level: the nesting depth, 0 for a section.
         offset: the offset of the value, in bytes.
-        stop: the end offset of the bytes shown in this line.
-        end: the end offset of the whole value.
+        stop: the offset after the bytes shown in this line.
+        end: the offset after the whole value.
         name: the name of the field; safe to print.
         type: the AMQP type and encoding; safe to print.
         value: the value as text; safe to print.
@@ -85,6 +86,7 @@ _GROUPS = {
 }
 
 
+#: The supported types of input, for error texts.
 _INPUTS = "a Message, the bytes of one or a Tree"
 
 
@@ -94,7 +96,10 @@ def problem_of(violation: Violation) -> Problem:
 
 
 def tree_of(data: Tree | Message | bytes | bytearray | memoryview, limit: int) -> Tree:
-    """Return `data` if it is a tree; else parse and validate it."""
+    """Return `data` if it is a tree; else parse and validate it.
+
+    `limit` is the approximate maximum number of nodes.
+    """
     if isinstance(data, Tree):
         return data
     octets = data.encode() if isinstance(data, Message) else as_bytes(data, "rendering", _INPUTS)
@@ -106,33 +111,42 @@ def rows_of(tree: Tree, *, length: int = 200) -> Iterator[Row]:
 
     Args:
         tree: the tree.
-        length: the maximum characters of text or bytes of binary shown per value.
+        length: the maximum number of characters of a text, or bytes of a binary, to show.
     """
     stack = [(0, node) for node in reversed(tree.nodes)]
     while stack:
         level, node = stack.pop()
         merged = [node]
         inner = node
-        # Show 00 53 70 C0 … as one line: a header section.
+        # Show a descriptor and the start of its value, such as 00 53 70 C0 …, as one line.
         while inner.type == "described" and len(inner.children) == 2:
             descriptor, value = inner.children
             if descriptor.type not in ("ulong", "symbol") or descriptor.error:
                 break
             merged += [descriptor, value]
             inner = value
-        yield _row(level, node, inner, merged, length)
+        yield _make_row(level, node, inner, merged, length)
         stack.extend((level + 1, child) for child in reversed(inner.children))
 
 
-def _row(level: int, node: Node, inner: Node, merged: list[Node], length: int) -> Row:
+def _make_row(level: int, node: Node, inner: Node, merged: list[Node], length: int) -> Row:
+    """Return the line of a node.
+
+    Args:
+        level: the nesting depth.
+        node: the node.
+        inner: `node`, or the described value inside it, if the line includes its start.
+        merged: the nodes from `node` to `inner` that the line includes.
+        length: see `rows_of`.
+    """
     kind = inner.type
     if inner.encoding:
-        # The encoding list8 contains the type name; str8-utf8 and smallint do not.
+        # Some encodings, such as list8, contain the type name; str8-utf8 and smallint do not.
         kind = inner.encoding if inner.encoding.startswith(kind) else f"{kind} {inner.encoding}"
     descriptors = [child.value for child in merged[1::2]]
     symbol = node.value if node.type == "described" and node.value else None
     if descriptors and not (symbol and level == 0):
-        kind = f"{' '.join(map(_descriptor, descriptors))} {kind}"
+        kind = f"{' '.join(map(_descriptor_text, descriptors))} {kind}"
         if symbol:
             kind = f"{quoted(str(symbol), 60)[1:-1]} {inner.type}"
     problems = [problem_of(violation) for part in merged for violation in part.violations]
@@ -153,7 +167,7 @@ def _row(level: int, node: Node, inner: Node, merged: list[Node], length: int) -
     )
 
 
-def _descriptor(value: object) -> str:
+def _descriptor_text(value: object) -> str:
     return quoted(str(value), 60)[1:-1] if isinstance(value, Symbol) else f"0x{value:X}"
 
 
@@ -188,8 +202,8 @@ def scalar(value: Any, length: int, *, size: int | None = None) -> str:
 
     Args:
         value: the value.
-        length: the maximum characters of text or bytes of binary to show.
-        size: the full size in bytes, if `value` is only the start of a binary value.
+        length: the maximum number of characters of a text, or bytes of a binary, to show.
+        size: the size of the whole binary in bytes, if `value` is only its start.
     """
     if isinstance(value, bytes):
         return _binary(value, length, len(value) if size is None else size)
@@ -221,7 +235,7 @@ def _binary(value: bytes, length: int, size: int) -> str:
     try:
         text = value[: 4 * length].decode("utf-8")
     except UnicodeDecodeError as error:
-        # The cut may have split a character, which is not an error.
+        # An error at the very end is not an error of the text: the cut may have split a character.
         if size <= 4 * length or error.start < 4 * length - 3:
             ellipsis = " …" if size > length // 2 else ""
             return f"{size_text}: {value[: length // 2].hex(' ')}{ellipsis}"
@@ -236,12 +250,12 @@ def quoted(text: str, length: int, *, is_cut: bool = False) -> str:
     """Return `text` in double quotes, safe to print.
 
     Unprintable characters are escaped: control characters, line breaks, marks that change the
-    direction of text, lone surrogates.
+    direction of text, and lone surrogates.
 
     Args:
         text: the text.
-        length: the maximum number of its characters to show.
-        is_cut: whether `text` is only the start of a longer text.
+        length: the maximum number of characters to show.
+        is_cut: whether `text` is only the start of a longer text, so that an ellipsis is added.
     """
     chars = [_ESCAPES.get(char) or printable(char) for char in text[:length]]
     return f'"{"".join(chars)}{"…" if is_cut or len(text) > length else ""}"'

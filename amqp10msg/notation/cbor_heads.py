@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Bit masks of an initial byte: the major type, and the additional information.
+#: Bit masks for the major type and the additional information in an initial byte.
 MAJOR, DETAIL = 0xE0, 0x1F
 (
     MAJOR_UNSIGNED,
@@ -14,7 +14,7 @@ MAJOR, DETAIL = 0xE0, 0x1F
     MAJOR_TAG,
     MAJOR_SIMPLE,
 ) = range(0, 256, 32)
-#: Additional information: the argument follows in 1, 2, 4 or 8 bytes; the length is indefinite.
+#: Additional information. The argument follows in 1, 2, 4 or 8 bytes, or the length is indefinite.
 ONE_BYTE, TWO_BYTES, FOUR_BYTES, EIGHT_BYTES = range(24, 28)
 INDEFINITE = 31
 #: Initial bytes of simple values and of floating-point numbers.

@@ -1,6 +1,6 @@
-"""Render diagnostic trees as a self-contained HTML page, and one message as an SVG picture.
+"""Renders diagnostic trees as a self-contained HTML page, and a message as an SVG picture.
 
-Pointing at a byte of the page highlights its field.
+Pointing at a byte in the page highlights its field.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from amqp10msg.wire.errors import expect
 from amqp10msg.wire.primitives import FORMAT_CODES
 from amqp10msg.wire.text import printable
 
-# Bytes per line, and fields per message.
-_PER_LINE = 16
+# Number of bytes per line, and maximum number of fields per message.
+_BYTES_PER_LINE = 16
 _MAX_ROWS = 5_000
-# Bytes shown from the start and from the end of a long value; the middle is omitted.
-_HEAD, _TAIL = 512, 64
-# CSS classes: of the sections, of other values, and of problems by severity.
-_SECTIONS = {kind.name: f"s{kind.order}" for kind in KINDS}
-_OTHER = "s7"
-_MARKS = {"error": "bad", "warning": "questionable"}
-# Markup of each byte: in hex, and as a character.
+# Number of bytes shown from the start and from the end of a long value, whose middle is omitted.
+_START_BYTES, _END_BYTES = 512, 64
+# CSS classes of the sections, of other values, and of problems by severity.
+_SECTION_CLASSES = {kind.name: f"s{kind.order}" for kind in KINDS}
+_OTHER_CLASS = "s7"
+_SEVERITY_CLASSES = {"error": "bad", "warning": "questionable"}
+# Markup of each byte in hex, and as a character.
 _HEX = [f"<b>{octet:02x}</b>" for octet in range(256)]
 _CHARS = [f"<b>{escape(chr(o)) if 0x20 <= o <= 0x7E else '·'}</b>" for o in range(256)]
+# Markup of the gap in the middle of a line, and of a missing byte at its end.
 _GAP = '<i class="gap"></i>'
-_NONE = '<b class="none">  </b>'
+_MISSING_BYTE = '<b class="none">  </b>'
 
 
 def render_html(
@@ -49,17 +50,17 @@ def render_html(
 
     Pointing at a byte highlights its field, and the reverse. A click or the arrow keys pin a byte,
     and put it into the URL: ``page.html#byte-12``, or ``page.html#message-2-byte-12`` if there are
-    several messages. The page is a single file, and its content security policy forbids loading any
-    other file. The content of messages is escaped and cannot inject code. Requires
+    several messages. The page is a single file, and its content security policy forbids it to load
+    other files. The content of messages is escaped, so that it cannot inject code. Requires
     ``amqp10msg[pages]``.
 
     Args:
         data: one message or several: bytes, `Message` objects or trees of `parse_tree`. Messages
             that are not trees are validated, and their violations are shown.
         title: the title of the page.
-        labels: names of the messages, in order; further messages are numbered.
-        max_messages: the maximum number of messages; the page shows how many were omitted.
-        max_octets: the maximum number of bytes per message; the page shows how many were omitted.
+        labels: names of the first messages, in order; further messages are numbered.
+        max_messages: the maximum number of messages; the page states how many were omitted.
+        max_octets: the maximum number of bytes per message; the page states how many were omitted.
 
     Raises:
         EncodeError: a `Message` cannot be encoded.
@@ -88,11 +89,11 @@ def render_html(
 
 
 def annotated(data: Any, labels: Sequence[str] = (), *, max_octets: int = 16_384) -> list[Any]:
-    """Return messages in the form that the template ``messages.html`` expects.
+    """Return the values that the template ``messages.html`` needs for each message.
 
     Args:
         data: bytes, `Message` objects or trees of `parse_tree`.
-        labels: names of the messages, in order; further messages are numbered.
+        labels: names of the first messages, in order; further messages are numbered.
         max_octets: the maximum number of bytes to show per message.
     """
     numbered = (f"Message {number}" for number in itertools.count(len(labels) + 1))
@@ -114,8 +115,10 @@ def _message_values(tree: Tree, name: str, number: int, max_octets: int) -> dict
         "number": number,
         "name": name,
         "size": len(tree.data),
-        "sections": sum(node.name in _SECTIONS for node in tree.nodes),
-        "severities": [(name, severities.count(name)) for name in _MARKS if name in severities],
+        "sections": sum(node.name in _SECTION_CLASSES for node in tree.nodes),
+        "severities": [
+            (name, severities.count(name)) for name in _SEVERITY_CLASSES if name in severities
+        ],
         "problems": problems,
         "lines": list(_byte_lines(tree.data, rows, sections, max_octets)),
         "rows": list(map(_row_values, rows, sections)),
@@ -126,10 +129,10 @@ def _message_values(tree: Tree, name: str, number: int, max_octets: int) -> dict
 def _section_classes(rows: list[Row]) -> list[str]:
     """Return the CSS class of each row's section, which determines its colour."""
     classes = []
-    current = _OTHER
+    current = _OTHER_CLASS
     for row in rows:
         if row.level == 0:
-            current = _SECTIONS.get(row.name, _OTHER)
+            current = _SECTION_CLASSES.get(row.name, _OTHER_CLASS)
         classes.append(current)
     return classes
 
@@ -146,7 +149,7 @@ def _group(row: Row) -> str:
 
 
 def _parts(row: Row) -> Iterator[tuple[int, str]]:
-    """Yield (offset in the row, label) for each part of the row's bytes."""
+    """Yield (offset in the row, label) for each part of the row's bytes, such as a constructor."""
     node: Node = row.node
     while node.type == "described" and node.content < row.stop:
         yield node.offset - row.offset, "described"
@@ -179,15 +182,18 @@ def _parts(row: Row) -> Iterator[tuple[int, str]]:
 def _byte_lines(
     data: bytes, rows: list[Row], sections: list[str], max_octets: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the lines of bytes. Omit the middle of long values, and bytes beyond `max_octets`."""
+    """Yield the template's values for each line of bytes.
+
+    The middle of long values, and the bytes after `max_octets` shown bytes, are omitted.
+    """
     runs = [
-        (row.offset, row.stop, _classes(row, section))
+        (row.offset, row.stop, _css_classes(row, section))
         for row, section in zip(rows, sections, strict=True)
         if row.stop > row.offset
     ]
     index = bytes_shown = bytes_hidden = 0
-    for start in range(0, len(data), _PER_LINE):
-        stop = min(start + _PER_LINE, len(data))
+    for start in range(0, len(data), _BYTES_PER_LINE):
+        stop = min(start + _BYTES_PER_LINE, len(data))
         while index < len(runs) and runs[index][1] <= start:
             index += 1
         if bytes_shown >= max_octets:
@@ -195,7 +201,7 @@ def _byte_lines(
             return
         if index < len(runs):
             begin, end, _ = runs[index]
-            if start >= begin + _HEAD and stop <= end - _TAIL:
+            if start >= begin + _START_BYTES and stop <= end - _END_BYTES:
                 bytes_hidden += stop - start
                 continue
         if bytes_hidden:
@@ -210,17 +216,25 @@ def _byte_lines(
             pieces.append(_piece(data, start, position, min(end, stop), kind))
             position = min(end, stop)
         if position < stop:
-            pieces.append(_piece(data, start, position, stop, _OTHER))
-        missing = start + _PER_LINE - stop
-        fill = _NONE * missing + (_GAP if missing >= _PER_LINE // 2 else "")
+            pieces.append(_piece(data, start, position, stop, _OTHER_CLASS))
+        missing = start + _BYTES_PER_LINE - stop
+        fill = _MISSING_BYTE * missing + (_GAP if missing >= _BYTES_PER_LINE // 2 else "")
         yield {"left_out": 0, "start": start, "pieces": pieces, "fill": pages.markup(fill)}
 
 
 def _piece(data: bytes, start: int, begin: int, end: int, kind: str) -> dict[str, Any]:
-    """Return the bytes of one row in one line: CSS classes, and markup in hex and as text."""
+    """Return the template's values for the bytes that one row has in one line.
+
+    Args:
+        data: the bytes of the message.
+        start: the offset of the line.
+        begin: the offset of the first byte to show.
+        end: the offset after the last byte to show.
+        kind: the CSS classes.
+    """
     hexes = [_HEX[octet] for octet in data[begin:end]]
-    if begin <= start + _PER_LINE // 2 < end:
-        hexes.insert(start + _PER_LINE // 2 - begin, _GAP)
+    if begin <= start + _BYTES_PER_LINE // 2 < end:
+        hexes.insert(start + _BYTES_PER_LINE // 2 - begin, _GAP)
     chars = [_CHARS[octet] for octet in data[begin:end]]
     return {
         "kind": kind,
@@ -229,24 +243,26 @@ def _piece(data: bytes, start: int, begin: int, end: int, kind: str) -> dict[str
     }
 
 
-def _classes(row: Row, section: str) -> str:
+def _css_classes(row: Row, section: str) -> str:
+    """Return the CSS classes of a row's bytes; `section` is the class of its section."""
     worst = min((problem.severity for problem in row.problems), default="")
-    return " ".join(filter(None, (section, _group(row), _MARKS.get(worst, ""))))
+    return " ".join(filter(None, (section, _group(row), _SEVERITY_CLASSES.get(worst, ""))))
 
 
 # The SVG picture of one message.
 
-# Maximum bytes per line, characters of a value, and lines.
-_PICTURE_OCTETS, _PICTURE_VALUE, _PICTURE_LINES = 8, 46, 200
-# The width of a character and the height of a line in pixels, and the columns in characters.
-_CHARACTER, _HEIGHT = 7.6, 21
+# Maximum number of bytes per line, of characters of a value, and of lines.
+_MAX_PICTURE_OCTETS, _MAX_PICTURE_VALUE, _MAX_PICTURE_LINES = 8, 46, 200
+# The width of a character and the height of a line, in pixels.
+_CHAR_WIDTH, _LINE_HEIGHT = 7.6, 21
+# The position of each column, in characters.
 _COLUMNS = {"at": 4, "hex": 6, "name": 33, "type": 58, "value": 76}
 
 
 def render_svg(data: Any, *, title: str = "AMQP message") -> str:
     """Return an SVG picture that shows the bytes of a message next to the fields that they encode.
 
-    The picture is a single file with a light and a dark theme, and about 122 characters wide. Long
+    The picture is a single file with a light and a dark theme, about 122 characters wide. Long
     values and long messages are cut. Requires ``amqp10msg[pages]``.
 
     Args:
@@ -257,20 +273,20 @@ def render_svg(data: Any, *, title: str = "AMQP message") -> str:
         EncodeError: the `Message` cannot be encoded.
         ImportError: Jinja2 is not installed.
     """
-    tree = tree_of(data, _PICTURE_LINES)
+    tree = tree_of(data, _MAX_PICTURE_LINES)
     (message,) = annotated([tree], [title])
     lines: list[dict[str, Any]] = []
     for row in message["rows"]:
         octets = tree.data[row["offset"] : row["stop"]]
-        cut = "…" if len(octets) > _PICTURE_OCTETS else ""
+        cut = "…" if len(octets) > _MAX_PICTURE_OCTETS else ""
         lines.append(
             {
                 "at": str(row["offset"]),
-                "hex": octets[:_PICTURE_OCTETS].hex(" ") + cut,
+                "hex": octets[:_MAX_PICTURE_OCTETS].hex(" ") + cut,
                 "name": _shortened(row["name"] or "·", 24 - 2 * min(row["level"], 5)),
-                "indent": 2 * _CHARACTER * min(row["level"], 5),
+                "indent": 2 * _CHAR_WIDTH * min(row["level"], 5),
                 "type": _shortened(row["type"], 17),
-                "value": _shortened(row["value"], _PICTURE_VALUE),
+                "value": _shortened(row["value"], _MAX_PICTURE_VALUE),
                 "section": row["section"],
                 "group": row["group"],
                 "top": row["level"] == 0,
@@ -284,10 +300,10 @@ def render_svg(data: Any, *, title: str = "AMQP message") -> str:
     return pages.render(
         "message.svg",
         title=title,
-        lines=lines[:_PICTURE_LINES],
-        height=_HEIGHT,
-        width=round(_CHARACTER * 124),
-        x={name: round(_CHARACTER * column, 1) for name, column in _COLUMNS.items()},
+        lines=lines[:_MAX_PICTURE_LINES],
+        height=_LINE_HEIGHT,
+        width=round(_CHAR_WIDTH * 124),
+        x={name: round(_CHAR_WIDTH * column, 1) for name, column in _COLUMNS.items()},
     )
 
 

@@ -1,4 +1,4 @@
-"""Render the diagnostic tree as text: one line per field, with its bytes."""
+"""Renders the diagnostic tree as text, with a line for each field and its bytes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from amqp10msg.message import Message
 from amqp10msg.notation._rows import Problem, Row, problem_of, rows_of, tree_of
 from amqp10msg.notation.tree import Tree
 
-# Bytes per line, lines of bytes per field, and columns of a name.
-_PER_LINE = 8
+# Number of bytes per line.
+_BYTES_PER_LINE = 8
+# Maximum number of lines of bytes per field.
 _MAX_LINES = 4
-_MAX_NAME = 40
-# Minimum columns for name, type and value together.
+# Maximum width of a name, in columns.
+_MAX_NAME_WIDTH = 40
+# Minimum width of name, type and value together, in columns.
 _MIN_TEXT_WIDTH = 30
-# Nodes of the tree, at most.
+# Approximate maximum number of nodes of the tree.
 _MAX_NODES = 100_000
 # Shown instead of a missing name.
 _NAMELESS = "·"
@@ -42,16 +44,16 @@ def render_text(
     color: bool = False,
     width: int | None = None,
 ) -> str:
-    """Return the meaning of every byte as text: offset, bytes, field, type and value, line by line.
+    """Return text that explains every byte. Each line has offset, bytes, field, type and value.
 
     Control characters in the message are escaped. The lines below a field describe its violations,
     marked ``!`` for an error and ``?`` for a warning.
 
     Args:
-        data: an encoded message or encoded values, a `Message`, or a tree of `parse_tree`. Unless
-            it is a tree, it is validated, and its violations are shown.
+        data: an encoded message or encoded values, a `Message`, or a tree of `parse_tree`. Data
+            that is not a tree is validated, and its violations are shown.
         color: whether to colour the text with terminal escape sequences.
-        width: the maximum columns of a line, at least 70; None for no limit.
+        width: the maximum width of a line in columns, at least 70; None for no limit.
 
     Raises:
         EncodeError: the `Message` cannot be encoded.
@@ -60,10 +62,12 @@ def render_text(
     rows = list(rows_of(tree))
     offset_width = max(len(str(len(tree.data))), 2)
     name_width = min(
-        max((2 * row.level + _columns(row.name or _NAMELESS) for row in rows), default=0), _MAX_NAME
+        max((2 * row.level + _text_width(row.name or _NAMELESS) for row in rows), default=0),
+        _MAX_NAME_WIDTH,
     )
     type_width = max((len(row.type) for row in rows), default=0)
-    hex_width = max((min(row.stop - row.offset, _PER_LINE) for row in rows), default=1) * 3 - 1
+    byte_count = max((min(row.stop - row.offset, _BYTES_PER_LINE) for row in rows), default=1)
+    hex_width = byte_count * 3 - 1
     paint = _colored if color else _no_color
     value_width: int | None = None
     if width is not None:
@@ -101,12 +105,15 @@ def render_text(
 
 
 def _hex_lines(data: bytes, row: Row, width: int) -> Iterator[str]:
-    """Yield the bytes of a row in hex, eight per line. Cut a long row after `_MAX_LINES` lines."""
-    room = _PER_LINE * _MAX_LINES
-    stop = row.stop if row.stop - row.offset <= room else row.offset + room - _PER_LINE
-    yield f"{data[row.offset : min(row.offset + _PER_LINE, stop)].hex(' '):<{width}}"
-    for start in range(row.offset + _PER_LINE, stop, _PER_LINE):
-        yield data[start : min(start + _PER_LINE, stop)].hex(" ")
+    """Yield the lines of a row's bytes in hex; a long row is cut to `_MAX_LINES` lines.
+
+    The first line is padded to `width` columns.
+    """
+    room = _BYTES_PER_LINE * _MAX_LINES
+    stop = row.stop if row.stop - row.offset <= room else row.offset + room - _BYTES_PER_LINE
+    yield f"{data[row.offset : min(row.offset + _BYTES_PER_LINE, stop)].hex(' '):<{width}}"
+    for start in range(row.offset + _BYTES_PER_LINE, stop, _BYTES_PER_LINE):
+        yield data[start : min(start + _BYTES_PER_LINE, stop)].hex(" ")
     if stop < row.stop:
         yield f"… {row.stop - stop:,} more"
 
@@ -114,6 +121,7 @@ def _hex_lines(data: bytes, row: Row, width: int) -> Iterator[str]:
 def _problem_lines(
     problem: Problem, margin: int, width: int | None, paint: Callable[[str, str], str]
 ) -> list[str]:
+    """Return the lines that describe a problem, wrapped at `width` and indented by `margin`."""
     mark = "! " if problem.severity == "error" else "? "
     text = f"{problem.text} ({problem.clause})" if problem.clause else problem.text
     room = 10**6 if width is None else max(width - margin - 2, 20)
@@ -134,8 +142,8 @@ def _colored(group: str, text: str) -> str:
     return f"\x1b[{_COLORS[group]}m{text}\x1b[0m" if text.strip() else text
 
 
-def _columns(text: str) -> int:
-    """Count the columns of a text: a wide character has two, a combining character zero."""
+def _text_width(text: str) -> int:
+    """Return the width of a text in columns: 2 for a wide character, 0 for a combining one."""
     if text.isascii():
         return len(text)
     return sum(
@@ -150,14 +158,14 @@ def _columns(text: str) -> int:
 
 def _cut(text: str, width: int | None) -> str:
     """Return `text`, cut to `width` columns if it is longer."""
-    if width is None or _columns(text) <= width:
+    if width is None or _text_width(text) <= width:
         return text
-    while text and _columns(text) > width - 1:
-        text = text[: max(len(text) - max((_columns(text) - width + 1) // 2, 1), 0)]
+    while text and _text_width(text) > width - 1:
+        text = text[: max(len(text) - max((_text_width(text) - width + 1) // 2, 1), 0)]
     return text + "…"
 
 
 def _fit(text: str, width: int) -> str:
     """Return `text`, cut or padded to exactly `width` columns."""
     text = _cut(text, width)
-    return text + " " * (width - _columns(text))
+    return text + " " * (width - _text_width(text))

@@ -1,4 +1,4 @@
-"""The diagnostic tree: the meaning of every byte of a message, even a broken one."""
+"""The diagnostic tree, which explains every byte of a message, even of a malformed message."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from amqp10msg.wire.kernel.walk import (
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import FORMAT_CODES
 
-# The default limit of nodes. A node needs about 300 bytes of memory.
+# The default limit on the number of nodes. A node needs about 300 bytes of memory.
 _MAX_NODES = 100_000
-# Shown elements of an array whose elements have no bytes, and are therefore equal.
+# Maximum number of shown elements of an array whose elements have no bytes, so that all are equal.
 _MAX_ZERO_WIDTH = 32
-# Types whose nodes have children.
-_HOLDING = ("described", "list", "map", "array")
+# The values of `Node.type` of nodes that have children.
+_PARENT_TYPES = ("described", "list", "map", "array")
 
 
 @attrs.define
@@ -41,17 +41,17 @@ class Node:
     """A value in the bytes, or a part of a value.
 
     Attributes:
-        offset: the offset of its first byte.
-        end: the offset after its last byte.
+        offset: the offset of the node's first byte.
+        end: the offset after the node's last byte.
         type: the AMQP type, or ``described``; ``constructor`` for the element constructor of an
-            array; ``error`` for bytes that are not a value; ``elided`` for values beyond the limit.
+            array; ``error`` for bytes that are not a value; ``elided`` for omitted values.
         name: the name of a section or field in the specification; ``key`` for a map key, and the
             key for a map value; ``descriptor``; or the index in a list, such as ``[0]``.
         code: the format code, 0 for a described value; None for an array element.
         encoding: the name of the encoding in the specification, such as ``str8-utf8``.
-        value: the decoded value. For a list, map or array the number of values; for a described
-            value the symbol of a section or composite, else None; for ``elided`` the number of
-            values.
+        value: the decoded value of a primitive type. For a list, map or array, the number of
+            values; for a described value, the symbol of the section or composite, or None if it is
+            unknown; for ``elided``, the number of omitted values.
         content: the offset of the first child, after constructor, size and count; `end` for a
             primitive value.
         children: the contained values; for a described value, the descriptor and the value.
@@ -87,13 +87,13 @@ class Node:
 
 @attrs.define
 class Tree:
-    """The nodes of some encoded values, usually the sections of a message.
+    """The nodes of a sequence of encoded values, usually the sections of a message.
 
     Attributes:
-        data: the bytes.
+        data: the encoded values.
         nodes: the outermost nodes, in order; together they cover `data`.
-        violations: the violations without a position, such as a missing body. All other violations
-            are in `Node.violations`.
+        violations: the violations that no node has, such as a missing body. Other violations are in
+            `Node.violations`.
     """
 
     data: bytes = attrs.field(repr=False)
@@ -106,7 +106,10 @@ class Tree:
             yield from node.walk()
 
     def at(self, offset: int) -> list[Node]:
-        """Return the nodes that contain a byte, outermost first; empty outside of the data."""
+        """Return the nodes that contain the byte at `offset`, outermost first.
+
+        The list is empty if there is no such byte.
+        """
         path: list[Node] = []
         candidates = self.nodes
         while True:
@@ -132,14 +135,14 @@ def parse_tree(
 ) -> Tree:
     """Parse bytes into a tree that explains them.
 
-    This works for any bytes: an unreadable part becomes a node of type ``error`` that extends to
-    the end of the enclosing value, and parsing continues after it.
+    Any bytes can be parsed: an unreadable part becomes a node of type ``error`` that extends to the
+    end of the enclosing value, and parsing continues after it.
 
     Args:
         data: an encoded message, or any sequence of encoded values; a `Message` is encoded first.
-        violations: the violations that `validate` found in these bytes, to attach to the nodes.
-        limit: the approximate maximum number of nodes; further values become nodes of type
-            ``elided``, as do the elements of an array that have no bytes, after the first 32.
+        violations: the violations that `validate` found in `data`, to add to the nodes.
+        limit: the approximate maximum number of nodes; further values are replaced by nodes of type
+            ``elided``. So are array elements without bytes, after the first 32.
 
     Raises:
         EncodeError: the `Message` cannot be encoded.
@@ -159,7 +162,10 @@ def parse_tree(
 
 
 def _make_nodes(data: bytes, remaining: int) -> list[Node]:
-    """Return the outermost nodes; after about `remaining` nodes in all, ``elided`` nodes."""
+    """Return the outermost nodes, with their children.
+
+    After about `remaining` nodes, at all levels together, only ``elided`` nodes are added.
+    """
     nodes: list[Node] = []
     opened: list[tuple[Value, Node]] = []
     for value in walk(data):
@@ -181,7 +187,7 @@ def _make_nodes(data: bytes, remaining: int) -> list[Node]:
         node = _make_node(data, value)
         node.name = _name_in_parent(value, opened)
         siblings.append(node)
-        if node.type in _HOLDING:
+        if node.type in _PARENT_TYPES:
             opened.append((value, node))
     while opened:
         _finish_node(*opened.pop())
@@ -189,7 +195,10 @@ def _make_nodes(data: bytes, remaining: int) -> list[Node]:
 
 
 def _is_beyond_shown(value: Value) -> bool:
-    """Return whether a value is an array element without bytes, beyond `_MAX_ZERO_WIDTH`."""
+    """Return whether a value is an array element without bytes that is not shown.
+
+    The first `_MAX_ZERO_WIDTH` elements are shown.
+    """
     parent = value.parent
     return (
         parent is not None
@@ -202,7 +211,10 @@ def _is_beyond_shown(value: Value) -> bool:
 
 
 def _may_elide(value: Value) -> bool:
-    """Return whether ``elided`` may replace a value; not a part of a described value."""
+    """Return whether a node ``elided`` may replace a value and those after it.
+
+    Not in a described value, whose two parts are always shown.
+    """
     if value.parent is None:
         return True
     if value.role is CONSTRUCTOR:
@@ -219,7 +231,10 @@ def _finish_node(value: Value, node: Node) -> None:
 
 
 def _identify(node: Node) -> tuple[str, str | None, tuple[str, ...]]:
-    """Return name, descriptor symbol and field names of a described value; None if unknown."""
+    """Return name, symbolic descriptor and field names of a described value's section or composite.
+
+    They are "unknown", None and () if the descriptor is unknown.
+    """
     descriptor = node.children[0].value
     entry = composite_with(descriptor)
     if entry is not None:
@@ -231,7 +246,10 @@ def _identify(node: Node) -> tuple[str, str | None, tuple[str, ...]]:
 
 
 def _name_in_parent(value: Value, opened: list[tuple[Value, Node]]) -> str:
-    """Return the name of a value within the enclosing value."""
+    """Return the `Node.name` of a value.
+
+    `opened` has the enclosing values and their nodes, outermost first.
+    """
     parent = value.parent
     if parent is None or value.fault == LEFT_OVER:
         return ""
@@ -277,14 +295,14 @@ def _make_node(data: bytes, value: Value) -> Node:
             node.value = octets
             node.error = error.reason
         return node
-    size_at = value.offset + (not in_array) + row.width
-    size = value.stop - size_at
+    size_end = value.offset + (not in_array) + row.width  # the offset after the size
+    size = value.stop - size_end
     if value.fault:
         node.error = f"a size of {size} does not cover the count"
         return node
     node.value = value.count
     if value.stop > value.end:
-        remaining = _count_are(value.end - size_at)
+        remaining = _count_are(value.end - size_end)
         node.error = f"this {row.type} has a size of {size} bytes, but only {remaining} left"
     elif value.is_map and value.count % 2:
         node.error = f"a map of {value.count} values has a key without a value"
@@ -312,10 +330,10 @@ def _error_text(value: Value) -> str:
 
 
 def _node_of_violation(tree: Tree, errors: list[Node], violation: Violation) -> Node | None:
-    """Return the node to which a violation belongs, or None."""
+    """Return the node to which a violation belongs; None for `Tree.violations`."""
     offset = violation.offset
     if violation.clause.startswith("Part 1"):
-        # The unreadable bytes have an error node. A truncated value is reported at its end.
+        # Prefer a node with an error. The offset of a truncated value's violation is its end.
         is_truncated = violation.rule in ("truncated", "element-overruns-compound")
         candidates = [
             node
@@ -327,7 +345,7 @@ def _node_of_violation(tree: Tree, errors: list[Node], violation: Violation) -> 
             return max(candidates, key=lambda node: node.offset)
     path = tree.at(offset)
     if violation.rule == "count-exceeds-size":
-        # This rule is reported after the count, at the offset of the first value.
+        # The offset of this violation is after the count, where the first value would be.
         path = [node for node in path if node.type in ("list", "map", "array")]
     for node in path:
         # Prefer the outermost node that starts at the offset: a section, a field or a key.
@@ -337,11 +355,12 @@ def _node_of_violation(tree: Tree, errors: list[Node], violation: Violation) -> 
 
 
 def _count_are(count: int) -> str:
+    """Return "1 is" or, for example, "2 are"."""
     return f"{count} {'is' if count == 1 else 'are'}"
 
 
 def _key_text(node: Node) -> str:
-    """Return the name of a map value: its key as text."""
+    """Return a map key as text, for the name of its map value."""
     if isinstance(node.value, str):
         return str(node.value)
     if node.children or node.error or node.type in ("list", "map", "array"):

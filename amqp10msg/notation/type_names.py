@@ -1,4 +1,4 @@
-"""The AMQP types for all notations: names, classes, ranges, widths."""
+"""Names, classes, ranges and widths of the AMQP types, for all notations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amqp10msg.wire.primitives import (
     Symbol,
 )
 
-#: Python type of a decoded value -> name of its AMQP type.
+#: Names of the AMQP types by the Python type of a decoded value.
 TYPES: dict[type, str] = {
     type(None): "null",
     bool: "boolean",
@@ -48,7 +48,7 @@ _DOUBLE = struct.Struct(">d")
 
 
 def bits_of(value: Any) -> bytes:
-    """Return the wire encoding of a value whose type is in `WIDTHS`, without the constructor."""
+    """Return the encoding, without constructor, of a value whose type is in `WIDTHS`."""
     if type(value) is float:
         return _DOUBLE.pack(value)
     if isinstance(value, uuid.UUID):
@@ -57,7 +57,7 @@ def bits_of(value: Any) -> bytes:
 
 
 def of_bits(name: str, octets: bytes) -> Any:
-    """Return the value of a type in `WIDTHS` from its wire encoding."""
+    """Decode a value of the type `name`, which is in `WIDTHS`; the inverse of `bits_of`."""
     if name == "double":
         return _DOUBLE.unpack(octets)[0]
     if name == "uuid":
@@ -67,6 +67,6 @@ def of_bits(name: str, octets: bytes) -> Any:
 
 
 def integer_range(name: str) -> tuple[int, int, Any]:
-    """Return the minimum, the maximum and the class of an integer type."""
+    """Return the minimum, the maximum and the Python class of an integer type."""
     cls = INTEGERS.get(name)
     return (cls.min, cls.max, cls) if cls else (-(2**63), 2**63 - 1, int)

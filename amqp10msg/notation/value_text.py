@@ -1,4 +1,4 @@
-"""Describe values in one line of text, in terms of AMQP instead of Python."""
+"""Shows values as one line of text, in terms of AMQP instead of Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amqp10msg.wire.primitives import Array, Described
 
 __all__ = ["value_text"]
 
-# Types that are recognisable without their name.
+# Types whose values are recognisable without the name of the type.
 _UNNAMED = {"null", "boolean", "long", "double", "binary", "string", "list", "map", "timestamp"}
 # The maximum nesting depth; deeper values are shown as ….
 _MAX_DEPTH = 32
@@ -24,7 +24,7 @@ def value_text(value: Any, width: int) -> str:
 
     Args:
         value: a value of AMQP 1.0 or 0-9-1, or the body of a message.
-        width: the maximum number of characters; a cut is marked ``…``.
+        width: the maximum number of characters; a longer text is cut, and ends with ``…``.
     """
     text = _text(value, width, _MAX_DEPTH)
     return text if len(text) <= width else f"{text[: width - 1]}…"
