@@ -11,11 +11,11 @@ cdef int KIND_ARRAY, KIND_BINARY, KIND_BOOLEAN, KIND_CHAR, KIND_DESCRIBED, KIND_
 cdef int KIND_LIST, KIND_LONG, KIND_MAP, KIND_NULL, KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP
 cdef int KIND_UBYTE, KIND_UUID
 cdef bytes KIND_OF, _KINDS, _NAN, _SINGLE_NAN, _DOUBLE_NAN, _SIMPLE
-cdef list _TAGS, _WIDTHS, _FORMS, _HEADS, _SECTIONS
+cdef list _TAGS, _WIDTHS, _FORMS, _HEADS, _SECTION_HEADS
 cdef dict _CODES, _DECIMALS
 cdef int _FIRST, _LAST, _MAX_DEPTH
-cdef unsigned long long _FIRST_TAG, _LAST_INTEGER, _SYMBOL, _DOUBLE, _DECIMAL, _MAP, _DESCRIBED
-cdef unsigned long long _MESSAGE, _UUID
+cdef unsigned long long _FIRST_TAG, _LAST_INTEGER_TAG, _SYMBOL, _DOUBLE, _DECIMAL, _MAP
+cdef unsigned long long _DESCRIBED, _MESSAGE, _UUID
 cdef unsigned long long _INT64_MAX, _WORD
 
 
@@ -32,7 +32,7 @@ cdef class CborWriter(ValueReader):
     cdef int compound(self, int code) except -1
     cdef int array(self, int code) except -1
     cdef Py_ssize_t sections(self) except -2
-    cdef Py_ssize_t odd_sections(self) except -2
+    cdef Py_ssize_t lenient_sections(self) except -2
 
 
 cdef bytes _shortest(number, int form, bytes octets)
@@ -61,7 +61,7 @@ cdef class CborReader(ValueReader):
     @cython.locals(number="long long")
     cdef int integer(self, int kind, Py_ssize_t pos, int major) except -1
     cdef int real(self, int kind, Py_ssize_t pos) except -1
-    @cython.locals(count=Py_ssize_t, i=Py_ssize_t, compared=bint, keys=set)
+    @cython.locals(count=Py_ssize_t, i=Py_ssize_t, compares_keys=bint, keys=set)
     cdef int compound(self, int kind, Py_ssize_t pos) except -1
     cdef int key(self, set earlier_keys) except -1
     @cython.locals(i=Py_ssize_t)

@@ -36,8 +36,8 @@ for timestamps and 4 for decimals are not used, because they cannot represent th
 milliseconds, NaNs and the exact bits.
 
 The writer uses the core deterministic encoding (RFC 8949, 4.2.1): equal values give equal bytes. As
-in typed JSON, the AMQP encoding of a value is not kept, except the constructor of an array. The
-reader also accepts longer forms of numbers and lengths, but no indefinite lengths.
+in typed JSON, only the constructor of an array is kept of the AMQP encoding. The reader also
+accepts longer forms of numbers and lengths, and rejects indefinite lengths.
 """
 
 from __future__ import annotations
@@ -116,14 +116,14 @@ from amqp10msg.wire.kernel.value_writer import ValueWriter
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import INTEGERS
 
-# The tags. The first is for ubyte; the next ones are for all other integer types.
-_FIRST_TAG, _LAST_INTEGER = 41216, 41223  # 0xA100
+# The tags. Those of the integer types, from ubyte to timestamp, are first.
+_FIRST_TAG, _LAST_INTEGER_TAG = 41216, 41223  # 41216 is 0xA100
 _FLOAT, _DOUBLE, _DECIMAL, _CHAR, _SYMBOL, _MAP, _ARRAY, _DESCRIBED, _MESSAGE = range(41224, 41233)
 _UUID = 37
 
-#: Index: kind. The tag, 0 for kinds with a native CBOR type; and the width in bytes of kinds that
-#: are written as bit patterns.
+#: Tags by the kernel's kind number; 0 for kinds with a native CBOR type.
 _TAGS = [0] * 256
+#: Widths in bytes of the kinds that are written as bit patterns, by kind.
 _WIDTHS = [0] * 256
 for _index, _name in enumerate(INTEGERS):
     _TAGS[TYPE_IDS[_name]] = _FIRST_TAG + _index
@@ -136,7 +136,7 @@ _TAGS[KIND_MAP] = _MAP
 _TAGS[KIND_ARRAY] = _ARRAY
 _TAGS[KIND_UUID] = _UUID
 _TAGS[KIND_DECIMAL32] = _TAGS[KIND_DECIMAL64] = _TAGS[KIND_DECIMAL128] = _DECIMAL
-#: Index: tag minus `_FIRST_TAG`. The kind; 0 for decimals, whose size determines the type.
+#: Kinds by tag minus `_FIRST_TAG`; 0 for decimals, whose size determines the type.
 _KINDS = bytes(
     [
         *[TYPE_IDS[name] for name in INTEGERS],
@@ -144,23 +144,29 @@ _KINDS = bytes(
         KIND_DESCRIBED,
     ]
 )
-#: Format codes of kinds that are written as bit patterns: by kind, and of decimals by size.
+#: Format codes of the kinds that are written as bit patterns, by kind.
 _CODES = {KIND_FLOAT: 0x72, KIND_DOUBLE: 0x82, KIND_UUID: 0x98}
+#: Format codes of decimals, by size in bytes.
 _DECIMALS = {4: 0x74, 8: 0x84, 16: 0x94}
 _CODES |= {KIND_DECIMAL32: 0x74, KIND_DECIMAL64: 0x84, KIND_DECIMAL128: 0x94}
 
+#: The descriptor codes of the first and the last section.
 _FIRST = KINDS[0].code
 _LAST = _FIRST + len(KINDS) - 1
-_SECTIONS = [b"\x00\x53" + bytes((kind.code,)) for kind in KINDS]
+#: The encoded descriptors of the sections, by descriptor code minus `_FIRST`.
+_SECTION_HEADS = [b"\x00\x53" + bytes((kind.code,)) for kind in KINDS]
+#: The encodings of floating-point numbers of 16, 32 and 64 bits, and their initial bytes in CBOR.
 _FORMS = [struct.Struct(f">{letter}") for letter in "efd"]
 _HEADS = [b"\xf9", b"\xfa", b"\xfb"]
 _HALF, _SINGLE, _REAL = _FORMS
+# The quiet NaN without a payload, as CBOR item, float data, double with constructor, and half bits.
 _NAN, _SINGLE_NAN = b"\xf9\x7e\x00", b"\x7f\xc0\x00\x00"
 _DOUBLE_NAN = b"\x82\x7f\xf8" + bytes(6)
 _HALF_NAN = 0x7E00
 _INT64_MAX = 2**63 - 1
 _WORD = 2**32
-#: The maximum nesting of CBOR items: two per level of AMQP, three for a message, and a margin.
+#: The maximum nesting of CBOR items, which is two per level of AMQP, three for a message, and a
+#: margin.
 MAX_DEPTH = 2 * 256 + 8
 _MAX_DEPTH = MAX_DEPTH
 #: The allowed initial bytes of major type 7.
@@ -210,7 +216,7 @@ def cbor_of_value(octets: bytes) -> bytes:
 
 
 def cbor_of_message(octets: bytes, message_format: int, is_lenient: bool) -> bytes:
-    """Return an encoded message as CBOR. `is_lenient`: it was decoded leniently."""
+    """Return an encoded message as CBOR; `is_lenient` states whether it was decoded leniently."""
     reader = CborWriter.__new__(CborWriter)
     reader.begin(octets, 0, UNLIMITED)
     reader.out = Output.__new__(Output)
@@ -218,7 +224,7 @@ def cbor_of_message(octets: bytes, message_format: int, is_lenient: bool) -> byt
     count = -1 if is_lenient else reader.sections()
     if count < 0:
         reader.out.finish()
-        count = reader.odd_sections()
+        count = reader.lenient_sections()
     sections = reader.out.finish()
     reader.head(MAJOR_TAG, _MESSAGE)
     reader.head(MAJOR_ARRAY, 1 + count)
@@ -266,7 +272,7 @@ class CborWriter(ValueReader):
             self.content(kind, code)
 
     def content(self, kind: int, code: int) -> None:
-        """Convert the data of one value, whose format code was read, without a tag."""
+        """Convert a value whose format code was read, without the tag for its type."""
         if KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
             self.integer(int(self.number(code)))
         elif kind in {KIND_STRING, KIND_SYMBOL}:
@@ -314,7 +320,7 @@ class CborWriter(ValueReader):
             self.head(MAJOR_NEGATIVE, -1 - number)
 
     def text(self, code: int, major: int) -> None:
-        """Convert a binary, string or symbol to a byte or text string."""
+        """Convert a binary, string or symbol to a byte or text string, of the type `major`."""
         pos = self.span(code)
         self.head(major, self.pos - pos)
         self.out.copy(self.buf, pos, self.pos)
@@ -322,8 +328,8 @@ class CborWriter(ValueReader):
     def real(self, kind: int, tagged: bool) -> None:
         """Convert a float or double to the shortest CBOR float with the same value.
 
-        A NaN with a payload becomes a byte string with its bits. With `tagged`, this byte string
-        gets a tag if the value is a double, to distinguish it from an AMQP binary.
+        A NaN with a payload is converted to a byte string with its bits. With `tagged`, a tag marks
+        this byte string as a double, to distinguish it from an AMQP binary.
         """
         form = 1 if kind == KIND_FLOAT else 2
         size = _WIDTHS[kind]
@@ -342,7 +348,7 @@ class CborWriter(ValueReader):
             self.out.add(octets)
 
     def compound(self, code: int) -> None:
-        """Convert a list, or a map as alternating keys and values."""
+        """Convert a list, or a map as a list of alternating keys and values."""
         outer = self.descend(code)
         count = self.count
         self.head(MAJOR_ARRAY, count)
@@ -351,7 +357,7 @@ class CborWriter(ValueReader):
         self.ascend(outer)
 
     def array(self, code: int) -> None:
-        """Convert an array: the descriptors of its elements, the format code, the elements."""
+        """Convert an array to the descriptors of its elements, the format code and the elements."""
         self.enter(self.pos)
         pos = self.span(code)
         stop = self.pos
@@ -377,7 +383,10 @@ class CborWriter(ValueReader):
         self.depth += 1
 
     def sections(self) -> int:
-        """Convert the sections of a message. Return their number; -1 at an unknown descriptor."""
+        """Convert the sections of a message; return their number.
+
+        Returns -1 if a descriptor is not the code of a section.
+        """
         count = 0
         while self.pos < self.end:
             code = self.descriptor()
@@ -389,8 +398,8 @@ class CborWriter(ValueReader):
             count += 1
         return count
 
-    def odd_sections(self) -> int:
-        """Convert the sections of a message that may violate rules. Return their number."""
+    def lenient_sections(self) -> int:
+        """Convert the sections of a possibly invalid message; return their number."""
         count = 0
         for section in sections_of(self.buf):
             count += 1
@@ -410,9 +419,9 @@ class CborWriter(ValueReader):
 
 
 def _shortest(number: Any, form: int, octets: bytes) -> bytes:
-    """Return the shortest item that represents a number exactly.
+    """Return the shortest CBOR floating-point item that represents a number exactly.
 
-    `form` is the index in `_FORMS` of `octets`, the number's own encoding and the longest choice.
+    `octets` is the number in AMQP, with the encoding `_FORMS[form]`.
     """
     for i in range(form):
         try:
@@ -430,9 +439,8 @@ def _shortest(number: Any, form: int, octets: bytes) -> bytes:
 def from_cbor(data: bytes | bytearray | memoryview) -> Any:
     """Read CBOR as written by `to_cbor`: a `Message`, or a value as `decode_value` returns it.
 
-    A message that violates a rule of `Message.decode` is decoded with ``strict=False``. Untrusted
-    input is safe: only the tags that `to_cbor` writes are passed to cbor2, and no shared
-    references.
+    A message that `Message.decode` rejects is decoded with ``strict=False``. Untrusted input is
+    safe: cbor2 never gets tags that `to_cbor` does not write, such as shared references.
 
     Raises:
         NotationError: the bytes are not CBOR as `to_cbor` writes it. The error contains the byte
@@ -447,7 +455,7 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
         except (ValueError, RecursionError):
             check(octets)
             try:
-                _decoded(octets)
+                _decode_with_cbor2(octets)
             except (cbor2.CBORError, UnicodeDecodeError) as error:
                 raise NotationError(f"the bytes are not CBOR: {error}") from None
             encoded, message_format = bytes_of_cbor(octets, True)
@@ -465,8 +473,8 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
     return message_of(encoded, message_format=message_format)
 
 
-def _decoded(octets: bytes) -> Any:
-    """Return the first item as decoded by cbor2."""
+def _decode_with_cbor2(octets: bytes) -> Any:
+    """Return the first item, decoded by cbor2."""
     cbor2 = _cbor2()
     stream = io.BytesIO(octets)
     try:
@@ -477,7 +485,7 @@ def _decoded(octets: bytes) -> Any:
 
 
 def bytes_of_cbor(data: bytes, explains_errors: bool) -> Any:
-    """Return the AMQP encoding of the message or value in CBOR.
+    """Convert the CBOR of a message or value to the AMQP encoding.
 
     Args:
         data: the CBOR. With `explains_errors`, it must have passed `check`.
@@ -509,7 +517,7 @@ def bytes_of_cbor(data: bytes, explains_errors: bool) -> Any:
 class CborReader(ValueReader):
     """Converts CBOR items to encoded AMQP values in `out`.
 
-    Errors of the AMQP encoding, such as a duplicate key, have the lowest priority: they are kept in
+    An error of the AMQP encoding, such as a duplicate key, has the lowest priority: it is kept in
     `encoding_error`, and raised after the section has been read without another error.
     """
 
@@ -546,15 +554,15 @@ class CborReader(ValueReader):
         return first & MAJOR
 
     def mismatch(self, expected: str, pos: int) -> ValueError:
-        """Return the error for the item at `pos`."""
+        """Return the error for the item at `pos`, with `expected` as the valid content."""
         if not self.explains_errors:
             return ValueError()
-        actual = _decoded(self.buf[pos:])
+        actual = _decode_with_cbor2(self.buf[pos:])
         text = f"tag {actual.tag}" if type(actual) is _cbor2().CBORTag else describe(actual)
         return NotationError(f"expected {expected}, not {text}")
 
     def whole(self, step: str) -> None:
-        """Convert the item at the path `step`, and raise its errors of the AMQP encoding."""
+        """Convert the item at the path `step`, and raise `encoding_error` if it is set."""
         try:
             self.item()
         except EncodeError as error:
@@ -590,11 +598,11 @@ class CborReader(ValueReader):
             raise ValueError
 
     def tagged(self, start: int) -> None:
-        """Convert an item after its tag, which starts at `start` and was read."""
+        """Convert an item whose tag was read; the tag starts at `start`."""
         tag = self.argument
         pos = self.pos
         major = self.head()
-        if _FIRST_TAG <= tag <= _LAST_INTEGER:
+        if _FIRST_TAG <= tag <= _LAST_INTEGER_TAG:
             self.integer(_KINDS[tag - _FIRST_TAG], pos, major)
         elif tag == _SYMBOL and major == MAJOR_TEXT:
             if not self.text(0xA3):
@@ -615,7 +623,7 @@ class CborReader(ValueReader):
             raise self.mismatch("a value", start)
 
     def content(self, kind: int, pos: int, major: int) -> None:
-        """Convert an item to a value of `kind`. Its head, at `pos`, was read."""
+        """Convert an item, whose head at `pos` was read, to a value of `kind`."""
         if kind == KIND_STRING and major == MAJOR_TEXT:
             self.text(0xA1)
         elif KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
@@ -669,9 +677,9 @@ class CborReader(ValueReader):
         return self.advance(self.argument)
 
     def text(self, code: int) -> bool:
-        """Convert a string to a binary, string or symbol.
+        """Convert a string to a binary, string or symbol; return False if a symbol is not ASCII.
 
-        `code` is the format code for short values. Return False if a symbol is not ASCII.
+        `code` is the format code for values of at most 255 bytes.
         """
         pos = self.span_of_string()
         size = self.pos - pos
@@ -691,13 +699,13 @@ class CborReader(ValueReader):
         return True
 
     def bits(self, code: int) -> None:
-        """Write a format code, and the bytes of a byte string as its data."""
+        """Write a format code, and after it the content of a byte string."""
         self.out.octet(code)
         pos = self.span_of_string()
         self.out.copy(self.buf, pos, self.pos)
 
     def integer(self, kind: int, pos: int, major: int) -> None:
-        """Convert an integer to a value of `kind`."""
+        """Convert an integer, whose head at `pos` was read, to a value of `kind`."""
         try:
             if major == MAJOR_UNSIGNED:
                 self.out.integer(kind, self.argument)
@@ -728,7 +736,7 @@ class CborReader(ValueReader):
                 except OverflowError:
                     octets = b""
                 if not octets or _SINGLE.unpack(octets)[0] != number:
-                    raise self.mismatch("a number that 32 bits hold exactly", pos)
+                    raise self.mismatch("a number that 32 bits can represent exactly", pos)
             self.out.octet(0x72)
             self.out.add(octets)
         elif not math.isnan(number):
@@ -738,7 +746,7 @@ class CborReader(ValueReader):
         else:
             # For other NaNs, use the bits that cbor2 returns.
             self.out.octet(0x82)
-            self.out.add(_REAL.pack(_decoded(self.buf[pos:])))
+            self.out.add(_REAL.pack(_decode_with_cbor2(self.buf[pos:])))
 
     def compound(self, kind: int, pos: int) -> None:
         """Convert a CBOR array, whose head was read, to a list, map, array or described value."""
@@ -757,12 +765,12 @@ class CborReader(ValueReader):
             mark = out.open()
         else:
             out.octet(0x45)
-        compared = self.explains_errors and kind == KIND_MAP and count > 2
-        keys: Any = set() if compared else None
+        compares_keys = self.explains_errors and kind == KIND_MAP and count > 2
+        keys: Any = set() if compares_keys else None
         i = 0
         try:
             while i < count:
-                if compared and not i & 1:
+                if compares_keys and not i & 1:
                     self.key(keys)
                 else:
                     self.item()
@@ -793,7 +801,7 @@ class CborReader(ValueReader):
         out.add(octets)
 
     def array(self, pos: int, count: int) -> None:
-        """Convert an array: descriptors of its elements if any, the format code, the elements."""
+        """Convert a CBOR array of descriptors (optional), format code and elements to an array."""
         out = self.out
         first = self.pos
         major = self.head() if count else MAJOR_SIMPLE
@@ -802,7 +810,7 @@ class CborReader(ValueReader):
         if described:
             descriptors = self.argument
             self.pos = first
-            self.pass_item()
+            self.skip_item()
             major = self.head() if count > 1 else MAJOR_SIMPLE
         if major != MAJOR_UNSIGNED or self.argument > 255 or KIND_OF[self.argument] == 0:
             raise self.mismatch("an array that begins with a format code of Part 1, 1.6", pos)
@@ -839,8 +847,8 @@ class CborReader(ValueReader):
             raise error.within(f"[{i}]") from None
         out.close(mark, 0xE0, count - 1 - described)
 
-    def pass_item(self) -> None:
-        """Skip one item with all items in it."""
+    def skip_item(self) -> None:
+        """Skip one item, including all items inside it."""
         pending = 1
         while pending:
             pending -= 1
@@ -855,7 +863,7 @@ class CborReader(ValueReader):
                 pending += self.argument
 
     def message(self) -> int:
-        """Convert the sections of a message, whose tag was read. Return the message-format."""
+        """Convert the sections of a message, whose tag was read; return the message-format."""
         start = self.pos
         if self.head() != MAJOR_ARRAY or self.argument == 0:
             raise self.mismatch("an array of the message-format and the sections", start)
@@ -891,24 +899,23 @@ class CborReader(ValueReader):
             raise self.mismatch("a section: an array of its code and its value", start)
 
     def section_code(self) -> None:
-        """Convert the code of a section to its descriptor; null has no descriptor."""
+        """Convert the code of a section to the encoded descriptor; null to nothing."""
         pos = self.pos
         if self.head() == MAJOR_UNSIGNED and _FIRST <= self.argument <= _LAST:
-            self.out.add(_SECTIONS[self.argument - _FIRST])
+            self.out.add(_SECTION_HEADS[self.argument - _FIRST])
         elif self.buf[pos] != ITEM_NULL:
             error: Any = self.mismatch("a section's code, 112 to 120, or null", pos)
             raise error.within("[0]") if self.explains_errors else error
 
 
 def check(data: bytes) -> None:
-    """Check that the bytes are one well-formed item that uses only features of the notation.
+    """Check that the bytes are one well-formed CBOR item with only features that the notation uses.
 
-    Afterwards it is safe to pass the bytes to cbor2, which explains invalid text: it can only
-    create plain values. Tags for shared references, regular expressions and the like are rejected
-    here.
+    After this check, cbor2 can safely decode the bytes, since it can only create plain values. Tags
+    for shared references, regular expressions and the like are rejected.
 
     Raises:
-        NotationError: the bytes are malformed or use another feature.
+        NotationError: the bytes are malformed, or use a feature that the notation does not use.
     """
     end = len(data)
     pos = start = 0
@@ -930,7 +937,7 @@ def check(data: bytes) -> None:
         number = detail
         if detail >= ONE_BYTE:
             if detail == INDEFINITE:
-                raise _malformed(start, "indefinite lengths are not part of this form")
+                raise _malformed(start, "indefinite lengths are not part of this notation")
             if detail > EIGHT_BYTES:
                 raise _malformed(start, f"no item begins with 0x{data[start]:02X}")
             width = 1 << (detail - ONE_BYTE)
@@ -948,7 +955,7 @@ def check(data: bytes) -> None:
             pos += number
         elif major in {MAJOR_ARRAY, MAJOR_TAG}:
             if major == MAJOR_TAG and number != _UUID and not _FIRST_TAG <= number <= _MESSAGE:
-                raise _malformed(start, f"tag {number} is not part of this form")
+                raise _malformed(start, f"tag {number} is not part of this notation")
             if major == MAJOR_ARRAY and number > end - pos:
                 raise _malformed(start, f"an array of {number} items does not fit the input")
             if len(outer_remaining) >= _MAX_DEPTH:
@@ -957,10 +964,10 @@ def check(data: bytes) -> None:
             remaining = 1 if major == MAJOR_TAG else number
         elif major == MAJOR_MAP:
             raise _malformed(
-                start, f"a CBOR map is not part of this form: AMQP maps have tag {_MAP}"
+                start, f"a CBOR map is not part of this notation: AMQP maps have tag {_MAP}"
             )
         elif data[start] not in _SIMPLE:
-            raise _malformed(start, f"simple value {number} is not part of this form")
+            raise _malformed(start, f"simple value {number} is not part of this notation")
     if pos != end:
         raise _malformed(pos, f"{end - pos} bytes follow the item")
 

@@ -25,7 +25,7 @@ cdef class SectionForm:
 cdef class PlainReader(ValueReader):
     cdef generic(self, int code)
     cdef marked(self, int code)
-    cdef natural(self, int kind, int code)
+    cdef unmarked(self, int kind, int code)
     cdef values(self, int code)
     cdef entries(self, int code, int key_kind)
     @cython.locals(kind=int)

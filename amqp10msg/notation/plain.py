@@ -8,13 +8,13 @@
       "amqp_value": "hello"
     }
 
-Sections and fields have their Python names: the names of the specification with underscores, so
-that tools need not quote them. The reader also accepts dashes. Null fields are omitted.
+The names of sections and fields are those of the specification, with underscores instead of dashes,
+so that tools need not quote them. The reader also accepts dashes. Null fields are omitted.
 
-If the declaration of a field determines the type, the value has no type. In other places null,
-true, false, a string and a list are written as such; an integer is a long; a number with a point or
-an exponent is a double; an object is a map with string keys (symbols in the annotations and the
-footer). Other values name their type with a marker:
+If the declaration of a field determines the type of its value, the value is written without a type.
+In other places, null, true, false, strings and lists are written as in JSON; an integer is a long;
+a number with a point or an exponent is a double; an object is a map with string keys (symbols in
+the annotations and the footer). Other values are written with a marker, which names their type:
 
 ==================================== =============================================================
 ``{"$uint": 5}``                     and all other integer types; the reader also accepts digits in
@@ -42,11 +42,11 @@ an amqp-value. ``message_format`` is added to the sections if it is not 0.
 
 A message with several body sections, or a message that was decoded with ``strict=False`` and
 violates the specification, is written as ``{"sections": [[name, content], …]}``, in wire order. In
-this form a section with the wrong type of content has a value with a marker, the name ``unknown``
-is for a value that is not a section, and ``raw`` is for the bytes of a section that are not exactly
-one value.
+this form, a value of the wrong type for its section is written with a marker. A value that is not a
+section has the name ``unknown``, and a section whose bytes are not exactly one value has the name
+``raw``, and its bytes as content.
 
-The reader returns a message that is equal to the written one.
+The reader returns a message that is equal to the message that was written.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ class Rows:
 
     Attributes:
         marker: ``$`` and the name of the composite.
-        names: the names of the fields.
-        kinds: the kernel's kind numbers of the fields.
+        names: the names of the fields, with underscores.
+        kinds: the kernel's kind numbers of the fields' types.
         multiple: for each field, 1 if it may hold several values, else 0.
-        indexes: index of each field by name, in both spellings.
+        indexes: the index of each field by its name, with underscores and with dashes.
     """
 
     def __init__(self, entry: Composite) -> None:
@@ -116,7 +116,7 @@ class Rows:
         }
 
 
-#: Cache: descriptor code of a composite -> `Rows`.
+#: Cache of the `Rows` of composites, by descriptor code.
 _ROWS: dict[int, Any] = {}
 
 
@@ -127,9 +127,9 @@ class SectionForm:
         name: the name of the section, with underscores.
         position: the position of the section in the order of a message.
         head: the encoded descriptor.
-        source: the kind of its value; 0 if it may be of any kind.
-        keys: the kind of its keys, if it is a map.
-        rows: its fields if it is a composite, else None.
+        source: the kernel's kind number of the section's value; 0 for any kind.
+        keys: the kernel's kind number of the keys, if the value is a map.
+        rows: the fields, if the section is a composite; else None.
     """
 
     def __init__(self, kind: SectionKind) -> None:
@@ -141,10 +141,11 @@ class SectionForm:
         self.rows = Rows(COMPOSITES[kind.code]) if kind.code in COMPOSITES else None
 
 
-#: Index: descriptor code minus `_FIRST`.
+#: The sections, by descriptor code minus `_FIRST`.
 SECTIONS = [SectionForm(kind) for kind in KINDS]
+#: The descriptor code of the first section.
 _FIRST = KINDS[0].code
-#: Index: format code. The marker of its type.
+#: The markers of the types, by format code.
 _MARKERS = [f"${TYPE_NAMES[kind]}" if kind else "" for kind in KIND_OF]
 _DOLLAR = ord("$")
 _INFINITE = math.inf
@@ -179,7 +180,10 @@ def to_plain(value: Any) -> Any:
 
 
 def plain_of(octets: bytes, message: Any) -> Any:
-    """Return the plain JSON of an encoded message, or of an encoded value if `message` is None."""
+    """Return the plain JSON of an encoded message or value.
+
+    `message` is the decoded message; None if `octets` is a value.
+    """
     reader = PlainReader.__new__(PlainReader)
     reader.begin(octets, 0, UNLIMITED)
     if message is None:
@@ -190,7 +194,7 @@ def plain_of(octets: bytes, message: Any) -> Any:
     if (not message._lenient or _is_strict(octets)) and reader.sections(document):
         return document
     document = {"message_format": message_format} if message_format else {}
-    sections = reader.odd_sections()
+    sections = reader.lenient_sections()
     names = {name for name, _ in sections}
     if len(names) == len(sections) and _is_strict(octets):
         document.update(sections)
@@ -200,6 +204,7 @@ def plain_of(octets: bytes, message: Any) -> Any:
 
 
 def _is_strict(octets: bytes) -> bool:
+    """Return whether strict decoding accepts a message."""
     try:
         Message.decode(octets, limits=UNLIMITED)
     except DecodeError:
@@ -215,7 +220,7 @@ class PlainReader(ValueReader):
         return self.generic(self.buf[self.advance(1)])
 
     def generic(self, code: int) -> Any:
-        """Convert a value whose format code was read, with the marker of its type if needed."""
+        """Convert a value of any type, whose format code was read, with a marker if needed."""
         kind = KIND_OF[code]
         if kind in {KIND_STRING, KIND_LONG, KIND_BOOLEAN, KIND_NULL}:
             return self.read(code)
@@ -233,7 +238,7 @@ class PlainReader(ValueReader):
         return self.marked(code)
 
     def marked(self, code: int) -> Any:
-        """Convert a value whose format code was read, with the marker of its type."""
+        """Convert a value whose format code was read, always with the marker of its type."""
         kind = KIND_OF[code]
         if kind == KIND_LIST:
             return {"$list": self.values(code)}
@@ -244,11 +249,14 @@ class PlainReader(ValueReader):
             return self.array(code)
         if code == 0:
             return self.described_value(False)
-        content = self.natural(kind, code)
+        content = self.unmarked(kind, code)
         return content if type(content) is dict else {_MARKERS[code]: content}
 
-    def natural(self, kind: int, code: int) -> Any:
-        """Convert a value whose format code was read, without a marker: its type is declared."""
+    def unmarked(self, kind: int, code: int) -> Any:
+        """Convert a value whose format code was read, without a marker.
+
+        The caller writes the type elsewhere, or a declaration determines it.
+        """
         if kind in {KIND_STRING, KIND_BOOLEAN, KIND_NULL}:
             return self.read(code)
         if KIND_UBYTE <= kind <= KIND_LONG:
@@ -294,7 +302,7 @@ class PlainReader(ValueReader):
         """Convert a map.
 
         The result is an object if all keys are of the kind `key_kind` and do not start with ``$``.
-        Otherwise it is ``$map``.
+        Otherwise the result has the marker ``$map``.
         """
         outer = self.descend(code)
         count = self.count >> 1
@@ -317,7 +325,10 @@ class PlainReader(ValueReader):
         return converted
 
     def pairs(self, converted_pairs: Any, pair_count: int, outer: int) -> Any:
-        """Append the next `pair_count` pairs of a map to `converted_pairs`; return ``$map``."""
+        """Convert the last `pair_count` pairs of a map; return the map with the marker ``$map``.
+
+        `converted_pairs` has the pairs that were already converted. `outer` is for `ascend`.
+        """
         for _ in range(pair_count):
             key = self.generic(self.buf[self.advance(1)])
             converted_pairs.append([key, self.generic(self.buf[self.advance(1)])])
@@ -338,10 +349,11 @@ class PlainReader(ValueReader):
         while code == 0:
             descriptors.append(self.item())
             code = self.buf[self.advance(1)]
-        # The constructor need not be written if it is the default. A short constructor always is. A
-        # long one is if an element cannot be encoded in 256 bytes: certain above `_SURELY_LONG`
-        # bytes, as no value is encoded in nine times its minimum. That avoids encoding the element
-        # again, once for each enclosing array.
+        # The constructor need not be written if it is the encoder's default. A short constructor
+        # always is the default. A long constructor is the default if an element needs more than 256
+        # bytes. If the element's bytes exceed `_SURELY_LONG`, that is certain, because no encoding
+        # of a value has nine times the minimum size. This avoids encoding the element again, once
+        # for each enclosing array.
         is_default = code in _SHORT
         is_long = code > _SHORT[0] and code & 0x10
         kind = KIND_OF[code]
@@ -349,7 +361,7 @@ class PlainReader(ValueReader):
         for _ in range(count):
             if is_long and self.u32(self.pos) > _SURELY_LONG:
                 is_default = True
-            values.append(self.natural(kind, code))
+            values.append(self.unmarked(kind, code))
         self.pos = stop
         self.depth += 1
         marked_array: Any = {"$array": TYPE_NAMES[kind]}
@@ -363,7 +375,10 @@ class PlainReader(ValueReader):
         return marked_array
 
     def described_value(self, is_generic: bool) -> Any:
-        """Convert a described value; with `is_generic`, as a composite if it is one."""
+        """Convert a described value.
+
+        With `is_generic`, a known composite is converted to an object of its fields, if possible.
+        """
         start = self.pos - 1
         self.enter(start)
         code = self.buf[self.advance(1)]
@@ -413,14 +428,14 @@ class PlainReader(ValueReader):
             if wire_kind == kind or (
                 kind == KIND_MESSAGE_ID and wire_kind in {KIND_STRING, KIND_ULONG}
             ):
-                converted[names[i]] = self.natural(wire_kind, code)
+                converted[names[i]] = self.unmarked(wire_kind, code)
             elif kind in {KIND_ADDRESS, KIND_ANY}:
                 converted[names[i]] = self.generic(code)
             elif kind == KIND_FIELDS and wire_kind == KIND_MAP:
                 converted[names[i]] = self.entries(code, KIND_SYMBOL)
             else:
                 content = self.marked(code)
-                # Write a bare list if the declaration of the field implies the rest of the array.
+                # Write only the list of elements, if the field's declaration implies their type.
                 is_bare = (
                     rows.multiple[i]
                     and wire_kind == KIND_ARRAY
@@ -433,7 +448,7 @@ class PlainReader(ValueReader):
         return converted
 
     def section(self, form: Any) -> Any:
-        """Convert the value of a section; with a marker if it is of the wrong type."""
+        """Convert the value of a section, with a marker if it is of the wrong type."""
         code = self.buf[self.advance(1)]
         kind = KIND_OF[code]
         if form.source == 0:
@@ -443,14 +458,15 @@ class PlainReader(ValueReader):
         if kind == KIND_MAP:
             return self.entries(code, form.keys)
         if kind == KIND_BINARY:
-            return self.natural(kind, code)
+            return self.unmarked(kind, code)
         return self.values(code) if form.rows is None else self.fields(form.rows, code)
 
     def sections(self, document: Any) -> bool:
-        """Convert the sections of a message to entries of `document`.
+        """Convert the sections of a message, and add them to the object `document`.
 
-        Return False if an object might not represent them: several sections are of one kind, a
-        descriptor has another form, or a map has keys that strict decoding might reject.
+        Returns False if an object might not represent the message: sections are repeated or not in
+        order, a descriptor is not the code of a section, or a map has keys that strict decoding
+        might reject.
         """
         last = -1
         while self.pos < self.end:
@@ -467,8 +483,11 @@ class PlainReader(ValueReader):
             document[form.name] = content
         return True
 
-    def odd_sections(self) -> Any:
-        """Convert the sections of a message that may violate rules to [name, content] pairs."""
+    def lenient_sections(self) -> Any:
+        """Convert the sections of a message to [name, content] pairs.
+
+        The message may violate the specification.
+        """
         pairs = []
         for section in sections_of(self.buf):
             if section.is_raw:
@@ -483,14 +502,15 @@ class PlainReader(ValueReader):
         return pairs
 
 
-#: Constructors of variable-size types with a one-byte size; add 0x10 for a four-byte size.
+#: The format codes with a one-byte size. Those with a four-byte size are higher by 0x10.
 _SHORT = b"\xa0\xa1\xa3\xc0\xc1\xe0"
-#: An element of more bytes than this cannot be encoded with a one-byte size: see `array`.
+#: An array element of more bytes than this cannot be encoded with a one-byte size; see
+#: `PlainReader.array`.
 _SURELY_LONG = 9 * 257
 
 
 def _is_composite(octets: bytes) -> bool:
-    """Return whether a described list can be written as its composite without loss."""
+    """Return whether a described list can be written as a composite without loss."""
     values = decode_value(octets, limits=UNLIMITED).value
     if values and values[len(values) - 1] is None:
         return False
@@ -550,6 +570,7 @@ _SINGLE = struct.Struct(">f")
 
 
 def _not_finite(value: float, octets: bytes) -> str:
+    """Return an infinity or NaN as a name, or as its bits if it is a NaN with a payload or sign."""
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     quiet = b"\x7f\xc0" if len(octets) == _SINGLE.size else b"\x7f\xf8"
@@ -557,7 +578,7 @@ def _not_finite(value: float, octets: bytes) -> str:
 
 
 def _plain_decimal(value: Any) -> str:
-    """Return a decimal as a number, or as its bits if the number has another encoding."""
+    """Return a decimal as a number; or as its bits, if the encoder would choose other bits."""
     number = str(value)
     same: bool = type(value).from_decimal(number).bits == value.bits
     return number if same else f"0x{value.bits:0{2 * value.width}x}"

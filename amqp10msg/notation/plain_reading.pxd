@@ -3,17 +3,17 @@ cimport cython
 from amqp10msg.notation.plain cimport Rows, SectionForm
 from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
-cdef dict _FORMS, _MARKED, _SPELLED
-cdef int PLACE_BODY, _FLOOR, _DEEPEST, _MAX_LEVELS, KIND_ADDRESS, KIND_ANY, KIND_ARRAY, KIND_BINARY
-cdef int KIND_BOOLEAN, KIND_DECIMAL32, KIND_DECIMAL128, KIND_DESCRIBED, KIND_DOUBLE, KIND_FIELDS
-cdef int KIND_FLOAT, KIND_LIST, KIND_LONG, KIND_MAP, KIND_MESSAGE_ID, KIND_NULL, KIND_STRING
-cdef int KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE, KIND_ULONG
+cdef dict _FORMS, _KINDS_BY_MARKER, _KEYS_BY_SPELLING
+cdef int PLACE_BODY, _FIRST_DEPTH, _LAST_DEPTH, _MAX_LEVELS, KIND_ADDRESS, KIND_ANY, KIND_ARRAY
+cdef int KIND_BINARY, KIND_BOOLEAN, KIND_DECIMAL32, KIND_DECIMAL128, KIND_DESCRIBED, KIND_DOUBLE
+cdef int KIND_FIELDS, KIND_FLOAT, KIND_LIST, KIND_LONG, KIND_MAP, KIND_MESSAGE_ID, KIND_NULL
+cdef int KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE, KIND_ULONG
 
 @cython.final
 cdef class PlainWriter(ValueWriter):
     cdef readonly int level, deepest
     cdef readonly object encoding_error
-    cdef int reach(self, int depth) except -1
+    cdef int record_depth(self, int depth) except -1
     cdef Py_ssize_t begin(self) except -1
     cdef item(self, plain)
     cdef entries(self, plain, int key_kind)
@@ -23,8 +23,8 @@ cdef class PlainWriter(ValueWriter):
     cdef list_of_fields(self, Rows rows, content)
     @cython.locals(kind=int)
     cdef field(self, Rows rows, int i, plain)
-    cdef natural(self, int kind, plain)
-    cdef written(self, int kind, text)
+    cdef unmarked(self, int kind, plain)
+    cdef text_value(self, int kind, text)
     cdef floating(self, int kind, plain)
     cdef section(self, SectionForm form, plain)
     @cython.locals(form=SectionForm)
@@ -34,4 +34,4 @@ cdef class PlainWriter(ValueWriter):
 cdef PlainWriter _writer(int level, int depth)
 @cython.locals(text=str)
 cdef _marker_of(plain)
-cdef int _declared(int kind, plain)
+cdef int _encoded_kind(int kind, plain)

@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""The reader of plain JSON, which `plain` describes: encodes messages and values."""
+"""Reads plain JSON, which the module `plain` describes, and encodes its messages and values."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ from amqp10msg.wire.primitives import DECIMALS, FORMAT_CODES, Char, Float, Symbo
 
 _FORMS = {form.name: form for form in SECTIONS}
 _DATA, _VALUE = _FORMS["data"], _FORMS["amqp_value"]
-_TWICE = "it is there twice, with dashes and with underscores"
-#: Key of a message, in both spellings -> its spelling with underscores.
-_SPELLED = {
+_TWICE = "the name is used twice, with dashes and with underscores"
+#: The keys of a message with underscores, by the keys with underscores and with dashes.
+_KEYS_BY_SPELLING = {
     name: key for key in (*_FORMS, "message_format") for name in (key, key.replace("_", "-"))
 }
-#: Marker -> kind.
-_MARKED = {f"${name}": TYPE_IDS[name] for name in TYPES.values()}
+#: The kernel's kind numbers of types, by marker.
+_KINDS_BY_MARKER = {f"${name}": TYPE_IDS[name] for name in TYPES.values()}
 #: The markers of binaries.
 _BINARIES = ("$base64", "$hex", "$binary")
 _BINARY = "text, $base64 or $hex"
-#: Marker of a compound -> kind; an object without a marker is a map.
+#: The kernel's kind numbers of compounds, by marker. An object without a marker is a map.
 _COMPOUNDS = {"$list": KIND_LIST, "$map": KIND_MAP, "$array": KIND_ARRAY}
 
 
@@ -118,7 +118,7 @@ def value_from_plain(plain: Any) -> Any:
 
 def bytes_of_value(plain: Any) -> bytes:
     """Return the AMQP encoding of a value in plain JSON."""
-    writer = _writer(0, _FLOOR)
+    writer = _writer(0, _FIRST_DEPTH)
     try:
         writer.item(plain)
     except ValueError as error:
@@ -129,40 +129,45 @@ def bytes_of_value(plain: Any) -> bytes:
 
 
 def bytes_of_message(plain: Any) -> Any:
-    """Return the encoding of a message, its message-format, and whether it uses ``sections``."""
+    """Encode a message in plain JSON.
+
+    Returns:
+        The encoded message, its message-format, and whether the document has the key ``sections``.
+    """
     if not isinstance(plain, dict):
         raise mismatch('an object such as {"amqp_value": "hello"}', plain)
     sections: Any = {}
     for key, item in plain.items():
-        name = _SPELLED.get(key) or str(key).replace("-", "_")
+        name = _KEYS_BY_SPELLING.get(key) or str(key).replace("-", "_")
         if name in sections:
             raise NotationError(_TWICE, f"${_field_step(key)}")
         sections[name] = item
     message_format = sections.pop("message_format", None)
-    number = 0 if message_format is None else _whole(message_format)
+    number = 0 if message_format is None else _parse_digits(message_format)
     if type(number) is not int or not 0 <= number <= UInt.max:
         raise _kind_error(KIND_UINT, message_format).within(".message_format")
-    writer = _writer(0, _FLOOR)
+    writer = _writer(0, _FIRST_DEPTH)
     if sections.get("sections") is None:
         octets = writer.message(sections, True)
         if octets is None:
             ordered = {name: sections[name] for name in sorted(sections, key=_position_of)}
             try:
-                octets = _writer(0, _FLOOR).message(ordered, True)
+                octets = _writer(0, _FIRST_DEPTH).message(ordered, True)
             except NotationError:
                 # If there are several errors, report the first one in the document.
-                _writer(0, _FLOOR).message(sections, False)
+                _writer(0, _FIRST_DEPTH).message(sections, False)
                 raise
         return octets, UInt(number), False
     for key in sections:
         # A null section is omitted, except an amqp-value, which can be null.
         if key != "sections" and (sections[key] is not None or key == _VALUE.name):
             raise NotationError("sections must be the only key: it lists all sections")
-    writer.listed(sections["sections"])
+    writer.listed_sections(sections["sections"])
     return writer.finish(), UInt(number), True
 
 
 def _writer(level: int, depth: int) -> Any:
+    """Return a new `PlainWriter` that starts at this nesting of JSON and of AMQP."""
     writer = PlainWriter.__new__(PlainWriter)
     writer.level = level
     writer.depth = writer.deepest = depth
@@ -170,10 +175,12 @@ def _writer(level: int, depth: int) -> Any:
     return writer
 
 
-#: The initial depth of a writer: so low that the kernel's depth limit is never reached, because
-#: this module checks the depth itself. A level of JSON adds up to three levels of AMQP.
-_FLOOR = -4 * MAX_DEPTH
-_DEEPEST = _FLOOR + MAX_DEPTH
+#: The initial AMQP depth of a writer, which is so low that the kernel's limit is never reached,
+#: since this module checks the depth itself. A level of JSON adds up to three levels of AMQP.
+_FIRST_DEPTH = -4 * MAX_DEPTH
+#: The maximum AMQP depth of a writer.
+_LAST_DEPTH = _FIRST_DEPTH + MAX_DEPTH
+#: The maximum number of nested lists and objects.
 _MAX_LEVELS = MAX_DEPTH
 _NESTED = "values are nested more than 256 deep, or contain themselves"
 
@@ -181,48 +188,53 @@ _NESTED = "values are nested more than 256 deep, or contain themselves"
 class PlainWriter(ValueWriter):
     """Encodes plain JSON.
 
-    Errors in the document are raised as any ValueError, and `_fault` explains them. Errors of the
-    AMQP encoding, such as a duplicate key, have the lowest priority: they are kept in
-    `encoding_error`, and raised after the section, array or composite has been written without
-    another error.
+    An error in the document is raised as a ValueError without text, which `_fault` replaces by a
+    `NotationError` that explains it. An error of the AMQP encoding, such as a duplicate key, has
+    the lowest priority: it is kept in `encoding_error`, and raised after the section, array or
+    composite has been encoded without another error.
     """
 
     level: int
     """The number of lists and objects that enclose the current value."""
     deepest: int
-    """The greatest depth so far."""
+    """The greatest AMQP depth so far."""
     encoding_error: Any
     """The text of the first error of the AMQP encoding, or None."""
 
-    def reach(self, depth: int) -> None:
-        """Record the depth of a value; set `encoding_error` if it is too deep."""
+    def record_depth(self, depth: int) -> None:
+        """Record the AMQP depth of a value; set `encoding_error` if it is too deep."""
         if depth > self.deepest:
             self.deepest = depth
-            if depth > _DEEPEST and self.encoding_error is None:
+            if depth > _LAST_DEPTH and self.encoding_error is None:
                 self.encoding_error = _NESTED
 
     def begin(self) -> int:
         """Start a compound, and return the mark for `close`."""
         mark = self.open()
-        self.reach(self.depth)
+        self.record_depth(self.depth)
         return mark
 
-    def part(self, writer: Any) -> bytes:
-        """Return the bytes of a writer that started at the current depth, and merge its state."""
+    def finish_part(self, writer: Any) -> bytes:
+        """Return the bytes of another writer, and take over its depth and its encoding error.
+
+        `writer` must have started at the current depth.
+        """
         if self.encoding_error is None:
             self.encoding_error = writer.encoding_error
-        self.reach(writer.deepest)
+        self.record_depth(writer.deepest)
         return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
-    def whole(self, writer: Any) -> bytes:
-        """Return the bytes of a writer that started at `_FLOOR`, and merge its depth.
+    def finish_whole(self, writer: Any) -> bytes:
+        """Return the bytes of another writer, and take over its depth.
+
+        `writer` must have started at `_FIRST_DEPTH`.
 
         Raises:
-            NotationError: it has an error of the AMQP encoding.
+            NotationError: `writer` has an encoding error.
         """
         if writer.encoding_error is not None:
             raise NotationError(writer.encoding_error)
-        self.reach(self.depth + writer.deepest - _FLOOR)
+        self.record_depth(self.depth + writer.deepest - _FIRST_DEPTH)
         return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
     def item(self, plain: Any) -> None:
@@ -262,14 +274,16 @@ class PlainWriter(ValueWriter):
             self.octet(0x45)
             return
         mark = self.begin()
-        self.each(plain, "", False)
+        self.values(plain, "", False)
         self.close(mark, 0xC0, len(plain))
 
-    def each(self, plain: Any, step: str, described: bool) -> None:
-        """Encode the values of a list in sequence.
+    def values(self, plain: Any, step: str, described: bool) -> None:
+        """Encode the values of a list one after the other.
 
-        With `described`, write 0x00 before each, because they are descriptors. `step` is the path
-        of the list.
+        Args:
+            plain: the list.
+            step: the path of the list, for errors.
+            described: whether the values are descriptors, each of which needs 0x00 before it.
         """
         if not isinstance(plain, list):
             raise mismatch("a list", plain, step)
@@ -290,7 +304,7 @@ class PlainWriter(ValueWriter):
         try:
             for key, item in plain.items():
                 is_key = True
-                self.natural(key_kind, key)
+                self.unmarked(key_kind, key)
                 is_key = False
                 self.item(item)
         except ValueError as error:
@@ -300,7 +314,7 @@ class PlainWriter(ValueWriter):
 
     def marker(self, plain: Any, name: str) -> None:
         """Encode an object with the marker `name`."""
-        kind = _MARKED.get(name, 0)
+        kind = _KINDS_BY_MARKER.get(name, 0)
         if kind == KIND_ARRAY:
             self.array(plain)
             return
@@ -308,7 +322,7 @@ class PlainWriter(ValueWriter):
             raise NotationError(f"{describe(name)} must be the only key: write such a map as $map")
         content = plain[name]
         if 0 < kind < KIND_LIST and type(content) is not dict:
-            self.natural(kind, content)
+            self.unmarked(kind, content)
             return
         if kind == 0 and name in _BINARIES:
             self.text(_octets_of(name, content), 0xA0)
@@ -321,7 +335,7 @@ class PlainWriter(ValueWriter):
             elif kind == KIND_DESCRIBED:
                 self.described(content)
             elif kind:
-                self.natural(kind, content)
+                self.unmarked(kind, content)
             else:
                 self.composite(name, content)
         except ValueError as error:
@@ -332,9 +346,9 @@ class PlainWriter(ValueWriter):
         if not isinstance(content, list) or len(content) != 2:
             raise mismatch("a list of the descriptor and the value", content)
         self.enter()
-        self.reach(self.depth)
+        self.record_depth(self.depth)
         self.octet(0)
-        self.each(content, "", False)
+        self.values(content, "", False)
         self.depth -= 1
 
     def map_of_pairs(self, content: Any) -> None:
@@ -346,7 +360,7 @@ class PlainWriter(ValueWriter):
             raise mismatch("a list of [key, value] pairs", content)
         mark = self.begin()
         earlier_keys: Any = set()
-        index = side = 0
+        index = side = 0  # side: -1 for the pair, 0 for its key, 1 for its value
         try:
             for index in range(len(content)):
                 pair = content[index]
@@ -354,7 +368,7 @@ class PlainWriter(ValueWriter):
                 if not isinstance(pair, list) or len(pair) != 2:
                     raise mismatch("a [key, value] pair", pair)
                 side = 0
-                # A single key needs no comparison, which would copy nested keys at each level.
+                # Skip the comparison for a single key: it would copy nested keys at each level.
                 if len(content) > 1:
                     self.key(pair[0], earlier_keys)
                 else:
@@ -371,7 +385,7 @@ class PlainWriter(ValueWriter):
         """Encode a map key, and check that its encoding is not in `earlier_keys`."""
         writer = _writer(self.level, self.depth)
         writer.item(plain)
-        octets = self.part(writer)
+        octets = self.finish_part(writer)
         if octets in earlier_keys and self.encoding_error is None:
             self.encoding_error = (
                 f"duplicate map key {describe_encoded(octets, with_type_name=True)}"
@@ -387,14 +401,14 @@ class PlainWriter(ValueWriter):
                 f"an array has no {describe(min(unknown_keys))}: it has values, code, descriptors"
             )
         name = plain["$array"]
-        kind = _MARKED.get(f"${name}", 0) if isinstance(name, str) else 0
+        kind = _KINDS_BY_MARKER.get(f"${name}", 0) if isinstance(name, str) else 0
         if kind in {0, KIND_DESCRIBED}:
             raise mismatch("the name of the elements' type", name)
         code = _code_of(name, plain["code"]) if "code" in plain else 0
-        whole = _writer(self.level, _FLOOR)
+        whole = _writer(self.level, _FIRST_DEPTH)
         mark = whole.begin()
         descriptors = _writer(self.level, whole.depth)
-        descriptors.each(plain.get("descriptors", []), ".descriptors", True)
+        descriptors.values(plain.get("descriptors", []), ".descriptors", True)
         elements = whole.elements(kind, plain.get("values", []), ".values")
         if code == 0:
             code = shared_code(kind, elements)
@@ -404,11 +418,11 @@ class PlainWriter(ValueWriter):
                 if whole.encoding_error is None:
                     whole.encoding_error = misfit(elements[index], code, with_type_name=True)
                 break
-        whole.add(whole.part(descriptors))
+        whole.add(whole.finish_part(descriptors))
         whole.octet(code)
         whole.add(body.finish())
         whole.close(mark, 0xE0, len(elements))
-        self.add(self.whole(whole))
+        self.add(self.finish_whole(whole))
 
     def elements(self, kind: int, plain: Any, step: str) -> Any:
         """Return the elements of an array, each encoded with its own constructor."""
@@ -419,8 +433,8 @@ class PlainWriter(ValueWriter):
         try:
             for index in range(len(plain)):
                 writer = _writer(self.level, self.depth)
-                writer.natural(kind, plain[index])
-                encoded_elements.append(self.part(writer))
+                writer.unmarked(kind, plain[index])
+                encoded_elements.append(self.finish_part(writer))
         except ValueError as error:
             raise _fault(error, f"{step}[{index}]", kind, plain[index]) from None
         return encoded_elements
@@ -435,13 +449,13 @@ class PlainWriter(ValueWriter):
             )
         if isinstance(content, dict) and _marker_of(content) is not None:
             raise mismatch("an object of fields", content)
-        writer = _writer(self.level, _FLOOR)
+        writer = _writer(self.level, _FIRST_DEPTH)
         writer.enter()
-        writer.reach(writer.depth)
+        writer.record_depth(writer.depth)
         writer.octet(0)
         writer.integer(KIND_ULONG, entry.code)
         writer.list_of_fields(rows_of(entry), content)
-        octets = self.whole(writer)
+        octets = self.finish_whole(writer)
         try:
             decode_composite(octets)
         except DecodeError as error:
@@ -449,7 +463,7 @@ class PlainWriter(ValueWriter):
         self.add(octets)
 
     def list_of_fields(self, rows: Any, content: Any) -> None:
-        """Encode the fields of a composite, an object, as a list."""
+        """Encode an object with the fields of a composite as a list."""
         if not isinstance(content, dict):
             raise mismatch("an object of fields", content)
         indexes = rows.indexes
@@ -458,7 +472,7 @@ class PlainWriter(ValueWriter):
         for key, item in content.items():
             i = indexes.get(key, -1)
             if i <= last:
-                self.odd_fields(rows, content)
+                self.unordered_fields(rows, content)
                 return
             last = i
             if item is not None and (
@@ -485,8 +499,8 @@ class PlainWriter(ValueWriter):
             raise _field_fault(error, rows, key, item) from None
         self.close(mark, 0xC0, count)
 
-    def odd_fields(self, rows: Any, content: Any) -> None:
-        """Encode the fields of a composite that are not in order, or report an unknown field."""
+    def unordered_fields(self, rows: Any, content: Any) -> None:
+        """Encode the fields of a composite in any order and spelling; report an unknown field."""
         written: Any = [None] * len(rows.names)
         for key, item in content.items():
             i = rows.indexes.get(str(key).replace("-", "_"), -1)
@@ -503,7 +517,7 @@ class PlainWriter(ValueWriter):
             except ValueError as error:
                 raise _field_fault(error, rows, key, item) from None
             written[i] = writer
-        encoded = [b"\x40" if writer is None else self.part(writer) for writer in written]
+        encoded = [b"\x40" if writer is None else self.finish_part(writer) for writer in written]
         count = len(encoded)
         while count and encoded[count - 1] == b"\x40":
             count -= 1
@@ -515,11 +529,11 @@ class PlainWriter(ValueWriter):
         self.close(mark, 0xC0, count)
 
     def field(self, rows: Any, i: int, plain: Any) -> None:
-        """Encode the value of a field."""
+        """Encode the value of the field with the index `i`."""
         kind = rows.kinds[i]
         value_type = type(plain)
         if value_type is str or value_type is int or value_type is bool:
-            self.natural(kind, plain)
+            self.unmarked(kind, plain)
         elif plain is None or (isinstance(plain, dict) and _marker_of(plain) is not None):
             self.item(plain)
         elif isinstance(plain, list) and rows.multiple[i]:
@@ -533,15 +547,18 @@ class PlainWriter(ValueWriter):
         elif kind == KIND_FIELDS and isinstance(plain, dict):
             self.entries(plain, KIND_SYMBOL)
         else:
-            self.natural(kind, plain)
+            self.unmarked(kind, plain)
 
-    def natural(self, kind: int, plain: Any) -> None:
-        """Encode a value of the kind that is declared or named by a marker; 0 for any kind."""
+    def unmarked(self, kind: int, plain: Any) -> None:
+        """Encode a value without a marker.
+
+        `kind` is its kind, which a declaration or an enclosing marker determines; 0 for any kind.
+        """
         value_type = type(plain)
         if value_type is str and kind in {KIND_STRING, KIND_ADDRESS, KIND_MESSAGE_ID}:
             self.string(plain)
         elif KIND_UBYTE <= kind <= KIND_LONG:
-            number = plain if value_type is int else _whole(plain)
+            number = plain if value_type is int else _parse_digits(plain)
             if type(number) is not int:
                 raise ValueError
             self.integer(kind, number)
@@ -557,7 +574,7 @@ class PlainWriter(ValueWriter):
             self.floating(kind, plain)
         elif KIND_LIST <= kind <= KIND_ARRAY:
             self.item(plain)
-            if _compound_of(plain) != kind:
+            if _compound_kind(plain) != kind:
                 raise mismatch(f"a {TYPE_NAMES[kind]}", plain)
         elif kind == KIND_BINARY and isinstance(plain, dict):
             name = _marker_of(plain)
@@ -566,17 +583,17 @@ class PlainWriter(ValueWriter):
             self.item(plain)
             if name not in _BINARIES:
                 raise mismatch(_BINARY, plain)
-        elif _declared(kind, plain) != kind:
-            self.natural(_declared(kind, plain), plain)
+        elif _encoded_kind(kind, plain) != kind:
+            self.unmarked(_encoded_kind(kind, plain), plain)
         elif kind == 0:
             self.item(plain)
         elif isinstance(plain, str):
-            self.written(kind, plain)
+            self.text_value(kind, plain)
         else:
             raise ValueError
 
-    def written(self, kind: int, text: str) -> None:
-        """Encode a value that plain JSON represents as a string."""
+    def text_value(self, kind: int, text: str) -> None:
+        """Encode a value that plain JSON represents as a string, such as a timestamp."""
         if kind == KIND_TIMESTAMP:
             self.integer(kind, timestamp_of(datetime.datetime.fromisoformat(text)))
         elif kind == KIND_BINARY:
@@ -626,7 +643,7 @@ class PlainWriter(ValueWriter):
         if form.source == 0 or (isinstance(plain, dict) and _marker_of(plain) is not None):
             self.item(plain)
         elif form.source == KIND_BINARY:
-            self.natural(KIND_BINARY, plain)
+            self.unmarked(KIND_BINARY, plain)
         elif form.source == KIND_MAP:
             if not isinstance(plain, dict):
                 raise mismatch("an object", plain)
@@ -639,7 +656,8 @@ class PlainWriter(ValueWriter):
     def message(self, sections: Any, in_order: bool) -> Any:
         """Encode a message from an object of its sections, whose names have underscores.
 
-        With `in_order`, return None if the sections are not in the order of the specification.
+        Returns the encoded message. With `in_order`, returns None if the sections are not in the
+        order of the specification.
         """
         last = -1
         bodies = 0
@@ -675,7 +693,7 @@ class PlainWriter(ValueWriter):
             )
         return self.finish()
 
-    def listed(self, plain: Any) -> None:
+    def listed_sections(self, plain: Any) -> None:
         """Encode sections from a list of [name, content] pairs."""
         if not isinstance(plain, list):
             raise mismatch("a list of [name, content] pairs", plain, ".sections")
@@ -698,8 +716,8 @@ class PlainWriter(ValueWriter):
                 elif kind == 0:
                     self.item(content)
                 else:
-                    writer = _writer(0, _FLOOR)
-                    writer.natural(kind, content)
+                    writer = _writer(0, _FIRST_DEPTH)
+                    writer.unmarked(kind, content)
                     octets = writer.finish()
                     self.add(octets[2:] if octets[0] == 0xA0 else octets[5:])
             except ValueError as error:
@@ -708,19 +726,22 @@ class PlainWriter(ValueWriter):
                 raise NotationError(self.encoding_error, f"${step}[1]")
 
 
+#: A null that is written with a marker.
 _NULL = {"$null": None}
 _DIGITS = re.compile(r"-?[0-9]{1,20}")
 _HEX = re.compile(r"0[xX]([0-9a-fA-F]+)")
 _NAN = Float.from_bits(0x7FC00000)
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+#: Format codes of the types that can be written as bits, by kind.
 _CODES = {TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in WIDTHS}
-#: Kind -> class that validates its text; other texts are encoded in UTF-8.
+#: Classes that check the text of a value, by kind. Other texts must be valid UTF-8.
 _TEXTS: dict[int, Any] = {KIND_UUID: uuid.UUID, KIND_CHAR: Char, KIND_SYMBOL: Symbol}
+#: Kinds of JSON values without a marker, by Python type.
 _SCALARS = {int: KIND_LONG, float: KIND_DOUBLE, str: KIND_STRING}
 
 
 def _marker_of(plain: Any) -> Any:
-    """Return the first key of an object that starts with ``$``, or None."""
+    """Return the marker of an object, the first key that starts with ``$``; None without one."""
     for key in plain.keys():  # noqa: SIM118  (faster when compiled)
         text = key if type(key) is str else str(key)
         if text.startswith("$"):
@@ -728,8 +749,8 @@ def _marker_of(plain: Any) -> Any:
     return None
 
 
-def _compound_of(plain: Any) -> int:
-    """Return the kind of the compound that a document describes; 0 if it is not a compound."""
+def _compound_kind(plain: Any) -> int:
+    """Return the kind of the compound that a document represents; 0 if it is not a compound."""
     if isinstance(plain, list):
         return KIND_LIST
     if not isinstance(plain, dict):
@@ -738,8 +759,11 @@ def _compound_of(plain: Any) -> int:
     return KIND_MAP if name is None else _COMPOUNDS.get(name, 0)
 
 
-def _declared(kind: int, plain: Any) -> int:
-    """Return the kind to encode a field's value as; 0 if the document determines it."""
+def _encoded_kind(kind: int, plain: Any) -> int:
+    """Return the kind with which to encode a value of the declared kind `kind`.
+
+    0 if the document determines the kind.
+    """
     if kind == KIND_MESSAGE_ID:
         return KIND_ULONG if type(plain) is int else 0
     if kind in {KIND_ADDRESS, KIND_ANY}:
@@ -747,13 +771,13 @@ def _declared(kind: int, plain: Any) -> int:
     return KIND_MAP if kind == KIND_FIELDS else kind
 
 
-def _whole(plain: Any) -> Any:
-    """Return digits in a string as an int, and other documents unchanged."""
+def _parse_digits(plain: Any) -> Any:
+    """Return a string of digits as an int, and any other document unchanged."""
     return int(plain) if isinstance(plain, str) and _DIGITS.fullmatch(plain) else plain
 
 
 def _is_lengthy(number: Any) -> bool:
-    """Return whether a number has more digits than any decimal type allows."""
+    """Return whether a number has more digits than any decimal type can represent."""
     return len(describe(number)) > _MAX_DIGITS
 
 
@@ -773,7 +797,7 @@ def _octets_of(name: str, plain: Any) -> bytes:
 
 
 def _code_of(name: str, plain: Any) -> int:
-    """Parse the format code of an array, which must be of the type `name`."""
+    """Parse the constructor of an array, a format code of the type `name` in hex."""
     match = _HEX.fullmatch(plain) if isinstance(plain, str) else None
     row = FORMAT_CODES.get(int(match[1], 16)) if match else None
     if row is None or row.type != name:
@@ -782,32 +806,33 @@ def _code_of(name: str, plain: Any) -> int:
 
 
 def _position_of(name: str) -> int:
-    """Return the position of a section in the order of a message."""
+    """Return the position of the section `name` in the order of a message."""
     form = _FORMS.get(name)
     return PLACE_BODY if form is None else form.position
 
 
 def _step_of(name: str) -> str:
-    """Return the path step of a section."""
+    """Return the path step of the section `name`."""
     return f".{name}" if name.isidentifier() else f"[{name!r:.40}]"
 
 
 def _field_step(key: Any) -> str:
-    """Return the path step of a field."""
+    """Return the path step of the field `key`."""
     return f".{key}" if str(key).isidentifier() else f"[{describe(key)}]"
 
 
 def _field_fault(error: Any, rows: Any, key: Any, plain: Any) -> NotationError:
-    """Return the error for a field that could not be encoded."""
+    """Return the NotationError for the field `key`, whose value `plain` could not be encoded."""
     is_marker = isinstance(plain, dict) and _marker_of(plain) is not None
     kind = 0 if is_marker else rows.kinds[rows.indexes[str(key).replace("-", "_")]]
     return _fault(error, _field_step(key), kind, plain)
 
 
 def _fault(error: Any, step: str, kind: int, plain: Any) -> NotationError:
-    """Return `error` with the path step prefixed; explain it first if it is a plain ValueError.
+    """Return the NotationError for an error in the value `plain`, whose relative path is `step`.
 
-    `kind` is the expected kind of the value, 0 for any.
+    An `error` that is another ValueError is replaced by a NotationError that explains it. `kind` is
+    the expected kind of the value; 0 for any kind.
     """
     if not isinstance(error, NotationError):
         error = _kind_error(kind, plain)
@@ -815,19 +840,19 @@ def _fault(error: Any, step: str, kind: int, plain: Any) -> NotationError:
 
 
 def _kind_error(kind: int, plain: Any) -> NotationError:
-    """Return the error for a value that is not of `kind`; 0 for any kind."""
-    kind = _declared(kind, plain)
+    """Return the error for a value that is not a valid value of `kind`; 0 for any kind."""
+    kind = _encoded_kind(kind, plain)
     if kind in {0, KIND_BINARY} or KIND_LIST <= kind <= KIND_ARRAY:
         marker = _marker_of(plain) if type(plain) is dict else None
         if marker is not None:
-            return _kind_error(_MARKED[marker], plain[marker]).within(f".{marker}")
+            return _kind_error(_KINDS_BY_MARKER[marker], plain[marker]).within(f".{marker}")
     if kind == 0 or KIND_LIST <= kind <= KIND_ARRAY:
         kind = _SCALARS.get(type(plain), 0)
         if kind == 0:
             return mismatch("a value", plain)
     name = TYPE_NAMES[kind]
     if KIND_UBYTE <= kind <= KIND_LONG:
-        if type(_whole(plain)) is not int:
+        if type(_parse_digits(plain)) is not int:
             return mismatch(f"an integer, for {name}", plain)
         low, high, _ = integer_range(name)
         return mismatch(f"{low} to {high}, for {name}", plain)
@@ -864,4 +889,4 @@ def _number_error(kind: int, plain: Any) -> NotationError:
         return NotationError(f"{describe(plain)} is too large for a {name}")
     if isinstance(plain, bool) or not isinstance(plain, (str, int)) or _is_lengthy(plain):
         return mismatch('a number in quotes, such as "1.50"', plain)
-    return mismatch(f'a number that a {name} holds, such as "1.50"', plain)
+    return mismatch(f'a number that a {name} can represent, such as "1.50"', plain)

@@ -44,7 +44,7 @@ cdef class TypedWriter(ValueWriter):
 
 @cython.locals(writer=TypedWriter)
 cdef TypedWriter _writer(int depth, bint names_misfits)
-cdef bytes _hexed(text)
+cdef bytes _from_hex(text)
 cdef int _code_of(typed) except -1
 cpdef bytes bytes_of_value(typed)
 cdef bytes bytes_of_sections(typed)

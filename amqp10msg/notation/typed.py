@@ -30,14 +30,14 @@ amqp-sequence                               a list of values
 amqp-value                                  a value
 =========================================== ======================================================
 
-Leniently decoded messages need further forms. A section of Part 3 whose content has the wrong type
-has the value, with its type, as its content: ``["header", ["map", []]]``. This is unambiguous,
+Leniently decoded messages need further forms. The content of a section of Part 3 with a value of
+the wrong type is that value with its type: ``["header", ["map", []]]``. This is unambiguous,
 because regular content never begins with the name of a type. A value that is not a section of Part
 3 is ``["unknown", value]``. A section whose bytes are not exactly one value (invalid UTF-8, a map
 with a duplicate key, an empty array without constructor) is ``["raw", hex]`` with its bytes.
 
-The notation keeps values and types, but not the encoding of a value, except the constructor of an
-array. It does not include the message-format.
+The notation keeps values and types. Of the encoding, it keeps only the constructor of an array. It
+does not include the message-format.
 """
 
 from __future__ import annotations
@@ -81,15 +81,20 @@ from amqp10msg.wire.kernel.value_writer import ValueWriter
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import FORMAT_CODES, INTEGERS
 
+#: Names of the AMQP types, by format code.
 _NAMES = [TYPE_NAMES.get(kind, "") for kind in KIND_OF]
 _NAMES[0] = "described"
-#: Index: format code. The width in bytes of a type that is written as a bit pattern, else 0.
+#: Widths in bytes of the types that are written as bit patterns, by format code; 0 for other types.
 _BITS = bytes([WIDTHS.get(name, 0) for name in _NAMES])
+#: The kernel's kind numbers, by type name.
 _IDS = {name: TYPE_IDS[name] for name in TYPES.values()}
-#: Kind of a type that is written as a bit pattern -> format code.
+#: Format codes of the types that are written as bit patterns, by kind number.
 _CODES = {TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in WIDTHS}
 
+#: The descriptor code of the first section.
 _FIRST = KINDS[0].code
+# For each section, by descriptor code minus `_FIRST`, its name, the type of its value (`*` for any)
+# and its encoded descriptor.
 _SECTIONS = [kind.name for kind in KINDS]
 _SOURCES = [kind.source for kind in KINDS]
 _SECTION_INDEXES = {name: index for index, name in enumerate(_SECTIONS)}
@@ -122,7 +127,10 @@ def to_typed(value: Any) -> list[Any]:
 def typed_of(octets: bytes, is_message: bool, is_lenient: bool) -> Any:
     """Return the typed JSON of an encoded message or value.
 
-    `is_lenient`: the message was decoded leniently.
+    Args:
+        octets: the encoded message or value.
+        is_message: whether `octets` is a message.
+        is_lenient: whether the message was decoded leniently.
     """
     reader = TypedReader.__new__(TypedReader)
     reader.begin(octets, 0, UNLIMITED)
@@ -130,7 +138,7 @@ def typed_of(octets: bytes, is_message: bool, is_lenient: bool) -> Any:
         return reader.typed()
     # Sections of a leniently decoded message may contain bytes that are not exactly one value.
     converted = None if is_lenient else reader.sections()
-    return reader.odd_sections() if converted is None else converted
+    return reader.lenient_sections() if converted is None else converted
 
 
 class TypedReader(ValueReader):
@@ -216,7 +224,7 @@ class TypedReader(ValueReader):
         return array
 
     def sections(self) -> Any:
-        """Convert the sections of a message; return None at a descriptor of another form."""
+        """Convert the sections of a message; return None if a descriptor is not a section code."""
         converted = []
         while self.pos < self.end:
             index = self.descriptor() - _FIRST
@@ -226,12 +234,12 @@ class TypedReader(ValueReader):
         return converted
 
     def section(self, index: int) -> Any:
-        """Convert a section; its value keeps the type name if it is of the wrong type."""
+        """Convert the value of the section `_SECTIONS[index]`; return ``[name, content]``."""
         typed: Any = self.typed()
         return [_SECTIONS[index], typed[1] if typed[0] == _SOURCES[index] else typed]
 
-    def odd_sections(self) -> Any:
-        """Convert the sections of a message that may violate rules."""
+    def lenient_sections(self) -> Any:
+        """Convert the sections of a message that may violate the specification."""
         converted = []
         for section in sections_of(self.buf):
             if section.is_raw:
@@ -251,8 +259,8 @@ class TypedReader(ValueReader):
 def from_typed(typed: Any) -> Any:
     """Read typed JSON: a list of sections as a `Message`, or a value as `decode_value` returns it.
 
-    A message that violates a rule of `Message.decode` is decoded with ``strict=False`` and has
-    `violations`. An object as the last item of a value is a remark and is ignored:
+    A message that `Message.decode` rejects is decoded with ``strict=False``, and has `violations`.
+    If the last item of a value is an object, it is a remark that is ignored:
     ``["boolean", false, {"code": "56"}]``.
 
     Args:
@@ -304,6 +312,7 @@ def bytes_of_sections(typed: Any) -> bytes:
 
 
 def _writer(depth: int, names_misfits: bool) -> Any:
+    """Return a new `TypedWriter` that starts at this nesting depth."""
     writer = TypedWriter.__new__(TypedWriter)
     writer.depth = depth
     writer.has_misfit = False
@@ -314,13 +323,16 @@ def _writer(depth: int, names_misfits: bool) -> Any:
 class TypedWriter(ValueWriter):
     """Encodes typed JSON.
 
-    Errors in the document are raised as any ValueError, and `_fault` explains them. An array whose
-    elements do not fit its constructor is reported only if there is no other error: a first writer
-    sets `has_misfit`, and a second writer with `names_misfits` then raises the error at the array.
+    An error in the document is raised as a ValueError without text, which `_fault` replaces by a
+    `NotationError` that explains it. An array element that does not fit the array's constructor (a
+    misfit) is reported only if there is no other error: a first writer sets `has_misfit`; then a
+    second writer with `names_misfits` encodes the same value, and raises the error at the array.
     """
 
     has_misfit: bool
+    """Whether an array element did not fit the constructor."""
     names_misfits: bool
+    """Whether to raise NotationError for an array element that does not fit the constructor."""
 
     def item(self, typed: Any) -> None:
         """Encode one value."""
@@ -349,7 +361,7 @@ class TypedWriter(ValueWriter):
                 self.octet(0x41 if content else 0x42)
                 return
             elif kind == KIND_BINARY:
-                self.text(_hexed(content), 0xA0)
+                self.text(_from_hex(content), 0xA0)
                 return
             elif kind == KIND_LIST:
                 self.items(content)
@@ -363,7 +375,7 @@ class TypedWriter(ValueWriter):
                     return
             else:
                 code = _CODES.get(kind, 0)
-                octets = _hexed(content)
+                octets = _from_hex(content)
                 if code and len(octets) == _BITS[code]:
                     self.octet(code)
                     self.add(octets)
@@ -401,10 +413,12 @@ class TypedWriter(ValueWriter):
         self.close(mark, 0xC0, len(typed))
 
     def values(self, typed: Any, step: str, described: bool) -> None:
-        """Encode the values of a list in sequence.
+        """Encode the values of a list one after the other.
 
-        With `described`, write 0x00 before each, because they are descriptors. `step` is the path
-        of the list.
+        Args:
+            typed: the list.
+            step: the path of the list, for errors.
+            described: whether the values are descriptors, each of which needs 0x00 before it.
         """
         if not isinstance(typed, list):
             raise mismatch("a list of values", typed, step)
@@ -423,9 +437,10 @@ class TypedWriter(ValueWriter):
         if not isinstance(typed, list):
             raise mismatch("a list of [key, value] pairs", typed, "[1]")
         earlier_keys = set()
-        # The type of the first text key: keys of the same type are compared as text.
+        # The type of the first key that is a string or symbol. Keys of this type are compared as
+        # text, which is faster than comparing encoded keys.
         text_type = None
-        index = side = 0
+        index = side = 0  # side: -1 for the pair, 0 for its key, 1 for its value
         try:
             for index in range(len(typed)):
                 pair = typed[index]
@@ -521,19 +536,19 @@ class TypedWriter(ValueWriter):
             source = _SOURCES[index]
             self.add(_HEADS[index])
         elif name == "raw":
-            self.add(_hex_of(content))
+            self.add(_section_from_hex(content))
             return
         elif name != "unknown":
             raise mismatch(f"a section, one of {', '.join(_SECTIONS)}, unknown, raw", name, "[0]")
         if source == "binary" and isinstance(content, str):
-            self.text(_hex_of(content), 0xA0)
+            self.text(_section_from_hex(content), 0xA0)
             return
-        # Regular content never begins with the name of a type, but a value does.
-        begins = isinstance(content, list) and content and isinstance(content[0], str)
-        if source == "list" and not begins:
+        # A value begins with the name of its type; regular content never begins with a string.
+        is_value = isinstance(content, list) and content and isinstance(content[0], str)
+        if source == "list" and not is_value:
             self.items(content)
             return
-        if source == "map" and not begins:
+        if source == "map" and not is_value:
             self.entries(content)
             return
         try:
@@ -542,7 +557,7 @@ class TypedWriter(ValueWriter):
             raise _fault(error, content, "[1]") from None
 
 
-def _hexed(text: Any) -> bytes:
+def _from_hex(text: Any) -> bytes:
     """Return the bytes of hex digits without spaces; raise ValueError for anything else."""
     if isinstance(text, str):
         octets = bytes.fromhex(text)
@@ -551,18 +566,18 @@ def _hexed(text: Any) -> bytes:
     raise ValueError
 
 
-def _hex_of(content: Any) -> bytes:
-    """Return the bytes of a section's content in hex."""
+def _section_from_hex(content: Any) -> bytes:
+    """Return the bytes of a section's content, which must be hex digits."""
     try:
-        return _hexed(content)
+        return _from_hex(content)
     except ValueError:
         raise mismatch("hex", content, "[1]") from None
 
 
 def _code_of(typed: Any) -> int:
-    """Parse the format code of an array's elements."""
+    """Parse the constructor of an array, a format code in hex."""
     try:
-        (code,) = _hexed(typed)
+        (code,) = _from_hex(typed)
     except ValueError:
         raise mismatch("2 hex digits", typed, "[1]") from None
     if KIND_OF[code] == 0:
@@ -571,25 +586,28 @@ def _code_of(typed: Any) -> int:
 
 
 def _fault(error: Any, typed: Any, step: str) -> NotationError:
-    """Return `error` with the path step prefixed; explain it first if it is a plain ValueError."""
+    """Return the NotationError for an error in the value `typed`, whose relative path is `step`.
+
+    An `error` that is another ValueError is replaced by a NotationError that explains it.
+    """
     if not isinstance(error, NotationError):
         error = _value_error(typed)
     return error.within(step)  # type: ignore[no-any-return]  # the kernel returns Any
 
 
-# Number of items of a value, by type; 2 for all other types.
-_ITEMS = {"null": 1, "array": 3, "described": 3}
+# Number of items of a value's list, by type name; 2 for all other types.
+_ITEM_COUNTS = {"null": 1, "array": 3, "described": 3}
 
 
 def _value_error(typed: Any) -> NotationError:
-    """Return the error in a value itself, ignoring the values that it contains."""
+    """Return the error for a value that is wrong itself, rather than a value inside it."""
     if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
         return mismatch('a value such as ["uint", 5]', typed)
     name = typed[0]
     if name not in _IDS:
         return mismatch(f"the name of a type, one of {', '.join(_IDS)}", name, "[0]")
     count = len(typed) - (isinstance(typed[len(typed) - 1], dict) and len(typed) > 1)
-    expected_count = _ITEMS.get(name, 2)
+    expected_count = _ITEM_COUNTS.get(name, 2)
     if count != expected_count and not (name == "array" and count == 4):
         if len(typed) != 2 or count == 2:
             return NotationError(f"expected {expected_count} items for {name}, not {count}")
@@ -597,7 +615,7 @@ def _value_error(typed: Any) -> NotationError:
             return NotationError(
                 f"a {name} cannot hold bytes that are not valid text: use binary", "$[1]"
             )
-        return mismatch(f"what a {name} holds", typed[1], "[1]")
+        return mismatch(f"the content of a {name}", typed[1], "[1]")
     if name in ("list", "map", "array", "described"):
         return NotationError(DEPTH_EXCEEDED)
     item = typed[1]
@@ -620,6 +638,6 @@ def _value_error(typed: Any) -> NotationError:
         item.encode("utf-8" if name == "string" else "ascii")
     except UnicodeEncodeError as error:
         char = f"U+{ord(item[error.start]):04X}"
-        reason = "which UTF-8 cannot" if name == "string" else "which is not ASCII"
+        reason = "which UTF-8 cannot encode" if name == "string" else "which is not ASCII"
         return NotationError(f"the text of a {name} holds {char}, {reason}", "$[1]")
-    return mismatch(f"a {name} that AMQP holds", item, "[1]")
+    return mismatch(f"a {name} that AMQP can represent", item, "[1]")

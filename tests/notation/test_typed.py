@@ -280,7 +280,7 @@ def test_remarks_are_ignored() -> None:
         (["symbol", "é"], "$[1]", "U\\+00E9, which is not ASCII"),
         (["string", {"hex": "fffe"}], "$[1]", "use binary"),
         (["symbol", {"hex": "c3a9"}], "$[1]", "use binary"),
-        (["list", {}], "$[1]", "what a list holds"),
+        (["list", {}], "$[1]", "the content of a list"),
         (["list", [["uint", 1], ["uint", "x"]]], "$[1][1][1]", "an integer"),
         (["list", [[]]], "$[1][0]", "a value such as"),
         (["map", [[["uint", 1]]]], "$[1][0]", "a \\[key, value\\] pair"),
