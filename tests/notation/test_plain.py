@@ -493,6 +493,6 @@ def test_unnecessary_long_constructor_is_written() -> None:
     ],
 )
 def test_both_spellings_of_a_name_are_refused(plain: Any, path: str) -> None:
-    with pytest.raises(NotationError, match="there twice, with dashes and with under") as caught:
+    with pytest.raises(NotationError, match="used twice, with dashes and with under") as caught:
         from_plain(plain)
     assert path == caught.value.path
