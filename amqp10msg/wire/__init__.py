@@ -1,1 +1,1 @@
-"""The wire: the kernel, which reads and writes bytes; the types, errors and limits."""
+"""Encoding and decoding: the kernel, which reads and writes bytes; types, errors and limits."""

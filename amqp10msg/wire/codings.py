@@ -1,7 +1,7 @@
-"""Compress and decompress the content codings gzip, deflate and zstd, with a size limit.
+"""Compresses and decompresses the content codings gzip, deflate and zstd, with a size limit.
 
-zstd needs ``amqp10msg[zstd]``. The names are values of content-encoding (Part 3, 3.2.4), which are
-the content codings of HTTP (RFC 9110, 8.4.1).
+zstd needs ``amqp10msg[zstd]``. The codings are values of content-encoding (Part 3, 3.2.4), and are
+defined for HTTP (RFC 9110, 8.4.1).
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ __all__ = ["DEFAULT_LIMIT", "Coding", "compress", "decompress"]
 
 Coding: TypeAlias = Literal["gzip", "deflate", "zstd"]
 
-#: The default limit of `decompress`, in bytes: 64 MiB.
+#: The default limit of `decompress`, in bytes (64 MiB).
 DEFAULT_LIMIT = 64 * 1024 * 1024
 
-#: The lowest and the highest level of each coding.
+#: The lowest and the highest compression level of each coding.
 _LEVELS = {"gzip": (0, 9), "deflate": (0, 9), "zstd": (-(2**17), 22)}
-# Maximum number of content codings of one body. Senders use one; an attacker could make each of
-# many passes expensive.
+# Maximum number of content codings of one body. Real senders use one, whereas an attacker could
+# request many expensive passes.
 _MAX_CODINGS = 4
-# Bytes of input per call of zlib, which copies its unread input at the end of each member.
-_CHUNK = 8 * 1024
-# Maximum number of zstd frames: the decompressor copies the unread input at the end of each frame.
+# Size of the input of one zlib call, in bytes. It is small because zlib copies its unread input at
+# the end of each gzip member.
+_CHUNK_SIZE = 8 * 1024
+# Maximum number of zstd frames, since the decompressor copies its unread input at the end of each.
 _MAX_FRAMES = 64
 # RFC 9659 limits the window size of the content coding zstd.
 _ZSTD_WINDOW = 8 * 1024 * 1024
 _ALIASES = {"x-gzip": "gzip"}
-# Values of content-encoding that are not compression: clients of AMQP 0-9-1, such as Celery, write
+# Values of content-encoding that mean no compression. Clients of AMQP 0-9-1, such as Celery, write
 # character encodings there.
 _NOT_CODINGS = frozenset(
     ("", "identity", "binary", "8bit", "7bit", "utf-8", "utf8", "us-ascii", "ascii")
@@ -45,8 +46,8 @@ def compress(octets: bytes, coding: Coding, level: int | None = None) -> bytes:
     Args:
         octets: the bytes to compress.
         coding: ``gzip``, ``deflate`` or ``zstd``.
-        level: the compression level, 0 to 9 (gzip, deflate) or up to 22 (zstd): higher levels are
-            slower and compress more. None for 6 (gzip, deflate) or 3 (zstd).
+        level: the compression level, 0 to 9 (gzip, deflate) or up to 22 (zstd). Higher levels are
+            slower and compress better. None for 6 (gzip, deflate) or 3 (zstd).
 
     Raises:
         ContentError: `coding` is unknown.
@@ -67,7 +68,7 @@ def compress(octets: bytes, coding: Coding, level: int | None = None) -> bytes:
     if coding == "zstd":
         writer = _zstandard().ZstdCompressor(level=3 if level is None else level)
         return bytes(writer.compress(octets))
-    raise _unknown(coding)
+    raise _unknown_coding_error(coding)
 
 
 def decompress(octets: bytes, content_encoding: str, *, limit: int = DEFAULT_LIMIT) -> bytes:
@@ -75,11 +76,11 @@ def decompress(octets: bytes, content_encoding: str, *, limit: int = DEFAULT_LIM
 
     Args:
         octets: the compressed bytes.
-        content_encoding: one coding, or up to 4 separated by commas, in the order in which they
-            were applied; not case-sensitive. ``deflate`` data may lack the zlib header, as some
-            senders omit it. Character encodings such as ``utf-8``, which Celery writes, are
-            ignored.
-        limit: the maximum size of the result of each coding in bytes. Not more is allocated.
+        content_encoding: up to 4 codings, separated by commas, in the order in which they were
+            applied; not case-sensitive. ``deflate`` data may lack the zlib header, which some
+            senders omit. Character encodings such as ``utf-8``, which Celery writes, are ignored.
+        limit: the maximum size of the result of each coding, in bytes. It also limits the memory
+            that is allocated.
 
     Raises:
         ContentError: a coding is unknown; the data is invalid or truncated; or the result exceeds
@@ -99,18 +100,20 @@ def decompress(octets: bytes, content_encoding: str, *, limit: int = DEFAULT_LIM
         if coding == "gzip":
             octets = _inflate(octets, 31, coding, limit)
         elif coding == "deflate":
-            # RFC 1950: in a zlib header, the method is 8, and both bytes are a multiple of 31.
+            # In a zlib header, the method is 8, and the number in both bytes is a multiple of 31
+            # (RFC 1950).
             head = int.from_bytes(octets[:2])
             is_zlib = head >> 8 & 15 == 8 and head % 31 == 0
             octets = _inflate(octets, 15 if is_zlib else -15, coding, limit)
         elif coding == "zstd":
             octets = _decompress_zstd(octets, limit)
         else:
-            raise _unknown(coding)
+            raise _unknown_coding_error(coding)
     return octets
 
 
 def _inflate(octets: bytes, wbits: int, coding: str, limit: int) -> bytes:
+    """Decompress gzip or deflate; `wbits` is the argument of `zlib.decompressobj`."""
     output: list[bytes] = []
     remaining = limit
     view = memoryview(octets)
@@ -121,7 +124,7 @@ def _inflate(octets: bytes, wbits: int, coding: str, limit: int) -> bytes:
         while True:
             chunk = unread
             if not chunk:
-                chunk = bytes(view[position : position + _CHUNK])
+                chunk = bytes(view[position : position + _CHUNK_SIZE])
                 position += len(chunk)
             if not chunk:
                 break
@@ -133,7 +136,7 @@ def _inflate(octets: bytes, wbits: int, coding: str, limit: int) -> bytes:
             part = reader.decompress(chunk, remaining + 1)
             remaining -= len(part)
             if remaining < 0:
-                raise _too_large(coding, limit)
+                raise _too_large_error(coding, limit)
             output.append(part)
             unread = reader.unused_data if reader.eof else reader.unconsumed_tail
     except zlib.error as error:
@@ -151,14 +154,14 @@ def _decompress_zstd(octets: bytes, limit: int) -> bytes:
     unread = octets
     try:
         for _ in range(_MAX_FRAMES):
-            # decompressobj has no size limit, and stream_reader does not report a truncated frame.
-            # So count with the stream_reader first.
+            # `decompressobj` has no size limit, and `stream_reader` does not report a truncated
+            # frame. So determine the size with `stream_reader` first.
             size = 0
             with reader.stream_reader(unread, read_across_frames=False) as stream:
                 while part := stream.read(1024 * 1024):
                     size += len(part)
                     if size > remaining:
-                        raise _too_large("zstd", limit)
+                        raise _too_large_error("zstd", limit)
             frame = reader.decompressobj()
             output.append(frame.decompress(unread))
             if not frame.eof:
@@ -172,14 +175,14 @@ def _decompress_zstd(octets: bytes, limit: int) -> bytes:
     raise ContentError(f"more than {_MAX_FRAMES} zstd frames")
 
 
-def _too_large(coding: str, limit: int) -> ContentError:
+def _too_large_error(coding: str, limit: int) -> ContentError:
     return ContentError(
         f"the {coding} data expands to more than {limit:,} bytes: pass a larger limit if you "
-        "trust it"
+        "trust the sender"
     )
 
 
-def _unknown(coding: str) -> ContentError:
+def _unknown_coding_error(coding: str) -> ContentError:
     return ContentError(f"unknown content coding {coding!r:.80}: use gzip, deflate or zstd")
 
 

@@ -1,6 +1,6 @@
-"""The exceptions of the library, with one base class.
+"""The exceptions of the library, whose base class is `AmqpError`.
 
-Invalid bytes from a peer raise `DecodeError`. A value that the caller built wrong raises
+Invalid bytes from a peer raise `DecodeError`. An invalid value or message of the caller raises
 `EncodeError` or `ValidationError`. These classes are also subclasses of `ValueError`.
 """
 
@@ -53,18 +53,22 @@ class AmqpError(Exception):
     """The base class of the library's exceptions."""
 
 
-# Data of another format fails to decode within this many bytes.
+# Data in another format than AMQP fails to decode at this offset or before.
 _MAX_OFFSET_OF_FOREIGN_DATA = 4
 _HEX = re.compile(rb"[0-9A-Fa-f\s]{8,}")
 _BASE64 = re.compile(rb"[0-9A-Za-z+/_-]{8,}={0,2}\s*")
-# Bytes 4 and 5 of a frame without an extended header: data offset 2, and type AMQP or SASL.
+# Bytes 4 and 5 of a frame without an extended header are the data offset 2, and the type AMQP or
+# SASL.
 _FRAME_HEADERS = (b"\2\0", b"\2\1")
-# Bytes to examine for a hint.
+# Number of bytes to examine for a hint.
 _EXAMINED_BYTES = 4096
 
 
 def _format_hint(data: bytes) -> str:
-    """Return which other format `data` looks like, and what to do; empty if unknown."""
+    """Return the name of the other format that `data` seems to have, and what to do.
+
+    The hint is empty if the format is unknown.
+    """
     front = data[:_EXAMINED_BYTES]
     if front.lstrip()[:1] in (b"{", b"["):
         return "JSON: amqp10msg.notation reads its JSON forms, from_typed and from_plain"
@@ -90,14 +94,14 @@ def _format_hint(data: bytes) -> str:
     return ""
 
 
-#: Characters that an error's text shows of each end of a longer path.
+#: Number of characters that an error text shows of the start and of the end of a longer path.
 _PATH_HEAD, _PATH_TAIL = 160, 60
 
 
 def shortened_path(path: str) -> str:
-    """Return `path` for an error's text, with ``…`` for the middle of a very long one.
+    """Return `path` for an error text; the middle of a very long path is replaced by ``…``.
 
-    The keys of a table may have 255 bytes each and be nested 256 levels deep.
+    A path may be long, since the keys of tables may have 255 bytes and 256 levels of nesting.
     """
     if len(path) <= _PATH_HEAD + _PATH_TAIL:
         return path
@@ -110,14 +114,14 @@ class DecodeError(AmqpError, ValueError):
     Attributes:
         reason: the reason, without the offset and the path.
         offset: the offset of the invalid encoding in the input, in bytes.
-        path: the path of the invalid value, such as ``properties.message-id``; empty for the input
-            as a whole.
+        path: the path of the invalid value, such as ``properties.message-id``; empty if the error
+            is about the whole input.
         condition: the error condition to send to the peer, such as ``amqp:decode-error``.
-        rule: the short stable name of the error, such as ``truncated``. For AMQP 1.0 values,
-            composites, messages and delivery states, it is a key of
+        rule: the short stable name of the violated rule, such as ``truncated``. For AMQP 1.0
+            values, composites, messages and delivery states, it is a key of
             `amqp10msg.validation.RULES`. Errors of AMQP 0-9-1, of filters, of the properties of a
             node and of resuming a link have other names.
-        data: the whole input, or None if the raising function did not have it.
+        data: the whole input; None if the function that raised the error did not have it.
     """
 
     def __init__(
@@ -161,8 +165,8 @@ class EncodeError(AmqpError, ValueError):
     """A value cannot be encoded as its declared type.
 
     Attributes:
-        reason: the reason, and what to do.
-        path: the path of the value, such as ``header.priority``.
+        reason: the reason, and what to do about it.
+        path: the path of the value, such as ``header.priority``; may be empty.
     """
 
     def __init__(self, reason: str, path: str = "") -> None:
@@ -203,15 +207,15 @@ class ChecksumError(AmqpError, ValueError):
 
 
 class TranslationError(AmqpError, ValueError):
-    """A message cannot be translated: the profile's broker refuses it or fails on it.
+    """A message cannot be translated: the broker of the profile would refuse it or fail.
 
     Also raised if a translation in strict mode would lose data.
 
     Attributes:
         path: the path of the value, such as ``properties.headers['k']``; empty for the message.
-        reason: the broker's action, or the data that would be lost.
-        delivered: the invalid bytes that the broker delivers instead of a message; None if it does
-            not deliver at all.
+        reason: what the broker would do, or which data would be lost.
+        delivered: the invalid bytes that the broker would deliver instead of a message; None if it
+            would deliver nothing.
     """
 
     def __init__(self, path: str, reason: str, *, delivered: bytes | None = None) -> None:
@@ -234,7 +238,7 @@ def wrong_type(subject: str, expected: str, argument: object, hint: str = "") ->
         hint: what to do instead.
     """
     cls = type(argument)
-    # Classes of other libraries may have the same name as the expected class.
+    # Add the module if the class of another library may have the same name as the expected class.
     is_foreign = cls.__module__.partition(".")[0] not in ("builtins", "amqp10msg")
     is_ambiguous = is_foreign or expected.endswith(cls.__name__)
     name = f"{cls.__module__}.{cls.__name__}" if is_ambiguous else cls.__name__
@@ -244,7 +248,8 @@ def wrong_type(subject: str, expected: str, argument: object, hint: str = "") ->
 def as_bytes(value: object, subject: str, expected: str = "bytes") -> bytes:
     """Return a bytes-like argument as bytes.
 
-    ``bytes(value)`` would accept an int, and return that many zero bytes, or a list of ints.
+    In contrast, ``bytes(value)`` would also accept an int, and return that many zero bytes, and a
+    list of ints.
 
     Args:
         value: the argument.

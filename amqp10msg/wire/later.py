@@ -1,4 +1,4 @@
-"""Import public names of a package, and modules of an extra, when they are first used."""
+"""Imports the public names of a package, and modules of an extra, when they are first used."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 
 def later(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for a package that imports public names when they are first used.
+    """Return a ``__getattr__`` for a package; it imports a public name when it is first used.
 
-    Also makes ``dir(package)`` list these names.
+    ``dir(package)`` then lists these names, too.
 
     Args:
-        package: the package's name.
-        modules: the public names by module of the package.
+        package: the name of the package.
+        modules: for each module of the package, the public names that it defines.
     """
     module_of = {name: module for module, names in modules.items() for name in names}
 
@@ -35,10 +35,10 @@ def of_extra(module: str, extra: str, requirement: str, otherwise: str = "") -> 
     """Import a module that one of the package's extras installs.
 
     Args:
-        module: the module's name.
+        module: the name of the module.
         extra: the name of the extra.
-        requirement: the beginning of the error, such as ``zstd needs zstandard``.
-        otherwise: an alternative to installing the extra, which ends the error.
+        requirement: the start of the error text, such as ``zstd needs zstandard``.
+        otherwise: the end of the error text, such as an alternative to installing the extra.
 
     Raises:
         ModuleNotFoundError: the module is not installed.

@@ -1,4 +1,4 @@
-"""Bounds on what decoding may cost, checked before anything is allocated."""
+"""Limits on the cost of decoding, which are checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import attrs
 
 __all__ = ["DEFAULT_LIMITS", "FREE_ZERO_WIDTH", "UNLIMITED", "Limits"]
 
-# A level needs some 200 bytes of C stack in the compiled build and two Python frames in the pure
-# build; 256 levels stay below both the smallest usual thread stack (128 KiB with musl) and Python's
-# recursion limit of 1,000. Real messages nest about ten levels.
+# A level of nesting needs some 200 bytes of C stack in the compiled build and two Python frames in
+# the pure build; 256 levels fit into the smallest usual thread stack (128 KiB with musl), and stay
+# below Python's recursion limit of 1,000. Real messages have about ten levels.
 _MAX_DEPTH = 256
-# The costliest item is list0: one byte of input makes an empty Python list, 56 bytes and a
-# pointer. A million items therefore cost at most 64 MB, whatever counts the input claims.
+# The most expensive item is list0: one byte of input becomes an empty Python list of 56 bytes and
+# a pointer. Therefore a million items cost at most 64 MB, whatever counts the input states.
 _MAX_ITEMS = 1_000_000
 # Zero-width elements of an array cost the sender no bytes: ten bytes can announce 2^32 - 1 values.
 # All such arrays of one input share a budget. It grows with the input, so that many small messages
 # together get at most as many elements as one message of their total size.
 _MAX_ZERO_WIDTH = 65_536
-# Allows any number of array8, which have 4 bytes and at most 255 elements each.
+# Allows any number of array8, each of which has 4 bytes and at most 255 elements.
 _ZERO_WIDTH_PER_BYTE = 64
-#: Zero-width elements that any input may have: the maximum count of an array8.
+#: Number of zero-width elements that any input may have, which is the maximum count of an array8.
 FREE_ZERO_WIDTH = 255
 # Real data seldom compresses to less than a fiftieth of its size; zeros compress to a thousandth.
 _MAX_EXPANSION = 100
-# Multiplied by the size of any input, this still fits into 64 bits.
+# The product of this number and the size of any input fits into 64 bits.
 _MAX_PER_BYTE = 2**20
-_COUNT = [attrs.validators.ge(0), attrs.validators.le(2**62)]
+_COUNT_VALIDATORS = [attrs.validators.ge(0), attrs.validators.le(2**62)]
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class Limits:
     A message or value that exceeds `depth`, `items`, `zero_width`, `zero_width_per_byte` or `size`
     raises `DecodeError` with the condition ``amqp:resource-limit-exceeded``. So does a section of
     annotations with more than 4,096 ulong keys, which is a fixed limit. A file that exceeds
-    `expansion` is read up to the limit, and the last record names the fault; a Parquet file with
+    `expansion` is read up to the limit, and the last record states the error; a Parquet file with
     too many rows raises ValueError.
 
     Attributes:
@@ -43,25 +43,25 @@ class Limits:
         items: maximum number of values in lists, maps and arrays, in the whole input. `scan` and
             lenient decoding count a section as four values.
         zero_width: maximum number of array elements without bytes, such as nulls, in the whole
-            input. In a file, maximum number of records without a byte.
-        zero_width_per_byte: maximum number of the same elements or records for each byte of the
-            input, 0 to 2^20, in addition to the 255 that any input may have. The lower of both
+            input. In a file, maximum number of records without bytes.
+        zero_width_per_byte: maximum number of elements or records without bytes for each byte of
+            the input, 0 to 2^20, in addition to the 255 that any input may have. The lower of both
             limits applies.
         size: maximum size of the input in bytes, or None for no limit.
-        expansion: maximum ratio of a file's decompressed size to its size; also of Parquet rows to
-            bytes. It applies beyond 64 MiB in a gzip or Avro file, and beyond a million rows and
-            256 MiB per row group in a Parquet file.
+        expansion: maximum ratio of a file's decompressed size to its size, and of the rows of a
+            Parquet file to its bytes. It applies beyond 64 MiB in a gzip or Avro file, and beyond a
+            million rows and 256 MiB per row group in a Parquet file.
     """
 
     depth: int = attrs.field(
         default=_MAX_DEPTH, validator=[attrs.validators.ge(1), attrs.validators.le(_MAX_DEPTH)]
     )
-    items: int = attrs.field(default=_MAX_ITEMS, validator=_COUNT)
-    zero_width: int = attrs.field(default=_MAX_ZERO_WIDTH, validator=_COUNT)
+    items: int = attrs.field(default=_MAX_ITEMS, validator=_COUNT_VALIDATORS)
+    zero_width: int = attrs.field(default=_MAX_ZERO_WIDTH, validator=_COUNT_VALIDATORS)
     size: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(0))
     )
-    expansion: int = attrs.field(default=_MAX_EXPANSION, validator=_COUNT)
+    expansion: int = attrs.field(default=_MAX_EXPANSION, validator=_COUNT_VALIDATORS)
     zero_width_per_byte: int = attrs.field(
         default=_ZERO_WIDTH_PER_BYTE,
         validator=[attrs.validators.ge(0), attrs.validators.le(_MAX_PER_BYTE)],
@@ -69,12 +69,12 @@ class Limits:
 
     def zero_width_of(self, size: int) -> int:
         """Return how many zero-width elements an input of `size` bytes may have."""
-        # ValueReader.begin and read_message of columns compute the same in C.
+        # ValueReader.begin, and read_message in the columns package, compute the same in C.
         return min(self.zero_width, FREE_ZERO_WIDTH + self.zero_width_per_byte * size)
 
 
 DEFAULT_LIMITS = Limits()
-# For input that was decoded within the caller's limits before.
+# For input that has already been decoded within the caller's limits.
 UNLIMITED = Limits(
     items=2**62, zero_width=2**62, expansion=2**62, zero_width_per_byte=_MAX_PER_BYTE
 )

@@ -1,7 +1,7 @@
-"""Reprs of bounded length, for messages and their parts.
+"""Reprs of limited length, for messages and their parts.
 
-A class defines its repr by ``__rich_repr__``, the protocol of the library rich, so that the repr
-and rich show the same.
+A class defines its repr by ``__rich_repr__``, the protocol of the library rich, so that `repr` and
+rich show the same content.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _MAX_TEXT = 1_000
 _MAX_BYTES = 200
 _MAX_REPR = 4_000
 _MAX_DEPTH = 30
-# Types whose repr is always short, and all types that contain no other values.
+# Types whose repr is always short; and these and the other types that contain no values.
 _SHORT = {type(None), bool, int, float, uuid.UUID, Float, Char, *INTEGERS.values()}
 _SIMPLE = {str, bytes, Symbol, *_SHORT}
 
 
 class Text:
-    """An object with this text as its repr."""
+    """An object whose repr is the text that was passed to its constructor."""
 
     __slots__ = ("_text",)
 
@@ -51,7 +51,7 @@ class Text:
 
 
 def cut(value: Any) -> Any:
-    """Return `value`, or for a long string or bytes, a `Text` with its beginning and its length."""
+    """Return `value`; for long strings and bytes, a `Text` with their start and length instead."""
     if isinstance(value, str) and len(value) > _MAX_TEXT:
         return Text(f"{str(value[:_MAX_TEXT])!r}... ({len(value):,} characters)")
     if isinstance(value, (bytes, bytearray, memoryview)) and len(value) > _MAX_BYTES:
@@ -73,7 +73,7 @@ class _Buffer:
         self.size = 0
 
     def add(self, text: str) -> None:
-        """Append text, or raise _LimitError if the buffer exceeds the limit."""
+        """Append text; raise _LimitError if the buffer then exceeds the limit."""
         self.pieces.append(text)
         self.size += len(text)
         if self.size > _MAX_REPR:
@@ -81,7 +81,7 @@ class _Buffer:
 
 
 def short_repr(value: Any) -> str:
-    """Return the repr of a value, cut at `_MAX_REPR` characters, in bounded time."""
+    """Return the repr of a value, cut at `_MAX_REPR` characters. The time is limited, too."""
     out = _Buffer()
     try:
         _write(out, value, 0)
@@ -91,7 +91,7 @@ def short_repr(value: Any) -> str:
 
 
 def with_bounded_repr(cls: type[T]) -> type[T]:
-    """Add a repr of bounded length to an attrs class."""
+    """Add a repr of limited length to an attrs class."""
 
     def rich(self: Any) -> Iterator[tuple[str, Any]]:
         for field in attrs.fields(type(self)):
@@ -102,7 +102,7 @@ def with_bounded_repr(cls: type[T]) -> type[T]:
     return cls
 
 
-# Notebooks align cells to the right by default. Long values may break anywhere.
+# Align cells to the left, which notebooks align to the right, and allow line breaks in long values.
 _CELL = 'style="text-align: left; min-width: 4em; overflow-wrap: anywhere"'
 _MAX_ROWS = 100
 _MAX_CELL = 200
@@ -112,7 +112,7 @@ def html_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) 
     """Return a small HTML table for a notebook. All texts are escaped.
 
     Args:
-        title: the caption; the result is the title alone if there are no rows.
+        title: the caption. Without rows, the result is only the title.
         names: the names of the columns.
         rows: the cells of each row, which are cut at 200 characters. Rows after the first 100 are
             omitted, and counted in the title.
@@ -188,7 +188,7 @@ def _write_parts(out: _Buffer, value: Any, level: int) -> None:
 
 
 def _write_between(out: _Buffer, begin: str, items: Iterable[Any], end: str, level: int) -> None:
-    """Write the reprs of values, separated by commas."""
+    """Write the reprs of values, separated by commas, between `begin` and `end`."""
     prefix = begin
     for item in items:
         _write(out, item, level + 1, prefix)
@@ -197,7 +197,10 @@ def _write_between(out: _Buffer, begin: str, items: Iterable[Any], end: str, lev
 
 
 def readable(name: str) -> str:
-    r"""Return a name that was decoded with surrogateescape, with ``\xff`` for invalid bytes."""
+    r"""Return a name with an escape, such as ``\xff``, for each byte that is not valid UTF-8.
+
+    `name` was decoded with the error handler surrogateescape.
+    """
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -207,5 +210,5 @@ def shortened(text: str, length: int) -> str:
 
 
 def encodable(text: str) -> str:
-    """Return `text` with escapes for lone surrogates, which cannot be encoded as UTF-8."""
+    """Return `text` with escapes for lone surrogates, which UTF-8 cannot encode."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

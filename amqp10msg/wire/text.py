@@ -1,4 +1,4 @@
-"""Text for people: counts with their nouns, and escapes for characters that cannot be displayed."""
+"""Text for display: counts with their nouns, and escapes for unprintable characters."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["plural", "printable", "refuse_constant"]
 def plural(number: int, noun: str, nouns: str = "") -> str:
     """Return a number with its noun, such as ``1 message`` and ``2,000 messages``.
 
-    `nouns` is the plural; by default, `noun` with an s.
+    `nouns` is the plural of `noun`; by default, an s is appended.
     """
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def printable(text: str) -> str:
-    r"""Return `text` with the characters that are not printable escaped, such as ``\u202e``."""
+    r"""Return `text` with escapes, such as ``\u202e``, for unprintable characters."""
     if text.isprintable():
         return text
     return "".join(
@@ -32,5 +32,8 @@ def printable(text: str) -> str:
 
 
 def refuse_constant(name: str) -> NoReturn:
-    """Raise ValueError for NaN and Infinity, which Python's JSON parser accepts (RFC 8259, 6)."""
+    """Raise ValueError for NaN or Infinity, which Python's JSON parser accepts (RFC 8259, 6).
+
+    This function is the argument `parse_constant` of `json.loads`.
+    """
     raise ValueError(f"{name} is not a JSON number")

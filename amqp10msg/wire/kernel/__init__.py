@@ -1,7 +1,8 @@
-"""The kernel: the encodings of Part 1 and the sections of Part 3.
+"""The kernel reads and writes the encodings of Part 1 and the sections of Part 3.
 
-The rest of the library imports from here, and classes with a C type from `kernel.twin`. Every
-module runs as Python; if it was compiled, Python loads the extension module instead.
+The rest of the library imports names from this module, and classes with a C type from
+`kernel.twin`. Each module can run as Python; if it was compiled, Python loads the extension module
+instead.
 """
 
 from __future__ import annotations

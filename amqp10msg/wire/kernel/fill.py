@@ -1,8 +1,8 @@
 """Generates functions that set the attributes of a bare instance, without converters and checks.
 
-They are for the decoder, whose values are valid by construction. Like the methods of attrs, they
-are generated as source code: an unpacking assignment needs two thirds of the time of an __init__
-with as many arguments.
+The decoder uses these functions, since its values are valid by construction. Like the methods of
+attrs, they are generated as source code: an unpacking assignment needs two thirds of the time of an
+__init__ with as many arguments.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def filler(names: Sequence[str]) -> Callable[..., None]:
-    """Return a function that sets attributes; its arguments are an instance and a list of values.
+    """Return a function ``fill(instance, values)`` that sets attributes to a list of values.
 
     Args:
         names: the names of the attributes, in the order of the values.

@@ -1,4 +1,4 @@
-"""Converts the offset of an error to the path of the value; called for errors only."""
+"""Finds the path of the value at an offset; used only for errors, so speed does not matter."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from amqp10msg.wire.kernel.walk import DESCRIPTOR, MISSING, Value, end_of, text_at, type_at, walk
 
+# Maximum number of levels in a path; deeper levels are replaced by an ellipsis.
 _MAX_LEVELS = 32
-# Maximum number of values to walk; beyond it, return the path of an enclosing value.
+# Maximum number of values to walk; after it, the path of an enclosing value is returned.
 _MAX_STEPS = 10_000
 
 Names = Mapping[Any, tuple[str, tuple[str, ...]]]
@@ -17,8 +18,8 @@ Names = Mapping[Any, tuple[str, tuple[str, ...]]]
 def path_of(data: bytes, offset: int, names: Names) -> str:
     """Return the path of the value at an offset, as far as the bytes before it are valid.
 
-    The walk skips lists and maps that end before the offset, so it costs at most as much as reading
-    the bytes before the offset did.
+    The walk skips lists and maps that end before the offset. Therefore it costs at most as much as
+    decoding the bytes before the offset.
 
     Args:
         data: the whole input.
@@ -39,14 +40,15 @@ def path_of(data: bytes, offset: int, names: Names) -> str:
             break
         if parent is None:
             innermost = None
-            # The offset of an outermost value means the value itself, not its first part.
+            # For the offset of an outermost value, return the path of the value itself, rather than
+            # of its first part.
             if value.offset == offset:
                 break
         if step > _MAX_STEPS:
             innermost, suffix = parent, "[…]" if parent else ""
             break
         if value.fault == MISSING and parent is not None and parent.code and parent.is_map:
-            continue  # it has no key: the previous entry of the map is the better path
+            continue  # a missing value has no key: the path of the map's previous entry is better
         innermost = value
         if value.is_compound:
             limit = len(data) if parent is None else parent.end
@@ -56,7 +58,7 @@ def path_of(data: bytes, offset: int, names: Names) -> str:
 
 
 def _path(data: bytes, innermost: Value, names: Names) -> str:
-    """Format the path from the outermost value to this one."""
+    """Format the path from the outermost value to `innermost`."""
     ancestry = [innermost]
     while ancestry[-1].parent is not None:
         ancestry.append(ancestry[-1].parent)

@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""Templates of messages: constant parts, which are encoded once, and variable values."""
+"""Message templates: the constant parts of a message are encoded once, and values inserted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NULLS = [b"\x40" * n for n in range(32)]
 
 
 class Step:
-    """A step of writing a message."""
+    """A step of encoding a message: constant bytes, or the value of an argument."""
 
     def __init__(
         self,
@@ -60,11 +60,12 @@ class Step:
             way: the kind of step, a `STEP_` constant of `codes`.
             octets: for `STEP_FIELDS`, the encoded fields; else the bytes to write before the step.
             source: the index of the value among the arguments of `Pattern.encode`.
-            kind: the kind of the value.
-            index: for fields of a composite, the index of the first; for a map, the count.
-            stop: the index after the last field.
-            default: the field's default.
-            spec: the declaration of the section.
+            kind: the kind of the value, a `KIND_` constant of `codes`.
+            index: for fields of a composite, the index of the first field; for a map, the number of
+                keys and values.
+            stop: for `STEP_FIELDS`, the index after the last field.
+            default: the default of a field.
+            spec: the declaration of a section.
         """
         self.way = way
         self.octets = octets
@@ -82,18 +83,18 @@ class Step:
 
 
 class Pattern:
-    """Writes messages in steps; the variable values are the arguments of `encode`."""
+    """Encodes messages in steps; the arguments of `encode` are the variable values."""
 
     def __init__(
         self, steps: list[Any], width: int, encode_fallback: Callable[[tuple[Any, ...]], bytes]
     ) -> None:
-        """Set the steps.
+        """Set the attributes.
 
         Args:
-            steps: the steps in the order of the bytes.
+            steps: the steps, in the order of the bytes.
             width: the number of variable values.
-            encode_fallback: builds and encodes the message for values that the steps do not handle,
-                and raises the errors for invalid values.
+            encode_fallback: builds a message from the values and encodes it. It is called if a step
+                fails, and raises the errors for invalid values.
         """
         self.steps = steps
         self.width = width
@@ -104,7 +105,7 @@ class Pattern:
 
         Raises:
             EncodeError: a value cannot be encoded; the path is the same as in `Message.encode`.
-            TypeError: there are more or fewer values than paths.
+            TypeError: the number of values differs from the number of paths.
         """
         return self.encode_values(values)
 
@@ -120,9 +121,9 @@ class Pattern:
         return writer.finish()
 
     def write(self, writer: Any, values: Any) -> None:
-        """Write all steps."""
+        """Write the bytes of all steps to `writer`."""
         mark = 0
-        count = 0  # fields of the composite written so far
+        count = 0  # number of fields of the composite that were written
         for step in self.steps:
             way = step.way
             if way == STEP_FIELDS:
@@ -197,7 +198,7 @@ def write_typed(writer: Any, kind: int, value: Any) -> None:
 
 
 def write_body(writer: Any, body: Any) -> None:
-    """Write a body in any form that `Message` accepts."""
+    """Write the body of a message, in any form that `Message` accepts."""
     if body is None:
         return
     kind = KINDS.get(type(body), 0)

@@ -1,8 +1,8 @@
-"""A walk over encoded values, valid or not, that yields the extent of each value and its parts.
+"""Walks over encoded values, valid or invalid, and yields the position of each value and its parts.
 
-It reads constructors, sizes and counts (Part 1, 1.2), but not contents, and raises no exceptions.
-Each step advances by at least one byte, except in arrays of zero-width elements. The paths of
-errors, the rules of validation and the diagnostic tree use it.
+The walk reads only constructors, sizes and counts (Part 1, 1.2), and raises no exceptions. Each
+step advances by at least one byte, except in arrays of zero-width elements. The paths of errors,
+the validation rules and the diagnostic tree use this module.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import attrs
 
 from amqp10msg.wire.primitives import FORMAT_CODES
 
-#: Maximum depth of nesting; deeper values are not entered.
+#: Maximum nesting depth; the walk does not enter deeper values.
 MAX_LEVELS = 256
 # Maximum number of nested descriptors that `end_of` skips.
 _MAX_DESCRIPTORS = 1000
@@ -23,8 +23,8 @@ VALUE = "value"
 DESCRIPTOR = "descriptor"
 CONSTRUCTOR = "constructor"  # of an array's elements
 
-# The faults. With any fault but TOO_SMALL the extent of the value is unknown, so it covers the
-# remaining bytes of the enclosing value.
+# The values of `Value.fault`. Unless the fault is TOO_SMALL, the end of the value is unknown, so
+# that it covers the remaining bytes of the enclosing value.
 MISSING = "missing"
 UNKNOWN = "unknown constructor"
 CUT_OFF = "cut off"
@@ -32,8 +32,8 @@ TOO_DEEP = "too deep"
 LEFT_OVER = "left over"  # bytes after the last value of a compound or array
 TOO_SMALL = "size too small"  # for the count
 
-# By format code: the width of fixed-width contents, of the size, and of size and count together. -1
-# if the table does not apply to the code.
+# By format code, the width in bytes of a fixed-width content, of the size field, and of size and
+# count together. The content width is 0 for other format codes, and -1 for invalid codes.
 _CONTENT_WIDTHS = [-1] * 256
 _SIZE_WIDTHS = [0] * 256
 _HEAD_WIDTHS = [0] * 256
@@ -51,7 +51,8 @@ for _row in FORMAT_CODES.values():
 _FIRST_COMPOUND, _FIRST_ARRAY = 0xC0, 0xE0
 _MAPS = (0xC1, 0xD1)
 
-# The code of an array's elements before the shared constructor has been read.
+# The values of `Value.element_code` before the shared constructor of an array's elements is read,
+# and when a descriptor follows.
 _UNREAD = -1
 _DESCRIBED = -2
 
@@ -61,22 +62,22 @@ class Value:
     """A value, a descriptor, or the shared constructor of an array.
 
     Attributes:
-        offset: the offset of its constructor, or of its content if it is an element of an array.
-        code: its format code, 0 for a described value; the byte in place of an unknown format code;
-            -1 at the end of the bytes.
-        content: the offset of its content or first child, after constructor, size and count.
-        end: the offset of its end, within the enclosing value; of a described value, set after its
-            parts were walked.
-        stop: the offset of its end according to its size.
+        offset: the offset of the constructor; of the content, for an array element.
+        code: the format code, 0 for a described value; the invalid byte for the fault `UNKNOWN`; -1
+            at the end of the bytes.
+        content: the offset of the content or first child, after constructor, size and count.
+        end: the offset of the end, limited to the enclosing value. For a described value, it is set
+            after the walk over its parts.
+        stop: the offset of the end according to the size field.
         count: the count of a list, map or array.
         role: `VALUE`, `DESCRIPTOR`, or `CONSTRUCTOR` in an array.
-        fault: its fault; empty for a valid value.
+        fault: the error in this value, such as `CUT_OFF`; empty for a valid value.
         parent: the enclosing value; None for an outermost value.
         level: the number of enclosing values.
-        index: its index among the values of a list, map or array.
-        key: the key of the value in a map; None elsewhere.
-        is_open: whether to walk into it. The caller of `walk` may clear it, also in a parent
-            compound or array, whose remaining values are then skipped.
+        index: the index among the values of a list, map or array.
+        key: the key of a map value; None for other values.
+        is_open: whether to walk into this value. The caller of `walk` may set it to False, also in
+            a parent compound or array, whose remaining values are then skipped.
     """
 
     offset: int
@@ -92,8 +93,8 @@ class Value:
     index: int = 0
     key: Value | None = None
     is_open: bool = True
-    # State of the walk: the number of unread values in this one, their level, the previous value of
-    # a map (the key, if a value is next), and the format code of an array's elements.
+    # State of the walk over the children: the number of unread children, their level, the previous
+    # child of a map (the key, if its value is next), and the format code of an array's elements.
     remaining: int = 0
     child_level: int = 1
     previous_value: Value | None = None
@@ -121,8 +122,8 @@ def head(data: bytes, pos: int, limit: int, code: int = _UNREAD) -> Value:
     Args:
         data: the input.
         pos: the offset of the value.
-        limit: the end of the enclosing value.
-        code: the shared format code, if the value is an element of an array.
+        limit: the end offset of the enclosing value.
+        code: for an array element, the shared format code.
     """
     size_pos = pos
     if code == _UNREAD:
@@ -156,9 +157,10 @@ def head(data: bytes, pos: int, limit: int, code: int = _UNREAD) -> Value:
 
 
 def end_of(data: bytes, pos: int, limit: int) -> int:
-    """Return the end of the value at data[pos:limit], or -1 if it cannot be determined.
+    """Return the end offset of the value at data[pos:limit]; -1 if it cannot be determined.
 
-    That is the case for a truncated or invalid value, and for more than 1,000 nested descriptors.
+    The latter is the case if the value is truncated or invalid, or has more than 1,000 nested
+    descriptors.
     """
     pending = 1
     descriptors_left = _MAX_DESCRIPTORS
@@ -189,12 +191,12 @@ def end_of(data: bytes, pos: int, limit: int) -> int:
 
 
 def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
-    """Yield all values from `pos` on whose extents can be determined, outermost first.
+    """Yield the values from `pos` on, each before the values inside it.
 
-    After a fault the walk continues behind the enclosing value.
+    After a fault, the walk continues after the enclosing value.
     """
     parent: Value | None = None
-    is_end_unknown = False  # whether the end of the last value is unknown
+    is_end_unknown = False  # whether the end of the previous value is unknown
     while True:
         while parent is not None and (is_end_unknown or not parent.remaining or not parent.is_open):
             if parent.code == 0:

@@ -1,11 +1,11 @@
 """The AMQP types of Part 1 as Python types.
 
 None, bool, bytes, str, uuid.UUID, list, dict, int (long) and float (double) need no wrapper. The
-classes in this package represent all other AMQP types. They subclass the Python type that they
-behave like, so ``UInt(5) == 5``.
+classes in this package represent all other AMQP types. If possible, they are subclasses of the
+similar Python type, so that ``UInt(5) == 5``.
 
-The lower-case names annotate the fields of composites. The annotation determines the AMQP type
-there, so fields accept plain ints, strings and datetimes.
+The lower-case names are annotations for the fields of composites. An annotation determines the
+AMQP type of the field, which therefore accepts plain ints, strings and datetimes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # cython: language_level=3, annotation_typing=False, auto_pickle=False
 """The constructor of the integer classes, which checks the range.
 
-It has its own module so that it can be compiled: in Python, the call was half of the time of
-creating a number.
+This is a separate module so that it can be compiled: in Python, this constructor took half of the
+time of creating a number.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ class Bounded:
 
     __slots__ = ()
 
-    # In __init__, not __new__: the decoder calls only __new__, with values that are in range.
+    # The check is in __init__, so that the decoder can skip it: it calls only __new__, with values
+    # that are in range.
     def __init__(self, value: Any = 0, /) -> None:
         number: Any = self
         cls: Any = type(self)
         if type(value) is not int and not hasattr(value, "__index__"):
-            # int() would accept it, and truncate or parse it.
+            # int() would accept `value`, and truncate or parse it.
             name = cls.__name__
             raise wrong_type(
                 name, "an int", value, f"if it is a number, {name}(int({value!r:.40}))"

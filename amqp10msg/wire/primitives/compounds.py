@@ -1,7 +1,7 @@
-"""Values that contain values: described values, arrays, and maps that a dict cannot represent.
+"""Described values, arrays, and maps that a dict cannot represent.
 
-Also `identical`, which compares values with their AMQP types, and `plain`, which converts values to
-plain Python types.
+The module also has `identical`, which compares values including their AMQP types, and `plain`,
+which converts values to plain Python types.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Described:
     value: Any
 
     def __repr__(self) -> str:
-        return _text_of(self)
+        return _repr_of(self)
 
 
 _ARRAY_TYPES = frozenset(row.type for row in FORMAT_CODES.values())
@@ -40,15 +40,16 @@ _ARRAY_TYPES = frozenset(row.type for row in FORMAT_CODES.values())
 class Array(Sequence[Any]):
     """An AMQP array: values of one type with a common constructor.
 
-    ``Array("int", [1, 2])`` is encoded with the smallest constructor that fits all values, but not
-    one without bytes. ``Array(0x71, [1, 2])`` is encoded with the constructor 0x71, and a decoded
-    array with its original constructor. Plain Python values are encoded as the array's type.
+    ``Array("int", [1, 2])`` is encoded with the smallest constructor that fits all values, except
+    constructors of elements without bytes. ``Array(0x71, [1, 2])`` is encoded with the constructor
+    0x71, and a decoded array with its original constructor. Plain Python values are encoded as the
+    array's type.
 
     Attributes:
         type: the AMQP type of the elements.
-        code: the format code of the constructor, or None for the smallest one.
+        code: the format code of the constructor; None for the smallest constructor.
         descriptors: the descriptors of an array of described values, outermost first. `values`
-            then holds the underlying values.
+            then has the underlying values.
         values: the list of elements.
     """
 
@@ -100,11 +101,11 @@ class Array(Sequence[Any]):
     __hash__ = None  # type: ignore[assignment]  # mutable, like list
 
     def __repr__(self) -> str:
-        return _text_of(self)
+        return _repr_of(self)
 
 
 class _Items(ItemsView[Any, Any]):
-    """A view of the pairs, including duplicate keys, which a lookup by key would not find."""
+    """A view of the pairs. In contrast to a view that looks up keys, it has duplicate keys."""
 
     __slots__ = ()
     _mapping: AmqpMap
@@ -122,11 +123,11 @@ class _Values(ValuesView[Any]):
 
 
 class AmqpMap(Mapping[Any, Any]):
-    """An AMQP map with keys that a dict cannot hold; immutable.
+    """An immutable AMQP map, for keys that a dict cannot have.
 
     These are keys that are equal in Python but have different AMQP types (uint 1 and long 1, symbol
-    "a" and string "a"), and keys that cannot be hashed (lists, maps, arrays, described values). A
-    lookup compares the AMQP types of keys, as `identical` does.
+    "a" and string "a"), and unhashable keys (lists, maps, arrays, described values). A lookup
+    compares the AMQP types of keys, too, see `identical`.
 
     Attributes:
         pairs: the (key, value) tuples, in wire order.
@@ -148,8 +149,8 @@ class AmqpMap(Mapping[Any, Any]):
         if self._index is None:
             self._index = {}
             for pair in self.pairs:
-                self._index.setdefault(_bucket(pair[0]), []).append(pair)
-        for candidate, value in self._index.get(_bucket(key), ()):
+                self._index.setdefault(_index_key(pair[0]), []).append(pair)
+        for candidate, value in self._index.get(_index_key(key), ()):
             if identical(candidate, key):
                 return value
         raise KeyError(key)
@@ -176,16 +177,16 @@ class AmqpMap(Mapping[Any, Any]):
     __hash__ = None  # type: ignore[assignment]  # its values may be mutable, like those of dict
 
     def __repr__(self) -> str:
-        return _text_of(self)
+        return _repr_of(self)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (AmqpMap, (self.pairs,))
 
 
-def _text_of(value: Any) -> str:
-    """Return the repr of a value. This is not recursive, so values may be nested to any depth."""
+def _repr_of(value: Any) -> str:
+    """Return the repr of a value, without recursion, so that values may be nested to any depth."""
     text: list[str] = []
-    ancestors: set[int] = set()  # ids of the values around the current one, to detect cycles
+    ancestors: set[int] = set()  # ids of the values that enclose `item`, to detect cycles
     pending: list[tuple[Any, bool]] = [(value, True)]
     while pending:
         item, is_value = pending.pop()
@@ -195,7 +196,7 @@ def _text_of(value: Any) -> str:
             else:
                 text.append(item)
             continue
-        parts = _texts_within(item)
+        parts = _repr_parts(item)
         if parts is None:
             text.append(repr(item))
         elif id(item) in ancestors:
@@ -206,23 +207,23 @@ def _text_of(value: Any) -> str:
     return "".join(text)
 
 
-def _texts_within(value: Any) -> list[tuple[Any, bool]] | None:
-    """Return the parts of a value's repr, or None for a value that does not contain values.
+def _repr_parts(value: Any) -> list[tuple[Any, bool]] | None:
+    """Return the parts of a value's repr; None for a value that does not contain values.
 
-    A part is a text to write, as (text, False), or a nested value, as (value, True).
+    A part is (text, False) for text, or (value, True) for a contained value.
     """
     kind = type(value)
     if kind is list or kind is tuple:
         begin, end = "[]" if kind is list else ("(", ",)" if len(value) == 1 else ")")
-        parts = _separated([[(item, True)] for item in value])
+        parts = _with_commas([[(item, True)] for item in value])
         return [(begin, False), *parts, (end, False)]
     if kind is dict:
-        parts = _separated(
+        parts = _with_commas(
             [[(key, True), (": ", False), (item, True)] for key, item in value.items()]
         )
         return [("{", False), *parts, ("}", False)]
     if kind is AmqpMap:
-        parts = _separated([[(pair, True)] for pair in value.pairs])
+        parts = _with_commas([[(pair, True)] for pair in value.pairs])
         return [("AmqpMap([", False), *parts, ("])", False)]
     if kind is Described:
         first, second = (value.descriptor, True), (value.value, True)
@@ -236,16 +237,16 @@ def _texts_within(value: Any) -> list[tuple[Any, bool]] | None:
     return None
 
 
-def _separated(parts: list[list[tuple[Any, bool]]]) -> list[tuple[Any, bool]]:
-    """Insert commas between the parts of a repr."""
+def _with_commas(parts: list[list[tuple[Any, bool]]]) -> list[tuple[Any, bool]]:
+    """Join groups of parts of a repr, with commas between the groups."""
     return [text for part in parts for text in [(", ", False), *part]][1:]
 
 
-def _bucket(key: Any) -> Any:
-    """Return an index key: the same one for identical AMQP keys.
+def _index_key(key: Any) -> Any:
+    """Return a hashable value for a map key; it is equal for identical AMQP keys.
 
-    Numbers are indexed by their repr: Python hashes strings with a random seed, but not numbers, so
-    that an attacker could choose numbers with the same hash.
+    Numbers are indexed by their repr, because Python hashes strings with a random seed, but numbers
+    without one: an attacker could choose numbers with equal hashes.
     """
     if isinstance(key, (int, float, uuid.UUID)):
         return repr(key)
@@ -262,8 +263,8 @@ _DOUBLE = struct.Struct(">d")
 def identical(a: Any, b: Any) -> bool:
     """Return whether two values have the same AMQP type and the same value, bit for bit.
 
-    Unlike ``==``, this distinguishes uint 1 from long 1, 0.0 from -0.0, and true from 1, and a NaN
-    is identical to a NaN with the same bits. The order of a map's entries matters.
+    Unlike ``==``, this function distinguishes uint 1 from long 1, 0.0 from -0.0, and true from 1. A
+    NaN is identical to a NaN with the same bits. Maps with a different order of entries differ.
     """
     if type(a) is not type(b):
         return False
@@ -297,10 +298,10 @@ def pairs_of(mapping: Any) -> Iterable[tuple[Any, Any]]:
 def plain(value: Any) -> Any:
     """Convert a value to plain Python types, without AMQP types.
 
-    Integers become int; float and double, float; char, string and symbol, str; decimals,
-    decimal.Decimal. A timestamp becomes an aware datetime, or an int of milliseconds if it is out
-    of range for datetime. Arrays and lists become list. A map becomes a dict, or a list of pairs if
-    a dict cannot hold its keys. A described value becomes its underlying value.
+    Integers become int; float and double become float; char, string and symbol become str; decimals
+    become decimal.Decimal. A timestamp becomes an aware datetime, or an int of milliseconds if it
+    is out of range for datetime. Arrays and lists become list. A map becomes a dict, or a list of
+    pairs if a dict cannot hold its keys. A described value becomes its underlying value.
     """
     if isinstance(value, Timestamp):
         try:

@@ -14,8 +14,8 @@ class FormatCode:
         type: the AMQP type.
         encoding: the encoding's name in the specification; empty if the type has only one.
         category: ``fixed``, ``variable``, ``compound`` or ``array``.
-        width: the width of a fixed-width value in bytes; for all other categories, the width of the
-            size field, and of the count field.
+        width: the width of a ``fixed`` value in bytes; for the other categories, the width of the
+            size field, which is also the width of the count field.
     """
 
     code: int
@@ -70,9 +70,10 @@ FORMAT_CODES: dict[int, FormatCode] = {
     )
 }
 
-_WIDTHS_BEFORE = {"fixed": 0, "variable": 1, "compound": 2, "array": 2}
-#: Bytes of constructor, size and count before a value's content, by format code.
+#: Number of size and count fields before a value's content, by category.
+_FIELD_COUNTS = {"fixed": 0, "variable": 1, "compound": 2, "array": 2}
+#: Number of bytes of constructor, size and count before a value's content, by format code.
 HEAD_SIZES = bytes(
-    1 + _WIDTHS_BEFORE[row.category] * row.width if row else 0
+    1 + _FIELD_COUNTS[row.category] * row.width if row else 0
     for row in map(FORMAT_CODES.get, range(256))
 )

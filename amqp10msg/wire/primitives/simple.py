@@ -20,7 +20,7 @@ class _Integer(int, Bounded):
     max: ClassVar[int]
 
     if TYPE_CHECKING:
-        # Type checkers would use the constructor of int instead of Bounded's.
+        # Otherwise type checkers would use the constructor of int instead of that of Bounded.
         def __init__(self, value: Any = 0, /) -> None: ...
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ _EPOCH = _datetime.datetime(1970, 1, 1, tzinfo=_datetime.UTC)
 _MILLISECOND = _datetime.timedelta(milliseconds=1)
 
 
-# .NET ticks (100 ns) per millisecond, and from the beginning of year 1 to 1970.
+# Number of .NET ticks (100 ns) in a millisecond, and from the start of the year 1 to that of 1970.
 _TICKS_PER_MILLISECOND = 10_000
 _EPOCH_TICKS = 621_355_968_000_000_000
 
@@ -110,7 +110,7 @@ class Timestamp(_Integer):
 
     @classmethod
     def from_ticks(cls, ticks: int) -> Self:
-        """Convert .NET ticks: units of 100 ns since the beginning of year 1 in UTC.
+        """Convert .NET ticks: units of 100 ns since the start of the year 1 in UTC.
 
         Azure sends such times as ``com.microsoft:datetime-offset``.
 
@@ -177,7 +177,7 @@ class Float(float):
             raise ValueError(f"bits must be 0 to 2^32 - 1, got {bits}")
         self = float.__new__(cls, _FLOAT.unpack(_UINT.pack(bits))[0])
         if math.isnan(self):
-            # The conversion to a 64-bit float turns a signalling NaN into a quiet one.
+            # The conversion to a 64-bit float turns a signalling NaN into a quiet NaN.
             self._bits = bits
         return self
 
@@ -202,14 +202,14 @@ class Float(float):
 
 
 class _Decimal:
-    """An IEEE 754-2008 decimal with a binary integer significand. Equality compares the bits."""
+    """An IEEE 754-2008 decimal with a binary integer significand; it equals one with equal bits."""
 
     __slots__ = ("bits",)
     bits: int
     width: ClassVar[int]  # bytes
     precision: ClassVar[int]  # digits
     bias: ClassVar[int]
-    _coefficient_bits: ClassVar[int]  # in the encoding without the implied bits 100
+    _coefficient_bits: ClassVar[int]  # width in the encoding that does not imply the bits 100
 
     def __init__(self, bits: int) -> None:
         if not isinstance(bits, int):
@@ -223,7 +223,7 @@ class _Decimal:
 
     @classmethod
     def from_decimal(cls, number: _decimal.Decimal | int | str) -> Self:
-        """Convert a number exactly. Its exponent is kept if the format has it.
+        """Convert a number exactly. Its exponent is kept if the format has this exponent.
 
         Raises:
             ValueError: the number needs more digits or another exponent than the format has, or
@@ -349,7 +349,7 @@ class Char(str):
 
 
 class Symbol(str):
-    """An AMQP symbol: a name from a constrained domain, in ASCII. Equals the same str."""
+    """An AMQP symbol: an ASCII name from a constrained domain. It equals a str with this text."""
 
     __slots__ = ()
 
