@@ -1,8 +1,8 @@
 """Constants of the kernel: kinds of values, tables by format code, shapes and order of sections.
 
-Also the registries of sections and composites, which the declarations fill.
+The module also has the registries of sections and composites, which their declarations fill.
 
-The compiled modules hold the constants as C integers (`cdef int` in their ``.pxd``).
+The compiled modules declare the constants as C integers (`cdef int` in their ``.pxd``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from amqp10msg.wire.primitives import (
     UShort,
 )
 
-# Kinds of values. The names after ``KIND_`` are the type names of Part 1.
+# Kinds of values, which are numbers of types. The names after ``KIND_`` are type names of Part 1.
 (
     KIND_NULL,
     KIND_BOOLEAN,
@@ -59,20 +59,20 @@ from amqp10msg.wire.primitives import (
     KIND_LIST,
     KIND_MAP,
     KIND_ARRAY,
-    # Kinds of declared fields only: any type, the two archetypes of Part 3, 3.2, and a map with
-    # symbols as keys.
     KIND_DESCRIBED,
+    # Only for declared fields, any type, the two archetypes of Part 3, 3.2, and a map with symbols
+    # as keys.
     KIND_ANY,
     KIND_MESSAGE_ID,
     KIND_ADDRESS,
     KIND_FIELDS,
-    # Kinds of Python types, for the writer only.
+    # Only for the writer, the Python types AmqpMap, datetime and Decimal.
     KIND_PAIRS,
     KIND_DATETIME,
     KIND_EXACT,
 ) = range(1, 33)
 
-#: The kinds by the type names of Part 1, which declarations of fields use.
+#: The kinds, by the type names of Part 1 and of field declarations.
 TYPE_IDS: dict[str, int] = {
     "null": KIND_NULL,
     "boolean": KIND_BOOLEAN,
@@ -105,7 +105,7 @@ TYPE_IDS: dict[str, int] = {
     "fields": KIND_FIELDS,
 }
 TYPE_NAMES = {number: name for name, number in TYPE_IDS.items()}
-#: The expected type of a field, as named in errors.
+#: The expected types of fields for error texts, by kind.
 FIELD_TYPES = {
     **TYPE_NAMES,
     KIND_MESSAGE_ID: "ulong, uuid, binary or string",
@@ -116,6 +116,7 @@ KIND_COUNT = KIND_EXACT + 1
 
 
 def _min_size(code: int) -> int:
+    """Return the minimum size of a value after its format code, in bytes."""
     row = FORMAT_CODES.get(code)
     if row is None:
         return 0
@@ -125,6 +126,7 @@ def _min_size(code: int) -> int:
 
 
 def _by_kind(numbers: dict[int, int]) -> bytes:
+    """Return a table of `numbers` by kind; 0 for other kinds."""
     return bytes(numbers.get(kind, 0) for kind in range(KIND_COUNT))
 
 
@@ -132,14 +134,16 @@ def _by_kind(numbers: dict[int, int]) -> bytes:
 KIND_OF = bytes(
     TYPE_IDS[FORMAT_CODES[code].type] if code in FORMAT_CODES else 0 for code in range(256)
 )
-#: The minimum size in bytes of an array element, by its constructor.
+#: The minimum size of a value after its format code, in bytes, by format code. It is the minimum
+#: size of an array element.
 MIN_SIZES = bytes(_min_size(code) for code in range(256))
-# Entries of `STEPS` for values with a size field of one byte, and of four.
+# The entries of `STEPS` for values with a size field of one byte, and of four bytes.
 SHORT_SIZE = 32
 LONG_SIZE = 33
 
 
 def _step(code: int) -> int:
+    """Return the entry of `STEPS` for a format code."""
     if code not in FORMAT_CODES:
         return 0
     if code < 0xA0:
@@ -147,16 +151,16 @@ def _step(code: int) -> int:
     return LONG_SIZE if code & 0x10 else SHORT_SIZE
 
 
-#: The size in bytes of a fixed-width value with its format code, or `SHORT_SIZE` or `LONG_SIZE`; 0
-#: for bytes that are not format codes.
+#: By format code, the size of a fixed-width value including the format code, in bytes; `SHORT_SIZE`
+#: or `LONG_SIZE` for other values; 0 for bytes that are not format codes.
 STEPS = bytes(_step(code) for code in range(256))
-#: The kinds of fields that accept a string.
+#: By kind, whether a field of this kind accepts a string.
 IS_STRING = _by_kind({KIND_STRING: 1, KIND_MESSAGE_ID: 1, KIND_ADDRESS: 1})
 
-#: The kinds of a message-id (Part 3, 3.2.11 to 3.2.14).
+#: By kind, whether it is the type of a message-id (Part 3, 3.2.11 to 3.2.14).
 IS_MESSAGE_ID = _by_kind({KIND_ULONG: 1, KIND_UUID: 1, KIND_BINARY: 1, KIND_STRING: 1})
 
-#: The constructor of the wide form of each integer kind.
+#: By kind of integer, the format code of the encoding with the full width.
 WIDE_CODES = _by_kind(
     {
         KIND_UBYTE: 0x50,
@@ -170,14 +174,16 @@ WIDE_CODES = _by_kind(
         KIND_TIMESTAMP: 0x83,
     }
 )
+#: By kind of integer, the full width in bytes; 0 for other kinds.
 WIDTHS = bytes(MIN_SIZES[code] if code else 0 for code in WIDE_CODES)
-#: The constructors of the one-byte forms of integers, and of the forms for zero, which have no
-#: data; and whether a kind is signed.
+#: By kind of integer, the format code of the one-byte encoding; 0 if there is none.
 SMALL_CODES = _by_kind({KIND_UINT: 0x52, KIND_ULONG: 0x53, KIND_INT: 0x54, KIND_LONG: 0x55})
+#: By kind of integer, the format code of the encoding of zero without data; 0 if there is none.
 ZERO_CODES = _by_kind({KIND_UINT: 0x43, KIND_ULONG: 0x44})
+#: By kind, whether it is a signed integer.
 SIGNED = _by_kind(dict.fromkeys((KIND_BYTE, KIND_SHORT, KIND_INT, KIND_LONG, KIND_TIMESTAMP), 1))
 
-#: The kinds of the Python types that determine the AMQP type, for `put`.
+#: The kinds by Python type, for values whose Python type determines their AMQP type.
 KINDS: dict[type, int] = {
     str: KIND_STRING,
     int: KIND_LONG,
@@ -211,8 +217,8 @@ KINDS: dict[type, int] = {
     decimal.Decimal: KIND_EXACT,
 }
 
-#: All values with one byte of data, by format code minus 0x50 and byte. A lookup costs less than
-#: creating the object.
+#: The values of the format codes 0x50 to 0x54, by format code minus 0x50 and by their byte of data.
+#: A lookup costs less than creating the object.
 OF_OCTET: list[list[Any]] = [
     [UByte(i) for i in range(256)],
     [Byte(i - 256 if i > 127 else i) for i in range(256)],
@@ -221,13 +227,14 @@ OF_OCTET: list[list[Any]] = [
     [Int(i - 256 if i > 127 else i) for i in range(256)],
 ]
 
-# Python hashes numbers, timestamps and UUIDs without a secret, so a peer can choose keys that
-# collide and make insertion quadratic. A dict gets at most this many such keys (about 5 ms in the
-# worst case); a larger map becomes an AmqpMap.
+# Maximum number of keys of a dict that are numbers, timestamps or UUIDs; a larger map becomes an
+# AmqpMap. Python hashes such keys without a secret, so that a peer can choose keys with equal
+# hashes, which make insertion quadratic (about 5 ms for this number of keys).
 MAX_GUESSABLE = 4096
 
 
 def _usual(kind: int) -> bytes:
+    """Return the entry of `USUAL` for a kind."""
     codes = {0x40, 0xA1} if IS_STRING[kind] else {0x40}
     codes |= {
         KIND_BOOLEAN: {0x41, 0x42},
@@ -242,7 +249,7 @@ def _usual(kind: int) -> bytes:
     return bytes(code in codes for code in range(256))
 
 
-#: Whether the quick reader handles a value, by the kind of the field and the format code.
+#: Whether the fast path reads a field, by the kind of the field and the format code of its value.
 USUAL = [_usual(kind) for kind in range(KIND_COUNT)]
 
 # Shapes of sections and composites.
@@ -287,7 +294,7 @@ FIRST_CODE = 0x70
     FOOTER,
 ) = range(9)
 SECTION_COUNT = 9
-#: Their numeric descriptors (Part 3, 3.2).
+#: The numeric descriptors of the sections (Part 3, 3.2).
 (
     HEADER_CODE,
     DELIVERY_ANNOTATIONS_CODE,
@@ -299,13 +306,14 @@ SECTION_COUNT = 9
     AMQP_VALUE_CODE,
     FOOTER_CODE,
 ) = range(FIRST_CODE, FIRST_CODE + SECTION_COUNT)
-#: The position of each section in a message: the kinds of body share a position.
+#: The position of each section in a message, by its number. The kinds of body share a position.
 PLACES = bytes((0, 1, 2, 3, 4, 5, 5, 5, 6))
-#: Whether a section may occur several times.
+#: Whether a section may occur several times, by its number.
 REPEATABLE = bytes((0, 0, 0, 0, 0, 1, 1, 0, 0))
 
 
 def _followers(last: int) -> bytes:
+    """Return the entry of `FOLLOWERS` for a previous section; -1 for the start of the message."""
     sections = range(SECTION_COUNT)
     allowed = {
         FIRST_CODE + section
@@ -315,11 +323,12 @@ def _followers(last: int) -> bytes:
     return bytes(code in allowed for code in range(256))
 
 
-#: The order of sections (Part 3, 3.2): whether a section may follow, by the number of the previous
-#: section plus 1 (0 at the beginning of the message) and the code of the section.
+#: Whether a section may follow another (Part 3, 3.2), by the number of the previous section plus 1
+#: (0 for the start of the message), and by the code of the section.
 FOLLOWERS = [_followers(last) for last in range(-1, SECTION_COUNT)]
 
-# Indexes of the list of attributes that a message is built from: the positions above, then these.
+# Indexes in the list of attributes from which a message is built. The first indexes are the
+# positions in `PLACES`.
 PLACE_BODY = 5
 PLACE_FOOTER = 6
 PLACE_WIRE = 8
@@ -327,12 +336,12 @@ PLACE_LENIENT = 9
 
 
 def order_rule(section: int, last: int, earlier_sections: int) -> str:
-    """Return the rule on the order of sections that a section violates, or an empty text.
+    """Return the name of the rule on the order of sections that a section violates; empty if none.
 
     Args:
-        section: its number.
-        last: the number of the earlier section with the highest position, for several kinds of body
-            the first; -1 for the first section.
+        section: the number of the section.
+        last: the number of the earlier section with the highest position; of several kinds of body,
+            the first. -1 if there is no earlier section.
         earlier_sections: the earlier sections, as bits.
     """
     if FOLLOWERS[last + 1][FIRST_CODE + section]:
@@ -344,18 +353,18 @@ def order_rule(section: int, last: int, earlier_sections: int) -> str:
     return "section-out-of-order"
 
 
-# Filled by the declarations, which import the kernel.
-#: Specs by class.
+# Registries, which the declarations of sections and composites fill when they are imported.
+#: The declarations (`writer.Spec`) by class.
 SPECS: dict[type, Any] = {}
-#: The specs of the nine sections in the order of their codes.
+#: The declarations of the nine sections, in the order of their codes.
 SECTIONS: list[Any] = []
-#: The specs of the three body sections.
+#: The declarations of the three body sections.
 BODIES: list[Any] = []
-#: The codes of sections by descriptor: its number, or its symbol as bytes.
+#: The codes of sections by descriptor, which is a number, or a symbol as bytes.
 CODES: dict[Any, int] = {}
-#: Names of sections and their fields by descriptor, for the paths in errors.
+#: The names of sections and of their fields by descriptor, for the paths in errors.
 NAMES: dict[Any, Any] = {}
-#: The layout of Message, and the function that decodes leniently.
+#: The `Slots` of Message, and the function that decodes leniently.
 MESSAGE: list[Any] = []
 #: The class of the results of `scan`.
 SCAN: list[Any] = []

@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""Messages: decoding, scanning, copying with other annotations, and encoding."""
+"""Decodes, scans and encodes messages, and copies them with other annotations."""
 
 from __future__ import annotations
 
@@ -60,15 +60,22 @@ from amqp10msg.wire.kernel.writer import Writer, not_simple
 from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 from amqp10msg.wire.primitives import AmqpMap, Symbol
 
-# A section that `scan` returns needs a tuple and its numbers, about 170 bytes: like four items.
+# Each section that `scan` returns counts as this many items of `Limits.items`: its tuple and
+# numbers need about 170 bytes.
 _PART_ITEMS = 4
 
 
 class Reader(ValueReader):
-    """A cursor over sections. Methods with a format code as argument expect the cursor after it."""
+    """Reads the sections of a message.
+
+    A method with a format code as its argument expects the cursor after the format code.
+    """
 
     def field(self, kind: int, code: int, spec: Any, index: int) -> Any:
-        """Read a field whose declaration has the kind `kind`, as a plain Python value."""
+        """Read a field, whose declared type is `kind`, as a plain Python value.
+
+        `spec` is the declaration of the composite, and `index` the index of the field.
+        """
         wire_kind = KIND_OF[code]
         if wire_kind == kind:
             if KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
@@ -138,7 +145,7 @@ class Reader(ValueReader):
         return values
 
     def open_list(self, spec: Any) -> int:
-        """Enter the list of a composite, as `descend` does; return -1 for an empty list."""
+        """Enter the list of a composite, like `descend`; return -1 for list0, which is empty."""
         start = self.advance(1)
         code = self.buf[start]
         if code == 0x45:
@@ -167,7 +174,7 @@ class Reader(ValueReader):
         )
 
     def open_map(self, spec: Any) -> int:
-        """Enter the map of an annotations or application-properties section, as `descend` does."""
+        """Enter the map of an annotations or application-properties section, like `descend`."""
         start = self.advance(1)
         code = self.buf[start]
         if code != 0xC1 and code != 0xD1:
@@ -222,7 +229,7 @@ class Reader(ValueReader):
         return entries
 
     def duplicate(self, count: int) -> DecodeError:
-        """Return the error for the duplicate key of the map of scalar keys at `first`."""
+        """Return the error for the duplicate key in the map of scalar keys at `first`."""
         self.pos = self.first
         earlier_keys = set()
         for _ in range(count >> 1):
@@ -273,9 +280,9 @@ class Reader(ValueReader):
         return spec.layout.build([self.read(code)])
 
     def section_code(self) -> int:
-        """Skip a section's constructor and descriptor; return the section's code, or -1.
+        """Skip the descriptor of a section; return the section's code.
 
-        Other descriptors are not read, and may be malformed.
+        Returns -1 if the value is not a section; its descriptor may be malformed.
         """
         pos = self.pos
         buf = self.buf
@@ -299,15 +306,15 @@ class Reader(ValueReader):
         return -1 if known_code is None else known_code
 
     def odd_section(self, last: int, positions: int, start: int) -> int:
-        """Skip a section's descriptor in an unusual encoding; return the section's number.
+        """Skip a descriptor that the fast path does not read; return the section's number.
 
         Args:
-            last: the number of the previous section; -1 at the beginning of the message.
-            positions: the positions of the sections read so far, as bits.
+            last: the number of the previous section; -1 at the start of the message.
+            positions: the positions of the earlier sections, as bits.
             start: the offset of the section.
 
         Raises:
-            DecodeError: the value is not a section, or not allowed here.
+            DecodeError: the value is not a section, or a section that must not follow `last`.
         """
         index = self.section_code() - FIRST_CODE
         if index < 0:
@@ -317,13 +324,13 @@ class Reader(ValueReader):
         return index
 
     def other_section(self, index: int) -> Any:
-        """Read the value after a section's descriptor, if the fast path does not."""
+        """Read the value after a section's descriptor, which the fast path did not read."""
         if index == AMQP_VALUE:
             return self.wrapped(index, self.value())
         return self.section(SECTIONS[index])
 
     def no_section(self, start: int) -> DecodeError:
-        # If the value cannot be decoded at all, that error is more useful.
+        # If the value is malformed, this raises another error, which is more useful.
         if self.buf[start] == 0:
             self.pos = start + 1
             self.value()
@@ -357,7 +364,10 @@ class Reader(ValueReader):
         return DecodeError(reason, start, rule=rule)
 
     def part(self) -> int:
-        """Skip a section and set `first` to the offset of its value; return its code or -1."""
+        """Skip a section, and set `first` to the offset of its value; return the section's code.
+
+        Returns -1 for a value that is not a section.
+        """
         start = self.pos
         self.items -= _PART_ITEMS
         if self.items < 0:
@@ -370,9 +380,10 @@ class Reader(ValueReader):
         return code
 
     def scan(self) -> Any:
-        """Return the sections as a list of (code or -1, start, start of the value, end).
+        """Return the sections as a list of (code, start, start of the value, end).
 
-        In lenient mode, a section whose end is unknown extends to the end of the message.
+        The code is -1 for a value that is not a section. With `lenient`, a section whose end is
+        unknown extends to the end of the message.
         """
         parts = []
         start = self.pos
@@ -389,7 +400,10 @@ class Reader(ValueReader):
         return parts
 
     def code_at(self, start: int) -> int:
-        """Return the code of the section at `start`, or -1; set `pos` to its value."""
+        """Return the code of the section at `start`, and set `pos` to the offset of its value.
+
+        Returns -1 for a value that is not a section, and sets `pos` to `start`.
+        """
         self.pos = start
         try:
             code = self.section_code()
@@ -408,30 +422,30 @@ def decode_message(
     strict: bool = True,
     message_format: int = 0,
 ) -> Any:
-    """Decode a message that fills the input.
+    """Decode one message, which must be the whole input.
 
-    No bytes at all decode to a message without sections.
+    Empty input is a message without sections.
 
     Args:
         cls: Message or a subclass.
-        data: the encoded message: bytes, bytearray or memoryview. Anything but bytes is copied
-            once.
+        data: the encoded message: bytes, bytearray or memoryview. A bytearray or memoryview is
+            copied once.
         limits: limits on the cost of decoding; None for the defaults of `Limits`.
         strict: raise an error for a message that violates the specification. If False, decode as
             much as possible: sections that are misplaced or truncated are kept, encode to the same
             bytes, and are listed in `violations`.
-        message_format: the message-format of the transfer that carried it.
+        message_format: the message-format of the transfer that carried the message.
 
     Raises:
-        DecodeError: malformed encodings; in strict mode also sections that are out of order,
-            repeated, unknown or mixed in the body, and fields and keys of wrong types; otherwise
-            only if no section can be decoded. The error's `data` holds the input.
+        DecodeError: malformed encodings; if `strict`, also sections that are out of order,
+            repeated, unknown or mixed in the body, and fields and keys of wrong types. If not
+            `strict`, only if no section can be decoded. The error's `data` is the input.
     """
     if not strict:
         limits = DEFAULT_LIMITS if limits is None else limits
         return MESSAGE[1](cls, data, limits, message_format)
-    # The default limits are not passed on: threads contend when they count references to the same
-    # object.
+    # Use None for the default limits, because threads contend when they count references to the
+    # same object.
     if limits is not None and limits is not DEFAULT_LIMITS:
         data = octets_of(data, limits)
     elif type(data) is not bytes:
@@ -444,12 +458,12 @@ def decode_message(
         raise reader.fault(error, NAMES) from None
 
 
-# In larger messages (in bytes), unchanged sections are compared in place.
-_SMALL = 65_536
+# `merge` is used for messages up to this size in bytes.
+_MAX_MERGE_SIZE = 65_536
 
 
 class Scanned:
-    """An encoded message whose sections were scanned; `replace` returns a changed copy."""
+    """An encoded message whose sections `scan` located; `replace` returns a modified copy."""
 
     def __init__(self, data: Any, limits: Any, ordered: bool) -> None:
         self.data = data
@@ -464,16 +478,16 @@ class Scanned:
         message_annotations: Any = False,
         footer: Any = False,
     ) -> bytes:
-        """Return the message with other annotations around the same bare message.
+        """Return the encoded message with other annotations, and the same bare message.
 
-        Other sections keep their exact bytes. The bare message cannot be replaced: it is immutable
-        in the network (Part 3, 3.2).
+        Sections that are not replaced keep their exact bytes. The bare message cannot be replaced,
+        because it is immutable in the network (Part 3, 3.2).
 
         Args:
-            header: the new Header; None to leave it out, False to keep it.
-            delivery_annotations: likewise, a DeliveryAnnotations or a plain dict.
-            message_annotations: likewise, a MessageAnnotations or a plain dict.
-            footer: likewise, a Footer or a plain dict.
+            header: the new Header; None to remove the section, False to keep it.
+            delivery_annotations: a DeliveryAnnotations, a plain dict, None or False.
+            message_annotations: a MessageAnnotations, a plain dict, None or False.
+            footer: a Footer, a plain dict, None or False.
 
         Raises:
             EncodeError: a value cannot be encoded.
@@ -498,19 +512,20 @@ class Scanned:
 
 
 def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
-    """Copy a message with some of its sections replaced, inserted or left out.
+    """Copy an encoded message, with some of its sections replaced, inserted or removed.
 
     Args:
         data: the encoded message, which was scanned with the same limits.
         limits: limits on the cost of reading.
-        replaced: for each of the nine sections False to keep it, None to remove it, or a new one.
-        ordered: whether `scan` found the sections in order.
+        replaced: for each of the nine sections, False to keep it, None to remove it, or the new
+            section.
+        ordered: whether the sections are in order, according to `scan`.
     """
     writer = Writer.__new__(Writer)
     reader = Reader.__new__(Reader)
     reader.begin(data, 0, limits)
     last = -1
-    copied_end = 0  # offset of the first byte that was not copied yet
+    copied_end = 0  # offset of the first byte that is not copied yet
     next_index = 0  # number of the next section to write
     last_replaced = FOOTER  # number of the last section to replace
     while last_replaced >= 0 and replaced[last_replaced] is False:
@@ -552,7 +567,10 @@ def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
 
 
 def check_section(spec: Any, section: Any) -> None:
-    """Raise an error for a value that is not of the section's class."""
+    """Raise EncodeError unless `section` is an instance of the section's class.
+
+    For the map sections, it may also be another mapping.
+    """
     is_map = spec.shape == SHAPE_ANNOTATIONS or spec.shape == SHAPE_PROPERTIES
     if not isinstance(section, spec.cls) and not (
         is_map and isinstance(section, Mapping) and not isinstance(section, AmqpMap)
@@ -571,8 +589,8 @@ def scan(data: Any, *, limits: Any = None) -> Any:
     number of the sections are not checked.
 
     Args:
-        data: the encoded message; anything but bytes is copied once.
-        limits: limits on the cost of decoding a section on demand.
+        data: the encoded message: bytes, or a bytearray or memoryview, which is copied once.
+        limits: limits on the cost of decoding a section later, when it is requested.
 
     Raises:
         DecodeError: the bytes are not a sequence of encoded values.
@@ -603,18 +621,19 @@ def scan(data: Any, *, limits: Any = None) -> Any:
 def write_message(message: Any) -> Any:
     """Encode all sections of a message.
 
-    Return None if a section is an instance of a subclass, or cannot be encoded.
+    Returns None if a section is an instance of a subclass, or cannot be encoded.
     """
     return write_sections(attributes_of(message))
 
 
 def attributes_of(message: Any) -> Any:
+    """Return the attributes of a message, in the order of `Cursor.read_message`."""
     layout: Any = MESSAGE[0]
     return layout.values(message)
 
 
 def write_sections(attributes: Any) -> Any:
-    """Encode the sections in a list of attributes, or return None as `write_message` does."""
+    """Encode the sections in the attributes of a message; return None like `write_message`."""
     writer = Writer.__new__(Writer)
     writer.lenient = attributes[PLACE_LENIENT]
     body = attributes[PLACE_BODY]
@@ -632,7 +651,7 @@ def write_sections(attributes: Any) -> Any:
 
 
 def encode_message(message: Any) -> bytes:
-    """Encode a message; sections that were decoded and not changed keep their exact bytes.
+    """Encode a message; decoded sections that were not changed keep their exact bytes.
 
     Raises:
         EncodeError: a value cannot be encoded as its declared type; the error has the path.
@@ -642,12 +661,12 @@ def encode_message(message: Any) -> bytes:
     original = attributes[PLACE_WIRE]
     if original is None:
         return message._encode_new() if octets is None else octets
-    # Most senders choose the same encodings as this library. Otherwise compare section by section
-    # to keep the original bytes, or to find the path of an error.
-    # If the bytes are equal, return the original object, so that only one copy stays in memory.
+    # Usually the bytes are equal, because most senders choose the same encodings as this library.
+    # Then return the original object, so that only one copy stays in memory. Otherwise compare
+    # section by section, to keep the original bytes or to find the path of an error.
     if octets == original:
         return original
-    if octets is not None and not attributes[PLACE_LENIENT] and len(original) <= _SMALL:
+    if octets is not None and not attributes[PLACE_LENIENT] and len(original) <= _MAX_MERGE_SIZE:
         merged = merge(original, octets)
         if merged is not None:
             return original if merged == original else merged
@@ -655,9 +674,10 @@ def encode_message(message: Any) -> bytes:
 
 
 def merge(original: Any, encoded: Any) -> Any:
-    """Return the newly encoded message, with the original bytes of its unchanged sections.
+    """Return the newly encoded message, in which unchanged sections have their original bytes.
 
-    Only sections whose bytes differ are decoded again. Return None if a section occurs twice.
+    Only sections whose bytes differ are decoded again, to compare their content. Returns None if
+    the sections are repeated or not in order.
     """
     old_reader = Reader.__new__(Reader)
     old_reader.begin(original, 0, UNLIMITED)
@@ -696,14 +716,14 @@ def merge(original: Any, encoded: Any) -> Any:
 def sections_differ(
     old_reader: Any, old_start: int, spec: Any, new_reader: Any, new_start: int
 ) -> bool:
-    """Return whether the sections that both readers just skipped differ in content.
+    """Return whether a section differs in content between two encodings of a message.
 
     Args:
-        old_reader: the reader of the original message, after the section.
-        old_start: the offset of the section there.
+        old_reader: the reader of the original message, which has just skipped the section.
+        old_start: the offset of the section in the original message.
         spec: the declaration of the section.
-        new_reader: the reader of the newly encoded message, after the section.
-        new_start: the offset of the section there.
+        new_reader: the reader of the newly encoded message, which has just skipped the section.
+        new_start: the offset of the section in the newly encoded message.
     """
     end = old_reader.pos
     size = new_reader.pos - new_start

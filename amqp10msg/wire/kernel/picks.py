@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""Reading of single fields and entries of an encoded message, without decoding the whole."""
+"""Reads single fields and map entries of an encoded message, without decoding all of it."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ from amqp10msg.wire.kernel.value_reader import READ_FAULTS, octets_of
 from amqp10msg.wire.kernel.writer import not_simple
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 
+# A sentinel for a value that was not read yet.
 _ABSENT = object()
 
 
 class SectionPlan:
-    """The values to read from one section."""
+    """The requested values in one section."""
 
     def __init__(
         self, spec: Any, whole: int, fields: Any, keys: dict[bytes, int], numbers: dict[int, int]
     ) -> None:
-        """Set the requested values with their indexes in the result.
+        """Set the attributes. An index is the index of a value in the result of `Picks`.
 
         Args:
             spec: the declaration of the section.
             whole: the index of the section itself; -1 if it is not requested.
-            fields: for a composite, an entry per field up to the last requested one: the index, or
-                minus the number of consecutive fields to skip.
-            keys: for a map, the indexes by encoded string or symbol key.
+            fields: for a composite, an entry for each field up to the last requested field: its
+                index, or minus the number of consecutive fields to skip.
+            keys: for a map, the indexes by the content of string or symbol keys.
             numbers: for a map, the indexes by ulong key.
         """
         self.spec = spec
@@ -55,14 +56,14 @@ class SectionPlan:
 
 
 class Picks:
-    """Reads the requested values of messages: a call returns them in order."""
+    """Reads the requested values of a message. A call returns them in the requested order."""
 
     def __init__(self, plans: list[Any], defaults: tuple[Any, ...], body: int, limits: Any) -> None:
-        """Set the requested values.
+        """Set the requested values and the limits.
 
         Args:
-            plans: a `SectionPlan` or None for each section, by its number.
-            defaults: the results for absent values.
+            plans: for each section, by its number, a `SectionPlan`; None to skip the section.
+            defaults: the results for values that the message does not have.
             body: the index of the body in the result; -1 if it is not requested.
             limits: limits on the cost of reading a message.
         """
@@ -73,20 +74,20 @@ class Picks:
         self.quick = QuickPicks([quick_section(plan) for plan in plans], defaults, body)
 
     def __call__(self, data: Any) -> Any:
-        """Return the requested values, in the order of the paths.
+        """Return the requested values of a message, in the order of the paths.
 
         Args:
             data: the encoded message: bytes, bytearray or memoryview.
 
         Raises:
-            DecodeError: the bytes that must be read for the values are invalid.
+            DecodeError: the part of the message that had to be read is invalid.
         """
         return self.picked(data)
 
     def picked(self, data: Any) -> Any:
-        """Read an encoded message."""
-        # The limits are not assigned to a local before they are needed: threads that share a picker
-        # contend when they count references to the same object.
+        """Return the requested values of an encoded message; see `__call__`."""
+        # The limits are not assigned to a local variable before they are needed, because threads
+        # that share a picker contend when they count references to the same object.
         if type(data) is bytes and self.limits is DEFAULT_LIMITS:
             values = self.quick.pick(data)
             if values is not None:
@@ -102,12 +103,12 @@ class Picks:
             raise reader.fault(error, NAMES) from None
 
     def read(self, reader: Any) -> Any:
-        """Read a message from its beginning."""
+        """Return the requested values of the message at the start of `reader`."""
         values = [_ABSENT] * len(self.defaults)
         buf = reader.buf
         end = reader.end
         seen_sections = 0
-        last = -1  # the kind of the body, if the body is requested
+        last = -1  # the number of the previous body section, if the body is requested
         while reader.pos < end:
             start = reader.pos
             if (
@@ -151,7 +152,7 @@ class Picks:
         return tuple(values)
 
     def read_fields(self, reader: Any, values: list[Any], plan: Any) -> None:
-        """Read the requested fields of a composite, and skip all fields after the last of them."""
+        """Read the requested fields of a composite; the fields after the last one are not read."""
         spec = plan.spec
         fields = plan.fields
         planned_count = len(fields)
@@ -165,7 +166,7 @@ class Picks:
         i = 0
         while i < count:
             if i == planned_count:
-                # The remaining fields are not checked, just as skipped sections are not.
+                # The remaining fields are not checked, like skipped sections.
                 reader.pos = reader.end
                 break
             value_index = fields[i]
@@ -226,7 +227,7 @@ class Picks:
         reader.ascend(outer)
 
     def read_body(self, reader: Any, values: list[Any], index: int, last: int, start: int) -> None:
-        """Read one section of the body."""
+        """Read a body section, and add its content to the body."""
         spec = SECTIONS[index]
         if last >= 0 and (last != index or index > AMQP_SEQUENCE):
             if last == index:
@@ -246,11 +247,11 @@ class Picks:
 
 
 def quick_section(plan: Any) -> Any:
-    """Return the description of a section for the fast path."""
+    """Return the description of a `SectionPlan` for `QuickPicks`; None to skip the section."""
     if plan is None:
         return None
     spec = plan.spec
-    # The fast path handles neither ulong keys, which are rare, nor whole sections.
+    # The fast path reads neither ulong keys, which are rare, nor whole sections.
     shape = -1
     if plan.whole < 0 and not plan.numbers:
         shape = (SHAPE_COMPOSITE, SHAPE_PROPERTIES, SHAPE_ANNOTATIONS).index(spec.shape)
@@ -259,14 +260,14 @@ def quick_section(plan: Any) -> Any:
 
 
 def pass_over(reader: Any, count: int) -> None:
-    """Skip values by their constructors and sizes."""
+    """Skip `count` values, reading only their constructors and sizes."""
     if not reader.passed(count):
         for _ in range(count):
             reader.skip()
 
 
 def joined(parts: Any, index: int) -> Any:
-    """Join the contents of several body sections into the content of one section."""
+    """Join the contents of several body sections to the content of one section."""
     if len(parts) == 1:
         return parts[0]
     if index == DATA:

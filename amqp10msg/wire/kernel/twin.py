@@ -1,9 +1,9 @@
 """Byte input, byte output and attribute access of the pure build: the counterpart of `twin.pyx`.
 
-Both files define the same names, and the same tests run on both. The other kernel modules do not
-depend on which of the two is loaded. `twin.pyx` has fast paths for the usual encodings, which fall
-back to `Reader`, `Writer` or `Picks`. Here those functions fall back immediately, so the pure build
-runs the same Python source as the compiled modules, without fast paths of its own.
+Both files define the same names, and the same tests run on both. The other kernel modules work with
+either file. `twin.pyx` has fast paths for the usual encodings, which fall back to `Reader`,
+`Writer` or `Picks`. In this file, these functions fall back immediately: the pure build runs the
+same Python source as the compiled modules, and has no fast paths.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def declare_decode(_: Any) -> None:
 
 
 class Keys:
-    """A set of encoded keys, to find keys in the bytes of a map."""
+    """The requested keys of a map and their indexes; finds keys in the bytes of a map."""
 
     def __init__(self, indexes: dict[bytes, int]) -> None:
         self.indexes = indexes
@@ -64,7 +64,7 @@ class Keys:
 
 
 class QuickPicks:
-    """The fast path of `Picks`, which the pure build does not have."""
+    """The counterpart of the fast path of `Picks`, which the pure build does not have."""
 
     def __init__(self, *_: Any) -> None:
         """Ignore the description of the requested sections."""
@@ -88,12 +88,12 @@ class Cursor:
     repairs_text: bool = False
 
     def u32(self, pos: int) -> int:
-        """Return the unsigned number in the four bytes at `pos`."""
+        """Return the unsigned integer in the four bytes at `pos`."""
         number: int = _unpack_u32(self.buf, pos)[0]
         return number
 
     def i64(self, pos: int) -> int:
-        """Return the signed number in the eight bytes at `pos`."""
+        """Return the signed integer in the eight bytes at `pos`."""
         number: int = _unpack_i64(self.buf, pos)[0]
         return number
 
@@ -111,7 +111,7 @@ class Cursor:
         return self.buf[start:stop] == data[offset : offset + stop - start]
 
     def passed(self, _: int) -> bool:
-        """Return False without moving: the caller must skip each value itself."""
+        """Return False without skipping anything: the caller must skip each value itself."""
         return False
 
     def symbol(self, start: int, stop: int) -> Any:
@@ -119,13 +119,13 @@ class Cursor:
         return Symbol.__new__(Symbol, self.buf[start:stop].decode("ascii"))
 
     def octet_value(self, code: int, octet: int) -> Any:
-        """Return the value of a format code from 0x50 to 0x54 with its byte of data."""
+        """Return the value of a format code from 0x50 to 0x54 and its byte of data."""
         return OF_OCTET[code - 0x50][octet]
 
     def read_message(self, cls: Any, message_format: int) -> Any:
         """Read the sections of a message; return an instance of the class."""
         buf = self.buf
-        # The attributes in order: by position, then message-format, bytes and leniency.
+        # The attributes are the sections by position, then message-format, bytes and leniency.
         attributes: list[Any]
         attributes = [None, None, None, None, None, None, None, message_format, buf, False]
         last = -1
@@ -169,12 +169,12 @@ class Cursor:
         raise NotImplementedError
 
     def wrapped(self, index: int, value: Any) -> Any:
-        """Return a body section with a value."""
+        """Return a body section, whose number is `index`, with a value."""
         return SECTIONS[index].layout.build([value])
 
 
 class Mapping(dict[Any, Any]):
-    """The base class of mappings; its subclasses look up keys as fast as a dict does."""
+    """The base class of mappings, whose subclasses look up keys as fast as a dict."""
 
     __slots__ = ()
 
@@ -201,7 +201,7 @@ class Output:
     count: int = 0
 
     def __new__(cls, *_: Any) -> Self:
-        """Create an empty output; the kernel creates writers without calling ``__init__``."""
+        """Create an empty output here, since the kernel does not call ``__init__`` of writers."""
         output = super().__new__(cls)
         output.parts = []
         output.size = 0
@@ -235,7 +235,7 @@ class Output:
         self.size += 2
 
     def short_ascii(self, code: int, text: str) -> bool:
-        """Append a constructor, a length and a text; False if it is long or not ASCII."""
+        """Append a constructor, a length and a text; return False if it is long or not ASCII."""
         n = len(text)
         if n > 255 or not text.isascii():
             return False
@@ -254,7 +254,7 @@ class Output:
         self.parts.append(_pack_f64(0x82, number))
         self.size += 9
 
-    # While a compound is open, the part for its header holds the size of the output before it.
+    # While a compound is open, its header in `parts` is the size of the output before the compound.
 
     def begin_compound(self) -> int:
         """Reserve the header of a compound; return the mark for `end_compound`."""
@@ -263,12 +263,12 @@ class Output:
         return len(self.parts) - 2
 
     def end_compound(self, mark: int, code: int, count: int) -> bool:
-        """Write the header of a compound; `code` is the constructor of its short form.
+        """Write the header of a compound; `code` is the format code for a one-byte size.
 
-        Return False if the compound is too large for AMQP.
+        Returns False if the compound is too large for AMQP.
         """
         size = self.size - self.parts[mark]
-        # The size counts the count's own bytes: one here, four in the long form.
+        # The size field includes the count field, which has one byte here, and four below.
         if size < 255 and count <= 255:
             self.parts[mark] = _PAIRS[code][size + 1]
             self.parts[mark + 1] = _OCTETS[count]
@@ -286,7 +286,7 @@ class Output:
         del self.parts[mark:]
 
     def integer_of(self, kind: int, number: int) -> bool:
-        """Append an integer in the smallest form of its kind; return False if it is out of range.
+        """Append an integer in its smallest encoding; return False if it is out of range.
 
         Raises:
             ValueError: the kind is not an integer type.
@@ -311,7 +311,7 @@ class Output:
         return True
 
     def usual(self, _: Any) -> bool:
-        """Return False without writing: the caller writes the value by its type."""
+        """Return False without writing: the caller must write the value itself."""
         return False
 
     def usual_fields(
@@ -347,7 +347,7 @@ class Slots:
         return getattr(instance, self.names[0])
 
     def build(self, values: list[Any]) -> Any:
-        """Create an instance with these attributes, without converters."""
+        """Create an instance with these attributes, without calling converters."""
         cls = self.cls
         instance = cls.__new__(cls)
         self.fill(instance, values)
@@ -355,7 +355,7 @@ class Slots:
 
 
 class Slot:
-    """A slot, which may be empty, of a subclass of `Record`."""
+    """Access to a slot of a subclass of `Record`; the slot may be empty."""
 
     def __init__(self, cls: Any, name: str) -> None:
         self.cls = cls
@@ -371,7 +371,7 @@ class Slot:
 
 
 class FieldOutput(Output):
-    """Output of AMQP 0-9-1: a length precedes texts and tables."""
+    """Output in the encodings of AMQP 0-9-1, in which a length precedes texts and tables."""
 
     def text(self, width: int, text: Any) -> bool:
         """Append a length of 1 or 4 bytes and an ASCII str; return False for any other value."""
@@ -404,22 +404,22 @@ class Entries:
 
     @staticmethod
     def of(mapping: Any) -> dict[Any, Any]:
-        """Return the entries as a dict in the same order; callers must not change it."""
+        """Return the entries as a dict in the same order; callers must not modify the dict."""
         return dict(mapping)
 
 
 class Record:
-    """The base class for `make_fast`."""
+    """The base class of the classes that `make_fast` speeds up."""
 
     __slots__ = ()
 
 
 def make_fast(cls: type, **plain: tuple[type, ...]) -> None:
-    """Parse the arguments of calls of a class in C; a no-op here.
+    """Replace the ``__init__`` of a class by a function in C; a no-op here.
 
     Args:
         cls: a subclass of `Record` with slots. Each parameter of its ``__init__`` has the name of
             the attribute that it sets.
         plain: for parameters that ``__init__`` converts or checks, the types that it would store
-            unchanged. For an argument of another type the class's own ``__init__`` is called.
+            unchanged. For an argument of another type, the class's own ``__init__`` is called.
     """

@@ -2,12 +2,12 @@ cimport cython
 
 from amqp10msg.wire.kernel.twin cimport Cursor
 
-# Positions and counts are Py_ssize_t or long long, never a type in which four bytes of the wire
-# could look like the error value.
+# Positions and counts are Py_ssize_t or long long, so that four bytes of the input cannot be
+# mistaken for the value that signals an exception.
 
 cdef object DEFAULT_LIMITS
 cdef bytes KIND_OF, MIN_SIZES
-# Typed so that X.__new__(X, n) is a C call.
+# Declared with a type, so that X.__new__(X, n) is a C call.
 cdef type _Timestamp, _Int, _UInt, _ULong, _UShort, _Short
 cdef long long _WORD, _INT_MAX, _ITEMS, _ZERO_WIDTH, _ZERO_WIDTH_PER_BYTE, _FREE_ZERO_WIDTH
 cdef int MAX_GUESSABLE, _MAX_UUIDS, _DEPTH

@@ -1,12 +1,13 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""The decoder of values: the encodings of Part 1, within bounds and limits.
+"""Decodes values, the encodings of Part 1, and enforces limits.
 
-- A reader is a cursor over an immutable bytes object. `end` is the end of the enclosing value;
-  entering a compound narrows it, and leaving restores it after all bytes have been read.
+- A reader is a cursor over an immutable bytes object. Its `end` is the end of the enclosing value:
+  entering a compound sets `end` to the end of the compound, and leaving the compound restores it.
 - Every size and count is compared with the remaining bytes before slicing or allocating.
-- Invalid text raises UnicodeDecodeError from the codec. `fault` converts it to a DecodeError with
-  the offset at the outermost level only, so that the hot path does not pay for it.
-- A C integer from the wire is never returned through a type with an error sentinel.
+- Invalid text raises UnicodeDecodeError from the codec. Only the outermost function converts it, by
+  `fault`, to a DecodeError with the offset, so that the conversion does not slow down the hot path.
+- A C function that returns an integer from the input has a return type in which the integer cannot
+  be mistaken for the value that signals an exception.
 """
 
 from __future__ import annotations
@@ -46,13 +47,16 @@ _ZERO_WIDTH = DEFAULT_LIMITS.zero_width
 _ZERO_WIDTH_PER_BYTE = DEFAULT_LIMITS.zero_width_per_byte
 _FREE_ZERO_WIDTH = FREE_ZERO_WIDTH
 
-#: The exceptions of reading invalid input, which `ValueReader.fault` converts to DecodeError.
+#: The exceptions that reading invalid input raises. `ValueReader.fault` converts them.
 READ_FAULTS = (DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
 _NO_NAMES: dict[Any, Any] = {}
 
 
 def is_local(error: BaseException) -> bool:
-    """Return whether an exception of `READ_FAULTS` affects only the section being read."""
+    """Return whether an exception of `READ_FAULTS` is limited to one section.
+
+    Exceeded limits and exhausted resources affect the whole input.
+    """
     if isinstance(error, DecodeError):
         return error.condition != RESOURCE_LIMIT_EXCEEDED
     return isinstance(error, UnicodeDecodeError)
@@ -79,7 +83,12 @@ def repaired_text(octets: bytes) -> str:
 
 
 def octets_of(data: Any, limits: Any) -> bytes:
-    """Return the input as bytes, copied only if it could change under the reader."""
+    """Return the input as bytes, and check its size. A bytearray or memoryview is copied.
+
+    Raises:
+        DecodeError: the input is larger than `limits` allows.
+        TypeError: an argument has the wrong type.
+    """
     if type(data) is bytes:
         if limits is DEFAULT_LIMITS:
             return data
@@ -101,7 +110,7 @@ def octets_of(data: Any, limits: Any) -> bytes:
 
 
 def number_of_bytes(count: int, which: str) -> str:
-    """Format a number of bytes for an error."""
+    """Format a number of bytes for an error text, such as ``2 more bytes``."""
     return f"{count} {which}byte{'' if count == 1 else 's'}"
 
 
@@ -118,44 +127,49 @@ _UUID = uuid.UUID
 _UNKNOWN_SAFETY = uuid.SafeUUID.unknown
 _F32 = struct.Struct(">f")
 
-# Declared as C integers in the compiled build; a literal this large would be a Python int there.
+# Constants, because the compiled build declares them as C integers, whereas a literal of this size
+# would be a Python int.
 _WORD = 2**32
 _INT_MAX = 2**31 - 1
 
-# A peer can choose UUIDs with equal hashes, and each comparison costs 0.2 us. In a map with more
-# keys than this that are not text, `has_hash_collisions` runs at each UUID.
+# In a map with more keys than this that are not text, `has_hash_collisions` is called for each
+# UUID: a peer can choose UUIDs with equal hashes, and each comparison costs 0.2 us.
 _MAX_UUIDS = 32
 
 
 def has_hash_collisions(mapping: Any) -> bool:
-    """Return whether two keys of a dict have equal hashes, which random UUIDs never have.
+    """Return whether many keys of a dict have equal hashes, which random UUIDs never have.
 
-    Checks only if the number of keys is a power of two, so the cost per key is constant.
+    Checks only if the number of keys is a power of two, so that the cost per key is constant.
     """
     size = len(mapping)
     return size & (size - 1) == 0 and len({hash(key) for key in mapping}) < size - _MAX_UUIDS // 2
 
 
 class ValueReader(Cursor):
-    """Reads values within the bounds of the enclosing value.
+    """Reads values, and checks that each ends within its enclosing value.
 
-    Methods with a format code as argument expect the cursor after it. With `repairs_text`, strings
-    may be in Java's modified UTF-8. With `lenient`, values are read in spite of some faults: a map
-    with duplicate keys, an empty array without constructor, fields of undeclared types.
+    A method with a format code as its argument expects the cursor after the format code. With
+    `repairs_text`, strings may be in Java's modified UTF-8. With `lenient`, some errors are
+    accepted: a map with duplicate keys, an empty array without constructor, and fields of other
+    types than declared.
     """
 
     def __init__(self, data: Any, pos: int, limits: Any) -> None:
         self.begin(data, pos, limits)
 
     def begin(self, data: Any, pos: int, limits: Any) -> None:
-        """Set up a bare instance, which is cheaper than a call; None selects the default limits."""
+        """Initialize an instance from `__new__`, which is cheaper than calling the class.
+
+        `limits` is None for the default limits.
+        """
         self.buf = data
         self.pos = pos
         self.end = len(data)
         self.count = 0
         self.first = 0
         if limits is None or limits is DEFAULT_LIMITS:
-            # Used for nearly every message; saves three attribute lookups.
+            # This branch, for nearly every message, saves three attribute lookups.
             self.depth = _DEPTH
             self.items = _ITEMS
             self.zero_width = _ZERO_WIDTH
@@ -167,7 +181,7 @@ class ValueReader(Cursor):
             allowed = _FREE_ZERO_WIDTH + limits.zero_width_per_byte * self.end
         self.zero_width = min(self.zero_width, allowed)
 
-    # Faults. These methods only return the error, so that each `raise` is visible at its cause.
+    # Errors. These methods return the error, so that the `raise` is visible at its cause.
 
     def truncated(self, pos: int, needed: int) -> DecodeError:
         if self.end < len(self.buf):
@@ -220,13 +234,13 @@ class ValueReader(Cursor):
 
     def fault(self, error: BaseException, names: Any = _NO_NAMES) -> DecodeError:
         """Convert an exception raised while reading to a DecodeError with path and input."""
-        fault = error if isinstance(error, DecodeError) else self.translated(error)
+        fault = error if isinstance(error, DecodeError) else self.decode_error_for(error)
         fault.data = self.buf
         fault.path = path_of(self.buf, fault.offset, names)
         return fault
 
-    def translated(self, error: BaseException) -> DecodeError:
-        """Convert an exception of a codec or the interpreter to a DecodeError."""
+    def decode_error_for(self, error: BaseException) -> DecodeError:
+        """Return the DecodeError for an exception of a codec or the interpreter."""
         if isinstance(error, UnicodeDecodeError):
             start = self.pos - len(error.object)
             if error.encoding == "ascii":
@@ -242,7 +256,7 @@ class ValueReader(Cursor):
             "depth limit: values are nested deeper than the interpreter allows", self.pos
         )
 
-    # The limit on depth: every compound value passes through these methods.
+    # The limit on depth. The methods that enter a compound, an array or a described value call it.
 
     def enter(self, pos: int) -> None:
         self.depth -= 1
@@ -252,7 +266,7 @@ class ValueReader(Cursor):
     # Skipping.
 
     def advance(self, n: int) -> int:
-        """Skip n bytes and return their offset."""
+        """Skip n bytes, and return the offset of the first."""
         pos = self.pos
         if n > self.end - pos:
             raise self.truncated(pos, n)
@@ -260,7 +274,7 @@ class ValueReader(Cursor):
         return pos
 
     def span(self, code: int) -> int:
-        """Skip a variable-width value and return the offset of its content."""
+        """Skip the size and content of a variable-width value; return the offset of the content."""
         if code & 0x10:
             return self.advance(self.u32(self.advance(4)))
         pos = self.pos
@@ -280,7 +294,7 @@ class ValueReader(Cursor):
             pos = self.advance(1)
             code = self.buf[pos]
             if code == 0:
-                # A descriptor and a value. Every iteration consumes a byte, so the loop ends.
+                # A descriptor and a value follow. The loop ends, since each iteration reads a byte.
                 pending += 2
                 continue
             if KIND_OF[code] == 0:
@@ -293,7 +307,7 @@ class ValueReader(Cursor):
     # Values.
 
     def value(self) -> Any:
-        """Read a value: its constructor, then its data."""
+        """Read a value, from its constructor on."""
         pos = self.pos
         if pos >= self.end:
             raise self.truncated(pos, 1)
@@ -301,7 +315,7 @@ class ValueReader(Cursor):
         return self.read(self.buf[pos])
 
     def read(self, code: int) -> Any:
-        """Read the data of a value with this format code."""
+        """Read a value after its format code `code`."""
         if code == 0xA1 or code == 0xB1:
             pos = self.span(code)
             if self.repairs_text:
@@ -357,7 +371,7 @@ class ValueReader(Cursor):
         raise self.unknown(code, self.pos - 1)
 
     def fixed(self, code: int) -> Any:
-        """Read a fixed-width value of two bytes or more."""
+        """Read a fixed-width value of at least two bytes, after its format code."""
         if code == 0x81:
             return self.i64(self.advance(8))
         if code == 0x83:
@@ -378,8 +392,8 @@ class ValueReader(Cursor):
         if code == 0x98:
             pos = self.advance(16)
             new_uuid = _new_object(_UUID)
-            # Set the two documented attributes directly: the checks of UUID() would make this five
-            # times slower, and any 16 bytes are a valid UUID.
+            # Set the two documented attributes directly. The checks of UUID() are not needed, since
+            # any 16 bytes are a valid UUID, and would make this five times slower.
             _set(new_uuid, "int", int.from_bytes(self.buf[pos : pos + 16], "big"))
             _set(new_uuid, "is_safe", _UNKNOWN_SAFETY)
             return new_uuid
@@ -409,7 +423,7 @@ class ValueReader(Cursor):
         return Decimal64(bits) if code == 0x84 else Decimal128(bits)
 
     def number(self, code: int) -> Any:
-        """Read an integer or a timestamp, in any of its forms, as a plain int."""
+        """Read an integer or a timestamp, in any encoding, as a plain int."""
         if code == 0x43 or code == 0x44:
             return 0
         if code < 0x60:
@@ -439,7 +453,7 @@ class ValueReader(Cursor):
         return described_value
 
     def descriptor(self) -> int:
-        """Skip a descriptor that is a one-byte number, as usual, and return it; else return -1."""
+        """Skip a descriptor encoded as smallulong, and return it; return -1 for any other."""
         pos = self.pos
         if self.end - pos < 3 or self.buf[pos] != 0 or self.buf[pos + 1] != 0x53:
             return -1
@@ -449,9 +463,9 @@ class ValueReader(Cursor):
     # Compounds.
 
     def open(self, code: int) -> int:
-        """Read a compound's size and count; set `count` and return the end of the compound."""
+        """Read a compound's size and count; set `count`, and return the end of the compound."""
         pos = self.pos
-        # Most compounds are short and complete: handle these without a call.
+        # Fast path for compounds that are short and complete, without a call.
         if code < 0xD0 and self.end - pos > 1 and 0 < self.buf[pos] < self.end - pos:
             stop = pos + 1 + self.buf[pos]
             self.count = self.buf[pos + 1]
@@ -472,9 +486,9 @@ class ValueReader(Cursor):
         return stop
 
     def extent(self, width: int, extra_bytes: int) -> int:
-        """Read a size and a count of `width` bytes each; set `count` and return the compound's end.
+        """Read a size and a count of `width` bytes each; set `count`; return the compound's end.
 
-        The size must cover the count and `extra_bytes` more bytes.
+        The size must be at least that of the count and `extra_bytes` more bytes.
         """
         pos = self.pos
         if width > self.end - pos:
@@ -509,7 +523,7 @@ class ValueReader(Cursor):
         self.close(self.end, outer)
 
     def close(self, stop: int, outer: int) -> None:
-        """Leave a compound: all of its bytes must have been read."""
+        """Leave a compound at `stop`, all of whose bytes must have been read; restore `end`."""
         if self.pos != stop:
             raise DecodeError(
                 f"{number_of_bytes(stop - self.pos, 'trailing ')} after the last element",
@@ -585,13 +599,25 @@ class ValueReader(Cursor):
         stop: int,
         outer: int,
     ) -> Any:
-        """Continue a map whose keys a dict cannot hold, from the first such pair on."""
+        """Read the rest of a map as an AmqpMap, from the first pair that does not fit into a dict.
+
+        Args:
+            entries: the earlier pairs.
+            key: the key of the pair.
+            value: the value of the pair.
+            pairs_left: the number of pairs after this pair.
+            key_pos: the offset of `key`.
+            stop: the end of the map.
+            outer: the end of the enclosing value.
+        """
         pairs = list(entries.items())
         # A single key needs no comparison, and lenient reading allows duplicate keys.
-        compared = not self.lenient and (pairs_left or pairs)
-        key_encodings = {encode_key(earlier_key) for earlier_key, _ in pairs} if compared else set()
+        compares_keys = not self.lenient and (pairs_left or pairs)
+        key_encodings = (
+            {encode_key(earlier_key) for earlier_key, _ in pairs} if compares_keys else set()
+        )
         while True:
-            if compared:
+            if compares_keys:
                 octets = encode_key(key)
                 if octets in key_encodings:
                     key_text = f"{key!r:.80}" if key.__hash__ else f"a {type(key).__name__}"
@@ -614,7 +640,7 @@ class ValueReader(Cursor):
         stop = self.extent(1 if code == 0xE0 else 4, 1)
         count = self.count
         if self.pos == stop:
-            return self.no_constructor(start, count, code)
+            return self.array_without_constructor(start, count, code)
         outer = self.into(start, stop)
         pos = self.advance(1)
         code = self.buf[pos]
@@ -652,8 +678,11 @@ class ValueReader(Cursor):
         self.close(stop, outer)
         return Array(code, values, descriptors=descriptors)
 
-    def no_constructor(self, start: int, count: int, code: int) -> Any:
-        """Read an array whose size leaves no room for a constructor: if lenient, an empty array."""
+    def array_without_constructor(self, start: int, count: int, code: int) -> Any:
+        """Return an empty array for an array whose size leaves no room for a constructor.
+
+        Raises DecodeError unless `lenient` is set and the count is 0.
+        """
         if count:
             width = 1 if code == 0xE0 else 4
             raise self.too_small(start + 1, width, width + 1)
@@ -671,16 +700,16 @@ class ValueReader(Cursor):
 
 
 def decode_value(data: Any, *, limits: Limits | None = None) -> Any:
-    """Decode one value that fills the input.
+    """Decode one value, which must be the whole input.
 
-    A described value becomes `Described`, whatever its descriptor.
+    A described value becomes `Described`, even if its descriptor is that of a composite.
 
     Args:
         data: bytes, bytearray or memoryview.
         limits: limits on the cost of decoding; None for the defaults of `Limits`.
 
     Raises:
-        DecodeError: the input is not a single value.
+        DecodeError: the input is not exactly one value.
     """
     if type(data) is not bytes or limits is not None:
         data = octets_of(data, DEFAULT_LIMITS if limits is None else limits)
@@ -701,7 +730,7 @@ def decode_values(data: Any, *, limits: Limits | None = None) -> Iterator[Any]:
     The limits apply to all values together.
 
     Raises:
-        DecodeError: the bytes at some point are not a value; earlier values were returned already.
+        DecodeError: a value is malformed. The values before it have been yielded.
     """
     limits = limits or DEFAULT_LIMITS
     data = octets_of(data, limits)
@@ -718,9 +747,9 @@ def _values(data: Any, reader: Any) -> Iterator[Any]:
 
 
 def skip_value(data: Any, offset: int = 0) -> int:
-    """Return the end of the value at `offset` without decoding it.
+    """Return the end offset of the value at `offset`, without decoding the value.
 
-    Reads constructors and sizes only, not the contents of compounds.
+    Reads only constructors and sizes, not the contents of compounds.
 
     Raises:
         DecodeError: the bytes at `offset` are not a complete value.

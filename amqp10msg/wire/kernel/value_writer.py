@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""The encoder of values: the encodings of Part 1, each in the smallest form of its type."""
+"""Encodes values (Part 1), each in the smallest encoding of its type."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _INTEGER_RANGES: dict[int, tuple[str, int, int]] = {
     KIND_TIMESTAMP: ("timestamp", -(2**63), 2**63 - 1),
 }
 
-# Frequent constructors.
+# Frequently used format codes.
 _NULL, _TRUE, _FALSE, _LIST0, _DESCRIBED = 0x40, 0x41, 0x42, 0x45, 0x00
 _pack_float = struct.Struct(">Bf").pack
 _pack_octet_u32 = struct.Struct(">BI").pack
@@ -88,7 +88,7 @@ _INT64_MAX = 2**63 - 1
 _UINT64_MAX = 2**64 - 1
 _DEPTH = DEFAULT_LIMITS.depth
 
-# The constructors of array elements: of fixed width, and of variable width.
+# The constructors of array elements by kind, of fixed width and of variable width.
 _WIDE = {kind: code for kind, code in enumerate(WIDE_CODES) if code} | {
     KIND_FLOAT: 0x72,
     KIND_DOUBLE: 0x82,
@@ -109,16 +109,16 @@ _SHORT_CODES = {
 
 
 class ValueWriter(Output):
-    """Collects encodings; `finish` returns the bytes.
+    """Encodes values; `finish` returns the bytes.
 
-    With `lenient`, a value that its declaration forbids is encoded by its Python type.
+    With `lenient`, a value of another type than declared is encoded according to its Python type.
     """
 
     def __init__(self, lenient: bool = False) -> None:
         self.lenient = lenient
 
     def inner(self) -> ValueWriter:
-        """Return a writer for a separate encoding at the same depth of nesting."""
+        """Return a new, empty writer with the same depth of nesting and the same `lenient`."""
         writer = ValueWriter.__new__(ValueWriter)
         writer.lenient = self.lenient
         writer.depth = self.depth
@@ -135,7 +135,7 @@ class ValueWriter(Output):
         return self.begin_compound()
 
     def close(self, mark: int, code: int, count: int) -> None:
-        """Fill in the header of a compound; `code` is the constructor of its short form."""
+        """End a compound: fill in its header. `code` is the format code for a one-byte size."""
         self.depth -= 1
         if not self.end_compound(mark, code, count):
             raise EncodeError("a list, map or array is too large for AMQP: 2^32 - 5 bytes at most")
@@ -147,7 +147,7 @@ class ValueWriter(Output):
         self.put(KINDS.get(type(value), 0), value)
 
     def put(self, kind: int, value: Any) -> None:
-        """Write a value of a kind in `KINDS`."""
+        """Write a value, whose kind according to `KINDS` is `kind`; 0 for another Python type."""
         if kind == KIND_STRING:
             self.string(value)
         elif kind == KIND_LONG:
@@ -196,7 +196,7 @@ class ValueWriter(Output):
             self.text(text.encode("ascii"), 0xA3)
 
     def text(self, octets: Any, code: int) -> None:
-        """Write a variable-width value; `code` is the constructor for one-byte lengths."""
+        """Write a variable-width value; `code` is the format code for a one-byte size."""
         if type(octets) is not bytes:
             # A memoryview may have strides or larger items, and a bytearray is mutable.
             octets = bytes(octets)
@@ -214,13 +214,13 @@ class ValueWriter(Output):
         try:
             number = value  # a 64-bit C integer in the compiled build
         except OverflowError:
-            self.huge(kind, value)
+            self.large_ulong(kind, value)
             return
         if not self.integer_of(kind, number):
-            self.huge(kind, value)
+            self.large_ulong(kind, value)
 
-    def huge(self, kind: int, value: Any) -> None:
-        """Write an integer that does not fit a signed 64-bit number: a ulong, or out of range."""
+    def large_ulong(self, kind: int, value: Any) -> None:
+        """Write a ulong of 2^63 or more; raise EncodeError for any other integer."""
         if kind == KIND_ULONG and _INT64_MAX < value <= _UINT64_MAX:
             self.add(b"\x80" + int(value).to_bytes(8, "big"))
             return
@@ -237,7 +237,7 @@ class ValueWriter(Output):
         )
 
     def plain(self, kind: int, value: Any) -> None:
-        """Write the rarer types."""
+        """Write a value of a type that is rarely used."""
         if kind == KIND_UUID:
             self.add(b"\x98" + value.bytes)
         elif kind == KIND_FLOAT:
@@ -266,9 +266,13 @@ class ValueWriter(Output):
         self.close(mark, 0xC0, count)
 
     def pairs(self, pairs: Any, count: int, keys: Any) -> None:
-        """Write a map; `keys` is a dict whose keys are the map's, or None if keys may be duplicate.
+        """Write a map.
 
-        Keys of a dict that are all str or Symbol are unique in AMQP, too.
+        Args:
+            pairs: the (key, value) pairs.
+            count: the number of pairs.
+            keys: a dict with the keys of the map; None if keys may be duplicates. If all keys of a
+                dict are str or Symbol, they are unique in AMQP, too.
         """
         mark = self.open()
         if keys is not None:
@@ -282,7 +286,7 @@ class ValueWriter(Output):
                 self.put(KIND_STRING if type(key) is str else 21, key)
                 self.put(KINDS.get(type(value), 0), value)
         elif self.lenient or count < 2:
-            # A single key needs no comparison, so nested keys are not encoded again at each level.
+            # Skip the comparison for a single key: it would encode nested keys again at each level.
             for key, value in pairs:
                 self.value(key)
                 self.value(value)
@@ -300,7 +304,7 @@ class ValueWriter(Output):
         self.close(mark, 0xC1, 2 * count)
 
     def composite_or_subclass(self, value: Any) -> None:
-        """Write an instance of a subclass of a type that has an encoding."""
+        """Write a value whose class is not in `KINDS`, by a base class that is."""
         if isinstance(value, enum.Enum):
             self.enter()
             self.value(value.value)
@@ -322,8 +326,8 @@ class ValueWriter(Output):
             "uuid.UUID, datetime, Decimal, list, dict or a type of amqp10msg"
         )
 
-    # Arrays: each element is encoded in its smallest form, then its constructor is removed or its
-    # data widened to fit the shared constructor. So the same rules choose all encodings.
+    # Arrays. Each element is encoded in its smallest encoding. Then its constructor is removed, and
+    # its data is widened if the shared constructor has a larger width.
 
     def write_array(self, array: Any) -> None:
         kind = TYPE_IDS[array.type]
@@ -345,7 +349,7 @@ class ValueWriter(Output):
                     f"{array.values[i]!r:.80} does not fit an array of constructor 0x{code:02X}: "
                     "build the array from the type's name"
                 )
-        # The header of an array has the form of a compound's; its size includes the constructor.
+        # An array has the same header as a compound. Its size includes the shared constructor.
         mark = self.open()
         for descriptor in array.descriptors:
             self.octet(_DESCRIBED)
@@ -355,7 +359,10 @@ class ValueWriter(Output):
         self.close(mark, 0xE0, count)
 
     def element(self, code: int, octets: Any) -> bool:
-        """Write an element from its encoding; return False if it does not fit the constructor."""
+        """Write an array element with the constructor `code`; return False if it does not fit.
+
+        `octets` is the element's own smallest encoding.
+        """
         element_code = octets[0]
         if element_code == code:
             self.add(octets[1:])
@@ -380,7 +387,7 @@ class ValueWriter(Output):
                 return False
             self.add(bytes(width))
         else:
-            # Widen a one-byte form to the full width of the type, with its sign if it has one.
+            # Widen a one-byte encoding to the full width of the type, and keep the sign.
             width = MIN_SIZES[code]
             if MIN_SIZES[element_code] != 1 or width < 4:
                 return False
@@ -390,7 +397,7 @@ class ValueWriter(Output):
         return True
 
     def typed(self, kind: int, value: Any) -> None:
-        """Write a value as this AMQP type; raise EncodeError if its Python type is of another."""
+        """Write a value as the AMQP type `kind`; raise EncodeError if that is not possible."""
         value_kind = KINDS.get(type(value), 0)
         if value_kind == kind:
             self.put(kind, value)
@@ -438,12 +445,12 @@ class ValueWriter(Output):
         elif kind == KIND_FIELDS and isinstance(value, dict):
             self.fields(value)
         elif value_kind == 0 and value is not None:
-            self.subclassed(kind, value)
+            self.subclass_instance(kind, value)
         else:
             raise EncodeError(f"must be {FIELD_TYPES[kind]}, not {value!r:.80}{hint(kind, value)}")
 
-    def subclassed(self, kind: int, value: Any) -> None:
-        """Write an instance of a subclass by the base class that has an AMQP type."""
+    def subclass_instance(self, kind: int, value: Any) -> None:
+        """Write an instance of a subclass as the AMQP type `kind`, by its base class."""
         if isinstance(value, enum.Enum):
             self.enter()
             self.typed(kind, value.value)
@@ -466,7 +473,7 @@ class ValueWriter(Output):
             raise EncodeError(f"must be {FIELD_TYPES[kind]}, not {value!r:.80}{hint(kind, value)}")
 
     def fields(self, value: Any) -> None:
-        """Write a map whose keys are symbols or plain str, as symbols."""
+        """Write a dict as a map whose keys are symbols; its keys are Symbol or str."""
         mark = self.open()
         for key, item in value.items():
             self.typed(KIND_SYMBOL, key)
@@ -478,10 +485,14 @@ class ValueWriter(Output):
 
 
 def shared_code(kind: int, elements: Any) -> int:
-    """Return the constructor with the smallest width of at least 1 that fits all encoded elements.
+    """Return the constructor with the smallest width of at least 1 that fits all `elements`.
 
-    Zero-width constructors are avoided: brokers refuse such arrays, because a huge count would cost
-    the sender only a few bytes.
+    Zero-width constructors are avoided, because brokers refuse such arrays: a large count would
+    cost the sender only a few bytes.
+
+    Args:
+        kind: the kind of the elements.
+        elements: the elements, each in its own smallest encoding.
     """
     if kind == KIND_NULL:
         return 0x40
@@ -503,7 +514,7 @@ def base_of(value: Any) -> type:
 
 
 def hint(kind: int, value: Any) -> str:
-    """Return a hint for the error about a value of the wrong type."""
+    """Return a hint for the error about a value that does not fit the type `kind`; may be empty."""
     if kind == KIND_LONG and isinstance(value, int) and 0 <= value < 2**64:
         return ": a plain int is a long; use ULong"
     if isinstance(value, datetime.timedelta):
@@ -514,7 +525,7 @@ def hint(kind: int, value: Any) -> str:
 
 
 def timestamp_of(value: Any) -> Timestamp:
-    """Return the timestamp of a datetime."""
+    """Convert a datetime to a timestamp; raise EncodeError if it has no time zone."""
     try:
         return Timestamp.from_datetime(value)
     except ValueError as error:
@@ -522,7 +533,7 @@ def timestamp_of(value: Any) -> Timestamp:
 
 
 def smallest_decimal(number: Any) -> Any:
-    """Return the smallest AMQP decimal that holds a number exactly."""
+    """Return a number as the smallest AMQP decimal that represents it exactly."""
     for kind in (Decimal32, Decimal64):
         try:
             return kind.from_decimal(number)

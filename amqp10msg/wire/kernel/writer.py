@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""The encoder of sections and composites, and their declaration to the kernel."""
+"""Encodes sections and composites, and registers their declarations."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ from amqp10msg.wire.primitives import AmqpMap, Array, Char, Described, Symbol, U
 
 
 class Spec:
-    """The declaration of a section or composite for readers and writers.
+    """The declaration of a section or composite, for readers and writers.
 
-    `layout` reads and sets the fields of its class, or the value of a body section, whose attribute
-    is `attribute`. The map sections are dicts and need neither.
+    `layout` reads and sets the fields of the class; for a body section, the only attribute,
+    `attribute`. The classes of map sections are dicts, which need neither.
     """
 
     def __init__(
@@ -86,25 +86,25 @@ class Spec:
         self.mandatory = mandatory
         self.multiple = multiple
         self.blank = [*defaults]
-        # For sections: the number, and the sections that may follow.
+        # For a section, its number, its position in a message, and the sections that may follow.
         index = code - FIRST_CODE
         is_section = 0 <= index < SECTION_COUNT
         self.position = PLACES[index] if is_section else 0
         self.is_body = self.position == PLACE_BODY
         self.followers = FOLLOWERS[index + 1] if is_section else b""
         self.usual = b"".join([USUAL[kind] for kind in kinds])
-        # Whether every field is written by its kind alone, and omitted if it equals its default.
+        # Whether each field is encoded by its kind alone, and omitted if it equals its default.
         self.is_plain = not mandatory and not any(multiple)
         self.head = b"\x00\x53" + bytes([code]) if code < 256 else b"\x00\x80" + code.to_bytes(8)
 
 
 def register(cls: type, spec: Spec) -> None:
-    """Let `encode_value` write instances of a class by a spec."""
+    """Register the declaration of a composite, so that `encode_value` can encode its class."""
     SPECS[cls] = spec
 
 
 def register_section(cls: type, spec: Spec) -> None:
-    """Register a section for readers and writers of messages, in the order of the codes."""
+    """Register the declaration of a section. Must be called in the order of the section codes."""
     SPECS[cls] = spec
     declare_section(len(SECTIONS), spec.shape, cls, spec.layout, spec.usual, spec.defaults)
     SECTIONS.append(spec)
@@ -129,9 +129,9 @@ _ATTRIBUTES = [
 
 
 class _Attributes:
-    """Has the attributes of `Message`, for programs that use the kernel without `Message`.
+    """A class with the attributes of `Message`, for modules that do not import `Message`.
 
-    For example, `amqp10msg.validation` does not import it.
+    For example, `amqp10msg.validation` uses the kernel without `Message`.
     """
 
     __slots__ = tuple(_ATTRIBUTES)
@@ -147,9 +147,9 @@ def register_message(cls: type, lenient: Callable[..., Any]) -> None:
 
     Args:
         cls: the class, whose attributes are in the order of `Cursor.read_message`.
-        lenient: decodes a message that may violate the rules.
+        lenient: a function that decodes a message that may violate the specification.
     """
-    # The result of attrs.fields, without an import of attrs in the kernel.
+    # This is what attrs.fields returns; the kernel does not import attrs.
     names = [field.name for field in cls.__attrs_attrs__]  # type: ignore[attr-defined]  # attrs' own
     layout = Slots(cls, names)
     declare_message(layout)
@@ -162,35 +162,36 @@ def register_scan(cls: type) -> None:
     SCAN[:] = (cls,)
 
 
-# Constructors of values without data.
+# Format codes of values without data.
 _NULL, _LIST0 = 0x40, 0x45
+# Sequences of encoded nulls, by their number.
 _NULLS = [b"\x40" * n for n in range(32)]
 
 
 class Writer(ValueWriter):
-    """Collects the encodings of sections and values."""
+    """Encodes sections and values; `finish` returns the bytes."""
 
     def inner(self) -> ValueWriter:
-        """Return a writer for a separate encoding at the same depth of nesting."""
+        """Return a new, empty writer with the same depth of nesting and the same `lenient`."""
         writer = Writer.__new__(Writer)
         writer.lenient = self.lenient
         writer.depth = self.depth
         return writer
 
     def composite_or_subclass(self, value: Any) -> None:
-        """Write a composite, or an instance of a subclass of a type that has an encoding."""
+        """Write a composite, or a value whose class is not in `KINDS`, by a base class that is."""
         spec = SPECS.get(type(value))
         if spec is None:
             ValueWriter.composite_or_subclass(self, value)
             return
-        # A section as a value is a level of nesting, since it may contain itself; a section of a
-        # message is not.
+        # Count a level of nesting for a section that is used as a value, since it may contain
+        # itself. A section of a message does not count.
         self.enter()
         self.section(spec, value)
         self.depth -= 1
 
     def whole(self, spec: Any, section: Any) -> bool:
-        """Write a section or None; return False if it is not exactly of the section's class."""
+        """Write a section, or nothing for None; return False if its class is not `spec.cls`."""
         if section is not None:
             if type(section) is not spec.cls:
                 return False
@@ -198,7 +199,7 @@ class Writer(ValueWriter):
         return True
 
     def body(self, body: Any) -> bool:
-        """Write a body; return False if a section is not exactly of its class."""
+        """Write a body section or a list of them; return False if a class is not a section's."""
         usual = SECTIONS[DATA]
         if type(body) is usual.cls:
             self.section(usual, body)
@@ -221,7 +222,7 @@ class Writer(ValueWriter):
         return True
 
     def section(self, spec: Any, value: Any) -> None:
-        """Write a section or composite with its descriptor."""
+        """Write a section or composite, including its descriptor."""
         self.add(spec.head)
         shape = spec.shape
         if shape == SHAPE_COMPOSITE:
@@ -245,7 +246,7 @@ class Writer(ValueWriter):
         items: Any = None
         mark = self.open()
         field_count = len(spec.names)
-        count = 0  # fields written so far
+        count = 0  # number of fields that were written
         i = 0
         try:
             while i < field_count:
@@ -264,15 +265,15 @@ class Writer(ValueWriter):
                     or not is_default(item, default)
                     or (spec.mandatory and i in spec.mandatory)
                 ):
-                    # Omitted fields are null, and need no bytes if no other field follows.
+                    # Omitted fields are null. They need no bytes at the end of the list.
                     if i > count:
                         self.add(_NULLS[i - count])
                     count = i + 1
                     kind = spec.kinds[i]
                     if self.lenient:
-                        self.loosely(kind, item)
+                        self.lenient_field(kind, item)
                     elif spec.multiple and spec.multiple[i]:
-                        self.several(kind, item)
+                        self.multiple_field(kind, item)
                     else:
                         self.typed(kind, item)
                 i += 1
@@ -290,18 +291,18 @@ class Writer(ValueWriter):
         else:
             self.close(mark, 0xC0, count)
 
-    def loosely(self, kind: int, item: Any) -> None:
-        """Write a field as its declared type or, if that fails, by its Python type."""
-        apart = self.inner()
+    def lenient_field(self, kind: int, item: Any) -> None:
+        """Write a field as its declared type or, if that fails, according to its Python type."""
+        field_writer = self.inner()
         try:
-            apart.typed(kind, item)
+            field_writer.typed(kind, item)
         except EncodeError:
-            apart = self.inner()
-            apart.value(item)
-        self.add(apart.finish())
+            field_writer = self.inner()
+            field_writer.value(item)
+        self.add(field_writer.finish())
 
-    def several(self, kind: int, values: Any) -> None:
-        """Write a field declared multiple: null, a single value or an array."""
+    def multiple_field(self, kind: int, values: Any) -> None:
+        """Write a field that is declared multiple, as null, a single value or an array."""
         if isinstance(values, Array):
             self.write_array(values)
         elif not isinstance(values, (list, tuple)):
@@ -366,12 +367,12 @@ class Writer(ValueWriter):
 
 
 def is_default(item: Any, default: Any) -> bool:
-    """Return whether a value equals its field's default; 0 does not equal False."""
+    """Return whether a value equals the default of its field and has the same type."""
     return item is default or (type(item) is type(default) and bool(item == default))
 
 
 def not_simple(value: Any) -> bool:
-    """Return whether a value is a list, map or array, possibly described."""
+    """Return whether a value is a list, map, array, section or composite, possibly described."""
     while True:
         if isinstance(value, Described):
             value = value.value
@@ -383,7 +384,7 @@ def not_simple(value: Any) -> bool:
 
 
 def encode_key(key: Any) -> bytes:
-    """Encode a decoded key for comparison: keys are identical if their bytes are equal."""
+    """Encode a decoded map key for comparison. Keys are identical if the results are equal."""
     writer = Writer.__new__(Writer)
     writer.lenient = True
     writer.value(key)
