@@ -1,8 +1,8 @@
-# The fast path of `Picks`: reads usual messages directly from the bytes. See `picks.py`.
+# The fast path of `Picks` in `picks.py`, which reads usual messages directly from the bytes.
 
 
 cdef class Keys:
-    """A set of encoded keys, to find keys in the bytes of a map."""
+    """The requested keys of a map and their indexes; finds keys in the bytes of a map."""
 
     def __cinit__(self, dict indexes):
         cdef Py_ssize_t i
@@ -38,20 +38,20 @@ cdef class Keys:
         return -1
 
 
-# The action of the fast path for a section. GIVE_UP: let `Picks` read the whole message.
+# The actions of the fast path for a section.
 cdef enum:
-    PASS_OVER
-    GIVE_UP
+    PASS_OVER  # skip the section
+    GIVE_UP    # let `Picks` read the whole message
     READ_FIELDS
     READ_PROPERTIES
     READ_ANNOTATIONS
     READ_DATA
 
-# Messages with more values in lists and maps than this are left to `Picks`, which enforces limits.
+# `Picks`, which enforces limits, reads messages with more values in lists and maps than this.
 cdef enum:
     MOST_VALUES = 10_000
 
-# A sentinel for a value in an unusual encoding.
+# The result of `entry_at` for a value in an unusual encoding.
 cdef object _ODD = object()
 
 
@@ -75,7 +75,10 @@ cdef inline const unsigned char *after(
 
 
 cdef inline object text_at(const unsigned char *at, const unsigned char *end, int code):
-    """Return a string, symbol or binary with a size of one byte, as a str or bytes."""
+    """Return a string or symbol with a one-byte size as a str, or a binary as bytes.
+
+    `at` and `end` are the start and end of the value, and `code` is its format code.
+    """
     if code == 0xA1:
         return PyUnicode_DecodeUTF8(<const char *>at + 2, end - at - 2, NULL)
     if code == 0xA3:
@@ -84,7 +87,7 @@ cdef inline object text_at(const unsigned char *at, const unsigned char *end, in
 
 
 cdef inline object field_at(const unsigned char *at, const unsigned char *end):
-    """Return the value of a field; the encoding must be in the field's `usual` codes."""
+    """Return the value of a field, whose format code must be usual (see `USUAL` in `codes`)."""
     cdef int code = at[0]
     if code == 0xA1 or code == 0xA3 or code == 0xA0:
         return text_at(at, end, code)
@@ -139,10 +142,11 @@ cdef class QuickPicks:
         """Set the requested values.
 
         Args:
-            sections: for each section None or (shape, indexes, usual codes, defaults, keys): the
-                shape is composite, properties, annotations, or -1 to give up; the indexes of its
-                fields in the result are -1 for fields that are not requested.
-            defaults: the results for absent values.
+            sections: for each section, None to skip it, or (shape, indexes, usual, defaults, keys).
+                The shape is 0 for a composite, 1 for properties, 2 for annotations, or -1 to give
+                up. The indexes are those of the fields in the result; -1 for a field that is not
+                requested. `usual` states whether a field is usual, by field and format code.
+            defaults: the results for values that the message does not have.
             body: the index of the body in the result; -1 if it is not requested.
         """
         cdef Py_ssize_t i, j
@@ -176,7 +180,7 @@ cdef class QuickPicks:
                 self.places[i][j] = fields[j]
 
     cdef tuple pick(self, bytes data):
-        """Return the values, or None."""
+        """Return the requested values; None to let `Picks` read the message."""
         try:
             return read_picks(self, data)
         except UnicodeDecodeError:
@@ -184,7 +188,7 @@ cdef class QuickPicks:
 
 
 cdef inline int put_at(tuple found, Py_ssize_t place, value) except -1:
-    """Set an unset item of a new tuple; raise IndexError if it is set already."""
+    """Set an item of a new tuple; raise IndexError if the item is already set."""
     if not 0 <= place < PyTuple_GET_SIZE(found) or PyTuple_GET_ITEM(found, place) != NULL:
         raise IndexError("no such place")
     Py_INCREF(value)
@@ -193,7 +197,7 @@ cdef inline int put_at(tuple found, Py_ssize_t place, value) except -1:
 
 
 cdef tuple read_picks(QuickPicks quick, bytes data):
-    """Return the values, or None."""
+    """Return the requested values; None to let `Picks` read the message."""
     cdef const unsigned char *at = <const unsigned char *>PyBytes_AS_STRING(data)
     cdef const unsigned char *stop = at + PyBytes_GET_SIZE(data)
     cdef const unsigned char *p

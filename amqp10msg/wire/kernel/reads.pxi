@@ -1,17 +1,18 @@
-# Fast paths for reading: sections in the usual encodings, directly into their classes.
+# Fast paths that read sections in the usual encodings, directly into their classes.
 #
-# Sections in unusual encodings are left to `Reader`. The counterpart in Python is `twin.py`.
+# `Reader` reads sections in other encodings. The counterpart in Python is `twin.py`.
 
 
-# Sections. Declarations are never freed, so reading needs no references to them: threads that count
-# references to the same object contend.
+# Sections. The declarations are never freed, so that readers need not count references to them:
+# threads that count references to the same object contend.
 
 cdef enum:
     KINDS_OF_SECTION = 9
-    # The positions in a message; the three kinds of body share a position.
+    # The number of positions in a message, and the position that the three kinds of body share.
     PARTS = 7
     BODY = 5
 
+# The declaration of a section; see `declare_section`.
 cdef struct Shape:
     int shape
     PyObject *cls
@@ -22,9 +23,10 @@ cdef struct Shape:
 cdef Shape SHAPES[KINDS_OF_SECTION]
 cdef PyObject *MESSAGE_LAYOUT = NULL
 cdef list _DECLARED = []
-# Index: section.
+# The position of each section in a message, by section number.
 cdef int PLACE_OF[KINDS_OF_SECTION]
-# Index: previous section plus 1 (0 at the beginning), section. Whether the section may follow.
+# Whether a section may follow another, by the number of the previous section plus 1 (0 at the start
+# of the message), and by the number of the section.
 cdef bint FOLLOWS[KINDS_OF_SECTION + 1][KINDS_OF_SECTION]
 for _i in range(KINDS_OF_SECTION):
     PLACE_OF[<int>_i] = PLACES[_i]
@@ -34,14 +36,14 @@ for _i in range(KINDS_OF_SECTION):
 
 
 def declare_section(int index, int shape, type cls, Slots layout, bytes usual, tuple defaults):
-    """Declare a section for the fast path of cursors.
+    """Declare a section for the fast path of `Cursor`.
 
     Args:
-        index: the section's code minus the code of the header.
+        index: the number of the section: its code minus the code of the header.
         shape: a `SHAPE_` constant of `codes`.
         cls: the section's class.
         layout: the fields of a composite, or the single attribute of a body section.
-        usual: for a composite, by field and format code, whether the fast path reads the value.
+        usual: for a composite, whether the fast path reads a field, by field and format code.
         defaults: the defaults of the fields.
     """
     if not 0 <= index < KINDS_OF_SECTION:
@@ -61,7 +63,7 @@ def declare_section(int index, int shape, type cls, Slots layout, bytes usual, t
 
 
 def declare_message(Slots layout):
-    """Declare the class of messages: its sections, then message-format, bytes and leniency."""
+    """Declare the attributes of messages: the sections, message-format, bytes and leniency."""
     global MESSAGE_LAYOUT
     if layout.count != PARTS + 3:
         raise ValueError("a message has ten attributes")
@@ -72,8 +74,8 @@ def declare_message(Slots layout):
 cdef extern from *:
     """
     #ifdef Py_GIL_DISABLED
-        /* Before 3.14, every lookup of a class method counts references to the method and to its
-           function, for which threads contend. For methods in C the interpreter counts none. */
+        /* Before CPython 3.14, each lookup of a class method counts references to the method and
+           its function, for which threads contend. For methods in C, it does not. */
         static PyObject *amqp_decoder; /* never freed */
         static PyObject *amqp_decode(
             PyObject *cls, PyObject *const *args, Py_ssize_t count, PyObject *names
@@ -110,7 +112,7 @@ cdef extern from *:
 
 
 def declare_decode(cls):
-    """Replace `cls.decode` by a C method in builds without a GIL, to avoid contention."""
+    """Replace `cls.decode` by a class method in C, to avoid contention; a no-op with a GIL."""
     function = cls.__dict__["decode"].__func__
     signature = "decode($type, data, *, limits=None, strict=True, message_format=0)"
     doc = f"{signature}\n--\n\n{function.__doc__}"
@@ -121,16 +123,16 @@ def declare_decode(cls):
         cls.decode = method
 
 
-cdef inline int hold(PyObject *layout, made, Py_ssize_t i, value) except -1:
+cdef inline int init_attribute(PyObject *layout, made, Py_ssize_t i, value) except -1:
     """Set an attribute of a new instance that `bare` returned."""
     if not 0 <= i < (<Slots>layout).count:
         raise IndexError("no such attribute")
-    amqp_hold(made, (<Slots>layout).offsets[i], <PyObject *>value)
+    amqp_init_slot(made, (<Slots>layout).offsets[i], <PyObject *>value)
     return 0
 
 
 cdef object message_of(PyObject *cls, PyObject **found, message_format, buf):
-    """Create a message from its sections, and take over their references."""
+    """Create a message from the sections in `found`, whose references it takes over."""
     cdef PyObject *layout = MESSAGE_LAYOUT
     cdef Py_ssize_t i
     if layout == NULL:
@@ -142,13 +144,13 @@ cdef object message_of(PyObject *cls, PyObject **found, message_format, buf):
         made = amqp_bare(cls)
         for i in range(PARTS):
             if found[i] == NULL:
-                amqp_hold(made, (<Slots>layout).offsets[i], <PyObject *>None)
+                amqp_init_slot(made, (<Slots>layout).offsets[i], <PyObject *>None)
             else:
                 amqp_slot(made, (<Slots>layout).offsets[i])[0] = found[i]
                 found[i] = NULL
-        hold(layout, made, PARTS, message_format)
-        hold(layout, made, PARTS + 1, buf)
-        hold(layout, made, PARTS + 2, False)
+        init_attribute(layout, made, PARTS, message_format)
+        init_attribute(layout, made, PARTS + 1, buf)
+        init_attribute(layout, made, PARTS + 2, False)
         return made
     made = (<object>cls).__new__(<object>cls)
     values = [None if found[i] == NULL else <object>found[i] for i in range(PARTS)]
@@ -198,7 +200,7 @@ cdef class Cursor:
         ) == 0
 
     cdef bint passed(self, Py_ssize_t count) except -1:
-        """Skip `count` values; return False without moving if one is described or invalid."""
+        """Skip `count` values; if one is described or invalid, skip none and return False."""
         cdef const unsigned char *base = <const unsigned char *>PyBytes_AS_STRING(self.buf)
         cdef const unsigned char *at
         if not 0 <= self.pos <= self.end <= PyBytes_GET_SIZE(self.buf):
@@ -221,7 +223,7 @@ cdef class Cursor:
         )
 
     cdef object octet_value(self, int code, int octet):
-        """Return the value of a format code from 0x50 to 0x54 with its byte of data."""
+        """Return the value of a format code from 0x50 to 0x54 and its byte of data."""
         return octet_value(code, octet)
 
     cpdef object read_message(self, cls, message_format):
@@ -267,7 +269,7 @@ cdef class Cursor:
         raise NotImplementedError
 
     cdef object wrapped(self, int index, value):
-        """Return a body section with a value."""
+        """Return a body section, whose number is `index`, with a value."""
         if not 0 <= index < KINDS_OF_SECTION or SHAPES[index].shape <= SHAPE_PROPERTIES:
             raise IndexError("there is no such section")
         return body_of(SHAPES[index].layout, value)
@@ -276,8 +278,8 @@ cdef class Cursor:
 cdef int usual_section(Cursor cursor, int last) except -2:
     """Skip a section's descriptor in the usual encoding; return the section's number.
 
-    Return -1 without moving for any other descriptor, and for a section that may not follow `last`
-    (-1 at the beginning of the message).
+    Returns -1, without moving the cursor, for any other descriptor, and for a section that may not
+    follow the section `last` (-1 at the start of the message).
     """
     cdef const unsigned char *at
     cdef int index
@@ -300,9 +302,9 @@ cdef int usual_section(Cursor cursor, int last) except -2:
     return index
 
 
-# The fast path for the content of sections, in the encodings that nearly every message uses. The
-# functions return the same as `Reader`; in any unusual or invalid case they return None without
-# moving the cursor, so that `Reader` reads the section and raises the error.
+# The fast path for the content of sections, in the encodings that nearly all messages use. The
+# functions return the same result as `Reader`. In an unusual or invalid case, they return None
+# without moving the cursor, so that `Reader` reads the section or raises the error.
 
 
 cdef object quick_section(Cursor cursor, int index):
@@ -344,7 +346,7 @@ cdef object quick_fields(
             if end == NULL or not usual[i << 8 | at[0]]:
                 return None
             if at[0] != 0x40:
-                hold(layout, made, i, field_at(at, end))
+                init_attribute(layout, made, i, field_at(at, end))
             at = end
     except UnicodeDecodeError:
         return None
@@ -352,7 +354,7 @@ cdef object quick_fields(
         return None
     for i in range((<Slots>layout).count):
         if amqp_slot(made, (<Slots>layout).offsets[i])[0] == NULL:
-            amqp_hold(
+            amqp_init_slot(
                 made, (<Slots>layout).offsets[i], PyTuple_GET_ITEM(<tuple>defaults, i)
             )
     leave_compound(cursor, &found)
@@ -421,9 +423,9 @@ cdef object quick_data(Cursor cursor, PyObject *layout):
 
 
 cdef inline object body_of(PyObject *layout, value):
-    """Return a body section with a value."""
+    """Return a body section with a value; `layout` is that of its class."""
     if (<Slots>layout).count != 1 or not (<Slots>layout).direct():
         return (<Slots>layout).build([value])
     made = (<Slots>layout).bare()
-    hold(layout, made, 0, value)
+    init_attribute(layout, made, 0, value)
     return made

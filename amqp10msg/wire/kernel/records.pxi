@@ -1,9 +1,9 @@
-# attrs classes whose arguments are parsed in C.
+# A compiled `__init__` for attrs classes.
 #
-# attrs generates an `__init__` in Python, which needs most of the time of creating an instance. In
-# this build, `make_fast` removes it from subclasses of `Record`, so they inherit the compiled
-# `__init__` of their base. In unusual cases (a missing or unknown argument, a value that needs
-# conversion or is invalid, a patched class) it calls the original `__init__`.
+# attrs generates an `__init__` in Python, which takes most of the time of creating an instance. In
+# this build, `make_fast` removes it from subclasses of `Record`, so that they inherit the compiled
+# `__init__` of `Record`. In unusual cases (a missing or unknown argument, a value that needs
+# conversion or is invalid, a patched class), the compiled `__init__` calls the original.
 
 
 cdef extern from *:
@@ -14,7 +14,7 @@ cdef extern from *:
         return amqp_initialize(made, args, keywords);
     }
     static PyType_Slot amqp_record_slots[] = {
-        {Py_tp_doc, "The base class for `make_fast`."},
+        {Py_tp_doc, "The base class of the classes that `make_fast` speeds up."},
         {Py_tp_init, (void *)amqp_record_init},
         {0, NULL},
     };
@@ -39,21 +39,23 @@ cdef extern from "Python.h":
 
 @cython.final
 cdef class Parameters:
-    """The parameters of a class's `__init__`; each sets the attribute of the same name."""
+    """The parameters of a class's `__init__`; each sets the attribute with the same name."""
 
     cdef object init  # the original __init__ of the class
     cdef Slots layout
-    cdef dict places
+    cdef dict places  # the index of each parameter, by name
     cdef tuple plain  # for each parameter, the types to store unchanged; None for all types
     cdef tuple defaults
-    cdef Py_ssize_t positional
-    cdef unsigned int needed  # bits: parameters without a default that can be stored unchanged
+    cdef Py_ssize_t positional  # number of parameters that may be positional arguments
+    # Bit mask of the parameters that a call must pass: those without a default, or whose default
+    # cannot be stored unchanged.
+    cdef unsigned int needed
 
     def __init__(self, cls, dict plain):
         init = cls.__init__
         code = init.__code__
         count = code.co_argcount + code.co_kwonlyargcount
-        # An __init__ with **keywords uses them for its errors.
+        # An __init__ with **keywords must be called, because it raises errors for them.
         if code.co_flags & 0x04 or count - 1 > MOST_SLOTS:
             raise TypeError(f"{cls.__name__}.__init__ takes too many arguments")
         names = code.co_varnames[1:count]
@@ -73,7 +75,7 @@ cdef class Parameters:
                 self.needed |= 1u << place
 
     cdef bint take(self, made, tuple args, PyObject *keywords) except -1:
-        """Set all attributes; return False, with none set, if the original `__init__` is needed."""
+        """Set all attributes; if the original `__init__` is needed, set none and return False."""
         cdef PyObject *held[MOST_SLOTS]
         cdef PyObject *key
         cdef PyObject *value
@@ -105,8 +107,8 @@ cdef class Parameters:
     cdef inline Py_ssize_t place_of(self, PyObject *name, Py_ssize_t first) except -2:
         """Return the index of a parameter; -1 if there is no parameter with this name.
 
-        Names in a call are usually the same objects as the names of the parameters, and in their
-        order, so the search starts at `first` and compares identities.
+        The names in a call are usually the same objects as the names of the parameters, and in the
+        same order. Therefore the search starts at the index `first`, and first compares identities.
         """
         cdef PyObject *known
         cdef Py_ssize_t i
@@ -133,7 +135,7 @@ cdef dict PARAMETERS = {}
 
 
 cdef int initialize(made, tuple args, PyObject *keywords) except -1:
-    """Set the attributes of an instance of a class that derives from `Record`."""
+    """The `__init__` of `Record`: set the attributes of an instance of a derived class."""
     cdef PyObject *known = PyDict_GetItem(PARAMETERS, type(made))
     if known == NULL or not (<Parameters>known).take(made, args, keywords):
         own_init(type(made))(made, *args, **({} if keywords == NULL else <dict>keywords))
@@ -148,7 +150,7 @@ class Signature:
 
     def __get__(self, instance, owner):
         if owner is None or owner.__init__ is not Record.__init__:
-            return None  # inspect.signature then uses the patched __init__
+            return None  # the class was patched: inspect.signature uses its __init__
         import inspect
 
         whole = inspect.signature(own_init(owner))
@@ -156,13 +158,13 @@ class Signature:
 
 
 def make_fast(cls, **plain):
-    """Parse the arguments of calls of a class in C.
+    """Replace the ``__init__`` of a class by a function in C.
 
     Args:
         cls: a subclass of `Record` with slots. Each parameter of its ``__init__`` has the name of
             the attribute that it sets.
         plain: for parameters that ``__init__`` converts or checks, the types that it would store
-            unchanged. For an argument of another type the class's own ``__init__`` is called.
+            unchanged. For an argument of another type, the class's own ``__init__`` is called.
     """
     PARAMETERS[cls] = Parameters(cls, plain)
     del cls.__init__
@@ -170,7 +172,7 @@ def make_fast(cls, **plain):
 
 
 cdef object own_init(cls):
-    """Return the original ``__init__`` of the class, or of the first of its bases."""
+    """Return the original ``__init__`` of a class, or of its first base class that has one."""
     for base in cls.__mro__:
         if base in PARAMETERS:
             return (<Parameters>PARAMETERS[base]).init

@@ -1,4 +1,4 @@
-# The C interface of the kernel: reading and writing of bytes, and attribute access.
+# The C interface of `twin.pyx`, for reading and writing bytes and for accessing attributes.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -31,14 +31,14 @@ cdef class QuickPicks:
     cdef list sections
     cdef tuple defaults
     cdef Py_ssize_t body
-    # Borrowed from `sections`, which keeps the objects alive. Index: section.
-    cdef const unsigned char *usual[9]
-    cdef PyObject *own[9]
-    cdef PyObject *keys[9]
-    cdef int[9] ways
-    cdef Py_ssize_t[9] wide
-    cdef Py_ssize_t[9] known
-    cdef int[9][32] places
+    # By section number. `sections` keeps the objects alive.
+    cdef const unsigned char *usual[9]  # for each field and format code, whether it is usual
+    cdef PyObject *own[9]               # the defaults of the fields
+    cdef PyObject *keys[9]              # the requested keys of a map
+    cdef int[9] ways                    # the action: READ_FIELDS, GIVE_UP etc.
+    cdef Py_ssize_t[9] wide             # number of fields up to the last requested field
+    cdef Py_ssize_t[9] known            # number of declared fields
+    cdef int[9][32] places              # for each field, its index in the result, or -1
 
     cdef tuple pick(self, bytes data)
 
@@ -47,8 +47,8 @@ cdef class Cursor:
     cdef readonly bytes buf
     cdef public Py_ssize_t pos
     cdef public Py_ssize_t end
-    # State of `Reader`. It is declared here because a subclass with attributes of its own could
-    # not use the list of free objects.
+    # State of `Reader`. It is declared here, because a subclass that adds attributes could not use
+    # the free list.
     cdef long long count
     cdef Py_ssize_t first
     cdef public int depth
@@ -83,8 +83,8 @@ cdef class Output:
     cdef char *memory
     cdef PyObject *large
     cdef char small[1000]
-    # State of `Writer`, declared here for the same reason; `count`: fields of a list written so
-    # far.
+    # State of `Writer`, declared here for the same reason. `count` is the number of fields of a
+    # list that were written.
     cdef public int depth
     cdef public bint lenient
     cdef Py_ssize_t count
@@ -120,7 +120,7 @@ cdef class Slots:
     cdef object set_all
     cdef object get_all
     cdef Py_ssize_t count
-    # The version of the class that was checked, and the offsets of its slots in bytes.
+    # The version of the class when it was checked; the offsets of its slots, in bytes.
     cdef unsigned int version
     cdef bint ordinary
     cdef Py_ssize_t[MOST_SLOTS] offsets

@@ -2,9 +2,9 @@
 """Byte input, byte output and attribute access in C: the counterpart of `twin.py`.
 
 The compiled kernel loads this module, the pure build loads `twin.py`; both define the same names,
-and the same tests run on both. All pointers of the kernel are here and in `twin.pxd`: every
-function that receives a position, a length or an object checks it, so that a mistake of a caller
-cannot reach outside the memory of an object.
+and the same tests run on both. Only this module, its included files and `twin.pxd` use pointers:
+each function checks the positions, lengths and objects that it gets, so that an error in a caller
+cannot access memory outside of an object.
 """
 
 cimport cython
@@ -19,7 +19,8 @@ from libc.string cimport memcmp, memcpy, memmove, memset
 
 from operator import attrgetter
 
-# The imports below become C integers, or variables with the type class or dict.
+# Declares the names that are imported below as C integers, or as variables of the type class or
+# dict.
 cdef int KIND_BINARY, KIND_BOOLEAN, KIND_LONG, KIND_SYMBOL, SHORT_SIZE
 cdef int SHAPE_ANNOTATIONS, SHAPE_BINARY, SHAPE_COMPOSITE, SHAPE_PROPERTIES
 cdef type Int, Symbol, Timestamp, UInt
@@ -68,12 +69,12 @@ cdef extern from *:
     static CYTHON_INLINE unsigned PY_LONG_LONG amqp_load64(const char *at) {
         return (unsigned PY_LONG_LONG)amqp_load32(at) << 32 | amqp_load32(at + 4);
     }
-    /* The address of a slot in an instance; `Slots` has checked the offset for the class. */
+    /* Return the address of a slot in an instance; `Slots` has checked the offset for the class. */
     static CYTHON_INLINE PyObject **amqp_slot(PyObject *made, Py_ssize_t offset) {
         return (PyObject **)((char *)made + offset);
     }
-    /* Threads may use the same object concurrently. With the GIL this needs no lock. Without it,
-       slots are read and set under the object's lock, like CPython's own members. */
+    /* Threads may use the same object concurrently. With the GIL, this needs no lock. Without the
+       GIL, slots are read and set under the object's lock, like CPython's own members. */
     #ifdef Py_GIL_DISABLED
         #define AMQP_BEGIN(object) Py_BEGIN_CRITICAL_SECTION(object);
         #define AMQP_END Py_END_CRITICAL_SECTION();
@@ -83,6 +84,7 @@ cdef extern from *:
         #define AMQP_END }
         #define AMQP_PUT(slot, value) (*(slot) = (value))
     #endif
+    /* Set a slot. */
     static CYTHON_INLINE void amqp_set(PyObject *made, Py_ssize_t offset, PyObject *value) {
         PyObject **slot = amqp_slot(made, offset), *before;
         Py_INCREF(value);
@@ -93,7 +95,7 @@ cdef extern from *:
         Py_XDECREF(before);
     }
     /* Return a new reference to the object in a slot; NULL if the slot is empty. */
-    static CYTHON_INLINE PyObject *amqp_held(PyObject *made, Py_ssize_t offset) {
+    static CYTHON_INLINE PyObject *amqp_get_slot(PyObject *made, Py_ssize_t offset) {
         PyObject *held;
         AMQP_BEGIN(made)
         held = *amqp_slot(made, offset);
@@ -101,8 +103,8 @@ cdef extern from *:
         AMQP_END
         return held;
     }
-    /* Set a slot of a new object, which no other thread can access yet. */
-    static CYTHON_INLINE void amqp_hold(PyObject *made, Py_ssize_t offset, PyObject *value) {
+    /* Set a slot of a new object, which no other thread can access; needs no lock. */
+    static CYTHON_INLINE void amqp_init_slot(PyObject *made, Py_ssize_t offset, PyObject *value) {
         PyObject **slot = amqp_slot(made, offset), *before = *slot;
         Py_INCREF(value);
         *slot = value;
@@ -119,10 +121,11 @@ cdef extern from *:
     #endif
         return PyUnicode_IS_ASCII(text) ? PyUnicode_GET_LENGTH(text) : -1;
     }
+    /* Return the length of an ASCII str; -1 for any other object, also of a subclass. */
     static CYTHON_INLINE Py_ssize_t ascii_size(PyObject *text) {
         return PyUnicode_CheckExact(text) ? text_size(text) : -1;
     }
-    /* Return the offset of a class's slot in its instances; -1 for any other attribute. */
+    /* Return the offset of the slot `member` in the instances of `cls`; -1 for other attributes. */
     static Py_ssize_t amqp_offset(PyObject *member, PyObject *cls) {
         PyMemberDef *slot;
         if (!Py_IS_TYPE(member, &PyMemberDescr_Type)) return -1;
@@ -141,12 +144,14 @@ cdef extern from *:
             && type->tp_getattro == PyObject_GenericGetAttr
             && type->tp_setattro == PyObject_GenericSetAttr;
     }
-    /* Publish the version of a class to other threads, after the data that belongs to it. */
+    /* Store and load the version of a class. Other threads that see the version also see the data
+       that was stored before it. */
     #ifdef Py_GIL_DISABLED
-        #define amqp_say(to, number) _Py_atomic_store_uint32_release((uint32_t *)(to), number)
-        #define amqp_said(to) _Py_atomic_load_uint32_acquire((uint32_t *)(to))
-        /* Each thread has its own share of the cached texts, so that threads do not contend for
-           the same reference counts. With more threads than shares, some threads share one. */
+        #define amqp_store_version(to, n) _Py_atomic_store_uint32_release((uint32_t *)(to), n)
+        #define amqp_load_version(to) _Py_atomic_load_uint32_acquire((uint32_t *)(to))
+        /* Each thread uses its own part of the cached texts (a share), so that threads do not
+           contend for the same reference counts. With more threads than shares, some threads use
+           the same share. */
         #define AMQP_SHARES 16
         #if defined(_MSC_VER)
             #define AMQP_OF_THREAD __declspec(thread)
@@ -166,8 +171,8 @@ cdef extern from *:
         }
         #define amqp_item PyList_GetItemRef
     #else
-        #define amqp_say(to, number) (*(to) = (number))
-        #define amqp_said(to) (*(to))
+        #define amqp_store_version(to, number) (*(to) = (number))
+        #define amqp_load_version(to) (*(to))
         #define AMQP_SHARES 1
         #define amqp_share() 0
         static CYTHON_INLINE PyObject *amqp_item(PyObject *list, Py_ssize_t i) {
@@ -176,15 +181,16 @@ cdef extern from *:
             return item;
         }
     #endif
-    static PyObject *amqp_no_arguments; /* an empty tuple, set at import and never freed */
+    static PyObject *amqp_no_arguments; /* an empty tuple; set at import, and never freed */
     static void amqp_keep(PyObject *empty) {
         Py_INCREF(empty);
         amqp_no_arguments = empty;
     }
-    /* Return a number that changes with any change of the class or its bases; 0 if unknown. */
+    /* Return a version number that any change of the class or its bases changes; 0 if unknown. */
     static CYTHON_INLINE unsigned int amqp_version(PyObject *cls) {
         return ((PyTypeObject *)cls)->tp_version_tag;
     }
+    /* Create an instance whose slots are empty. */
     static CYTHON_INLINE PyObject *amqp_bare(PyObject *cls) {
         return ((PyTypeObject *)cls)->tp_alloc((PyTypeObject *)cls, 0);
     }
@@ -192,22 +198,23 @@ cdef extern from *:
     static CYTHON_INLINE PyObject *amqp_new(PyObject *cls) {
         return ((PyTypeObject *)cls)->tp_new((PyTypeObject *)cls, amqp_no_arguments, NULL);
     }
+    /* Look up a key like dict does, without a lookup of the method. */
     static CYTHON_INLINE PyObject *amqp_get(PyObject *mapping, PyObject *key) {
         return PyDict_Type.tp_as_mapping->mp_subscript(mapping, key);
     }
     """
     PyObject **amqp_slot(object made, Py_ssize_t offset)
     void amqp_set(object made, Py_ssize_t offset, PyObject *value)
-    void amqp_hold(object made, Py_ssize_t offset, PyObject *value)
-    PyObject *amqp_held(object made, Py_ssize_t offset)
+    void amqp_init_slot(object made, Py_ssize_t offset, PyObject *value)
+    PyObject *amqp_get_slot(object made, Py_ssize_t offset)
     unsigned long long amqp_load64(const char *at) noexcept nogil
     Py_ssize_t text_size(object text)
     Py_ssize_t ascii_size(object text)
     Py_ssize_t amqp_offset(object member, object cls)
     bint amqp_ordinary(object cls)
     unsigned int amqp_version(PyObject *cls) noexcept
-    void amqp_say(unsigned int *to, unsigned int number)
-    unsigned int amqp_said(unsigned int *to)
+    void amqp_store_version(unsigned int *to, unsigned int number)
+    unsigned int amqp_load_version(unsigned int *to)
     Py_ssize_t AMQP_SHARES
     Py_ssize_t amqp_share() noexcept
     object amqp_item(PyObject *list_, Py_ssize_t i)
@@ -240,11 +247,12 @@ amqp_keep(())
 # Texts.
 
 cdef enum:
-    LONGEST = 64
-    SLOTS = 1024
+    LONGEST = 64  # maximum size of a cached text, in bytes
+    SLOTS = 1024  # number of slots of a cache, for each share
 
 
 cdef inline Py_ssize_t slot_of(const unsigned char *at, Py_ssize_t n) noexcept:
+    """Return the slot for the n bytes at `at` in a cache, within the share of this thread."""
     return (
         amqp_share() * SLOTS
         + ((n * 131 + at[0] * 31 + at[n >> 1] * 7 + at[n - 1]) & (SLOTS - 1))
@@ -255,9 +263,9 @@ cdef inline Py_ssize_t slot_of(const unsigned char *at, Py_ssize_t n) noexcept:
 cdef class Texts:
     """A cache of short symbols and keys by their bytes: a lookup costs less than a new object.
 
-    Each cache has a fixed number of slots, and a new text replaces the text in its slot. So a peer
-    that invents texts only makes the cache useless for itself: it has at most 2 * 1,024 entries of
-    some 240 bytes, 0.5 MB; without the GIL, 8 MB.
+    Each of the two caches has a fixed number of slots, and a new text replaces the text in its
+    slot. Therefore a peer that sends random texts cannot make the cache grow: it has at most
+    2 * 1,024 entries of some 240 bytes, 0.5 MB; without the GIL, 8 MB.
     """
 
     cdef list symbols
@@ -268,7 +276,7 @@ cdef class Texts:
         self.keys = [(b"", None)] * (SLOTS * AMQP_SHARES)
 
     cdef object symbol(self, const unsigned char *at, Py_ssize_t n):
-        """Return the symbol at `at`; raise UnicodeDecodeError if it is not ASCII."""
+        """Return the symbol in the n bytes at `at`; raise UnicodeDecodeError if it is not ASCII."""
         made = self.find(<PyObject *>self.symbols, at, n)
         if made is None:
             made = Symbol.__new__(Symbol, PyUnicode_DecodeASCII(<const char *>at, n, NULL))
@@ -276,7 +284,7 @@ cdef class Texts:
         return made
 
     cdef object key(self, const unsigned char *at, Py_ssize_t n):
-        """Return the text at `at`; raise UnicodeDecodeError if it is not UTF-8."""
+        """Return the text in the n bytes at `at`; raise UnicodeDecodeError if it is not UTF-8."""
         made = self.find(<PyObject *>self.keys, at, n)
         if made is None:
             made = PyUnicode_DecodeUTF8(<const char *>at, n, NULL)
@@ -284,7 +292,7 @@ cdef class Texts:
         return made
 
     cdef object find(self, PyObject *slots, const unsigned char *at, Py_ssize_t n):
-        """Return the cached text of the bytes at `at`, or None."""
+        """Return the cached text of the n bytes at `at`; None if it is not cached."""
         cdef PyObject *known
         if 0 < n <= LONGEST:
             entry = amqp_item(slots, slot_of(at, n))
@@ -297,10 +305,10 @@ cdef class Texts:
         return None
 
     cdef int put(self, PyObject *slots, const unsigned char *at, Py_ssize_t n, text) except -1:
-        """Cache the text of the bytes at `at` if it is short."""
+        """Cache the text of the n bytes at `at`, if they are at most `LONGEST`."""
         if 0 < n <= LONGEST:
-            # Bytes and text are one object, so that no thread sees the bytes of one text with
-            # another text.
+            # Bytes and text are in one tuple, so that no thread sees the bytes of one text together
+            # with another text.
             entry = (<bytes>(<const char *>at)[:n], text)
             Py_INCREF(entry)  # the list takes over a reference
             PyList_SetItem(slots, slot_of(at, n), <PyObject *>entry)
@@ -308,7 +316,8 @@ cdef class Texts:
 
 
 cdef Texts TEXTS = Texts()
-# Index: share, format code minus 0x50, byte. Values of other shares are created on first use.
+# The values with one byte of data, by share, format code minus 0x50, and byte. Those of all shares
+# but the first are created on first use.
 cdef list OCTET_VALUES = [value for values in OF_OCTET for value in values]
 OCTET_VALUES += [None] * (len(OCTET_VALUES) * (AMQP_SHARES - 1))
 
@@ -327,17 +336,17 @@ cdef object octet_value(int code, int octet):
     return value
 
 
-# `STEPS` as a C array. Index: format code.
+# The table `STEPS`, by format code, as a C array.
 cdef unsigned char STEP_OF[256]
 for _code in range(256):
     STEP_OF[<int>_code] = STEPS[_code]
 
 
-# The content of a list or map: the start and the end of its values, and their number.
+# The content of a list or map.
 cdef struct Compound:
-    const unsigned char *at
-    const unsigned char *stop
-    Py_ssize_t count
+    const unsigned char *at    # the start of the values
+    const unsigned char *stop  # the end of the values
+    Py_ssize_t count           # the number of values
 
 
 cdef inline long long signed32(const unsigned char *at) noexcept:
@@ -360,7 +369,11 @@ cdef inline double double64(const unsigned char *at) noexcept:
 
 
 cdef bint enter_compound(Cursor cursor, int short_code, Compound *found) noexcept:
-    """Read the head of a list or map; return False for an unusual or invalid head."""
+    """Read the constructor, size and count at the cursor into `found`.
+
+    `short_code` is the constructor with a one-byte size. Returns False, without moving the cursor,
+    for another constructor, and if size or count are invalid.
+    """
     cdef const unsigned char *base = <const unsigned char *>PyBytes_AS_STRING(cursor.buf)
     cdef const unsigned char *at
     cdef Py_ssize_t left, size
@@ -384,11 +397,11 @@ cdef bint enter_compound(Cursor cursor, int short_code, Compound *found) noexcep
         found.stop = at + 5 + size
     else:
         return False
-    # Every value has at least one byte, so this bounds the count before any value is read.
+    # Check the count before any value is read: every value has at least one byte.
     return found.count <= found.stop - found.at and found.count <= cursor.items
 
 cdef int leave_compound(Cursor cursor, Compound *found) except -1:
-    """Move the cursor behind a compound that was read, and charge its items."""
+    """Move the cursor to the end of a compound that was read, and count its items."""
     cursor.pos = found.stop - <const unsigned char *>PyBytes_AS_STRING(cursor.buf)
     cursor.items -= found.count
     return 0
@@ -400,9 +413,9 @@ include "reads.pxi"
 
 @cython.auto_pickle(False)  # dict has its own pickle support
 cdef class Mapping(dict):
-    """The base class of mappings; its subclasses look up keys as fast as a dict does.
+    """The base class of mappings, whose subclasses look up keys as fast as a dict.
 
-    A Python class that derives from dict directly looks up the method `__getitem__` each time.
+    For a Python class that is derived directly from dict, each access would look up `__getitem__`.
     """
 
     def __getitem__(self, key):
@@ -411,7 +424,7 @@ cdef class Mapping(dict):
 
 # Attributes.
 
-cdef inline object own(PyObject *held):
+cdef inline object take_over(PyObject *held):
     """Return the object of a reference that the caller owns, and release the reference."""
     made = <object>held
     Py_XDECREF(held)
@@ -421,10 +434,11 @@ cdef inline object own(PyObject *held):
 cdef class Slots:
     """Reads and sets several attributes of a class at once.
 
-    With getattr and setattr, this would cost 17 % of the time of decoding and 29 % of encoding. So
-    the slots of an ordinary class are accessed directly in the memory of an instance. The check of
-    the class is repeated when its version changes, for example after a monkeypatch. Classes that
-    are not ordinary, and instances of subclasses, use getattr and setattr.
+    With getattr and setattr, this would take 17 % of the time of decoding and 29 % of encoding.
+    Therefore the slots of an ordinary class (see `amqp_ordinary`) are accessed directly in the
+    memory of an instance. The check of the class is repeated when its version changes, for example
+    after a monkeypatch. For other classes, and for instances of subclasses, getattr and setattr are
+    used.
     """
 
     def __init__(self, cls, names):
@@ -437,7 +451,7 @@ cdef class Slots:
         self.ordinary = False
 
     cdef bint check(self) except -1:
-        """Return whether the class is ordinary now, and store the offsets of its slots."""
+        """Store whether the class is ordinary now, and the offsets of its slots; return whether."""
         cdef Py_ssize_t found[MOST_SLOTS]
         cdef Py_ssize_t i
         cdef unsigned int version
@@ -450,18 +464,18 @@ cdef class Slots:
             found[i] = amqp_offset(getattr(cls, self.names[i], None), cls)
             ordinary = found[i] >= 0
         version = amqp_version(<PyObject *>self.cls)
-        # Another thread may store the same concurrently. Readers use the offsets only if the
-        # version that they read is still the version of the class.
+        # Another thread may store the same data concurrently. Readers use the offsets only if the
+        # stored version is the current version of the class.
         with cython.critical_section(self):
             if ordinary:
                 memcpy(self.offsets, found, self.count * sizeof(Py_ssize_t))
             self.ordinary = ordinary
-            amqp_say(&self.version, version)
+            amqp_store_version(&self.version, version)
         return ordinary and version != 0
 
     cdef bint direct(self) except -1:
-        """Return whether slots may be accessed directly."""
-        cdef unsigned int version = amqp_said(&self.version)
+        """Return whether the slots of an instance may be accessed directly."""
+        cdef unsigned int version = amqp_load_version(&self.version)
         if version != 0 and version == amqp_version(<PyObject *>self.cls):
             return self.ordinary
         return self.check()
@@ -474,7 +488,7 @@ cdef class Slots:
         if type(made) is self.cls and self.direct():
             found = PyTuple_New(self.count)
             for i in range(self.count):
-                held = amqp_held(made, self.offsets[i])
+                held = amqp_get_slot(made, self.offsets[i])
                 if held == NULL:
                     break
                 PyTuple_SET_ITEM(found, i, <object>held)  # the tuple takes over the reference
@@ -488,11 +502,11 @@ cdef class Slots:
         """Return the first attribute."""
         cdef PyObject *held = NULL
         if type(made) is self.cls and self.count and self.direct():
-            held = amqp_held(made, self.offsets[0])
-        return getattr(made, self.names[0]) if held == NULL else own(held)
+            held = amqp_get_slot(made, self.offsets[0])
+        return getattr(made, self.names[0]) if held == NULL else take_over(held)
 
     cdef int fill(self, made, list values) except -1:
-        """Set the attributes in order, without converters; there are as many values."""
+        """Set the attributes to `values` in order, without calling converters."""
         cdef Py_ssize_t i
         if (
             type(made) is self.cls
@@ -517,7 +531,7 @@ cdef class Slots:
 
 
 cdef class Slot:
-    """A slot, which may be empty, of a subclass of `Record`.
+    """Access to a slot of a subclass of `Record`; the slot may be empty.
 
     With getattr, an empty slot would raise an AttributeError, which is four times slower.
     """
@@ -532,8 +546,8 @@ cdef class Slot:
         """Return the slot's value in an instance; None if it is empty or missing."""
         cdef PyObject *held = NULL
         if isinstance(made, self.cls):
-            held = amqp_held(made, self.offset)
-        return None if held == NULL else own(held)
+            held = amqp_get_slot(made, self.offset)
+        return None if held == NULL else take_over(held)
 
     cdef int put(self, made, value) except -1:
         """Set the slot's value in an instance."""
@@ -547,7 +561,7 @@ include "writes.pxi"
 
 
 cdef class FieldOutput(Output):
-    """Output of AMQP 0-9-1: a length precedes texts and tables."""
+    """Output in the encodings of AMQP 0-9-1, in which a length precedes texts and tables."""
 
     cdef bint text(self, int width, text) except -1:
         """Append a length of 1 or 4 bytes and an ASCII str; return False for any other value."""
@@ -586,12 +600,12 @@ cdef class FieldOutput(Output):
 
 cdef extern from *:
     """
-    /* Whether a mapping iterates like a dict: the test that dict() makes before a fast copy. */
-    static int amqp_own_way(PyObject *mapping) {
+    /* Return whether a mapping iterates like a dict; dict() tests this before a fast copy. */
+    static int amqp_iterates_like_dict(PyObject *mapping) {
         return PyDict_Check(mapping) && Py_TYPE(mapping)->tp_iter == PyDict_Type.tp_iter;
     }
     """
-    bint amqp_own_way(object mapping)
+    bint amqp_iterates_like_dict(object mapping)
 
 
 cdef class Entries:
@@ -599,9 +613,9 @@ cdef class Entries:
 
     @staticmethod
     cdef dict of(mapping):
-        """Return the entries as a dict in the same order; callers must not change it."""
-        # A subclass that does not override iteration can be read directly in C.
-        return <dict>mapping if amqp_own_way(mapping) else dict(mapping)
+        """Return the entries as a dict in the same order; callers must not modify the dict."""
+        # A dict subclass that does not override iteration can be read directly in C.
+        return <dict>mapping if amqp_iterates_like_dict(mapping) else dict(mapping)
 
 
 include "records.pxi"

@@ -1,21 +1,21 @@
-# Fast paths for writing: usual values, and usual fields of sections, without Python calls.
+# Fast paths that write usual values, and usual fields of sections, without Python calls.
 #
-# Unusual values are left to `Writer`. The counterpart in Python is `twin.py`.
+# `Writer` writes all other values. The counterpart in Python is `twin.py`.
 
 
+# The encodings of a kind of integer; the width is 0 for other kinds.
 cdef struct Whole:
-    # The encodings of an integer kind; the width is 0 for other kinds.
-    int width
-    int wide
-    int small  # the constructor of one byte, or 0
-    int zero   # the constructor of a zero alone, or 0
+    int width  # the full width, in bytes
+    int wide   # the constructor of the full width
+    int small  # the constructor of the one-byte encoding, or 0
+    int zero   # the constructor of the encoding of zero, or 0
     bint signed
 
 
 cdef enum:
-    KINDS_KNOWN = 64
+    KINDS_KNOWN = 64  # the size of tables by kind
 
-# Index: kind. The encodings of its integers; and the constructor of a short str, or 0.
+# By kind, the encodings of an integer, and the constructor of a short str, or 0.
 cdef Whole WHOLE_OF[KINDS_KNOWN]
 cdef int TEXT_OF[KINDS_KNOWN]
 memset(WHOLE_OF, 0, sizeof(WHOLE_OF))
@@ -32,7 +32,7 @@ cdef PyObject *OCTETS_TYPE = <PyObject *>bytes
 
 
 cdef inline bint put_whole(Output out, int kind, long long number) noexcept:
-    """Write an integer in the smallest form of its kind; return False if it is out of range.
+    """Write an integer in its smallest encoding; return False if it is out of range for `kind`.
 
     The caller must have made room for 9 bytes.
     """
@@ -62,7 +62,7 @@ cdef inline bint put_whole(Output out, int kind, long long number) noexcept:
 
 
 cdef inline void put_octets(Output out, int code, const char *octets, Py_ssize_t n) noexcept:
-    """Write a value with a length of one byte; the caller must have made room for it."""
+    """Write a value with a one-byte size; the caller must have made room for n + 2 bytes."""
     cdef char *at = out.memory + out.size
     at[0] = <char>code
     at[1] = <char>n
@@ -71,13 +71,14 @@ cdef inline void put_octets(Output out, int code, const char *octets, Py_ssize_t
 
 
 cdef inline int make_room(Output out, Py_ssize_t n) except -1:
+    """Make sure that n more bytes fit into the memory of an output."""
     if out.room - out.size < n:
         out.grow(n)
     return 0
 
 
 cdef inline int put_nulls(Output out, Py_ssize_t count, Py_ssize_t n) except -1:
-    """Write the nulls before a field, and make room for it."""
+    """Write `count` nulls, and make room for n more bytes."""
     make_room(out, count + n)
     memset(out.memory + out.size, 0x40, count)
     out.size += count
@@ -91,17 +92,17 @@ cdef inline void store32(char *at, unsigned int number) noexcept:
     at[3] = <char>(number & 255)
 
 
-# A compound starts with room for the header of its long form. If it turns out to be short, its
-# content is moved down, which costs at most 254 bytes. With room for the short header only, large
-# content would have to move once for every enclosing compound.
+# A compound starts with room for the long header, with a four-byte size. If the compound turns out
+# to be short, its content of at most 254 bytes is moved. If there was room for the short header
+# only, large content would have to be moved once for each enclosing compound.
 cdef enum:
-    LONG_HEADER = 9
-    SHORT_HEADER = 3
-    SMALL = 1000  # bytes of memory inside of the object
+    LONG_HEADER = 9   # bytes
+    SHORT_HEADER = 3  # bytes
+    SMALL = 1000      # size of the memory inside the object, in bytes
 
 
 cdef inline void empty(Output out) noexcept:
-    """Reset output to empty. The caller must have released its large buffer."""
+    """Make an output empty. The caller must have released its large buffer."""
     out.large = NULL
     out.memory = out.small
     out.room = SMALL
@@ -119,18 +120,18 @@ cdef class Output:
         Py_XDECREF(self.large)
 
     cdef int grow(self, Py_ssize_t n) except -1:
-        """Make room for n more bytes."""
+        """Enlarge the memory so that n more bytes fit."""
         cdef PyObject *before = self.large
         cdef Py_ssize_t room, size
         if n > PY_SSIZE_T_MAX // 4 - self.size:
             raise MemoryError
-        # Double small output. Appends to large output are usually large themselves.
+        # Double small memory, and enlarge large memory by an eighth.
         room = self.size + n + (self.size + n if self.size + n < 1 << 20 else (self.size + n) >> 3)
         if before == NULL:
             self.large = amqp_room(NULL, room)
             memcpy(PyBytes_AS_STRING(<bytes>self.large), self.small, self.size)
         else:
-            # If memory is exhausted, this frees the old buffer, so the output must be empty.
+            # If memory is exhausted, the resize frees the old buffer, so the output must be empty.
             size = self.size
             empty(self)
             _PyBytes_Resize(&before, room)
@@ -185,7 +186,7 @@ cdef class Output:
         return 0
 
     cdef bint short_ascii(self, int code, text) except -1:
-        """Append a constructor, a length and a text; False if it is long or not ASCII."""
+        """Append a constructor, a length and a text; return False if it is long or not ASCII."""
         cdef Py_ssize_t n
         if not isinstance(text, str):
             raise TypeError("a text is a str")
@@ -229,16 +230,16 @@ cdef class Output:
         return self.size
 
     cdef bint end_compound(self, Py_ssize_t mark, int code, Py_ssize_t count) except -1:
-        """Write the header of a compound; `code` is the constructor of its short form.
+        """Write the header of a compound; `code` is the constructor with a one-byte size.
 
-        Return False if the compound is too large for AMQP.
+        Returns False if the compound is too large for AMQP.
         """
         cdef Py_ssize_t size = self.size - mark
         cdef char *head
         if mark < LONG_HEADER or size < 0:
             raise IndexError("no compound was begun there")
         head = self.memory + mark - LONG_HEADER
-        # The size counts the count's own bytes: one here, four in the long form.
+        # The size field includes the count field, which has one byte here, and four below.
         if size < 255 and count <= 255:
             head[0] = <char>code
             head[1] = <char>(size + 1)
@@ -261,7 +262,7 @@ cdef class Output:
         return 0
 
     cdef bint integer_of(self, int kind, long long number) except -1:
-        """Append an integer in the smallest form of its kind; return False if it is out of range.
+        """Append an integer in its smallest encoding; return False if it is out of range.
 
         Raises:
             ValueError: the kind is not an integer type.
@@ -323,8 +324,8 @@ cdef class Output:
     ) except -1:
         """Append fields of a list from index `i` on; return the index of the first unusual field.
 
-        `self.count` is the number of fields written so far, including nulls in between. A field
-        that is None or equal to its default is written, as null, only if a later field is written.
+        `self.count` is the number of fields that were written, including nulls between fields. A
+        field that is None or equal to its default is written as null, if a later field is written.
         """
         cdef Py_ssize_t n, gap, count = layout.count
         cdef PyObject *item
@@ -342,11 +343,11 @@ cdef class Output:
         if type(made) is not layout.cls or not layout.direct():
             return i
         while i < count:
-            item = amqp_held(made, layout.offsets[i])
+            item = amqp_get_slot(made, layout.offsets[i])
             default = PyTuple_GET_ITEM(defaults, i)
             if item == NULL:
                 break
-            kept = own(item)  # keeps the item alive if another thread replaces it
+            kept = take_over(item)  # a reference, in case another thread replaces the attribute
             if item == <PyObject *>None or item == default:
                 i += 1
                 continue
