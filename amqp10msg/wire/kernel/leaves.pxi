@@ -1,9 +1,9 @@
-# Single encoded values, read and written in C: what the kernels of `columns` and of `translate`
-# include. Numbers in network order, text, hexadecimal digits, UUIDs, decimal digits, the table of
-# format codes (Part 1, 1.6), and output for which there is room.
+# Reads and writes single encoded values in C. The kernels of `columns` and `translate` include this
+# file. It has numbers in network order, text, hexadecimal digits, UUIDs, decimal digits, the table
+# of format codes (Part 1, 1.6), and output into memory that the caller has allocated.
 #
-# What a kernel does not know is left to the plain implementation, which says what is wrong. A
-# function says so by what is false: ODD, or NULL where it returns a place.
+# A kernel leaves a value that it does not handle to the Python implementation, which also raises
+# the errors. A function reports such a value by a false result: ODD, or NULL for a pointer.
 
 import sys
 
@@ -14,14 +14,14 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 
 ctypedef const uint8_t* cursor
 
-# What became of a value, a section or a row.
+# The results of reading or writing a value, a section or a row.
 cdef enum:
-    FULL = -1  # there is no room for it
-    ODD = 0    # it is left to the plain implementation
-    GOOD = 1   # it is read, or written
-    ABSENT = 2 # there is none
+    FULL = -1  # the output has no room for it
+    ODD = 0    # the Python implementation must handle it
+    GOOD = 1   # it was read or written
+    ABSENT = 2 # it does not exist
 
-# What the bytes of a string, a symbol or a binary must be.
+# The rules for the content of a string, a symbol or a binary.
 cdef enum:
     ANY
     ASCII
@@ -37,16 +37,18 @@ cdef enum:
     BACKSLASH = 92
     BRACKET_END = 93
 
-# The largest of Arrow's 32-bit offsets.
+# The maximum of Arrow's 32-bit offsets.
 cdef Py_ssize_t LARGEST = 2**31 - 1
-# Where the low half of a decimal128 is.
+# The index of the low half of a decimal128 in memory, 0 or 1.
 cdef int LOW_WORD = 0 if sys.byteorder == "little" else 1
 
 
 # Numbers in network order, and words of eight bytes.
 
+# The highest bit of each byte of a word, which is 0 in ASCII.
 cdef uint64_t HIGH_BITS = 0x8080808080808080
-# By 8 + n: the bits of the first n bytes of a word, as they lie in memory, for n from -8 to 16.
+# Bit masks of the first n bytes of a word in memory, at the index 8 + n, for n from -8 to 16. A
+# negative n counts as 0, and an n above 8 as 8.
 cdef uint64_t[25] WORD_BITS
 
 
@@ -59,7 +61,7 @@ cdef inline uint64_t u64(cursor p) noexcept nogil:
 
 
 cdef inline uint64_t unsigned_at(cursor p, int width) noexcept nogil:
-    """Read a number of up to eight bytes."""
+    """Read an unsigned number of `width` bytes, at most 8."""
     cdef uint64_t made = 0
     cdef int i
     for i in range(width):
@@ -78,7 +80,10 @@ cdef inline void put_word(uint8_t* to, uint64_t word) noexcept nogil:
 
 
 cdef inline uint64_t copied(uint8_t* to, cursor p, Py_ssize_t n) noexcept nogil:
-    """Copy n bytes and up to 16 more, which `to` has room for; return 0 if all n are ASCII."""
+    """Copy n bytes; return 0 if all of them are ASCII.
+
+    Up to 16 more bytes are read and written, which both memory areas must have.
+    """
     cdef uint64_t high = 0, first = word_at(p), second = word_at(p + 8)
     while n > 16:
         put_word(to, first)
@@ -95,7 +100,7 @@ cdef inline uint64_t copied(uint8_t* to, cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef inline bint equals(cursor p, cursor other, Py_ssize_t n) noexcept nogil:
-    """Whether n bytes are equal in two places, both with eight bytes that can be read after."""
+    """Return whether n bytes at `p` and `other` are equal; 8 more bytes must be readable."""
     while n > 8:
         if word_at(p) != word_at(other):
             return False
@@ -118,7 +123,7 @@ _fill_word_bits()
 
 
 cdef inline bint is_ascii(cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether n bytes are ASCII; 16 bytes after them can be read."""
+    """Return whether n bytes are ASCII; 16 more bytes must be readable."""
     cdef uint64_t high = 0
     while n > 16:
         high |= word_at(p) | word_at(p + 8)
@@ -129,7 +134,7 @@ cdef inline bint is_ascii(cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef bint is_utf8(cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether n bytes are UTF-8 (RFC 3629), as Python has it."""
+    """Return whether n bytes are UTF-8 (RFC 3629), by the same rules as in Python."""
     cdef cursor stop = p + n
     cdef int lead, more, low, high, i
     while p < stop:
@@ -143,7 +148,8 @@ cdef bint is_utf8(cursor p, Py_ssize_t n) noexcept nogil:
         more = 0 if lead < 0xC2 else 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
         if more == 0 or lead > 0xF4 or stop - p < more:
             return False
-        # The range of the second byte excludes overlong forms, surrogates and what is too large.
+        # The range of the second byte excludes overlong encodings, surrogates, and code points
+        # above U+10FFFF.
         low = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
         high = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
         if not low <= p[0] <= high:
@@ -156,16 +162,16 @@ cdef bint is_utf8(cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef inline bint is_allowed(cursor p, Py_ssize_t n, int rule) noexcept nogil:
-    """Whether n bytes, with 16 after them that can be read, are what a rule says."""
+    """Return whether n bytes follow a rule (ANY, ASCII or UTF8); 16 more bytes must be readable."""
     return rule == ANY or is_ascii(p, n) or (rule == UTF8 and is_utf8(p, n))
 
 
 cdef inline uint64_t key_bit(cursor p, Py_ssize_t n) noexcept nogil:
-    """Return the bit of a key in a set of them, which few others of a map share."""
+    """Return the bit of a key in a bit set of keys; few other keys of a map have the same bit."""
     return <uint64_t> 1 << ((n + (p[n - 1] + 8 * p[(n - 1) >> 1] if n else 0)) & 63)
 
 
-# Digits: hexadecimal ones, those of UUIDs, and decimal ones.
+# Hexadecimal digits, UUIDs and decimal digits.
 
 
 cdef inline uint8_t hex_digit(int value) noexcept nogil:
@@ -173,7 +179,7 @@ cdef inline uint8_t hex_digit(int value) noexcept nogil:
 
 
 cdef inline int hex_value(int digit) noexcept nogil:
-    """Return the value of a hexadecimal digit of either case, or -1."""
+    """Return the value of a hexadecimal digit, in upper or lower case; -1 for other characters."""
     if 48 <= digit <= 57:
         return digit - 48
     digit |= 32
@@ -181,7 +187,7 @@ cdef inline int hex_value(int digit) noexcept nogil:
 
 
 cdef inline void write_hex(uint8_t* to, cursor p, Py_ssize_t n) noexcept nogil:
-    """Write the 2n digits of n bytes."""
+    """Write n bytes as 2n hexadecimal digits."""
     cdef Py_ssize_t i
     for i in range(n):
         to[2 * i] = hex_digit(p[i] >> 4)
@@ -189,7 +195,7 @@ cdef inline void write_hex(uint8_t* to, cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef bint read_hex(uint8_t* to, cursor p, Py_ssize_t n) noexcept nogil:
-    """Write the bytes of n digits; False if they are none."""
+    """Convert n hexadecimal digits to bytes; return False for an odd n and for other characters."""
     cdef Py_ssize_t i
     cdef int high, low
     if n & 1:
@@ -203,12 +209,12 @@ cdef bint read_hex(uint8_t* to, cursor p, Py_ssize_t n) noexcept nogil:
     return True
 
 
-# Where the groups of digits of a UUID end.
+# The end offset of each group of digits in the text of a UUID.
 cdef int[5] UUID_ENDS = [8, 13, 18, 23, 36]
 
 
 cdef void write_uuid(uint8_t* to, cursor p) noexcept nogil:
-    """Write the 36 characters of a UUID."""
+    """Write the 16 bytes of a UUID as text of 36 characters."""
     cdef int i, n, begin = 0
     for i in range(5):
         n = (UUID_ENDS[i] - begin) // 2
@@ -220,7 +226,7 @@ cdef void write_uuid(uint8_t* to, cursor p) noexcept nogil:
 
 
 cdef bint read_uuid(uint8_t* to, cursor p, Py_ssize_t n) noexcept nogil:
-    """Write the 16 bytes of a UUID's 36 characters; False if they are none."""
+    """Convert the text of a UUID, n characters, to 16 bytes; return False if it is not valid."""
     cdef int i, size, begin = 0
     if n != 36:
         return False
@@ -234,7 +240,7 @@ cdef bint read_uuid(uint8_t* to, cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef int write_digits(uint8_t* digits, uint64_t number) noexcept nogil:
-    """Write decimal digits at the end of twenty bytes, and return where they begin."""
+    """Write a number as decimal digits at the end of 20 bytes; return the offset of the first."""
     cdef int i = 20
     while True:
         i -= 1
@@ -245,7 +251,10 @@ cdef int write_digits(uint8_t* digits, uint64_t number) noexcept nogil:
 
 
 cdef bint is_number(cursor p, Py_ssize_t n, uint64_t* found) noexcept nogil:
-    """Read up to 19 decimal digits; False if they are none, or begin with a zero more."""
+    """Read a number of 1 to 19 decimal digits into `found`.
+
+    Returns False for other characters, other lengths, and a leading zero.
+    """
     cdef Py_ssize_t i
     found[0] = 0
     if not 0 < n <= 19 or (n > 1 and p[0] == ZERO):
@@ -284,7 +293,7 @@ cdef enum:
     DOUBLE_CODE = 0x82
     TIMESTAMP_CODE = 0x83
     UUID_CODE = 0x98
-    # The constructors of 32-bit sizes are 0x10 above those of 8-bit sizes.
+    # The format codes with a 32-bit size are higher by this than those with an 8-bit size.
     LARGE = 0x10
     BINARY8 = 0xA0
     STRING8 = 0xA1
@@ -317,46 +326,45 @@ cdef enum:
     DECIMAL_KIND
     LIST_KIND
     MAP_KIND
-    NO_KIND # array, described, and what is not a format code
+    NO_KIND # array, described, and bytes that are not format codes
 
-# How a value is read. OTHER needs handling of its own, or is not a format code.
+# The ways to read a value.
 cdef enum:
-    OTHER
+    OTHER    # needs special handling, or is not a format code
     NOTHING  # null
-    SIGNED   # a boolean without content, or any integer but ulong: 64 bits with a sign hold it
+    SIGNED   # fits into a signed 64-bit number: a boolean without content, any integer except ulong
     UNSIGNED # ulong
     REAL     # double
     SIZED    # string, symbol, binary
 
-# By format code: the bytes that follow it (of a variable width: the size's; NO_CODE for what is not
-# a format code, or described), the type with its name, and how numbers are cut out of eight bytes.
+# The properties of a format code.
 cdef struct Code:
-    uint8_t width
-    uint8_t way
-    uint8_t rule
-    uint8_t kind
-    uint8_t name_size
-    uint8_t shift
-    uint8_t added
-    uint8_t code
-    uint64_t kept
-    uint8_t[16] name
+    uint8_t width     # bytes of a fixed width, or of the size; NO_CODE if it is not a format code
+    uint8_t way       # how to read the value: SIGNED etc.
+    uint8_t rule      # of the content: ANY, ASCII or UTF8
+    uint8_t kind      # the type: BOOLEAN etc.
+    uint8_t name_size # the length of the type's name
+    uint8_t shift     # right shift of the 8 bytes from the content on, to get the number
+    uint8_t added     # bits to set in the number after the shift and the mask: 1 for true
+    uint8_t code      # the format code
+    uint64_t kept     # mask of the number after the shift
+    uint8_t[16] name  # the type's name
 
 cdef Code[256] CODES
 
 
 cdef inline int64_t signed_of(Code* code, uint64_t word) noexcept nogil:
-    """Return the number of a value of way SIGNED, whose content is the first bytes of a word."""
+    """Return the number of a value with the way SIGNED, whose content is at the start of `word`."""
     return (<int64_t> word >> code.shift) & <int64_t> code.kept | code.added
 
 
 cdef inline uint64_t ulong_of(Code* code, uint64_t word) noexcept nogil:
-    """Return the number of a value of way UNSIGNED, whose content is the first bytes of a word."""
+    """Return the number of a value with the way UNSIGNED; its content is at the start of `word`."""
     return word >> code.shift & code.kept
 
 
 cdef inline bint is_large(int code) noexcept nogil:
-    """Whether a compound, an array or a sized value has a size of four bytes."""
+    """Return whether a compound, array or variable-width value has a size field of four bytes."""
     return (code & LARGE) != 0
 
 
@@ -365,7 +373,10 @@ cdef inline bint is_list(int code) noexcept nogil:
 
 
 cdef inline cursor open_sized(cursor p, int code, Py_ssize_t* n) noexcept nogil:
-    """Read the size of a string, a symbol or a binary, which the caller compares with the rest."""
+    """Read the size of a string, symbol or binary into `n`; return the start of its content.
+
+    The caller must compare the size with the remaining bytes.
+    """
     if is_large(code):
         n[0] = u32(p)
         return p + 4
@@ -376,7 +387,10 @@ cdef inline cursor open_sized(cursor p, int code, Py_ssize_t* n) noexcept nogil:
 cdef inline cursor open_items(
     cursor p, cursor end, int code, cursor* stop, Py_ssize_t* count
 ) noexcept nogil:
-    """Read the size and count of a list or a map: return where its items begin, or NULL."""
+    """Read the size and count of a list or map; return the start of its items, or NULL if invalid.
+
+    Sets `stop` to the end of the items.
+    """
     cdef Py_ssize_t size
     if is_large(code):
         if end - p < 8:
@@ -428,18 +442,19 @@ def _fill_codes():
             code.name[<int> i] = one
         code.shift = 64 - 8 * row.width & 63
         code.added = row.code == TRUE_CODE
-        # A sign is extended by the shift, so all bits stay.
+        # The shift extends the sign of a signed number, so that all bits are kept.
         code.kept = 2**64 - 1 if row.type in with_sign else min((1 << 8 * row.width) - 1, 2**64 - 1)
 
 
 _fill_codes()
 
 
-# Output for which there is room, each value in the smallest encoding of its type.
+# Output into memory with enough room, which the caller checks. Each value is written in the
+# smallest encoding of its type.
 
 cdef struct Out:
-    uint8_t* at
-    Py_ssize_t size, room
+    uint8_t* at            # the start of the memory
+    Py_ssize_t size, room  # number of bytes written, and of bytes of memory
 
 
 cdef inline void write_byte(Out* o, int value) noexcept nogil:
@@ -456,6 +471,7 @@ cdef inline void write_number(Out* o, uint64_t value, int width) noexcept nogil:
 
 
 cdef inline void write_coded(Out* o, int code, uint64_t value, int width) noexcept nogil:
+    """Write a format code, and a number of `width` bytes."""
     write_byte(o, code)
     write_number(o, value, width)
 
@@ -497,7 +513,7 @@ cdef inline void write_long(Out* o, int64_t value) noexcept nogil:
 
 
 cdef inline void write_sized_head(Out* o, int code, Py_ssize_t n) noexcept nogil:
-    """Write the head of a string, a symbol or a binary; `code` is that of its short form."""
+    """Write the format code and size of a string, symbol or binary; `code` is the 8-bit size's."""
     if n < 256:
         write_byte(o, code)
         write_byte(o, <int> n)
@@ -506,12 +522,14 @@ cdef inline void write_sized_head(Out* o, int code, Py_ssize_t n) noexcept nogil
 
 
 cdef inline bint fits_short_head(Py_ssize_t size, Py_ssize_t count) noexcept nogil:
-    """Whether items of so many bytes are a list or a map in its short form."""
+    """Return whether a list or map with items of `size` bytes can have an 8-bit size and count."""
     return size < 255 and count < 256
 
 
 cdef inline void write_head(Out* o, int code, Py_ssize_t size, Py_ssize_t count) noexcept nogil:
-    """Write the head of a list or a map whose items take `size` bytes; `code` is the short form's.
+    """Write the format code, size and count of a list or map, whose items need `size` bytes.
+
+    `code` is the format code with an 8-bit size.
     """
     if fits_short_head(size, count):
         write_byte(o, code)
