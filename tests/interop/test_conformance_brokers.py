@@ -136,7 +136,7 @@ def test_queue_with_messages_is_refused_and_unchanged() -> None:
 def test_without_a_number_a_poisoned_queue_ends_the_run() -> None:
     with (
         odd_broker.running() as (url, _),
-        pytest.raises(PeerError, match=r"purge it, and write \{n\} into the address"),
+        pytest.raises(PeerError, match=r"purge the queue, and write \{n\} into the address"),
     ):
         run_broker(f"{url}/q", [told("poison")], timeout=0.5)
 

@@ -422,7 +422,7 @@ def decode_message(
     strict: bool = True,
     message_format: int = 0,
 ) -> Any:
-    """Decode one message, which must be the whole input.
+    """Decode a message, which must be the whole input.
 
     Empty input is a message without sections.
 
