@@ -234,6 +234,7 @@ class Deliverer:
             link.send([(outgoing, delivery)])
 
     def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
+        """Record the outcomes of messages, and schedule the retries."""
         for delivery, outcome in outcomes:
             outgoing = self._in_flight.pop(delivery, None)
             if outgoing is None:
@@ -254,12 +255,14 @@ class Deliverer:
             self._wake()
 
     def _send_again(self, delivery: SourceDelivery, outgoing: Any) -> None:
+        """Queue a message again, after its backoff."""
         self._delayed_count -= 1
         self._waiting.append((delivery, outgoing))
         self._progress += 1
         self._wake()
 
     def _refuse(self, delivery: SourceDelivery, outcome: Outcome) -> None:
+        """Record a message that was not accepted."""
         self._progress += 1
         self._refused.append(Refused(delivery.tag, delivery.octets, outcome))
 

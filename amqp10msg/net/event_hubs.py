@@ -255,6 +255,7 @@ def _selector(text: str) -> dict[Any, Described]:
 
 
 def _int_attribute(attributes: dict[str, Any], name: str) -> int:
+    """Return an attribute of a response as an int; raise LinkError if it is not an integer."""
     value = attributes.get(name)
     if not isinstance(value, int):
         raise LinkError(f"$management: the response has no {name}", permanent=True)

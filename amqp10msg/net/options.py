@@ -48,6 +48,7 @@ Change: TypeAlias = "Callable[[Any, SourceDelivery], BasicMessage | Message | No
 
 
 def _to_endpoint(value: str | Endpoint) -> Endpoint:
+    """Parse the option `quarantine_queue`."""
     from amqp10msg.net.bridge.urls import Endpoint, parse_url  # noqa: PLC0415  (see above)
 
     if isinstance(value, Endpoint):
@@ -77,6 +78,7 @@ def _api_repr(url: str | None) -> str:
 
 
 def _check_on(_instance: Any, _: Any, value: Mapping[str, str]) -> None:
+    """Check that the keys are reasons and the values are actions."""
     for reason, action in value.items():
         if reason not in REASONS:
             raise ValueError(f"{reason!r} is not a reason: use one of {', '.join(REASONS)}")
@@ -85,6 +87,7 @@ def _check_on(_instance: Any, _: Any, value: Mapping[str, str]) -> None:
 
 
 def _check_quarantine_queue(_instance: Any, _: Any, value: Endpoint | None) -> None:
+    """Check that the endpoint is a queue, address or exchange of a broker."""
     if value is None:
         return
     if value.file is not None or value.offset is not None:

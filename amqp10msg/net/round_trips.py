@@ -113,6 +113,7 @@ async def _run(
     timeout: float,
     on_result: Callable[[int, RoundTrip], None],
 ) -> str:
+    """Send the messages through `jobs` queues; return the product name of the broker."""
     numbers = itertools.count(1)
     count = max(1, min(jobs, len(messages)))
     queues = [_Queue(endpoint, timeout, numbers) for _ in range(count)]
@@ -158,6 +159,7 @@ class _Queue:
         self._poison_note = ""
 
     def _next_endpoint(self) -> Endpoint:
+        """Return the endpoint of the next queue: the next number replaces ``{n}``."""
         address = str(self._template.address)
         return attrs.evolve(
             self._template, address=address.replace("{n}", str(next(self._numbers)))
@@ -278,6 +280,7 @@ class _Queue:
     # Messages.
 
     async def _send(self, delivery: SourceDelivery) -> None:
+        """Send a message when the link has credit; raise LinkError if it gets none in time."""
         target = self._target
         assert target is not None  # noqa: S101 - connected
         if not await self._wait_until(lambda: target.room > 0, self._timeout):
@@ -285,6 +288,7 @@ class _Queue:
         target.send([(Outgoing(delivery.octets), delivery)])
 
     async def _wait_for_outcome(self, delivery: SourceDelivery) -> Outcome:
+        """Return the outcome of a sent message; raise LinkError if there is none in time."""
         if not await self._wait_until(lambda: id(delivery) in self._outcomes, self._timeout):
             self._abort()
             raise LinkError(f"no outcome within {self._timeout:g} s")
@@ -377,6 +381,7 @@ def _raise_too_large() -> NoReturn:
 
 
 def _decode_body(octets: bytes) -> Any:
+    """Return the body of an encoded message; None if the message is malformed."""
     try:
         return Message.decode(octets).body
     except DecodeError:

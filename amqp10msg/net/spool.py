@@ -210,6 +210,7 @@ class _Spooler:
         return self.total
 
     async def _open(self, source: _SourceUrl) -> SourceLink:
+        """Open the link to the source, with retries as the URL requests."""
         request = SourceRequest(
             endpoint=source.endpoint,
             receive=self._receive,
@@ -233,6 +234,7 @@ class _Spooler:
             self._receive_one(delivery)
 
     def _receive_one(self, delivery: SourceDelivery) -> None:
+        """Add a delivery to the next file, and write the file if a limit is reached."""
         if self._fault.done():
             return
         self._last_received_at = self._monotonic()
@@ -249,6 +251,7 @@ class _Spooler:
                 self._fail(error)
 
     def _row(self, delivery: SourceDelivery) -> Spooled:
+        """Convert a delivery to a row of a file."""
         received = int(self._now() * 1_000_000)
         header = delivery.content_header
         if header is None:
@@ -288,6 +291,7 @@ class _Spooler:
         self.total += len(deliveries)
 
     def _fail(self, error: Exception) -> None:
+        """End `run` with an error."""
         if not self._fault.done():
             self._fault.set_exception(error)
             # Mark the exception as retrieved, to prevent a log entry: `run` may raise another

@@ -80,6 +80,7 @@ class _Nodes:
         raise LinkError(reason, sent_by_peer=True)
 
     def close(self, *, gracefully: bool = True) -> None:
+        """Close all connections, with close requests or immediately."""
         first, self._first = self._first, None
         replicas, self._replicas = self._replicas, {}
         for connection in ([] if first is None else [first]) + list(replicas.values()):
@@ -118,6 +119,7 @@ def _first_stored_offset(connection: StreamConnection, stream: str) -> int | Non
 
 
 def _query_bounds(connection: StreamConnection, stream: str) -> Bounds:
+    """Return the bounds of a stream; retry while its last chunk is not available."""
     first = _first_stored_offset(connection, stream)
     if first is None:
         return Bounds(0, 0)
@@ -154,6 +156,7 @@ class StoredProbe(Probe):
         return self._query(lambda nodes: nodes.any().partitions(super_stream))
 
     def _query(self, query: Callable[[_Nodes], _T]) -> _T:
+        """Call `query` with the connections; retry after errors."""
         return self._retry(lambda _: query(self._nodes))
 
     def _drop(self) -> None:
@@ -200,6 +203,7 @@ class _StoredReader(RangeReader):
 
     @property
     def _is_batch_ready(self) -> bool:
+        """Whether enough rows were received for a batch."""
         return len(self._rows) >= self._reading.rows or self._rows.size >= self._reading.size
 
     def next_rows(self) -> StoredRows | tuple[int, int] | None:
@@ -250,6 +254,7 @@ class _StoredReader(RangeReader):
             self._give_credit(connection)
 
     def _receive(self, connection: StreamConnection, delivery: Delivery) -> None:
+        """Process a chunk of the range, and adjust the credit."""
         self._in_flight -= 1
         chunk = _parse_chunk(delivery.octets)
         self._add_chunk(connection, chunk)
@@ -258,6 +263,7 @@ class _StoredReader(RangeReader):
         self._credit = max(1, min(remaining, _WINDOW_BYTES // len(delivery.octets), _MAX_CREDIT))
 
     def _give_credit(self, connection: StreamConnection) -> None:
+        """Give the broker credit, so that `_credit` chunks are in flight."""
         connection.credit(_RANGE, self._credit - self._in_flight)
         self._in_flight = self._credit
 
@@ -317,6 +323,7 @@ class _StoredReader(RangeReader):
         self._done = self._next >= part.stop
 
     def _drop(self) -> None:
+        """Close the connections immediately, after an error."""
         self._connection = None
         self._nodes.close(gracefully=False)
 

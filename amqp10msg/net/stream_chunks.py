@@ -242,7 +242,9 @@ class RowsOfChunks:
                 raise ChunkError(f"the {records} messages of a batch do not add up to its size")
             position = stop
         if position != len(data):
-            raise ChunkError(f"the {chunk.entries} entries have {position} of {len(data)} bytes")
+            raise ChunkError(
+                f"the {chunk.entries} entries have {position} of {len(data)} bytes of the chunk"
+            )
         count = len(self._ends) - end_count
         if count != chunk.count:
             raise ChunkError(f"the entries have {count} messages, the header states {chunk.count}")

@@ -124,6 +124,7 @@ class _Fields:
 
 
 def _encoded_text(text: str) -> bytes:
+    """Encode a string with its length."""
     octets = text.encode()
     if len(octets) >= 1 << 15:
         raise LinkError(f"{text[:60]!r}… exceeds 32,767 bytes", permanent=True)
@@ -131,11 +132,13 @@ def _encoded_text(text: str) -> bytes:
 
 
 def _encoded_texts(texts: Iterable[str]) -> bytes:
+    """Encode an array of strings."""
     encoded = [_encoded_text(text) for text in texts]
     return _U32.pack(len(encoded)) + b"".join(encoded)
 
 
 def _encoded_pairs(pairs: Mapping[str, str]) -> bytes:
+    """Encode a dict as an array of pairs of strings."""
     return _U32.pack(len(pairs)) + b"".join(
         _encoded_text(k) + _encoded_text(v) for k, v in pairs.items()
     )
@@ -174,6 +177,7 @@ class StreamConnection:
             raise
 
     def _open(self) -> None:
+        """Authenticate, negotiate the limits, and open the virtual host."""
         endpoint = self.endpoint
         client = {"product": "amqp10msg", "version": __version__}
         server = self._request("the broker", _PEER_PROPERTIES, _encoded_pairs(client)).pairs()
@@ -364,6 +368,7 @@ class StreamConnection:
             raise LinkError("the broker sent a truncated frame") from None
 
     def _send(self, command: int, body: bytes) -> None:
+        """Send a frame."""
         try:
             self._socket.settimeout(self.endpoint.timeout)
             self._socket.sendall(_FRAME_HEADER.pack(4 + len(body), command, 1) + body)

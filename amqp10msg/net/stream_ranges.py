@@ -519,6 +519,7 @@ class StreamProbe(Probe):
             names.append(name)
 
     async def _query(self, query: Callable[[Any], Awaitable[_T]], until: float) -> _T:
+        """Call `query` with the `Streams`; connect first if there is no connection."""
         async with asyncio.timeout(until - time.monotonic()):
             if self._streams is None or not self._streams.alive:
                 self._streams = await _open_streams(self._endpoint, lambda _: None, self._make)
@@ -645,6 +646,7 @@ class _RangeReader(RangeReader):
 
     @property
     def _is_batch_ready(self) -> bool:
+        """Whether enough messages were received for a batch, or offsets were removed."""
         reading = self._reading
         return bool(self._removed) or (
             len(self._rows.octets) >= reading.rows or self._size >= reading.size
@@ -731,6 +733,7 @@ class _RangeReader(RangeReader):
         streams.detach(cursor)
 
     def _receive(self, octets: bytes) -> None:
+        """Process a received message: add it to the batch, and record skipped offsets."""
         streams = self._streams
         if streams is None:
             return
@@ -812,6 +815,7 @@ class _RangeReader(RangeReader):
                 self._removed.append((start, stop - start))
 
     def _drop(self) -> None:
+        """Close the connection immediately, after an error."""
         streams, self._streams = self._streams, None
         self._awake = None
         if streams is not None:

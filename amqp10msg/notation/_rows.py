@@ -168,6 +168,7 @@ def _make_row(level: int, node: Node, inner: Node, merged: list[Node], length: i
 
 
 def _descriptor_text(value: object) -> str:
+    """Return a symbolic descriptor as text, or a numeric descriptor in hex."""
     return quoted(str(value), 60)[1:-1] if isinstance(value, Symbol) else f"0x{value:X}"
 
 
@@ -229,6 +230,7 @@ def scalar(value: Any, length: int, *, size: int | None = None) -> str:
 
 
 def _binary(value: bytes, length: int, size: int) -> str:
+    """Return the size of a binary and its content, as text if it is UTF-8, else in hex."""
     size_text = plural(size, "byte")
     if not value:
         return size_text

@@ -973,4 +973,5 @@ def check(data: bytes) -> None:
 
 
 def _malformed(offset: int, reason: str) -> NotationError:
+    """Return the error for the bytes at an offset."""
     return NotationError(f"at byte {offset}: {reason}")

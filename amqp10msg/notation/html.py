@@ -105,6 +105,7 @@ def annotated(data: Any, labels: Sequence[str] = (), *, max_octets: int = 16_384
 
 
 def _message_values(tree: Tree, name: str, number: int, max_octets: int) -> dict[str, Any]:
+    """Return the template's values for a message."""
     rows = list(itertools.islice(rows_of(tree, length=240), _MAX_ROWS))
     sections = _section_classes(rows)
     problems = [(row.offset, problem) for row in rows for problem in row.problems]
@@ -138,6 +139,7 @@ def _section_classes(rows: list[Row]) -> list[str]:
 
 
 def _row_values(row: Row, section: str) -> dict[str, Any]:
+    """Return the template's values for a row; `section` is the CSS class of its section."""
     values = attrs.asdict(row, recurse=False)
     indent = pages.markup("&nbsp;" * (2 * min(row.level, 40)))
     parts = "|".join(f"{offset} {label}" for offset, label in _parts(row))
@@ -145,6 +147,7 @@ def _row_values(row: Row, section: str) -> dict[str, Any]:
 
 
 def _group(row: Row) -> str:
+    """Return the CSS class of the row's group."""
     return "wrong" if row.group == "error" else row.group
 
 
@@ -308,5 +311,6 @@ def render_svg(data: Any, *, title: str = "AMQP message") -> str:
 
 
 def _shortened(text: str, limit: int) -> str:
+    """Return `text` with escapes for unprintable characters, cut to `limit` characters."""
     escaped = printable(text)
     return escaped if len(escaped) <= limit else f"{escaped[: limit - 1]}…"

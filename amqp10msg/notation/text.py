@@ -139,6 +139,7 @@ def _no_color(_: str, text: str) -> str:
 
 
 def _colored(group: str, text: str) -> str:
+    """Return `text` with the terminal colour of a group."""
     return f"\x1b[{_COLORS[group]}m{text}\x1b[0m" if text.strip() else text
 
 

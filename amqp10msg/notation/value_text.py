@@ -31,6 +31,7 @@ def value_text(value: Any, width: int) -> str:
 
 
 def _text(value: Any, width: int, depth: int) -> str:
+    """Return a value as text; `depth` is the number of levels that may be shown inside it."""
     if value is None:
         return "null"
     if isinstance(value, Data):

@@ -147,6 +147,7 @@ def _write(out: _Buffer, value: Any, level: int, prefix: str = "") -> None:
 
 
 def _write_parts(out: _Buffer, value: Any, level: int) -> None:
+    """Write the repr of a value that may contain other values."""
     kind = type(value)
     if hasattr(kind, "__rich_repr__"):
         prefix = f"{kind.__name__}("

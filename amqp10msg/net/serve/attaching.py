@@ -291,6 +291,7 @@ class Attacher:
         return partial(self._broker.exchanges.publish, *exchange, origin=self._origin)
 
     def _publish_to_topic(self, address: str, octets: bytes, message_format: int) -> Published:
+        """Publish a message to all subscriptions of a topic."""
         nodes = self._broker.nodes.subscriptions(address)
         if not nodes:
             # Refuse malformed messages even if the topic has no subscription.
@@ -305,6 +306,7 @@ class Attacher:
             return self._publish_to_address(to, octets, message_format)
 
     def _publish_to_address(self, to: str | None, octets: bytes, message_format: int) -> Published:
+        """Publish a message to the entity, exchange, topic or node with the address `to`."""
         nodes = self._broker.nodes
         bus = self._broker.service_bus
         if bus is not None and to:
@@ -370,6 +372,7 @@ class Attacher:
         return node
 
     def _delete_response_node(self, key: tuple[transport.Session, str]) -> None:
+        """Delete the node for the responses of a service to a session."""
         self._response_nodes.pop(key).delete()
         self._broker.memory.structures -= _response_node_cost(key[1])
 

@@ -587,12 +587,14 @@ class Connection(Socket, transport.Handler):
         return True
 
     def _process_early_bytes(self) -> None:
+        """Process the bytes that were received during the delay after wrong passwords."""
         early, self._early_bytes = self._early_bytes, None
         if early is not None and not self.is_closing:
             self.update_reading()
             self.data_received(bytes(early))
 
     def _on_opening_timeout(self) -> None:
+        """Abort the connection, because the peer has not opened it in time."""
         self.log("refused", logging.WARNING, why="the peer did not open the connection in time")
         self._stream.abort()
 
@@ -807,6 +809,7 @@ class Connection(Socket, transport.Handler):
         self.log("attached", link=link.name, node=node, receiver=link.sends)
 
     def _add_cost(self, link: transport.Link, cost: int) -> None:
+        """Count the memory of a link."""
         self._costs[link] = self._costs.get(link, 0) + cost
         self.broker.memory.structures += cost
 
@@ -926,6 +929,7 @@ class Connection(Socket, transport.Handler):
         self.log("detached", link=link.name)
 
     def _end_all(self) -> None:
+        """End all links, because the connection has ended."""
         for link in list(self._links):
             self._end(link, "connection")
         self.broker.termini.end_of(self, "connection")

@@ -59,5 +59,6 @@ class Definitions:
             yield name, {str(key): value for key, value in definition.items()}
 
     def _damage_error(self, kind: str, name: str, fault: str) -> StoreError:
+        """Return the error for a damaged definition."""
         path = getattr(self._store, "path", "the store")
         return StoreError(f"{path} cannot be read: the definition of {kind} {name!r}: {fault}")

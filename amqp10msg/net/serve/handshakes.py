@@ -56,6 +56,7 @@ class TlsHandshake(asyncio.Protocol):
         self._socket.abort()
 
     async def _run(self) -> None:
+        """Run the handshake; then pass the socket and the early bytes to the connection."""
         loop = asyncio.get_running_loop()
         stream, reason, level = None, "the peer closed the socket", logging.INFO
         try:

@@ -416,6 +416,7 @@ class Nodes:
                 self._on_fault(node, fault)
 
     def _publish_dead_letter(self, letter: DeadLetter) -> None:
+        """Publish a dead letter to the node for dead letters."""
         if self._dead_letter is not None:
             node = self.make(self._dead_letter)
             options: dict[str, Any] = {"message_format": letter.message_format, "always": True}
@@ -709,6 +710,7 @@ class Exchanges:
     def _publish(
         self, name: str, key: str | None, octets: bytes, message_format: int, origin: object
     ) -> Published:
+        """Route a message and publish it, see `publish`."""
         subject, application_properties = self._pick_fields(octets)
         if key is None:
             key = subject or ""

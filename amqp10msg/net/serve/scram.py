@@ -78,6 +78,7 @@ class ScramExchange:
         self._server = ScramMechanism("SCRAM-SHA-256").make_server(self._keys_of)
 
     def _keys_of(self, name: str) -> Any:
+        """Return the keys of a user for scramp, and note the name of the user."""
         self._name = name
         return self._scram.keys_of(name)
 

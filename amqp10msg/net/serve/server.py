@@ -316,6 +316,7 @@ class Server(ServerOptions):
     # Called in the server's thread.
 
     def _run(self, started: Future[None]) -> None:
+        """Run the event loop of the server's thread; set an error of the start in `started`."""
         try:
             asyncio.run(self._serve(started))
         except BaseException as error:
@@ -324,6 +325,7 @@ class Server(ServerOptions):
             started.set_exception(error)
 
     async def _serve(self, started: Future[None]) -> None:
+        """Listen and serve until `stop` is called. Sets the result of `started` when listening."""
         with ExitStack() as stack:
             self._open_nodes(stack)
             self._loop = loop = asyncio.get_running_loop()

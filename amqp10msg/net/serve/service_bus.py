@@ -340,14 +340,17 @@ class ServiceBus:
             self._memory.held -= len(octets) + Memory.PER_MESSAGE
 
     def _defer(self, entity: _Entity, sequence: int, octets: bytes) -> None:
+        """Add or replace a deferred message."""
         self._undefer(entity, sequence)
         self._count_memory(octets, always=True)  # the server already had the message
         entity.deferred[sequence] = octets
 
     def _undefer(self, entity: _Entity, sequence: int) -> None:
+        """Remove a deferred message; a no-op if there is none."""
         self._uncount_memory(entity.deferred.pop(sequence, None))
 
     def _unschedule(self, entity: _Entity, sequence: int) -> None:
+        """Remove a scheduled message; a no-op if there is none."""
         _, octets = entity.scheduled.pop(sequence, (0, None))
         self._uncount_memory(octets)
 
@@ -369,6 +372,7 @@ class ServiceBus:
         return node.publish(_annotated(octets, annotations), origin=origin, always=always)
 
     def _find_node(self, entity: _Entity) -> DistributionNode:
+        """Return the node of an entity; raise NodeError if it does not exist."""
         node = self.nodes.find(entity.name)
         if node is None:
             raise NodeError(f"entity {entity.name!r} does not exist", NOT_FOUND)
@@ -601,6 +605,7 @@ class ServiceBus:
     # code and the value of the response.
 
     def _handle(self, name: str, operation: str, body: Any) -> tuple[int, Any]:
+        """Call the handler of an operation for the entity `name`, and return its result."""
         handlers: dict[str, Callable[[_Entity, Any], tuple[int, Any]]] = {
             "peek-message": self._peek_messages,
             "renew-lock": self._renew_locks,
@@ -937,6 +942,7 @@ def _encode_locked(octets: bytes, annotations: Mapping[str, Any], token: uuid.UU
 
 
 def _delivery_count(octets: bytes) -> int:
+    """Return the delivery-count in the header of an encoded message."""
     header = scan(octets, limits=UNLIMITED).section("header") or Header()
     return int(header.delivery_count)
 

@@ -134,6 +134,7 @@ class Management:
             self._delete_queue(name)
 
     def _handle(self, method: str, to: str, body: Any, owner: object) -> tuple[HTTPStatus, Any]:
+        """Process a request; return the HTTP status and the value of the response."""
         path, _, query = to.partition("?")
         parts = [unquote(part) for part in path.split("/")[1:]] or [""]
         body = body or {}
@@ -166,6 +167,7 @@ class Management:
     # Queues.
 
     def _queue_info(self, name: str) -> dict[str, Any]:
+        """Return the properties of a queue for a response; raise an error if it does not exist."""
         if name not in self._broker.nodes:
             raise _StatusError(HTTPStatus.NOT_FOUND, f"queue {name!r} does not exist")
         node = self._broker.nodes.make(name)
@@ -183,10 +185,12 @@ class Management:
         }
 
     def _options_of(self, name: str) -> dict[str, Any]:
+        """Return the declared options of a queue, or the defaults."""
         queue = self._queues.get(name)
         return queue.options if queue is not None else {**_QUEUE_OPTIONS, "arguments": {}}
 
     def _put_queue(self, name: str, body: Any, owner: object) -> tuple[HTTPStatus, Any]:
+        """Declare a queue; return the status and the properties of the queue."""
         _check_name("queue", name)
         options = _declared_options(body, _QUEUE_OPTIONS)
         _check_queue(options)
@@ -204,10 +208,12 @@ class Management:
         return HTTPStatus.CREATED if is_new else HTTPStatus.OK, self._queue_info(name)
 
     def _add_queue(self, name: str, queue: _QueueDeclaration) -> None:
+        """Register the declaration of a queue, and count its memory."""
         self._broker.memory.structures += queue.cost
         self._queues[name] = queue
 
     def _delete_queue(self, name: str) -> dict[str, Any]:
+        """Delete a queue and its bindings; return the number of its messages."""
         queue = self._queues.pop(name, None)
         if queue is not None:
             self._broker.memory.structures -= queue.cost
@@ -217,6 +223,7 @@ class Management:
         return {"message_count": ULong(self._broker.delete(name))}
 
     def _purge(self, name: str) -> dict[str, Any]:
+        """Remove the available messages of a queue; return their number."""
         self._queue_info(name)
         link = self._broker.nodes.make(name).attach("purge")
         count = 0
@@ -230,6 +237,7 @@ class Management:
     # Exchanges and bindings.
 
     def _put_exchange(self, name: str, body: Any) -> None:
+        """Declare an exchange."""
         _check_name("exchange", name)
         options = _declared_options(body, _EXCHANGE_OPTIONS, "type")
         kind = body.get("type", "direct")
@@ -240,6 +248,7 @@ class Management:
             raise _StatusError(HTTPStatus.CONFLICT, f"exchange {name!r} has other options")
 
     def _bind(self, body: Any) -> None:
+        """Add the binding in the body of a request."""
         to_queue = "destination_queue" in body
         destination = body["destination_queue" if to_queue else "destination_exchange"]
         if to_queue:
@@ -259,6 +268,7 @@ class Management:
         )
 
     def _unbind(self, path: str) -> None:
+        """Remove the bindings that the last part of a path names."""
         match = _BINDING_PATH.fullmatch(path)
         if match is None:
             raise _StatusError(HTTPStatus.BAD_REQUEST, f"{path!r} is not the path of a binding")
@@ -266,6 +276,7 @@ class Management:
         self._broker.exchanges.unbind(source, destination, kind == "q", key)
 
     def _list_bindings(self, query: str) -> list[dict[str, Any]]:
+        """Return the bindings that match the query of a path."""
         conditions = {key: values[0] for key, values in parse_qs(query, True).items()}
 
         def matches(binding: Binding) -> bool:
@@ -321,12 +332,14 @@ class _Argument:
 
 
 def _choice_argument(types: str, *values: str | int) -> _Argument:
+    """Return an argument with the valid values `values`; for `types`, see `_Argument`."""
     return _Argument(types, f"one of {', '.join(map(str, values))}", lambda value: value in values)
 
 
 def _integer_argument(
     types: str, minimum: int, maximum: int | None = None, status: HTTPStatus = HTTPStatus.CONFLICT
 ) -> _Argument:
+    """Return an argument whose valid values are integers; for `types`, see `_Argument`."""
     limits = f"of {minimum} or more" if maximum is None else f"from {minimum} to {maximum}"
     is_valid = partial(_is_int, minimum=minimum, maximum=maximum)
     return _Argument(types, f"an integer {limits}", is_valid, status)

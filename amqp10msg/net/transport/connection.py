@@ -183,10 +183,12 @@ class Connection:
 
     @property
     def _channel_max(self) -> int:
+        """The lower channel-max of both ends."""
         theirs = self.remote.channel_max if self.remote is not None else 0xFFFF
         return min(self.local.channel_max, theirs)
 
     def _clear(self) -> None:
+        """End and remove all sessions."""
         for session in self._own_sessions.values():
             session.ended = True
             session.clear()
@@ -237,6 +239,7 @@ class Connection:
         self._committed_count = len(self._frames)
 
     def _discard(self) -> None:
+        """Remove the frames that were written since the last `keep`."""
         del self._frames[self._committed_count :]
         self.flushes.clear()
         self.pending = sum(map(len, self._frames))
@@ -311,6 +314,7 @@ class Connection:
         return False
 
     def _step(self) -> bool:
+        """Process the protocol header, a run of transfers or a frame; see `step`."""
         buffer, start = self._buffer, self._position
         if not self._header_received:
             self._header_received = True
@@ -372,6 +376,7 @@ class Connection:
         return True
 
     def _process_frame(self, channel: int, body: bytes) -> None:
+        """Process a frame with a non-empty body."""
         session = self.sessions.get(channel)
         ended = self.closed or (session is not None and session.ended)
         if ended and body[:3] not in _END_OR_CLOSE and body[:2] != b"\0\xa3":
@@ -436,6 +441,7 @@ class Connection:
         return received is None or self._received_size - self._unprocessed_size <= received
 
     def _on_session_frame(self, session: Session, performative: Any, payload: bytes) -> None:
+        """Pass a frame to its session; end the session if the frame violates the protocol."""
         try:
             session.on_frame(performative, payload)
         except SessionFaultError as fault:
@@ -477,6 +483,7 @@ class Connection:
         session.handler.on_begin(session)
 
     def _on_end(self, channel: int, session: Session, end: End) -> None:
+        """Remove a session that the peer has ended."""
         if not session.ended:
             session.handler.on_end(session, end.error)
             session.end()

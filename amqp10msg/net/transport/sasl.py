@@ -108,6 +108,7 @@ class SaslFrames:
         return self._take(len(self._buffer))
 
     def _take(self, size: int) -> bytes:
+        """Remove and return the first bytes of the buffer."""
         octets = bytes(self._buffer[:size])
         del self._buffer[:size]
         return octets
@@ -349,6 +350,7 @@ class SaslServer(SaslEnd):
         return self._step_exchange(response)
 
     def _step_exchange(self, response: bytes) -> bytes:
+        """Pass a response to the `Exchange`, and return the frame to send."""
         if self._exchange is None and self._scram is not None:
             self._exchange = self._scram()
         exchange = self._exchange

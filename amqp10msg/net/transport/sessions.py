@@ -525,6 +525,7 @@ class Link:
         ]
 
     def _begin_delivery(self, transfer: Transfer) -> LinkDelivery:
+        """Return the delivery that a transfer begins, and use one credit."""
         number, tag = transfer.delivery_id, transfer.delivery_tag
         if number is None or tag is None:
             self._fault(
@@ -549,6 +550,7 @@ class Link:
         return delivery
 
     def _fault(self, condition: str, description: str) -> NoReturn:
+        """Raise LinkFaultError."""
         raise LinkFaultError(condition, description)
 
 
@@ -841,6 +843,7 @@ class Session:
             self._on_detach(performative)
 
     def _find_link(self, handle: int) -> Link:
+        """Return the link with this handle of the peer."""
         link = self._links_by_remote_handle.get(handle)
         if link is None:
             raise SessionFaultError(UNATTACHED_HANDLE, f"no link is attached to handle {handle}")

@@ -163,6 +163,7 @@ class Reader(ValueReader):
         return self.into(start, stop)
 
     def wrong_value(self, spec: Any, code: int, expected: str, pos: int) -> DecodeError:
+        """Return the error for the value of a section or composite with a wrong type."""
         wire_kind = KIND_OF[code]
         if code != 0 and wire_kind == 0:
             return self.unknown(code, pos)
@@ -242,6 +243,7 @@ class Reader(ValueReader):
         return DecodeError(f"duplicate map key {key!r}", key_pos, rule="map-duplicate-key")
 
     def compound_property(self, key: Any, pos: int) -> DecodeError:
+        """Return the error for an application property whose value is not simple."""
         return DecodeError(
             f"application property {key!r} must have a simple type, not list, map or array",
             pos,
@@ -250,6 +252,7 @@ class Reader(ValueReader):
         )
 
     def wrong_key(self, spec: Any, code: int, expected: str, pos: int) -> DecodeError:
+        """Return the error for a map key of the wrong type."""
         wire_kind = KIND_OF[code]
         if code != 0 and wire_kind == 0:
             return self.unknown(code, pos)
@@ -330,6 +333,7 @@ class Reader(ValueReader):
         return self.section(SECTIONS[index])
 
     def no_section(self, start: int) -> DecodeError:
+        """Return the error for a value at `start` that is not a section."""
         # If the value is malformed, this raises another error, which is more useful.
         if self.buf[start] == 0:
             self.pos = start + 1
@@ -350,6 +354,7 @@ class Reader(ValueReader):
         )
 
     def misplaced(self, index: int, last: int, positions: int, start: int) -> DecodeError:
+        """Return the error for a section that must not follow the earlier sections."""
         name = SECTIONS[index].name
         earlier_sections = sum(
             [1 << i for i, position in enumerate(PLACES) if positions >> position & 1]

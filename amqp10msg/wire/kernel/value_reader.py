@@ -184,6 +184,7 @@ class ValueReader(Cursor):
     # Errors. These methods return the error, so that the `raise` is visible at its cause.
 
     def truncated(self, pos: int, needed: int) -> DecodeError:
+        """Return the error for a value that needs `needed` more bytes at `pos`, but has fewer."""
         if self.end < len(self.buf):
             return DecodeError(
                 f"the value needs {number_of_bytes(needed, 'more ')}, but its enclosing value has "
@@ -199,6 +200,7 @@ class ValueReader(Cursor):
         )
 
     def unknown(self, code: int, pos: int) -> DecodeError:
+        """Return the error for a byte that is not a format code."""
         return DecodeError(
             f"0x{code:02X} is not a format code of Part 1",
             pos,
@@ -206,6 +208,7 @@ class ValueReader(Cursor):
         )
 
     def exceeded(self, reason: str, pos: int) -> DecodeError:
+        """Return the error for an exceeded limit; `reason` begins with the limit's name."""
         return DecodeError(
             f"{reason}: pass wider Limits if the sender is trusted",
             pos,
@@ -214,6 +217,7 @@ class ValueReader(Cursor):
         )
 
     def too_small(self, pos: int, size: int, min_size: int) -> DecodeError:
+        """Return the error for a size that is less than `min_size`."""
         return DecodeError(
             f"a size of {size} is less than the {min_size} bytes that it must cover",
             pos,
@@ -221,11 +225,13 @@ class ValueReader(Cursor):
         )
 
     def odd_count(self, count: int, pos: int) -> DecodeError:
+        """Return the error for a map with an odd count."""
         return DecodeError(
             f"a map with {count} elements has a key without a value", pos, rule="map-odd-count"
         )
 
     def trailing(self) -> DecodeError:
+        """Return the error for bytes after the value."""
         return DecodeError(
             f"{number_of_bytes(len(self.buf) - self.pos, 'trailing ')} after the value",
             self.pos,
@@ -259,6 +265,7 @@ class ValueReader(Cursor):
     # The limit on depth. The methods that enter a compound, an array or a described value call it.
 
     def enter(self, pos: int) -> None:
+        """Count a level of nesting; raise DecodeError if the limit is exceeded."""
         self.depth -= 1
         if self.depth < 0:
             raise self.exceeded("depth limit: values are nested too deeply", pos)
@@ -446,6 +453,7 @@ class ValueReader(Cursor):
         return self.i64(pos)
 
     def described(self) -> Any:
+        """Read a described value after its constructor."""
         self.enter(self.pos - 1)
         descriptor = self.value()
         described_value = Described(descriptor, self.value())
@@ -534,6 +542,7 @@ class ValueReader(Cursor):
         self.depth += 1
 
     def read_list(self, code: int) -> Any:
+        """Read a list after its format code."""
         outer = self.descend(code)
         stop = self.end
         values = []
@@ -547,6 +556,7 @@ class ValueReader(Cursor):
         return values
 
     def read_map(self, code: int) -> Any:
+        """Read a map after its format code, as a dict if possible, else as an AmqpMap."""
         start = self.pos - 1
         stop = self.open(code)
         count = self.count
@@ -636,6 +646,7 @@ class ValueReader(Cursor):
         return AmqpMap(pairs)
 
     def read_array(self, code: int) -> Any:
+        """Read an array after its format code."""
         start = self.pos - 1
         stop = self.extent(1 if code == 0xE0 else 4, 1)
         count = self.count

@@ -125,6 +125,7 @@ class ValueWriter(Output):
         return writer
 
     def enter(self) -> None:
+        """Count a level of nesting; raise EncodeError if there are too many."""
         self.depth += 1
         if self.depth > _DEPTH:
             raise EncodeError("values are nested more than 256 deep, or contain themselves")
@@ -227,6 +228,7 @@ class ValueWriter(Output):
         raise self.out_of_range(kind, value)
 
     def out_of_range(self, kind: int, value: Any) -> EncodeError:
+        """Return the error for an integer that is out of range for `kind`."""
         name, minimum, maximum = _INTEGER_RANGES[kind]
         number = int(value)
         number_text = (
@@ -256,6 +258,7 @@ class ValueWriter(Output):
             self.add(value.bits.to_bytes(value.width, "big"))
 
     def write_list(self, values: Any) -> None:
+        """Write a list or tuple as a list."""
         count = len(values)
         if count == 0:
             self.octet(_LIST0)
@@ -330,6 +333,7 @@ class ValueWriter(Output):
     # its data is widened if the shared constructor has a larger width.
 
     def write_array(self, array: Any) -> None:
+        """Write an array."""
         kind = TYPE_IDS[array.type]
         count = len(array.values)
         elements = []

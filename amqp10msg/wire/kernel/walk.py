@@ -25,12 +25,12 @@ CONSTRUCTOR = "constructor"  # of an array's elements
 
 # The values of `Value.fault`. Unless the fault is TOO_SMALL, the end of the value is unknown, so
 # that it covers the remaining bytes of the enclosing value.
-MISSING = "missing"
-UNKNOWN = "unknown constructor"
-CUT_OFF = "cut off"
-TOO_DEEP = "too deep"
+MISSING = "missing"  # the bytes end before the value
+UNKNOWN = "unknown constructor"  # the first byte is not a format code
+CUT_OFF = "cut off"  # the bytes end inside the value
+TOO_DEEP = "too deep"  # nested more than `MAX_LEVELS` deep
 LEFT_OVER = "left over"  # bytes after the last value of a compound or array
-TOO_SMALL = "size too small"  # for the count
+TOO_SMALL = "size too small"  # the size is less than that of the count
 
 # By format code, the width in bytes of a fixed-width content, of the size field, and of size and
 # count together. The content width is 0 for other format codes, and -1 for invalid codes.

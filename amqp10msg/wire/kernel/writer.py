@@ -243,6 +243,7 @@ class Writer(ValueWriter):
             self.value(spec.layout.first(value))
 
     def composite(self, spec: Any, value: Any) -> None:
+        """Write the list of a composite's fields."""
         items: Any = None
         mark = self.open()
         field_count = len(spec.names)
@@ -315,6 +316,7 @@ class Writer(ValueWriter):
             self.write_array(Array(TYPE_NAMES[kind], values))
 
     def annotations(self, value: Any) -> None:
+        """Write the map of an annotations section or footer."""
         mark = self.open()
         entries = Entries.of(value)
         for key, item in entries.items():
@@ -337,6 +339,7 @@ class Writer(ValueWriter):
         self.close(mark, 0xC1, 2 * len(entries))
 
     def properties(self, value: Any) -> None:
+        """Write the map of application-properties."""
         mark = self.open()
         entries = Entries.of(value)
         for key, item in entries.items():
