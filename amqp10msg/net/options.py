@@ -399,7 +399,7 @@ class RouteOptions:
 
     @property
     def asks(self) -> bool:
-        """Whether the route queries the source's depth, to end when the source is empty."""
+        """Whether the route queries the source's message count, to end when the source is empty."""
         return self.idle is not None or self.until_length
 
     @property

@@ -248,8 +248,8 @@ def wrong_type(subject: str, expected: str, argument: object, hint: str = "") ->
 def as_bytes(value: object, subject: str, expected: str = "bytes") -> bytes:
     """Return a bytes-like argument as bytes.
 
-    In contrast, ``bytes(value)`` would also accept an int, and return that many zero bytes, and a
-    list of ints.
+    Unlike ``bytes(value)``, this function rejects an int, which would become that many zero bytes,
+    and a list of ints.
 
     Args:
         value: the argument.

@@ -129,7 +129,7 @@ class Management:
         return response_to(request, value, {"http:response": "1.1"}, subject=str(int(status)))
 
     def end_of(self, owner: object) -> None:
-        """Delete the exclusive queues of the connection with the `origin` `owner`, which ended."""
+        """Delete the exclusive queues of a connection that has ended; `owner` is its `origin`."""
         for name in [name for name, queue in self._queues.items() if queue.owner is owner]:
             self._delete_queue(name)
 

@@ -145,7 +145,7 @@ class Handler:
         """Called when a session can send again: `Session.blocked` has become False."""
 
     def on_transfer(self, delivery: LinkDelivery) -> None:
-        """Called with a complete or aborted delivery."""
+        """Called when a delivery from the peer is complete or aborted."""
 
     def on_transfers(self, link: Link, deliveries: list[LinkDelivery]) -> None:
         """Called with complete deliveries that arrived together.

@@ -513,7 +513,10 @@ cdef inline void write_long(Out* o, int64_t value) noexcept nogil:
 
 
 cdef inline void write_sized_head(Out* o, int code, Py_ssize_t n) noexcept nogil:
-    """Write the format code and size of a string, symbol or binary; `code` is the 8-bit size's."""
+    """Write the format code and size of a string, symbol or binary of n bytes.
+
+    `code` is the format code with an 8-bit size.
+    """
     if n < 256:
         write_byte(o, code)
         write_byte(o, <int> n)

@@ -74,7 +74,22 @@ class QuickPicks:
 
 
 class Cursor:
-    """A position in bytes. Reading outside the bytes raises IndexError or struct.error."""
+    """A position in bytes. Reading outside the bytes raises IndexError or struct.error.
+
+    `ValueReader` and `Reader` use the attributes from `count` on.
+
+    Attributes:
+        buf: the input.
+        pos: the offset of the next byte to read.
+        end: the end offset of the enclosing value.
+        count: the count of the compound that was entered last.
+        first: an offset that a method of a reader returns in addition to its result.
+        depth: how many more levels of nesting the limits allow.
+        items: how many more items the limits allow.
+        zero_width: how many more elements without bytes the limits allow.
+        lenient: whether to accept some violations of the specification.
+        repairs_text: whether to accept Java's modified UTF-8.
+    """
 
     buf: bytes
     pos: int
@@ -163,9 +178,11 @@ class Cursor:
         return message
 
     def odd_section(self, last: int, positions: int, start: int) -> int:
+        """Skip a descriptor in an unusual encoding; `Reader` implements this method."""
         raise NotImplementedError
 
     def other_section(self, index: int) -> Any:
+        """Read the value of a section; `Reader` implements this method."""
         raise NotImplementedError
 
     def wrapped(self, index: int, value: Any) -> Any:
@@ -192,6 +209,13 @@ class Output:
 
     The parts are collected in a list and joined at the end: in Python that is faster than growing
     a buffer, and copies large data only once.
+
+    Attributes:
+        parts: the bytes; for an open compound or table, also the size of the output before it.
+        size: the number of bytes.
+        depth: the number of values that enclose the current value.
+        lenient: whether to encode values of other types than declared.
+        count: in the compiled build, the number of fields of a list that were written.
     """
 
     parts: list[Any]

@@ -707,7 +707,7 @@ class ValueReader(Cursor):
         return Array("null")
 
 
-# The entry points.
+# Functions for the rest of the library.
 
 
 def decode_value(data: Any, *, limits: Limits | None = None) -> Any:
