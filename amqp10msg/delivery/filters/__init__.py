@@ -14,8 +14,10 @@ from amqp10msg.delivery.filters._base import (
     ExpressionError,
     Filter,
     FilterLimits,
+    FilterOptions,
     FilterWarning,
     Reason,
+    register,
 )
 from amqp10msg.delivery.filters.conditions import (
     ApplicationPropertiesFilter,
@@ -44,6 +46,7 @@ __all__ = [
     "ExpressionError",
     "Filter",
     "FilterLimits",
+    "FilterOptions",
     "FilterSet",
     "FilterWarning",
     "HeadersBinding",
@@ -60,4 +63,5 @@ __all__ = [
     "UnsupportedFilter",
     "XQuery",
     "parse",
+    "register",
 ]

@@ -76,8 +76,8 @@ RABBITMQ = FilterLimits(length=4_096, tokens=200, fields=16, min_fields=1)
 
 
 @attrs.frozen
-class Options:
-    """Options for parsing a peer's filters: the limits, and the SQL dialect."""
+class FilterOptions:
+    """FilterOptions for parsing a peer's filters: the limits, and the SQL dialect."""
 
     limits: FilterLimits = DEFAULT_FILTER_LIMITS
     dialect: Dialect = attrs.field(
@@ -194,10 +194,33 @@ FILTERS: dict[int | str, type[Filter]] = {}
 
 
 def register(cls: type[FilterT]) -> type[FilterT]:
-    """Register a filter class, so that `parse` finds it by its descriptors."""
-    FILTERS[cls.SYMBOL] = cls
+    """Register a filter class, so that `parse` and the server find it by its descriptors.
+
+    A class decorator, applied to each type of filter:
+
+        @register
+        @attrs.frozen
+        class SizeFilter(Filter):
+            SYMBOL = Symbol("acme:max-size")
+            VALUE_TYPES = (int,)
+            VALUE_NAME = "a number of bytes"
+
+            max_size: int
+
+            def passes(self, message, now, local):
+                return len(message.body_bytes()) <= self.max_size
+
+    Raises:
+        ValueError: another class has one of its descriptors.
+    """
+    descriptors: list[int | str] = [cls.SYMBOL]
     if cls.CODE is not None:
-        FILTERS[cls.CODE] = cls
+        descriptors.append(cls.CODE)
+    for descriptor in descriptors:
+        other = FILTERS.get(descriptor, cls)
+        if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ValueError(f"{descriptor!r} is the descriptor of {other.__name__} already")
+    FILTERS.update(dict.fromkeys(descriptors, cls))
     return cls
 
 
@@ -214,11 +237,16 @@ class Filter(abc.ABC):
     RabbitMQ then delivers every message. Receivers should compare the filters in that attach with
     the filters they requested.
 
+    A subclass is a type of filter, with the value of a filter as its first attribute. It implements
+    `passes`, and if it is of use `prepare`, `reasons`, `to_value` and `from_value`; see `register`.
+
     Attributes:
         SYMBOL: the symbolic descriptor of the filter's type.
         CODE: the numeric descriptor of the filter's type; None if only `SYMBOL` is defined.
         CAPABILITY: the capability that announces support for the type; "" if none is defined.
         supported: whether `matches` can evaluate filters of this type.
+        VALUE_TYPES: the Python types that the described value may have.
+        VALUE_NAME: what the value must be, for the error if it has another type.
         descriptor: the descriptor of this filter, numeric or symbolic.
     """
 
@@ -226,9 +254,8 @@ class Filter(abc.ABC):
     CODE: ClassVar[int | None] = None
     CAPABILITY: ClassVar[str] = ""
     supported: ClassVar[bool] = True
-    # The Python types that the described value may have, and their name in error texts.
-    _VALUE_TYPES: ClassVar[tuple[type, ...]] = (str,)
-    _VALUE_NAME: ClassVar[str] = "a string"
+    VALUE_TYPES: ClassVar[tuple[type, ...]] = (str,)
+    VALUE_NAME: ClassVar[str] = "a string"
     # None selects the numeric descriptor of the class or, without a `CODE`, the symbolic
     # descriptor.
     descriptor: Any = attrs.field(default=None, kw_only=True, repr=False)
@@ -237,10 +264,10 @@ class Filter(abc.ABC):
         limits = getattr(self, "limits", None)
         expect(limits, (FilterLimits, NoneType), "the limits of a filter", "a FilterLimits")
         self._set_descriptor()
-        self._prepare()
+        self.prepare()
 
-    def _prepare(self) -> None:  # noqa: B027 - optional: most filters need no preparation
-        """Check the attributes, and compile what `_passes` needs."""
+    def prepare(self) -> None:  # noqa: B027 - optional: most filters need no preparation
+        """Check the attributes, and compile what `passes` needs."""
 
     def _set_descriptor(self) -> None:
         """Set the default descriptor of the class, or check the descriptor that was given."""
@@ -268,7 +295,7 @@ class Filter(abc.ABC):
         """
         if not isinstance(message, Message):
             raise not_a_message(message)
-        return self._passes(message, now, local)
+        return self.passes(message, now, local)
 
     @property
     def steps(self) -> int:
@@ -276,20 +303,27 @@ class Filter(abc.ABC):
         return 0
 
     @abc.abstractmethod
-    def _passes(self, message: Message, now: int | None, local: bool | None, /) -> bool:
-        """Whether a message passes the filter."""
+    def passes(self, message: Message, now: int | None, local: bool | None, /) -> bool:
+        """Whether a message passes the filter. Arguments and exceptions are those of `matches`."""
 
-    def _value(self) -> Any:
+    def to_value(self) -> Any:
         """Return the described value to encode: by default, the first attribute of the subclass."""
         _, field, *_ = attrs.fields(type(self))
         return getattr(self, field.name)
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
-        """Construct a filter from the value that a descriptor describes."""
+    def from_value(cls, value: Any, descriptor: Any, options: FilterOptions) -> Self:
+        """Construct a filter from the value that a descriptor describes.
+
+        By default, the value is the first argument. A class with attributes ``limits`` or
+        ``dialect`` gets those of `options`, too.
+
+        Raises:
+            DecodeError: the value has a type that is not in `VALUE_TYPES`.
+        """
         # Symbol and Char are subclasses of str, but not strings in AMQP.
-        if not isinstance(value, cls._VALUE_TYPES) or isinstance(value, (Symbol, Char)):
-            raise wrong_type(cls, cls._VALUE_NAME, value)
+        if not isinstance(value, cls.VALUE_TYPES) or isinstance(value, (Symbol, Char)):
+            raise wrong_type(cls, cls.VALUE_NAME, value)
         names = {field.name for field in attrs.fields(cls)} & {"limits", "dialect"}
         settings = {name: getattr(options, name) for name in names}
         make: Callable[..., Self] = cls
@@ -304,11 +338,11 @@ class Filter(abc.ABC):
         """
         if self.matches(message, now=now, local=local):
             return ()
-        return self._reasons(message, now)
+        return self.reasons(message, now)
 
-    def _reasons(self, message: Message, now: int | None, /) -> tuple[Reason, ...]:
+    def reasons(self, _message: Message, _now: int | None, /) -> tuple[Reason, ...]:
         """Return the conditions that a message does not meet, for a message that does not pass."""
-        raise NotImplementedError
+        return (Reason(str(self.SYMBOL)),)
 
     # Copying and pickling call the constructor again: compiled expressions cannot be copied.
     def __reduce__(self) -> tuple[object, ...]:
@@ -320,7 +354,7 @@ class Filter(abc.ABC):
 
     def to_described(self) -> Described:
         """Return the described value for the filter map of a source."""
-        return Described(self.descriptor, self._value())
+        return Described(self.descriptor, self.to_value())
 
     def encode(self) -> bytes:
         """Encode the described value.
@@ -346,7 +380,7 @@ class Filter(abc.ABC):
             raise fault(
                 f"expected a filter {cls.SYMBOL}", rule="unknown-filter", code=NOT_IMPLEMENTED
             )
-        return filter_of(cls, value, Options(limits))
+        return filter_of(cls, value, FilterOptions(limits))
 
 
 def _rebuild(cls: type[FilterT], arguments: dict[str, Any]) -> FilterT:
@@ -354,10 +388,10 @@ def _rebuild(cls: type[FilterT], arguments: dict[str, Any]) -> FilterT:
     return cls(**arguments)
 
 
-def filter_of(cls: type[FilterT], described: Described, options: Options) -> FilterT:
+def filter_of(cls: type[FilterT], described: Described, options: FilterOptions) -> FilterT:
     """Construct a filter from a described value. Raise DecodeError if the value is invalid."""
     try:
-        return cls._from_value(described.value, described.descriptor, options)
+        return cls.from_value(described.value, described.descriptor, options)
     except EncodeError as error:
         raise fault(f"{cls.SYMBOL}: {error}") from error
 

@@ -18,8 +18,8 @@ from amqp10msg.delivery.filters._base import (
     EvaluationError,
     Filter,
     FilterLimits,
+    FilterOptions,
     FilterWarning,
-    Options,
     Reason,
     dialect_of,
     entries_of,
@@ -57,15 +57,15 @@ _MODIFIERS: Final = {"&p:": BEGINS, "&s:": ENDS}
 class _MapFilter(Filter):
     """A filter whose value is a map."""
 
-    _VALUE_TYPES: ClassVar[tuple[type, ...]] = (dict, AmqpMap)
-    _VALUE_NAME: ClassVar[str] = "a map"
+    VALUE_TYPES: ClassVar[tuple[type, ...]] = (dict, AmqpMap)
+    VALUE_NAME: ClassVar[str] = "a map"
 
     entries: Mapping[str, Any]
     limits: FilterLimits = attrs.field(
         default=DEFAULT_FILTER_LIMITS, kw_only=True, eq=False, repr=False
     )
 
-    def _value(self) -> dict[Any, Any]:
+    def to_value(self) -> dict[Any, Any]:
         return dict(self.entries)
 
 
@@ -87,9 +87,9 @@ class _PropertyFilter(_MapFilter):
     )
     _tests: Any = attrs.field(init=False, eq=False, repr=False, default=())
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         entries = self._checked_entries()
-        broker = Options(dialect=self.dialect).dialect == "rabbitmq-4.3"
+        broker = FilterOptions(dialect=self.dialect).dialect == "rabbitmq-4.3"
         tests = []
         for key, reference in entries.items():
             relation, operand = _parse_reference(reference, key)
@@ -105,14 +105,14 @@ class _PropertyFilter(_MapFilter):
         """Return whether a message has a value for a key, and the value."""
         raise NotImplementedError
 
-    def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
+    def passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         for key, _, test in self._tests:
             present, value = self._value_in(message, key)
             if not present or not test(value):
                 return False
         return True
 
-    def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
+    def reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         reasons = []
         for key, condition, test in self._tests:
             present, value = self._value_in(message, key)
@@ -221,11 +221,11 @@ class PropertiesFilter(_PropertyFilter):
             value = _to_timestamp(value)
         return True, value
 
-    def _value(self) -> dict[Symbol, Any]:
+    def to_value(self) -> dict[Symbol, Any]:
         return {Symbol(key): reference for key, reference in self.entries.items()}
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
+    def from_value(cls, value: Any, descriptor: Any, options: FilterOptions) -> Self:
         for key, reference in _map_entries(value):
             if not isinstance(key, Symbol):
                 raise wrong_type(cls, "a map with symbols as keys", key)
@@ -239,7 +239,7 @@ class PropertiesFilter(_PropertyFilter):
                     else f"{type(reference).__name__} is not the type of the field",
                     f"filter.{key}",
                 )
-        return super()._from_value(value, descriptor, options)
+        return super().from_value(value, descriptor, options)
 
 
 def _map_entries(value: Any) -> Any:
@@ -356,7 +356,7 @@ class _TextFilter(Filter):
         default=DEFAULT_FILTER_LIMITS, kw_only=True, eq=False, repr=False
     )
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         if not isinstance(self.text, str):
             raise EncodeError(
                 f"{self.SYMBOL} takes text, not {type(self.text).__name__}", "filter.text"
@@ -368,7 +368,7 @@ class _TextFilter(Filter):
                 "filter.text",
             )
 
-    def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
+    def reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         escaped = self.text.replace("'", "''")
         condition = f"subject {'matches' if isinstance(self, TopicBinding) else '='} '{escaped}'"
         subject = _subject_of(message)
@@ -390,7 +390,7 @@ class DirectBinding(_TextFilter):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0000
     CAPABILITY: ClassVar[str] = _EXCHANGE_FILTERS
 
-    def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
+    def passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         return _subject_of(message) == self.text
 
 
@@ -415,8 +415,8 @@ class TopicBinding(_TextFilter):
     _weight: int = attrs.field(init=False, eq=False, repr=False, default=1)
     _work: StepCounter = attrs.field(init=False, eq=False, repr=False, factory=StepCounter)
 
-    def _prepare(self) -> None:
-        super()._prepare()
+    def prepare(self) -> None:
+        super().prepare()
         words = [
             MANY if word == "#" else ONE if word == "*" else word
             for word in _split_words(self.text)
@@ -429,7 +429,7 @@ class TopicBinding(_TextFilter):
         """The number of steps used so far, at least 100 per word (see `FilterLimits.steps`)."""
         return self._work.steps
 
-    def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
+    def passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         subject = _subject_of(message)
         if subject is None:
             return self.text == "#"
@@ -476,7 +476,7 @@ class HeadersBinding(_MapFilter):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0002
     CAPABILITY: ClassVar[str] = _EXCHANGE_FILTERS
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         object.__setattr__(
             self, "entries", entries_of(self.SYMBOL, self.entries, Symbol, self.limits)
         )
@@ -501,14 +501,14 @@ class HeadersBinding(_MapFilter):
             if key != _X_MATCH and (with_x or not key.startswith("x-"))
         ]
 
-    def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
+    def passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         properties: Mapping[str, Any] = message.application_properties or {}
         combine = all if self.x_match in _MATCH_ALL else any
         return combine(
             _entry_matches(key, expected, properties) for key, expected in self._tested_entries()
         )
 
-    def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
+    def reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         properties: Mapping[str, Any] = message.application_properties or {}
         return tuple(
             Reason(
@@ -541,7 +541,7 @@ class NoLocal(Filter):
     # The described value as received, to encode it again: an empty list, but text from Qpid JMS.
     _raw: Any = attrs.field(factory=list, kw_only=True, repr=False)
 
-    def _passes(self, _message: Message, _now: int | None, local: bool | None) -> bool:
+    def passes(self, _message: Message, _now: int | None, local: bool | None) -> bool:
         if local is None:
             raise EvaluationError(
                 "no-local depends on the connection that the message arrived on: pass local=True "
@@ -549,11 +549,11 @@ class NoLocal(Filter):
             )
         return not local
 
-    def _reasons(self, _message: Message, _now: int | None) -> tuple[Reason, ...]:
+    def reasons(self, _message: Message, _now: int | None) -> tuple[Reason, ...]:
         return (Reason("the message arrived on another connection"),)
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
+    def from_value(cls, value: Any, descriptor: Any, _options: FilterOptions) -> Self:
         return cls(raw=value, descriptor=descriptor)
 
 
@@ -573,7 +573,7 @@ class XQuery(_TextFilter):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0005
     supported: ClassVar[bool] = False
 
-    def _passes(self, _message: Message, _now: int | None, _local: bool | None) -> bool:
+    def passes(self, _message: Message, _now: int | None, _local: bool | None) -> bool:
         raise EvaluationError(f"{self.SYMBOL} is not supported: XQuery is not evaluated")
 
 
@@ -600,7 +600,7 @@ class StreamOffset(Filter):
 
     start: str | int | Timestamp
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         start: Any = self.start
         if isinstance(start, datetime.datetime):
             try:
@@ -622,7 +622,7 @@ class StreamOffset(Filter):
         elif start < 0 and not isinstance(start, Timestamp):
             raise EncodeError(f"an offset is 0 or more, not {start}", "filter.start")
 
-    def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
+    def passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         if self.start == "first":
             return True
         if isinstance(self.start, (str, Timestamp)):
@@ -635,12 +635,12 @@ class StreamOffset(Filter):
             raise EvaluationError(f"the message has no annotation {STREAM_OFFSET}")
         return offset >= self.start
 
-    def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
+    def reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         values = ((STREAM_OFFSET, _annotation_value(message, STREAM_OFFSET)),)
         return (Reason(f"{STREAM_OFFSET} >= {self.start}", False, values),)
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
+    def from_value(cls, value: Any, descriptor: Any, _options: FilterOptions) -> Self:
         if not isinstance(value, (str, int)) or isinstance(value, bool):
             raise wrong_type(cls, "text, an integer or a timestamp", value)
         return cls(value, descriptor=descriptor)
@@ -669,13 +669,13 @@ class StreamFilter(Filter):
     values: tuple[str, ...] = attrs.field(converter=_as_tuple)
     is_list: bool = attrs.field(default=False, kw_only=True)
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         if not self.values or not all(isinstance(value, str) for value in self.values):
             raise EncodeError(f"{self.SYMBOL} takes one or more strings", "filter.values")
         if len(self.values) > 1:
             object.__setattr__(self, "is_list", True)
 
-    def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
+    def passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         return _annotation_value(message, STREAM_FILTER_VALUE) in self.values
 
     def is_unfiltered(self, message: Message) -> bool:
@@ -684,16 +684,16 @@ class StreamFilter(Filter):
             raise not_a_message(message)
         return _annotation_value(message, STREAM_FILTER_VALUE) is None
 
-    def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
+    def reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         accepted = ", ".join(map(repr, self.values))
         values = ((STREAM_FILTER_VALUE, _annotation_value(message, STREAM_FILTER_VALUE)),)
         return (Reason(f"{STREAM_FILTER_VALUE} IN ({accepted})", False, values),)
 
-    def _value(self) -> str | list[str]:
+    def to_value(self) -> str | list[str]:
         return list(self.values) if self.is_list else self.values[0]
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
+    def from_value(cls, value: Any, descriptor: Any, options: FilterOptions) -> Self:
         if isinstance(value, str):
             return cls(value, descriptor=descriptor)
         if not isinstance(value, list):
@@ -716,16 +716,16 @@ class MatchUnfiltered(Filter):
 
     SYMBOL: ClassVar[Symbol] = Symbol("rabbitmq:stream-match-unfiltered")
 
-    _VALUE_TYPES: ClassVar[tuple[type, ...]] = (bool,)
-    _VALUE_NAME: ClassVar[str] = "a boolean"
+    VALUE_TYPES: ClassVar[tuple[type, ...]] = (bool,)
+    VALUE_NAME: ClassVar[str] = "a boolean"
 
     wanted: bool = True
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         if not isinstance(self.wanted, bool):
             raise EncodeError(f"{self.SYMBOL} takes a bool", "filter.wanted")
 
-    def _passes(self, _message: Message, _now: int | None, _local: bool | None) -> bool:
+    def passes(self, _message: Message, _now: int | None, _local: bool | None) -> bool:
         return True
 
 
@@ -744,22 +744,22 @@ class SessionFilter(Filter):
     SYMBOL: ClassVar[Symbol] = Symbol("com.microsoft:session-filter")
     CODE: ClassVar[int | None] = 0x0000_0137_0000_000C
 
-    _VALUE_TYPES: ClassVar[tuple[type, ...]] = (str, type(None))
-    _VALUE_NAME: ClassVar[str] = "a string or null"
+    VALUE_TYPES: ClassVar[tuple[type, ...]] = (str, type(None))
+    VALUE_NAME: ClassVar[str] = "a string or null"
 
     session_id: str | None = None
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         if self.session_id is not None and not isinstance(self.session_id, str):
             raise EncodeError(f"{self.SYMBOL} takes a str or None", "filter.session_id")
 
-    def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
+    def passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         if self.session_id is None:
             raise EvaluationError(
                 "the service chooses the session: construct the filter with its session id"
             )
         return message.properties is not None and message.properties.group_id == self.session_id
 
-    def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
+    def reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         group_id = None if message.properties is None else message.properties.group_id
         return (Reason(f"group-id = {self.session_id!r}", False, (("group-id", group_id),)),)

@@ -83,7 +83,7 @@ class _Expression(Filter):
     _whole: Part | None = attrs.field(init=False, eq=False, repr=False, default=None)
     _work: StepCounter = attrs.field(init=False, eq=False, repr=False, factory=StepCounter)
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         if not isinstance(self.text, str):
             raise EncodeError(
                 f"{self.SYMBOL} takes a str, not {type(self.text).__name__}", "filter.text"
@@ -112,7 +112,7 @@ class _Expression(Filter):
     def steps(self) -> int:  # `Filter.steps` has the documentation
         return self._work.steps
 
-    def _passes(self, message: Message, now: int | None, _local: bool | None) -> bool:
+    def passes(self, message: Message, now: int | None, _local: bool | None) -> bool:
         return value_of(self._evaluate, message, now) is True
 
     def result(self, message: Message, *, now: int | None = None) -> Any:
@@ -124,7 +124,7 @@ class _Expression(Filter):
             raise not_a_message(message)
         return value_of(self._evaluate, message, now)
 
-    def _reasons(self, message: Message, now: int | None) -> tuple[Reason, ...]:
+    def reasons(self, message: Message, now: int | None) -> tuple[Reason, ...]:
         if self._whole is None:
             return ()
         return tuple(reasons_of(self._whole, self.text, message, now))

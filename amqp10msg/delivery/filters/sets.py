@@ -14,7 +14,7 @@ from amqp10msg.delivery.filters._base import (
     EvaluationError,
     Filter,
     FilterLimits,
-    Options,
+    FilterOptions,
     Reason,
     class_of,
     fault,
@@ -61,14 +61,14 @@ class UnsupportedFilter(Filter):
         """Return the value as received, for the filter map of a source."""
         return self.described
 
-    def _passes(self, _message: Message, _now: int | None, _local: bool | None) -> bool:
+    def passes(self, _message: Message, _now: int | None, _local: bool | None) -> bool:
         raise EvaluationError(self.problem)
 
-    def _value(self) -> Any:
+    def to_value(self) -> Any:
         return self.described.value if isinstance(self.described, Described) else self.described
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
+    def from_value(cls, value: Any, descriptor: Any, _options: FilterOptions) -> Self:
         return cls(Described(descriptor, value), f"unknown filter type {descriptor!r}")
 
 
@@ -273,7 +273,7 @@ def parse(
             for an invalid expression its cause is an `ExpressionError`.
         TypeError: `described` is of another type.
     """
-    options = Options(limits, dialect)
+    options = FilterOptions(limits, dialect)
     if isinstance(described, (bytes, bytearray, memoryview)):
         described = decode_value(described)
         if isinstance(described, (dict, AmqpMap)):
@@ -304,7 +304,7 @@ def _check_names(entries: Any) -> None:
             raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")
 
 
-def _parse_entry(name: Any, value: Any, strict: bool, options: Options) -> Filter | None:
+def _parse_entry(name: Any, value: Any, strict: bool, options: FilterOptions) -> Filter | None:
     """Construct the filter of an entry in a filter set; None for null."""
     if not isinstance(name, str):
         raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")
@@ -322,11 +322,11 @@ def _parse_entry(name: Any, value: Any, strict: bool, options: Options) -> Filte
         raise
 
 
-def _parse_described(described: Described, strict: bool, options: Options) -> Filter:
+def _parse_described(described: Described, strict: bool, options: FilterOptions) -> Filter:
     """Construct a filter from a described value."""
     cls = class_of(described.descriptor)
     if cls is None:
-        return UnsupportedFilter._from_value(described.value, described.descriptor, options)
+        return UnsupportedFilter.from_value(described.value, described.descriptor, options)
     try:
         return filter_of(cls, described, options)
     except DecodeError as error:
