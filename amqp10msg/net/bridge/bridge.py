@@ -85,7 +85,7 @@ class Bridge:
         self._earlier_counts: dict[str, Statistics] = {}
         # The sum of the statistics of routes removed long ago: reloads must not grow the memory.
         self._removed_counts: Statistics | None = None
-        # The first error of those routes.
+        # The first error of a route that was removed long ago.
         self._fault: BaseException | None = None
         # The names of the routes of the latest `reload`; other routes are ending or have ended.
         self._current_names = set(self._specs)

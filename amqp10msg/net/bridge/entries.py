@@ -55,7 +55,7 @@ _COUNT_CHUNK = 1 << 20
 MAX_MESSAGE = 1 << 31
 #: Errors of opening a ``raw_file`` that affect only its message. Other errors, such as disk errors
 #: or too many open files, would also affect other messages, and are raised.
-MESSAGE_FILE_ERRORS = (FileNotFoundError, PermissionError)
+SKIPPABLE_FILE_ERRORS = (FileNotFoundError, PermissionError)
 _PROTOCOLS = ("0-9-1", "1.0")
 #: The fields of a line that must be strings.
 _STRING_FIELDS = (
@@ -286,7 +286,7 @@ def _header_in(
                 header_size = _size_of_header(record, opened.read(_MIN_HEADER), size)
                 opened.seek(0)
                 header = opened.read(header_size)
-    except MESSAGE_FILE_ERRORS as error:
+    except SKIPPABLE_FILE_ERRORS as error:
         raise ValueError(f"raw_file cannot be read: {error}") from None
     if "content_header" not in record:
         _check_header(header)

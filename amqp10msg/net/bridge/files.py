@@ -20,7 +20,7 @@ from amqp10msg.atomic_files import lock, sync_folder
 from amqp10msg.files.text import parse_json
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.entries import (
-    MESSAGE_FILE_ERRORS,
+    SKIPPABLE_FILE_ERRORS,
     Entry,
     Unreadable,
     entries_in,
@@ -250,7 +250,7 @@ def _delivery_of(number: int, entry: Entry | Unreadable) -> SourceDelivery:
     if entry.file is not None:
         try:
             octets = entry.raw[len(entry.content_header or b"") :]
-        except MESSAGE_FILE_ERRORS as error:
+        except SKIPPABLE_FILE_ERRORS as error:
             return SourceDelivery(b"", position=number, fault=str(error))
     return SourceDelivery(
         octets,

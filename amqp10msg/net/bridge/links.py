@@ -42,7 +42,7 @@ _MIN_WINDOWS_OF_PROGRESS = 4
 #: After this many connections without progress, messages are requested one at a time.
 _MAX_STALLED_CONNECTIONS = 2
 #: Kinds of outcome that a deleted queue causes, basic.return of 0-9-1 and released of 1.0.
-_NO_QUEUE_OUTCOMES = {"returned", "released"}
+_DELETED_QUEUE_OUTCOMES = {"returned", "released"}
 #: Maximum number of messages in flight to the quarantine queue.
 _QUARANTINE_WINDOW = 100
 _CONTENT_TYPE = "application/json"
@@ -477,7 +477,7 @@ class MissingTarget:
 
     def is_final(self, outcome: Outcome) -> bool:
         """Whether a message with this outcome must not be retried."""
-        return outcome.final or (self.given_up and outcome.kind in _NO_QUEUE_OUTCOMES)
+        return outcome.final or (self.given_up and outcome.kind in _DELETED_QUEUE_OUTCOMES)
 
     def give_up(self, outcome: Outcome, *, is_requeued: bool) -> LinkError | None:
         """Stop waiting for a missing target. Called after the last attempt to send a message.
@@ -486,7 +486,11 @@ class MissingTarget:
         the error that the route must fail with, or None to settle the message. The route must fail
         if the message would be requeued, because the source would deliver it forever.
         """
-        if self._reason is None or outcome.kind not in _NO_QUEUE_OUTCOMES or not self._options.ends:
+        if (
+            self._reason is None
+            or outcome.kind not in _DELETED_QUEUE_OUTCOMES
+            or not self._options.ends
+        ):
             return None
         self.given_up = True
         self._log("target-given-up", logging.ERROR, at=str(self._endpoint), why=self._reason)
@@ -525,7 +529,8 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
     ) -> None:
         self.names = names
         self._on_accepted, self._write_to_file = on_accepted, write_to_file
-        # The deliveries that the queue has not accepted or refused yet, with the target's outcomes.
+        # Deliveries that the quarantine queue has not accepted or refused yet, and the outcomes at
+        # the target for which they are quarantined.
         self._reasons: dict[SourceDelivery, Outcome] = {}
         self._unsent: deque[SourceDelivery] = deque()
 

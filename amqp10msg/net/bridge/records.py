@@ -131,7 +131,7 @@ CREATE TABLE IF NOT EXISTS taken (
 ) STRICT
 """
 #: Maximum size in bytes of a message-id that is stored itself; of a larger one, the hash is stored.
-_MAX_KEY = 64
+_MAX_STORED_ID = 64
 
 
 def identity_of(delivery: SourceDelivery) -> str | None:
@@ -212,7 +212,7 @@ class Ledger:
 def _database_key(identity: str) -> bytes:
     """Return the key of a message-id in the file: the id, or its hash if the id is long."""
     octets = identity.encode("utf-8", "surrogatepass")
-    return octets if len(octets) <= _MAX_KEY else b"\0" + hashlib.sha256(octets).digest()
+    return octets if len(octets) <= _MAX_STORED_ID else b"\0" + hashlib.sha256(octets).digest()
 
 
 #: The position from which each route continues.

@@ -64,7 +64,7 @@ async def check_not_replaced(
     if source.file is not None:
         line = message_in_file(source, last.position, max_message)
         if line is None or fingerprint_of(line, stream=False) == last:
-            return ""  # if the file is shorter now, opening it will fail
+            return ""  # without this line, the file was truncated, and opening it will fail
         location, cause = f"line {last.position + 1}", "the file was rotated or replaced"
         raise _replaced(source, location, cause, next_position)
     if oldest is not None and oldest > last.position:

@@ -83,8 +83,8 @@ class Connection:
         sessions: the sessions that the peer has begun, by the peer's channel.
         room: maximum size of the body of a frame to send, in bytes.
         pending: number of bytes that `take` would return, without the delayed dispositions.
-        flushes: functions that write delayed dispositions, by channel. They are called before
-            bytes are taken.
+        flush_by_channel: functions that write delayed dispositions, by channel. They are called
+            before bytes are taken.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Connection:
         self.sessions: dict[int, Session] = {}
         self.room = MIN_FRAME - HEAD_SIZE
         self.pending = 0
-        self.flushes: dict[int, Callable[[], None]] = {}
+        self.flush_by_channel: dict[int, Callable[[], None]] = {}
         self._own_sessions: dict[int, Session] = {}
         self._ended_channels: set[int] = set()  # channels on which the peer's session has ended
         self._frames: list[bytes] = []  # written, but not taken
@@ -194,7 +194,7 @@ class Connection:
             session.clear()
         self._own_sessions.clear()
         self.sessions.clear()
-        self.flushes.clear()
+        self.flush_by_channel.clear()
 
     # Bytes.
 
@@ -233,15 +233,15 @@ class Connection:
 
     def keep(self) -> None:
         """Mark the written frames as committed: `close` with `discard` does not discard them."""
-        for flush in self.flushes.values():
+        for flush in self.flush_by_channel.values():
             flush()
-        self.flushes.clear()
+        self.flush_by_channel.clear()
         self._committed_count = len(self._frames)
 
     def _discard(self) -> None:
         """Remove the frames that were written since the last `keep`."""
         del self._frames[self._committed_count :]
-        self.flushes.clear()
+        self.flush_by_channel.clear()
         self.pending = sum(map(len, self._frames))
 
     def tick(self, now: float) -> float | None:
@@ -490,7 +490,7 @@ class Connection:
         self.sessions.pop(channel, None)
         self._ended_channels.add(channel)
         self._own_sessions.pop(session.channel, None)
-        self.flushes.pop(session.channel, None)
+        self.flush_by_channel.pop(session.channel, None)
 
     def _on_close(self, close: Close) -> None:
         if not self.closed:

@@ -75,12 +75,12 @@ class FrameWriter(Protocol):
 
     Attributes:
         room: the maximum size of the body of a frame to send, in bytes.
-        flushes: functions that write delayed dispositions, by channel. The connection calls them
-            before its bytes are taken.
+        flush_by_channel: functions that write delayed dispositions, by channel. The connection
+            calls them before its bytes are taken.
     """
 
     room: int
-    flushes: dict[int, Callable[[], None]]
+    flush_by_channel: dict[int, Callable[[], None]]
 
     def write(self, channel: int, performative: Any) -> None:
         """Write a frame with a performative."""
@@ -753,7 +753,7 @@ class Session:
             return
         self.flush()
         self._disposition = Disposition(not sends, number, number, settled, state)
-        self.connection.flushes[self.channel] = self.flush
+        self.connection.flush_by_channel[self.channel] = self.flush
 
     def forget(self, delivery: LinkDelivery) -> None:
         """Remove a delivery that is settled."""
