@@ -304,7 +304,9 @@ def _find_losses(profile: Any, circumstances: Circumstances, wire: bytes) -> tup
 
 
 def _engine_of(profile: ProfileName | TranslationProfile) -> str:
-    """Return the name of the engine's rules for a profile; unknown to the engine if it has none.
+    """Return the name under which the compiled engine has rules for a profile.
+
+    If the engine has no rules for it, the result is empty or a name that the engine does not know.
 
     Raises:
         TypeError: `profile` is neither a name nor a profile.

@@ -43,10 +43,10 @@ from amqp10msg.translate.losses import TO_BASIC_LOSSES
 from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.residual import (
     DATA_HEADS,
+    ENCODED_NULL,
     HEADER_INDEXES,
     MESSAGE_FORMAT,
     MESSAGE_IN_PAYLOAD,
-    NULL,
     ROUTE_FIRST,
     SPARSE_APPLICATION,
     SPARSE_PROPERTIES,
@@ -258,7 +258,7 @@ def _finish_restored(draft: BasicDraft, clashing: set[str], notes: Notes) -> Bas
     basic = restored_basic(draft, notes)
     carried = {code: value for code, value in draft.carried.items() if code in _ADDITIONAL_KEYS}
     if fields := carried.pop(SPARSE_PROPERTIES, None):
-        fields = {index: octets for index, octets in fields.items() if octets != NULL}
+        fields = {index: octets for index, octets in fields.items() if octets != ENCODED_NULL}
         if fields:
             carried[SPARSE_PROPERTIES] = fields
     notes.losses = [loss for loss in notes.losses if loss.path not in draft.restored]

@@ -44,13 +44,13 @@ from amqp10msg.translate.losses import TO_AMQP10_LOSSES
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.residual import (
     DATA_HEADS,
+    ENCODED_NULL,
     HEADER_FIELDS,
     HEADER_INDEXES,
     HEADER_TABLE,
     MARKED_SECTIONS,
     MESSAGE_FORMAT,
     MESSAGE_IN_PAYLOAD,
-    NULL,
     ROUTE_FIRST,
     SPARSE_APPLICATION,
     SPARSE_PROPERTIES,
@@ -393,7 +393,7 @@ def _properties_octets(
         original = [None] * len(PROPERTY_FIELDS)
         for index, octets in sparse.items():
             original[index] = kernel.decode_value(octets)
-        indexes = sorted([index for index, octets in sparse.items() if octets != NULL])
+        indexes = sorted([index for index, octets in sparse.items() if octets != ENCODED_NULL])
         if len(indexes) < len(sparse):
             length = max(sparse) + 1
     restored: set[str] = set()

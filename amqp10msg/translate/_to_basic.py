@@ -24,8 +24,8 @@ from amqp10msg.translate.rabbitmq.terms import reencode_body
 from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.residual import (
     DATA_HEADS,
+    ENCODED_NULL,
     MESSAGE_FORMAT,
-    NULL,
     SPARSE,
     SPARSE_APPLICATION,
     SPARSE_PROPERTIES,
@@ -519,7 +519,7 @@ def carry_encodings(draft: BasicDraft) -> bool:
             and canonical
             and (fields := count_padded_fields(octets, canonical))
         ):
-            draft.carried.setdefault(SPARSE + code, {})[fields - 1] = NULL
+            draft.carried.setdefault(SPARSE + code, {})[fields - 1] = ENCODED_NULL
             continue
         draft.carried[code] = octets
         draft.carried.pop(SPARSE + code, None)

@@ -292,7 +292,7 @@ def section_octets(code: int, section: Any) -> bytes:
 # Trailing nulls of a properties section are optional; RabbitMQ 4 writes all thirteen fields. To
 # stay small, the residual then records only the number of fields.
 
-NULL = b"\x40"
+ENCODED_NULL = b"\x40"
 _DESCRIPTOR_SIZE = 3  # size of the smallest encoding of the descriptor
 _LIST0, _LIST8, _LIST32 = 0x45, 0xC0, 0xD0
 
@@ -315,7 +315,7 @@ def pad_with_nulls(canonical: bytes, fields: int) -> bytes:
     count, content = _list_fields(canonical)
     if count >= fields:
         return canonical
-    content += NULL * (fields - count)
+    content += ENCODED_NULL * (fields - count)
     if len(content) < 255:
         return b"%b%c%c%c%b" % (
             canonical[:_DESCRIPTOR_SIZE],

@@ -75,7 +75,7 @@ class PropertyRule:
         form: the values that the engine converts, and their conversion.
         section: the code of the 1.0 section whose field holds the property; 0 if there is no field.
         field_index: the index of that field in the section.
-        code: the constructor of the field's short form, if the field is text.
+        text_constructor: the constructor of the field's short form, if the field is text.
         annotation: the key of the annotation that holds the property; "" if there is none.
         annotated_number: if the property has both a field and an annotation, the only number that
             goes into the annotation; -1 if every number goes into the field.
@@ -85,7 +85,7 @@ class PropertyRule:
     form: Form
     section: int = 0
     field_index: int = 0
-    code: int = _STRING
+    text_constructor: int = _STRING
     annotation: str = ""
     annotated_number: int = -1
 

@@ -69,9 +69,9 @@ SPECIAL_NAMES = [
     for name in sorted({NAME, STREAM_FILTER_VALUE, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
 ]
 # The engine's names for the types of the annotations that RabbitMQ adds; else "array".
-_ANNOTATION_KINDS = {int: "long", str: "string"}
-_DELIVERY_ANNOTATIONS = [
-    (key.encode(), _ANNOTATION_KINDS.get(kind, "array")) for key, kind in ANNOTATIONS.items()
+_ENGINE_TYPE_NAMES = {int: "long", str: "string"}
+_BROKER_ANNOTATION_TYPES = [
+    (key.encode(), _ENGINE_TYPE_NAMES.get(kind, "array")) for key, kind in ANNOTATIONS.items()
 ]
 # For decoding single values of messages that have already passed the caller's limits.
 _VALUE_LIMITS = Limits(depth=64, zero_width=1_000)
@@ -98,8 +98,8 @@ class ToBasicRules:
         ulong_id_prefix: the prefix of a 0-9-1 id that represents a ulong.
         special_names: names of headers and keys of annotations with a special meaning, which the
             plain rules must translate in the lossless profile.
-        delivery_annotations: the annotations that RabbitMQ adds at delivery, and their types: long,
-            string or array.
+        broker_annotation_types: the annotations that RabbitMQ adds at delivery, and their types:
+            long, string or array.
     """
 
     way: str
@@ -109,7 +109,7 @@ class ToBasicRules:
     stream: bool = False
     ulong_id_prefix: bytes = b""
     special_names: list[bytes] = SPECIAL_NAMES
-    delivery_annotations: Sequence[tuple[bytes, str]] = ()
+    broker_annotation_types: Sequence[tuple[bytes, str]] = ()
 
 
 def _make_rows(forms: dict[str, str]) -> tuple[Row, ...]:
@@ -161,7 +161,7 @@ def rules_of(version: BrokerVersion | None) -> ToBasicRules:
             "lossless",
             _LOSSLESS_ROWS,
             ulong_id_prefix=ULONG_ID.encode(),
-            delivery_annotations=_DELIVERY_ANNOTATIONS,
+            broker_annotation_types=_BROKER_ANNOTATION_TYPES,
         )
     if version.is_plugin:
         return ToBasicRules("kept whole", _KEPT_WHOLE_ROWS, stream=version.stream)

@@ -70,7 +70,8 @@ cdef class ToAmqp10:
         for i, given in enumerate(rules.properties):
             row = &to.rows[i]
             row.form, row.section, row.place, row.code, row.only = (
-                given.form, given.section, given.field_index, given.code, given.annotated_number
+                given.form, given.section, given.field_index, given.text_constructor,
+                given.annotated_number
             )
             row.name = self.c_text_of(given.wire_name)
             row.key = self.c_text_of(given.annotation) if given.annotation else NULL

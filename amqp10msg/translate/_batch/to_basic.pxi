@@ -26,7 +26,8 @@ cdef enum:
     KEPT_WHOLE = 2  # like in RabbitMQ 3.10, which stores sections as headers
 WAYS = ("lossless", "converted", "kept whole")
 
-# The conversion of a field of the properties section: the names of forms in `to_basic_rules`.
+# How a field of the properties section is converted. `FIELD_FORMS` has the name of each conversion,
+# which the rows of `ToBasicRules` use.
 cdef enum:
     DROPPED_FIELD = 0  # lost
     CARRIED_FIELD  # only in the residual
@@ -192,9 +193,9 @@ cdef class ToBasic:
         self.early_count = self.copy_rows(self.early, profile.rows_before_headers)
         self.late_count = self.copy_rows(self.late, profile.rows_after_headers)
         self.profile = profile
-        if len(profile.delivery_annotations) > FACTS:
-            raise ValueError("the profile has more delivery annotations than the engine supports")
-        for name, kind in profile.delivery_annotations:
+        if len(profile.broker_annotation_types) > FACTS:
+            raise ValueError("the profile has more broker annotations than the engine supports")
+        for name, kind in profile.broker_annotation_types:
             self.facts[self.fact_count].name = span_of(name)
             self.facts[self.fact_count].kind = (
                 LONG if kind == "long" else STRING if kind == "string" else ENCODED

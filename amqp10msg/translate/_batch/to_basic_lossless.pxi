@@ -21,7 +21,8 @@ cdef int read_lossless(ToBasic self, Span* header, Span* sections, Span* body) e
             return ODD
         if sections[1].at != NULL and report_subject_of_3(self, &sections[1]):
             sections[1].at = NULL
-    # If RabbitMQ added annotations, `read_lossless_header` reports the body after the header.
+    # If RabbitMQ added annotations to a message with a header, `read_lossless_header` calls
+    # `report_body`, because the losses of the body follow losses of the header.
     if not (self.has_facts and header.at != NULL) and report_body(self, body) == ODD:
         return ODD
     if header.at != NULL:

@@ -92,7 +92,8 @@ cdef int restore_property(ToBasic self, cursor* place, cursor stop, int number) 
         said = n
     if (
         not 0 < number <= PROPERTIES or self.made.there[number - 1]
-        or number - 1 == EXPIRATION or number - 1 == TIMESTAMP_AT  # written from numbers
+        # Restoring these would require a conversion to `Value.number`, from which they are written.
+        or number - 1 == EXPIRATION or number - 1 == TIMESTAMP_AT
         or not self.plain.is_only_in_residual(
             number, said, self.made.parts > 0 and not self.made.is_marked
         )

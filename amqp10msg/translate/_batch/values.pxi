@@ -317,18 +317,21 @@ cdef inline int put_symbol(Out* o, const char* text) except -1:
 
 
 cdef inline int put_uint(Out* o, uint64_t value) except -1:
+    """Write an AMQP uint in its shortest encoding."""
     reserve(o, 5)
     write_uint(o, value)
     return 0
 
 
 cdef inline int put_int(Out* o, int64_t value) except -1:
+    """Write an AMQP int in its shortest encoding."""
     reserve(o, 5)
     write_int(o, value)
     return 0
 
 
 cdef inline int put_long(Out* o, int64_t value) except -1:
+    """Write an AMQP long in its shortest encoding."""
     reserve(o, 9)
     write_long(o, value)
     return 0

@@ -334,7 +334,7 @@ def _property_term(broker: BrokerVersion, rule: PropertyRule, value: Any) -> Ter
         return _id_term(broker, value, rule.wire_name)
     if rule.form == Form.ADDRESS:
         return ("utf8", _reply_address(broker, octets(value)))
-    return (CODES[rule.code][0], octets(value))
+    return (CODES[rule.text_constructor][0], octets(value))
 
 
 def _properties_section(
