@@ -11,14 +11,14 @@ import uuid
 from amqp10msg.wire.errors import expect
 from amqp10msg.wire.primitives import ULong
 
-_PREFIX = "ID:"
-# What follows `_PREFIX`, for each type of id.
-_UUID = "AMQP_UUID:"
-_ULONG = "AMQP_ULONG:"
-_BINARY = "AMQP_BINARY:"
-_STRING = "AMQP_STRING:"
-_NO_PREFIX = "AMQP_NO_PREFIX:"
-_ENCODINGS = (_UUID, _ULONG, _BINARY, _STRING, _NO_PREFIX)
+_ID_PREFIX = "ID:"
+# The second prefix, after "ID:", of a message-id of each AMQP type, and of a string without "ID:".
+_UUID_PREFIX = "AMQP_UUID:"
+_ULONG_PREFIX = "AMQP_ULONG:"
+_BINARY_PREFIX = "AMQP_BINARY:"
+_STRING_PREFIX = "AMQP_STRING:"
+_NO_ID_PREFIX = "AMQP_NO_PREFIX:"
+_ENCODING_PREFIXES = (_UUID_PREFIX, _ULONG_PREFIX, _BINARY_PREFIX, _STRING_PREFIX, _NO_ID_PREFIX)
 
 
 def to_jms_message_id(message_id: int | uuid.UUID | bytes | str) -> str:
@@ -28,8 +28,8 @@ def to_jms_message_id(message_id: int | uuid.UUID | bytes | str) -> str:
         TypeError: the id is not an int, UUID, bytes or str.
         ValueError: an int is out of the range of ulong.
     """
-    if isinstance(message_id, str) and not message_id.startswith(_PREFIX):
-        return _PREFIX + _NO_PREFIX + message_id
+    if isinstance(message_id, str) and not message_id.startswith(_ID_PREFIX):
+        return _ID_PREFIX + _NO_ID_PREFIX + message_id
     return to_jms_correlation_id(message_id)
 
 
@@ -41,16 +41,16 @@ def to_jms_correlation_id(correlation_id: int | uuid.UUID | bytes | str) -> str:
         ValueError: an int is out of the range of ulong.
     """
     if isinstance(correlation_id, str):
-        unprefixed = correlation_id.removeprefix(_PREFIX)
-        if unprefixed != correlation_id and unprefixed.startswith(_ENCODINGS):
-            return _PREFIX + _STRING + correlation_id
+        unprefixed = correlation_id.removeprefix(_ID_PREFIX)
+        if unprefixed != correlation_id and unprefixed.startswith(_ENCODING_PREFIXES):
+            return _ID_PREFIX + _STRING_PREFIX + correlation_id
         return str(correlation_id)
     if isinstance(correlation_id, uuid.UUID):
-        return f"{_PREFIX}{_UUID}{correlation_id}"
+        return f"{_ID_PREFIX}{_UUID_PREFIX}{correlation_id}"
     if isinstance(correlation_id, bytes):
-        return _PREFIX + _BINARY + correlation_id.hex().upper()
+        return _ID_PREFIX + _BINARY_PREFIX + correlation_id.hex().upper()
     if type(correlation_id) is not bool and isinstance(correlation_id, int):
-        return f"{_PREFIX}{_ULONG}{ULong(correlation_id)}"
+        return f"{_ID_PREFIX}{_ULONG_PREFIX}{ULong(correlation_id)}"
     raise TypeError(
         f"an id must be int (ulong), UUID, bytes or str, got {type(correlation_id).__name__}"
     )
@@ -63,20 +63,20 @@ def from_jms_id(text: str) -> ULong | uuid.UUID | bytes | str:
         ValueError: the text begins with the prefix of an encoding, but the rest cannot be decoded.
     """
     expect(text, str, "from_jms_id", "a str")
-    if not text.startswith(_PREFIX):
+    if not text.startswith(_ID_PREFIX):
         return text
-    encoded_id = text[len(_PREFIX) :]
+    encoded_id = text[len(_ID_PREFIX) :]
     try:
-        if encoded_id.startswith(_NO_PREFIX):
-            return encoded_id[len(_NO_PREFIX) :]
-        if encoded_id.startswith(_STRING):
-            return encoded_id[len(_STRING) :]
-        if encoded_id.startswith(_UUID):
-            return uuid.UUID(encoded_id[len(_UUID) :])
-        if encoded_id.startswith(_ULONG):
-            return ULong(int(encoded_id[len(_ULONG) :]))
-        if encoded_id.startswith(_BINARY):
-            return bytes.fromhex(encoded_id[len(_BINARY) :])
+        if encoded_id.startswith(_NO_ID_PREFIX):
+            return encoded_id[len(_NO_ID_PREFIX) :]
+        if encoded_id.startswith(_STRING_PREFIX):
+            return encoded_id[len(_STRING_PREFIX) :]
+        if encoded_id.startswith(_UUID_PREFIX):
+            return uuid.UUID(encoded_id[len(_UUID_PREFIX) :])
+        if encoded_id.startswith(_ULONG_PREFIX):
+            return ULong(int(encoded_id[len(_ULONG_PREFIX) :]))
+        if encoded_id.startswith(_BINARY_PREFIX):
+            return bytes.fromhex(encoded_id[len(_BINARY_PREFIX) :])
     except ValueError as error:
         raise ValueError(f"{text!r} is not a JMS id: {error}") from None
     return text

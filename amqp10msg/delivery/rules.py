@@ -55,11 +55,23 @@ class TerminusRule(Rule):
 
 
 @attrs.frozen
-class View:
-    """The input of rules: a terminus, its encoding, and properties of its link."""
+class CheckedTerminus:
+    """A terminus or declare to check, its encoding, and properties of its link.
+
+    Attributes:
+        value: the terminus or declare.
+        type_name: the name of its type, one of `TerminusRule.subject`.
+        octets: its encoding; empty if it cannot be encoded.
+        role: ``sender`` or ``receiver``, the end of the link that sent the attach frame; None if
+            unknown.
+        link_name: the name of the link, or None.
+        container_id: the container-id of the peer, or None.
+        modes: the distribution modes that the sender's node supports; empty if unknown.
+        coordinator: for a declare, the target in the coordinator's attach, or None.
+    """
 
     value: Any
-    name: str
+    type_name: str
     octets: bytes
     role: str | None = None
     link_name: str | None = None
@@ -70,7 +82,9 @@ class View:
     @property
     def requests(self) -> bool:
         """Whether the terminus requests a dynamic node."""
-        return self.dynamic and self.role == ("receiver" if self.name == "source" else "sender")
+        return self.dynamic and self.role == (
+            "receiver" if self.type_name == "source" else "sender"
+        )
 
     @property
     def answers(self) -> bool:
@@ -84,11 +98,11 @@ class View:
 
     def occurrence(self, field: str, text: str, subpath: str = "") -> Occurrence:
         """Return a violation in a field. `subpath` is the path within the field."""
-        return Occurrence(self._offset(field), f"{self.name}.{field}{subpath}", text)
+        return Occurrence(self._offset(field), f"{self.type_name}.{field}{subpath}", text)
 
     def shared_occurrence(self, field: str, text: str) -> Occurrence:
         """Return a violation of a rule that has different clauses for sources and targets."""
-        clause = "Part 3, 3.5.3" if self.name == "source" else "Part 3, 3.5.4"
+        clause = "Part 3, 3.5.3" if self.type_name == "source" else "Part 3, 3.5.4"
         return self.occurrence(field, text)._replace(clause=clause)
 
     def _offset(self, field: str) -> int:
@@ -104,72 +118,80 @@ class View:
         return offset_of_field(octets, start, index) if index < count else 0
 
 
-def _check_address_in_request(view: View) -> Iterator[Occurrence]:
+def _check_address_in_request(terminus: CheckedTerminus) -> Iterator[Occurrence]:
     """Yield a violation if a request for a dynamic node has an address."""
-    if view.requests and view.value.address is not None:
-        yield view.shared_occurrence(
+    if terminus.requests and terminus.value.address is not None:
+        yield terminus.shared_occurrence(
             "address", "the peer chooses the address of a dynamic node: leave it unset"
         )
 
 
-def _check_address_in_answer(view: View) -> Iterator[Occurrence]:
+def _check_address_in_answer(terminus: CheckedTerminus) -> Iterator[Occurrence]:
     """Yield a violation if the answer with a dynamic node has no address."""
-    if view.answers and view.value.address is None:
-        yield view.shared_occurrence("address", "the address of the created node is missing")
+    if terminus.answers and terminus.value.address is None:
+        yield terminus.shared_occurrence("address", "the address of the created node is missing")
 
 
-def _check_names_in_address(view: View) -> Iterator[Occurrence]:
+def _check_names_in_address(terminus: CheckedTerminus) -> Iterator[Occurrence]:
     """Yield violations if a dynamic node's address lacks the link name or the container-id."""
-    address = view.value.address
-    if view.answers and isinstance(address, str):
-        for name, part in (("link name", view.link_name), ("container-id", view.container_id)):
+    address = terminus.value.address
+    if terminus.answers and isinstance(address, str):
+        for name, part in (
+            ("link name", terminus.link_name),
+            ("container-id", terminus.container_id),
+        ):
             if part and part not in address:
-                yield view.shared_occurrence(
+                yield terminus.shared_occurrence(
                     "address", f"{address!r} does not include the {name} {part!r}"
                 )
 
 
-def _check_properties_without_dynamic(view: View) -> Iterator[Occurrence]:
-    if not view.dynamic and view.value.dynamic_node_properties is not None:
-        yield view.shared_occurrence(
+def _check_properties_without_dynamic(terminus: CheckedTerminus) -> Iterator[Occurrence]:
+    if not terminus.dynamic and terminus.value.dynamic_node_properties is not None:
+        yield terminus.shared_occurrence(
             "dynamic-node-properties", "the node is not dynamic: leave its properties unset"
         )
 
 
-def _node_property(view: View, key: str) -> Any:
+def _node_property(terminus: CheckedTerminus, key: str) -> Any:
     """Return one of the dynamic-node-properties; None if it is not set."""
-    properties = view.value.dynamic_node_properties
+    properties = terminus.value.dynamic_node_properties
     return properties.get(key) if isinstance(properties, Mapping) else None
 
 
-def _check_lifetime_policy(view: View) -> Iterator[Occurrence]:
-    policy = _node_property(view, LIFETIME_POLICY)
+def _check_lifetime_policy(terminus: CheckedTerminus) -> Iterator[Occurrence]:
+    policy = _node_property(terminus, LIFETIME_POLICY)
     fault = "" if policy is None else policy_fault(policy)
     if fault:
-        yield view.occurrence("dynamic-node-properties", fault, f"[{LIFETIME_POLICY!r}]")
+        yield terminus.occurrence("dynamic-node-properties", fault, f"[{LIFETIME_POLICY!r}]")
 
 
-def _check_dist_modes(view: View) -> Iterator[Occurrence]:
-    modes = _node_property(view, SUPPORTED_DIST_MODES)
+def _check_dist_modes(terminus: CheckedTerminus) -> Iterator[Occurrence]:
+    modes = _node_property(terminus, SUPPORTED_DIST_MODES)
     if modes is None or isinstance(modes, Symbol):
         return
     if not isinstance(modes, Array) or not modes.values or modes.type != "symbol":
         text = "must be a symbol or an array of symbols, one or more, such as Symbol('move')"
-        yield view.occurrence(
+        yield terminus.occurrence(
             "dynamic-node-properties", f"{text}, not {modes!r:.80}", f"[{SUPPORTED_DIST_MODES!r}]"
         )
 
 
-def _check_distribution_mode(view: View) -> Iterator[Occurrence]:
+def _check_distribution_mode(terminus: CheckedTerminus) -> Iterator[Occurrence]:
     """Yield a violation if the sender's node has several modes and the sender chose none."""
-    if view.role == "sender" and len(set(view.modes)) > 1 and view.value.distribution_mode is None:
-        yield view.occurrence(
-            "distribution-mode", f"is unset, and the node supports {', '.join(sorted(view.modes))}"
+    if (
+        terminus.role == "sender"
+        and len(set(terminus.modes)) > 1
+        and terminus.value.distribution_mode is None
+    ):
+        yield terminus.occurrence(
+            "distribution-mode",
+            f"is unset, and the node supports {', '.join(sorted(terminus.modes))}",
         )
 
 
-def _check_filters(view: View) -> Iterator[Occurrence]:
-    filters = view.value.filter
+def _check_filters(terminus: CheckedTerminus) -> Iterator[Occurrence]:
+    filters = terminus.value.filter
     if not isinstance(filters, Mapping):
         return
     for key, entry in filters.items():
@@ -185,7 +207,7 @@ def _check_filters(view: View) -> Iterator[Occurrence]:
         elif value is not None:
             text = f"must be a described value or null, not {value!r:.80}"
         if text:
-            yield view.occurrence("filter", text, f"[{str(key)!r}]")
+            yield terminus.occurrence("filter", text, f"[{str(key)!r}]")
 
 
 def _registered_composite(descriptor: Any) -> Any:
@@ -193,8 +215,8 @@ def _registered_composite(descriptor: Any) -> Any:
     return COMPOSITES.get(descriptor) if isinstance(descriptor, (ULong, Symbol)) else None
 
 
-def _check_default_outcome(view: View) -> Iterator[Occurrence]:
-    outcome = view.value.default_outcome
+def _check_default_outcome(terminus: CheckedTerminus) -> Iterator[Occurrence]:
+    outcome = terminus.value.default_outcome
     if outcome is None:
         return
     if isinstance(outcome, Described):
@@ -206,11 +228,11 @@ def _check_default_outcome(view: View) -> Iterator[Occurrence]:
         except TypeError:
             is_outcome = False
     if not is_outcome:
-        yield view.occurrence("default-outcome", f"must be an outcome, not {outcome!r:.80}")
+        yield terminus.occurrence("default-outcome", f"must be an outcome, not {outcome!r:.80}")
 
 
-def _check_outcomes(view: View) -> Iterator[Occurrence]:
-    for index, symbol in enumerate(view.value.outcomes or ()):
+def _check_outcomes(terminus: CheckedTerminus) -> Iterator[Occurrence]:
+    for index, symbol in enumerate(terminus.value.outcomes or ()):
         composite = COMPOSITES.get(symbol) if isinstance(symbol, str) else None
         text = ""
         if composite is not None:
@@ -221,29 +243,29 @@ def _check_outcomes(view: View) -> Iterator[Occurrence]:
         elif str(symbol).startswith("amqp:"):
             text = f"the specification has no outcome {symbol!r}"
         if text:
-            yield view.occurrence("outcomes", text, f"[{index}]")
+            yield terminus.occurrence("outcomes", text, f"[{index}]")
 
 
-def _check_capabilities(view: View) -> Iterator[Occurrence]:
-    for index, symbol in enumerate(view.value.capabilities or ()):
+def _check_capabilities(terminus: CheckedTerminus) -> Iterator[Occurrence]:
+    for index, symbol in enumerate(terminus.value.capabilities or ()):
         if str(symbol).startswith("amqp:") and symbol not in set(TxnCapability):
-            yield view.occurrence(
+            yield terminus.occurrence(
                 "capabilities", f"the specification has no capability {symbol!r}", f"[{index}]"
             )
 
 
-def _check_global_id(view: View) -> Iterator[Occurrence]:
+def _check_global_id(terminus: CheckedTerminus) -> Iterator[Occurrence]:
     if (
-        view.value.global_id is not None
-        and view.coordinator is not None
-        and TxnCapability.DISTRIBUTED_TRANSACTIONS not in view.coordinator.capabilities
+        terminus.value.global_id is not None
+        and terminus.coordinator is not None
+        and TxnCapability.DISTRIBUTED_TRANSACTIONS not in terminus.coordinator.capabilities
     ):
-        yield view.occurrence(
+        yield terminus.occurrence(
             "global-id", "the coordinator does not support distributed transactions"
         )
 
 
-_CHECKS: dict[str, Callable[[View], Iterator[Occurrence]]] = {
+_CHECKS: dict[str, Callable[[CheckedTerminus], Iterator[Occurrence]]] = {
     "address-in-request": _check_address_in_request,
     "address-missing": _check_address_in_answer,
     "address-not-traceable": _check_names_in_address,
@@ -456,7 +478,7 @@ def check_declare(
 
 
 def _check_composite(
-    terminus: Any, names: dict[type, str], *, role: str | None = None, **view_fields: Any
+    terminus: Any, names: dict[type, str], *, role: str | None = None, **context: Any
 ) -> list[Violation]:
     """Check a composite, encoded or not, whose type is in `names`, against the rules for it."""
     octets = bytes(terminus) if isinstance(terminus, _BYTES_TYPES) else None
@@ -477,9 +499,9 @@ def _check_composite(
             rule = TERMINUS_RULES["not-encodable"]
             occurrence = Occurrence(0, error.path, error.reason)
             violations.append(violation_of(rule, occurrence, rule.severity))
-    view = View(value, name, octets, role, **view_fields)
+    checked = CheckedTerminus(value, name, octets, role, **context)
     violations += violations_of(
-        (rule for rule in TERMINUS_RULES.values() if name in rule.subject), view
+        (rule for rule in TERMINUS_RULES.values() if name in rule.subject), checked
     )
     violations.sort(key=lambda violation: violation.offset)
     return violations

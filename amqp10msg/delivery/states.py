@@ -149,7 +149,7 @@ class TransactionError(StrEnum):
 
 # Part 4, 4.5.4: up to 32 bytes.
 txn_id = Annotated[bytes, Wire("binary", "transaction-id", size=32)]
-outcome = Annotated[Any, Wire("*", requires="outcome")]
+any_outcome = Annotated[Any, Wire("*", requires="outcome")]
 global_id = Annotated[Any, Wire("*", requires="global-tx-id")]
 
 
@@ -217,7 +217,7 @@ class TransactionalState(DeliveryState):
     """
 
     txn_id: txn_id
-    outcome: outcome | None = None
+    outcome: any_outcome | None = None
 
 
 # The archetypes of the composite types that `decode` accepts.

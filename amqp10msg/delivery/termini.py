@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 import attrs
 
 from amqp10msg.composite import COMPOSITES, composite, composite_of, from_described, rows
-from amqp10msg.delivery.states import DeliveryState, Shared, outcome
+from amqp10msg.delivery.states import DeliveryState, Shared, any_outcome
 from amqp10msg.wire.errors import INVALID_FIELD, DecodeError
 from amqp10msg.wire.primitives import (
     Array,
@@ -101,7 +101,7 @@ class Source(Terminus):
     dynamic_node_properties: fields | None = None
     distribution_mode: distribution_mode | None = None
     filter: filter_set | None = None
-    default_outcome: outcome | None = None
+    default_outcome: any_outcome | None = None
     outcomes: symbols = ()
     capabilities: symbols = ()
 

@@ -186,17 +186,15 @@ def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
     prefix, field = name
     section = _SECTION_OF_PREFIX.get(prefix)
     if section is None:
-        raise UnknownNameError(
-            _unknown_name_text(f"{prefix}.", [f"{candidate}." for candidate in _SECTION_OF_PREFIX])
-        )
+        known_prefixes = [f"{known}." for known in _SECTION_OF_PREFIX]
+        text = _unknown_name_text(f"{prefix}.", known_prefixes)
+        raise UnknownNameError(text)
     if section in ("header", "properties"):
         fields: Any = _HEADER_FIELDS if section == "header" else _PROPERTY_FIELDS
         if field not in fields:
-            raise UnknownNameError(
-                _unknown_name_text(
-                    f"{prefix}.{field}", [f"{prefix}.{candidate}" for candidate in fields]
-                )
-            )
+            known_names = [f"{prefix}.{known}" for known in fields]
+            text = _unknown_name_text(f"{prefix}.{field}", known_names)
+            raise UnknownNameError(text)
         return (_header_evaluator if section == "header" else _property_evaluator)(field), None
     if section == "application_properties":
         return MapEntry(section, field), field
