@@ -233,8 +233,8 @@ OF_OCTET: list[list[Any]] = [
 MAX_GUESSABLE = 4096
 
 
-def _usual(kind: int) -> bytes:
-    """Return the entry of `USUAL` for a kind."""
+def _usual_codes(kind: int) -> bytes:
+    """Return the entry of `IS_USUAL_CODE` for a kind."""
     codes = {0x40, 0xA1} if IS_STRING[kind] else {0x40}
     codes |= {
         KIND_BOOLEAN: {0x41, 0x42},
@@ -250,7 +250,7 @@ def _usual(kind: int) -> bytes:
 
 
 #: Whether the fast path reads a field, by the kind of the field and the format code of its value.
-USUAL = [_usual(kind) for kind in range(KIND_COUNT)]
+IS_USUAL_CODE = [_usual_codes(kind) for kind in range(KIND_COUNT)]
 
 # Shapes of sections and composites.
 (

@@ -374,8 +374,8 @@ class Reader(ValueReader):
         Returns -1 for a value that is not a section.
         """
         start = self.pos
-        self.items -= _PART_ITEMS
-        if self.items < 0:
+        self.items_left -= _PART_ITEMS
+        if self.items_left < 0:
             raise self.exceeded("items limit: there are too many sections", start)
         code = self.section_code()
         if code < 0:

@@ -87,7 +87,7 @@ cdef inline object text_at(const unsigned char *at, const unsigned char *end, in
 
 
 cdef inline object field_at(const unsigned char *at, const unsigned char *end):
-    """Return the value of a field, whose format code must be usual (see `USUAL` in `codes`)."""
+    """Return the value of a field, whose format code must be usual (`IS_USUAL_CODE` in `codes`)."""
     cdef int code = at[0]
     if code == 0xA1 or code == 0xA3 or code == 0xA0:
         return text_at(at, end, code)

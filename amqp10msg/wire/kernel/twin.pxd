@@ -52,8 +52,8 @@ cdef class Cursor:
     cdef long long count
     cdef Py_ssize_t first
     cdef public int depth
-    cdef long long items
-    cdef long long zero_width
+    cdef long long items_left
+    cdef long long zero_width_left
     cdef public bint lenient
     cdef public bint repairs_text
 

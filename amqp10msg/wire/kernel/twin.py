@@ -85,8 +85,8 @@ class Cursor:
         count: the count of the compound that was entered last.
         first: an offset that a method of a reader returns in addition to its result.
         depth: how many more levels of nesting the limits allow.
-        items: how many more items the limits allow.
-        zero_width: how many more elements without bytes the limits allow.
+        items_left: how many more items the limits allow.
+        zero_width_left: how many more elements without bytes the limits allow.
         lenient: whether to accept some violations of the specification.
         repairs_text: whether to accept Java's modified UTF-8.
     """
@@ -97,8 +97,8 @@ class Cursor:
     count: int
     first: int
     depth: int
-    items: int
-    zero_width: int
+    items_left: int
+    zero_width_left: int
     lenient: bool = False
     repairs_text: bool = False
 

@@ -398,12 +398,12 @@ cdef bint enter_compound(Cursor cursor, int short_code, Compound *found) noexcep
     else:
         return False
     # Check the count before any value is read: every value has at least one byte.
-    return found.count <= found.stop - found.at and found.count <= cursor.items
+    return found.count <= found.stop - found.at and found.count <= cursor.items_left
 
 cdef int leave_compound(Cursor cursor, Compound *found) except -1:
     """Move the cursor to the end of a compound that was read, and count its items."""
     cursor.pos = found.stop - <const unsigned char *>PyBytes_AS_STRING(cursor.buf)
-    cursor.items -= found.count
+    cursor.items_left -= found.count
     return 0
 
 

@@ -124,7 +124,7 @@ _UShort = UShort
 _Short = Short
 _set = object.__setattr__
 _UUID = uuid.UUID
-_UNKNOWN_SAFETY = uuid.SafeUUID.unknown
+_SAFE_UUID_UNKNOWN = uuid.SafeUUID.unknown
 _F32 = struct.Struct(">f")
 
 # Constants, because the compiled build declares them as C integers, whereas a literal of this size
@@ -171,15 +171,15 @@ class ValueReader(Cursor):
         if limits is None or limits is DEFAULT_LIMITS:
             # This branch, for nearly every message, saves three attribute lookups.
             self.depth = _DEPTH
-            self.items = _ITEMS
-            self.zero_width = _ZERO_WIDTH
+            self.items_left = _ITEMS
+            self.zero_width_left = _ZERO_WIDTH
             allowed = _FREE_ZERO_WIDTH + _ZERO_WIDTH_PER_BYTE * self.end
         else:
             self.depth = limits.depth
-            self.items = limits.items
-            self.zero_width = limits.zero_width
+            self.items_left = limits.items
+            self.zero_width_left = limits.zero_width
             allowed = _FREE_ZERO_WIDTH + limits.zero_width_per_byte * self.end
-        self.zero_width = min(self.zero_width, allowed)
+        self.zero_width_left = min(self.zero_width_left, allowed)
 
     # Errors. These methods return the error, so that the `raise` is visible at its cause.
 
@@ -402,7 +402,7 @@ class ValueReader(Cursor):
             # Set the two documented attributes directly. The checks of UUID() are not needed, since
             # any 16 bytes are a valid UUID, and would make this five times slower.
             _set(new_uuid, "int", int.from_bytes(self.buf[pos : pos + 16], "big"))
-            _set(new_uuid, "is_safe", _UNKNOWN_SAFETY)
+            _set(new_uuid, "is_safe", _SAFE_UUID_UNKNOWN)
             return new_uuid
         if code == 0x72:
             pos = self.advance(4)
@@ -488,8 +488,8 @@ class ValueReader(Cursor):
                 pos,
                 rule="count-exceeds-size",
             )
-        self.items -= count
-        if self.items < 0:
+        self.items_left -= count
+        if self.items_left < 0:
             raise self.exceeded("items limit: the input holds too many values", pos)
         return stop
 
@@ -666,8 +666,8 @@ class ValueReader(Cursor):
         available = stop - self.pos
         min_size = MIN_SIZES[code]
         if min_size == 0:
-            self.zero_width -= count
-            if self.zero_width < 0:
+            self.zero_width_left -= count
+            if self.zero_width_left < 0:
                 raise self.exceeded(
                     f"zero-width limit: an array has {count} elements that take no bytes, more "
                     "than zero_width and zero_width_per_byte allow for an input of this size",
@@ -679,8 +679,8 @@ class ValueReader(Cursor):
                 pos,
                 rule="count-exceeds-size",
             )
-        self.items -= count
-        if self.items < 0:
+        self.items_left -= count
+        if self.items_left < 0:
             raise self.exceeded("items limit: the input holds too many values", start)
         values = []
         for _ in range(count):

@@ -16,6 +16,7 @@ from amqp10msg.wire.kernel.codes import (
     FIRST_CODE,
     FOLLOWERS,
     FOOTER,
+    IS_USUAL_CODE,
     KIND_BINARY,
     KIND_DESCRIBED,
     KIND_LIST,
@@ -37,7 +38,6 @@ from amqp10msg.wire.kernel.codes import (
     SHAPE_SEQUENCE,
     SPECS,
     TYPE_NAMES,
-    USUAL,
 )
 from amqp10msg.wire.kernel.twin import (
     Entries,
@@ -92,7 +92,7 @@ class Spec:
         self.position = PLACES[index] if is_section else 0
         self.is_body = self.position == PLACE_BODY
         self.followers = FOLLOWERS[index + 1] if is_section else b""
-        self.usual = b"".join([USUAL[kind] for kind in kinds])
+        self.usual = b"".join([IS_USUAL_CODE[kind] for kind in kinds])
         # Whether each field is encoded by its kind alone, and omitted if it equals its default.
         self.is_plain = not mandatory and not any(multiple)
         self.head = b"\x00\x53" + bytes([code]) if code < 256 else b"\x00\x80" + code.to_bytes(8)
