@@ -145,14 +145,16 @@ class Section(NamedTuple):
     Attributes:
         kind: the kind of section; None for a value that is not a section of Part 3.
         start: the offset of the section.
-        value: the offset of the section's value, after the descriptor; `start` if `kind` is None.
+        value_start: the offset of the section's value, after the descriptor; `start` if `kind` is
+            None.
         end: the offset after the section.
-        is_raw: whether the bytes from `value` to `end` are anything but exactly one encoded value.
+        is_raw: whether the bytes from `value_start` to `end` are anything but exactly one encoded
+            value.
     """
 
     kind: SectionKind | None
     start: int
-    value: int
+    value_start: int
     end: int
     is_raw: bool
 

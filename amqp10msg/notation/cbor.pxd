@@ -10,7 +10,7 @@ cdef int MAJOR_NEGATIVE, MAJOR_SIMPLE, MAJOR_TAG, MAJOR_TEXT, MAJOR_UNSIGNED, ON
 cdef int KIND_ARRAY, KIND_BINARY, KIND_BOOLEAN, KIND_CHAR, KIND_DESCRIBED, KIND_DOUBLE, KIND_FLOAT
 cdef int KIND_LIST, KIND_LONG, KIND_MAP, KIND_NULL, KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP
 cdef int KIND_UBYTE, KIND_UUID
-cdef bytes KIND_OF, _KINDS, _NAN, _SINGLE_NAN, _DOUBLE_NAN, _SIMPLE
+cdef bytes KIND_OF, _KINDS_BY_TAG, _NAN, _SINGLE_NAN, _DOUBLE_NAN, _SIMPLE
 cdef list _TAGS, _WIDTHS, _FORMS, _HEADS, _SECTION_HEADS
 cdef dict _CODES, _DECIMALS
 cdef int _FIRST, _LAST, _MAX_DEPTH
@@ -47,7 +47,7 @@ cdef class CborReader(ValueReader):
     cdef ValueWriter out
     cdef unsigned long long argument
     cdef bint explains_errors
-    cdef object encoding_error
+    cdef object first_encoding_error
     @cython.locals(high="unsigned long long", low="unsigned long long")
     cdef int head(self) except -1
     cdef int whole(self, str step) except -1

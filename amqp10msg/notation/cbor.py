@@ -137,7 +137,7 @@ _TAGS[KIND_ARRAY] = _ARRAY
 _TAGS[KIND_UUID] = _UUID
 _TAGS[KIND_DECIMAL32] = _TAGS[KIND_DECIMAL64] = _TAGS[KIND_DECIMAL128] = _DECIMAL
 #: Kinds by tag minus `_FIRST_TAG`; 0 for decimals, whose size determines the type.
-_KINDS = bytes(
+_KINDS_BY_TAG = bytes(
     [
         *[TYPE_IDS[name] for name in INTEGERS],
         *(KIND_FLOAT, KIND_DOUBLE, 0, KIND_CHAR, KIND_SYMBOL, KIND_MAP, KIND_ARRAY),
@@ -413,7 +413,7 @@ class CborWriter(ValueReader):
                 self.out.octet(ITEM_NULL)
             else:
                 self.head(MAJOR_UNSIGNED, section.kind.code)
-            self.pos = section.value
+            self.pos = section.value_start
             self.item()
         return count
 
@@ -502,7 +502,7 @@ def bytes_of_cbor(data: bytes, explains_errors: bool) -> Any:
     reader.begin(data, 0, UNLIMITED)
     reader.out = ValueWriter.__new__(ValueWriter)
     reader.explains_errors = explains_errors
-    reader.encoding_error = None
+    reader.first_encoding_error = None
     message_format = None
     if reader.head() == MAJOR_TAG and reader.argument == _MESSAGE:
         message_format = reader.message()
@@ -518,7 +518,7 @@ class CborReader(ValueReader):
     """Converts CBOR items to encoded AMQP values in `out`.
 
     An error of the AMQP encoding, such as a duplicate key, has the lowest priority: it is kept in
-    `encoding_error`, and raised after the section has been read without another error.
+    `first_encoding_error`, and raised after the section has been read without another error.
     """
 
     out: Any
@@ -527,7 +527,7 @@ class CborReader(ValueReader):
     """The argument of the last head."""
     explains_errors: bool
     """Whether to explain errors, and to check maps for duplicate keys."""
-    encoding_error: Any
+    first_encoding_error: Any
     """The text of the first error of the AMQP encoding, or None."""
 
     def head(self) -> int:
@@ -562,15 +562,15 @@ class CborReader(ValueReader):
         return NotationError(f"expected {expected}, not {text}")
 
     def whole(self, step: str) -> None:
-        """Convert the item at the path `step`, and raise `encoding_error` if it is set."""
+        """Convert the item at the path `step`, and raise `first_encoding_error` if it is set."""
         try:
             self.item()
         except EncodeError as error:
             raise NotationError(error.reason, f"${step}") from None
         except NotationError as error:
             raise error.within(step) from None
-        if self.encoding_error is not None:
-            raise NotationError(self.encoding_error, f"${step}")
+        if self.first_encoding_error is not None:
+            raise NotationError(self.first_encoding_error, f"${step}")
 
     def item(self) -> None:
         """Convert one item, tagged or untagged."""
@@ -603,13 +603,13 @@ class CborReader(ValueReader):
         pos = self.pos
         major = self.head()
         if _FIRST_TAG <= tag <= _LAST_INTEGER_TAG:
-            self.integer(_KINDS[tag - _FIRST_TAG], pos, major)
+            self.integer(_KINDS_BY_TAG[tag - _FIRST_TAG], pos, major)
         elif tag == _SYMBOL and major == MAJOR_TEXT:
             if not self.text(0xA3):
                 raise self.kind_mismatch(KIND_SYMBOL, pos)
         elif _MAP <= tag <= _DESCRIBED and major == MAJOR_ARRAY:
             # Call `compound` directly, to need fewer calls per level of nesting.
-            self.compound(_KINDS[tag - _FIRST_TAG], pos)
+            self.compound(_KINDS_BY_TAG[tag - _FIRST_TAG], pos)
         elif tag == _UUID:
             self.content(KIND_UUID, pos, major)
         elif tag == _DECIMAL:
@@ -618,7 +618,7 @@ class CborReader(ValueReader):
                 raise self.mismatch("a byte string of 4, 8 or 16 bytes", pos)
             self.bits(code)
         elif _FIRST_TAG <= tag < _MESSAGE:
-            self.content(_KINDS[tag - _FIRST_TAG], pos, major)
+            self.content(_KINDS_BY_TAG[tag - _FIRST_TAG], pos, major)
         else:
             raise self.mismatch("a value", start)
 
@@ -795,8 +795,8 @@ class CborReader(ValueReader):
         self.item()
         octets = self.out.finish()
         self.out = out
-        if octets in earlier_keys and self.encoding_error is None:
-            self.encoding_error = f"duplicate map key {describe_encoded(octets)}"
+        if octets in earlier_keys and self.first_encoding_error is None:
+            self.first_encoding_error = f"duplicate map key {describe_encoded(octets)}"
         earlier_keys.add(octets)
         out.add(octets)
 
@@ -840,8 +840,8 @@ class CborReader(ValueReader):
                 self.content(kind, pos, major)
                 octets = self.out.finish()
                 self.out = out
-                if not out.element(code, octets) and self.encoding_error is None:
-                    self.encoding_error = misfit(octets, code)
+                if not out.element(code, octets) and self.first_encoding_error is None:
+                    self.first_encoding_error = misfit(octets, code)
                 i += 1
         except NotationError as error:
             raise error.within(f"[{i}]") from None

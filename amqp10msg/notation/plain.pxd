@@ -2,7 +2,7 @@ cimport cython
 
 from amqp10msg.wire.kernel.value_reader cimport ValueReader
 
-cdef bytes KIND_OF, _SHORT
+cdef bytes KIND_OF, _ONE_BYTE_SIZE_CODES
 cdef list _MARKERS
 cdef double _INFINITE
 cdef int _FIRST, _DOLLAR, KIND_ADDRESS, KIND_ANY, KIND_ARRAY, KIND_BINARY, KIND_BOOLEAN, KIND_CHAR

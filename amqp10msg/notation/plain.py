@@ -354,8 +354,8 @@ class PlainReader(ValueReader):
         # bytes. If the element's bytes exceed `_SURELY_LONG`, that is certain, because no encoding
         # of a value has nine times the minimum size. This avoids encoding the element again, once
         # for each enclosing array.
-        is_default = code in _SHORT
-        is_long = code > _SHORT[0] and code & 0x10
+        is_default = code in _ONE_BYTE_SIZE_CODES
+        is_long = code > _ONE_BYTE_SIZE_CODES[0] and code & 0x10
         kind = KIND_OF[code]
         values = []
         for _ in range(count):
@@ -493,7 +493,7 @@ class PlainReader(ValueReader):
             if section.is_raw:
                 pairs.append(["raw", _plain_binary(self.buf[section.start : section.end])])
                 continue
-            self.pos = section.value
+            self.pos = section.value_start
             if section.kind is None:
                 pairs.append(["unknown", self.item()])
             else:
@@ -503,7 +503,7 @@ class PlainReader(ValueReader):
 
 
 #: The format codes with a one-byte size. Those with a four-byte size are higher by 0x10.
-_SHORT = b"\xa0\xa1\xa3\xc0\xc1\xe0"
+_ONE_BYTE_SIZE_CODES = b"\xa0\xa1\xa3\xc0\xc1\xe0"
 #: An array element of more bytes than this cannot be encoded with a one-byte size; see
 #: `PlainReader.array`.
 _SURELY_LONG = 9 * 257

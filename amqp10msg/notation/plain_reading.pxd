@@ -12,7 +12,7 @@ cdef int KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE, KIND_ULONG
 @cython.final
 cdef class PlainWriter(ValueWriter):
     cdef readonly int level, deepest
-    cdef readonly object encoding_error
+    cdef readonly object first_encoding_error
     cdef int record_depth(self, int depth) except -1
     cdef Py_ssize_t begin(self) except -1
     cdef item(self, plain)

@@ -123,8 +123,8 @@ def bytes_of_value(plain: Any) -> bytes:
         writer.item(plain)
     except ValueError as error:
         raise _fault(error, "", 0, plain) from None
-    if writer.encoding_error is not None:
-        raise NotationError(writer.encoding_error)
+    if writer.first_encoding_error is not None:
+        raise NotationError(writer.first_encoding_error)
     return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
 
@@ -171,7 +171,7 @@ def _writer(level: int, depth: int) -> Any:
     writer = PlainWriter.__new__(PlainWriter)
     writer.level = level
     writer.depth = writer.deepest = depth
-    writer.encoding_error = None
+    writer.first_encoding_error = None
     return writer
 
 
@@ -190,23 +190,23 @@ class PlainWriter(ValueWriter):
 
     An error in the document is raised as a ValueError without text, which `_fault` replaces by a
     `NotationError` that explains it. An error of the AMQP encoding, such as a duplicate key, has
-    the lowest priority: it is kept in `encoding_error`, and raised after the section, array or
-    composite has been encoded without another error.
+    the lowest priority: it is kept in `first_encoding_error`, and raised after the section, array
+    or composite has been encoded without another error.
     """
 
     level: int
     """The number of lists and objects that enclose the current value."""
     deepest: int
     """The greatest AMQP depth so far."""
-    encoding_error: Any
+    first_encoding_error: Any
     """The text of the first error of the AMQP encoding, or None."""
 
     def record_depth(self, depth: int) -> None:
-        """Record the AMQP depth of a value; set `encoding_error` if it is too deep."""
+        """Record the AMQP depth of a value; set `first_encoding_error` if it is too deep."""
         if depth > self.deepest:
             self.deepest = depth
-            if depth > _LAST_DEPTH and self.encoding_error is None:
-                self.encoding_error = _NESTED
+            if depth > _LAST_DEPTH and self.first_encoding_error is None:
+                self.first_encoding_error = _NESTED
 
     def begin(self) -> int:
         """Start a compound, and return the mark for `close`."""
@@ -219,8 +219,8 @@ class PlainWriter(ValueWriter):
 
         `writer` must have started at the current depth.
         """
-        if self.encoding_error is None:
-            self.encoding_error = writer.encoding_error
+        if self.first_encoding_error is None:
+            self.first_encoding_error = writer.first_encoding_error
         self.record_depth(writer.deepest)
         return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
@@ -232,8 +232,8 @@ class PlainWriter(ValueWriter):
         Raises:
             NotationError: `writer` has an encoding error.
         """
-        if writer.encoding_error is not None:
-            raise NotationError(writer.encoding_error)
+        if writer.first_encoding_error is not None:
+            raise NotationError(writer.first_encoding_error)
         self.record_depth(self.depth + writer.deepest - _FIRST_DEPTH)
         return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
@@ -386,8 +386,8 @@ class PlainWriter(ValueWriter):
         writer = _writer(self.level, self.depth)
         writer.item(plain)
         octets = self.finish_part(writer)
-        if octets in earlier_keys and self.encoding_error is None:
-            self.encoding_error = (
+        if octets in earlier_keys and self.first_encoding_error is None:
+            self.first_encoding_error = (
                 f"duplicate map key {describe_encoded(octets, with_type_name=True)}"
             )
         earlier_keys.add(octets)
@@ -415,8 +415,8 @@ class PlainWriter(ValueWriter):
         body = _writer(self.level, whole.depth)
         for index in range(len(elements)):
             if not body.element(code, elements[index]):
-                if whole.encoding_error is None:
-                    whole.encoding_error = misfit(elements[index], code, with_type_name=True)
+                if whole.first_encoding_error is None:
+                    whole.first_encoding_error = misfit(elements[index], code, with_type_name=True)
                 break
         whole.add(whole.finish_part(descriptors))
         whole.octet(code)
@@ -685,8 +685,8 @@ class PlainWriter(ValueWriter):
                 self.section(form, item)
             except ValueError as error:
                 raise _fault(error, _step_of(name), form.source, item) from None
-            if self.encoding_error is not None:
-                raise NotationError(self.encoding_error, f"${_step_of(name)}")
+            if self.first_encoding_error is not None:
+                raise NotationError(self.first_encoding_error, f"${_step_of(name)}")
         if bodies > 1:
             raise NotationError(
                 "a body has sections of one kind: write several of them under sections"
@@ -722,8 +722,8 @@ class PlainWriter(ValueWriter):
                     self.add(octets[2:] if octets[0] == 0xA0 else octets[5:])
             except ValueError as error:
                 raise _fault(error, f"{step}[1]", kind, content) from None
-            if self.encoding_error is not None:
-                raise NotationError(self.encoding_error, f"${step}[1]")
+            if self.first_encoding_error is not None:
+                raise NotationError(self.first_encoding_error, f"${step}[1]")
 
 
 #: A null that is written with a marker.

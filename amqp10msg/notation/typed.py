@@ -245,7 +245,7 @@ class TypedReader(ValueReader):
             if section.is_raw:
                 converted.append(["raw", self.buf[section.start : section.end].hex()])
                 continue
-            self.pos = section.value
+            self.pos = section.value_start
             if section.kind is None:
                 converted.append(["unknown", self.typed()])
             else:
