@@ -180,7 +180,7 @@ class BasicReader(Cursor):
         self.limits = limits
         self.pos = 0
         self.end = len(data)
-        self.items = limits.items
+        self.items_left = limits.items
         self.depth = limits.depth
         self.known_letters = known_letters
         self.spec = dialect == "spec"
@@ -299,8 +299,8 @@ class BasicReader(Cursor):
         try:
             while pos < stop:
                 name = ""
-                self.items -= 1
-                if self.items < 0:
+                self.items_left -= 1
+                if self.items_left < 0:
                     raise self.too_many(pos)
                 after = pos + 1 + data[pos]
                 if after >= stop:
@@ -352,8 +352,8 @@ class BasicReader(Cursor):
         new_array.entries = entries
         try:
             while self.pos < stop:
-                self.items -= 1
-                if self.items < 0:
+                self.items_left -= 1
+                if self.items_left < 0:
                     raise self.too_many(self.pos)
                 code = data[self.pos]
                 self.pos += 1

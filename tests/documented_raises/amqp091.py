@@ -220,6 +220,9 @@ TRANSLATION: Rows = {
             lambda: EncodedBasic.of(WRONG_KEY),
         ]
     },
+    "translate.TranslationProfile.derive": {
+        "ValueError": lambda: translate.LOSSLESS.derive("lossless")
+    },
     "translate.encoded_to_amqp10": {
         "DecodeError": [
             lambda: translate.encoded_to_amqp10(EncodedBasic(b"", b"")),

@@ -62,6 +62,10 @@ WRONG_PLACE = decode(b"\x00\x53\x23\xc0\x06\x02\xa1\x01x\x52\x01", strict=False)
 TAG = b"tag"
 
 
+class _NamesakeFilter(NoLocal):
+    """A type of filter with the descriptors of another type."""
+
+
 class FailingStore(MemoryStore):
     """A durable store that fails while `fails` is set."""
 
@@ -300,6 +304,10 @@ FILTERS: Rows = {
             lambda: PropertiesFilter({"group-sequence": "x"}),
         ]
     },
+    "delivery.filters.Filter.from_value": {
+        "DecodeError": lambda: Selector.from_value(5, Selector.SYMBOL, filters.FilterOptions())
+    },
+    "delivery.filters.register": {"ValueError": lambda: filters.register(_NamesakeFilter)},
     "delivery.filters.parse": {
         "DecodeError": [
             lambda: filters.parse(b"\x3f"),

@@ -340,7 +340,16 @@ MESSAGE: Rows = {
             Message(b"", application_properties={"k": [1]}).encode,
         ]
     },
-    "Message.evolve": {"TypeError": lambda: TEXT.evolve(bodi=b"")},  # type: ignore[call-arg]
+    "Message.evolve": {
+        "TypeError": [
+            lambda: TEXT.evolve(bodi=b""),  # type: ignore[call-arg]
+            lambda: TEXT.evolve(subject="s", properties=Properties()),
+        ],
+        "EncodeError": [
+            lambda: TEXT.evolve(ttl="5"),  # type: ignore[arg-type]
+            lambda: TEXT.evolve(text="é", content_type="text/plain; charset=ascii"),
+        ],
+    },
     "Message.expires_at": {
         "EncodeError": lambda: WRONG_TTL.expires_at(0),
         "ValueError": lambda: Message(b"", header=Header(ttl=2**32 - 1)).expires_at(

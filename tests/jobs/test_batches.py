@@ -608,7 +608,7 @@ def test_batch_counts_losses_as_row_by_row(wires: list[bytes]) -> None:
     ],
 )
 def test_malformed_buffers_are_rejected(column: Any) -> None:
-    with pytest.raises(ValueError, match=r"column|cells"):
+    with pytest.raises(ValueError, match=r"column|cell"):
         kernel("0-9-1", "lossless").run(1, column)
 
 
