@@ -1,4 +1,4 @@
-"""Test a live broker with the corpus: send messages through a queue and compare them afterwards.
+"""Test a live broker with the corpus: send messages through a queue and compare what arrives.
 
 Part 3, 3.2: an intermediary may change the header, annotations and footer of a message, and must
 not change the encoding of the bare message.
@@ -26,7 +26,7 @@ from amqp10msg.wire.errors import DecodeError
 
 __all__ = ["VERDICTS", "is_broker_case", "run_broker"]
 
-#: The verdicts on a message, and their meanings.
+#: The verdicts on a message that was sent through a broker, with their meanings.
 VERDICTS = {
     "identical": "the message comes back with the same bytes",
     "bare": "the bare message comes back byte for byte; header, annotations or footer differ",
@@ -49,7 +49,7 @@ _MAX_REASON_CHARS = 300
 
 
 def is_broker_case(case: Case) -> bool:
-    """Whether a broker can be tested with a case: a whole message, without decoding limits."""
+    """Whether a case suits a broker: its bytes are a whole message, and it sets no limits."""
     return case.kind == "message" and case.limits is None and bool(case.data)
 
 
@@ -64,10 +64,10 @@ def run_broker(
     """Send the messages of cases through a broker, and judge the messages that come back.
 
     Args:
-        url: an AMQP 1.0 URL, as for `amqp10msg.net.bridge.parse_url`. Its address is an empty queue
-            without other users. ``{n}`` in the address is replaced by a number: each job has its
-            own queue, and switches to the next queue if a message stops every receiver of its
-            queue.
+        url: an AMQP 1.0 URL, as for `amqp10msg.net.bridge.parse_url`. Its address must be an empty
+            queue that nobody else uses. ``{n}`` in the address is replaced by a number: each job
+            has its own queue, and switches to the next queue if a message stops every receiver of
+            its queue.
         cases: the cases; cases that `is_broker_case` excludes are skipped.
         jobs: messages in flight at the same time; more than one requires ``{n}``.
         timeout: seconds to wait for an answer of the broker.
@@ -81,14 +81,14 @@ def run_broker(
     chosen = [case for case in cases if is_broker_case(case)]
     results: dict[int, Result] = {}
 
-    def judge(index: int, trip: RoundTrip) -> None:
-        results[index] = result = _result(chosen[index], trip)
+    def record_result(index: int, round_trip: RoundTrip) -> None:
+        results[index] = result = _judge_round_trip(chosen[index], round_trip)
         if on_result is not None:
             on_result(result)
 
     try:
         product = round_trips(
-            url, [case.data for case in chosen], jobs=jobs, timeout=timeout, on_result=judge
+            url, [case.data for case in chosen], jobs=jobs, timeout=timeout, on_result=record_result
         )
     except QueueError as error:
         raise PeerError(str(error)) from None
@@ -97,20 +97,20 @@ def run_broker(
     return PeerResults(slug, f"{product or 'a broker'}, live", ordered)
 
 
-def _result(case: Case, trip: RoundTrip) -> Result:
+def _judge_round_trip(case: Case, round_trip: RoundTrip) -> Result:
     """Judge the round trip of a case."""
-    verdict, detail = _verdict(case, trip)
+    verdict, detail = _verdict(case, round_trip)
     arrived = verdict in {"identical", "bare", "re-encoded", "changed"}
     unchanged = verdict in {"identical", "bare"}
-    # A message that breaks a clause may be refused, or changed.
+    # A broker may refuse or change a message that breaks a clause.
     may_differ = case.error is not None or is_open(case)
     may_differ = may_differ or (verdict == "refused" and _has_reserved_keys(case.data))
     facets: dict[str, bool] = {}
     outcome = "pass"
     if arrived and (unchanged or not may_differ):
         facets["unchanged"] = unchanged
-    if case.error is not None:  # a broker may pass on an invalid message
-        if verdict == "refused" or (verdict == "died" and trip.error_by_broker):
+    if case.error is not None:  # passing on an invalid message is not a fault
+        if verdict == "refused" or (verdict == "died" and round_trip.error_by_broker):
             facets["refused"] = True
     elif verdict != "expired":
         if arrived or not may_differ:
@@ -125,7 +125,7 @@ def _result(case: Case, trip: RoundTrip) -> Result:
         outcome = "fail"
     elif verdict in ("changed", "lost") or (verdict in ("refused", "re-encoded") and not facets):
         outcome = "note"
-    received = trip.received
+    received = round_trip.received
     shown_detail = " ".join(detail.split())[:_MAX_REASON_CHARS]
     reason = f"{verdict}: {shown_detail}" if shown_detail else VERDICTS[verdict]
     faults: list[tuple[str, str, str]] = []
@@ -155,9 +155,9 @@ def _result(case: Case, trip: RoundTrip) -> Result:
 
 
 def _has_reserved_keys(octets: bytes) -> bool:
-    """Whether a message has annotation keys that a node must refuse unless it understands them.
+    """Whether a message has annotations that do not begin with ``x-opt``.
 
-    These are all keys that do not begin with ``x-opt`` (Part 3, 3.2.10).
+    A node must refuse such annotations unless it understands them (Part 3, 3.2.10).
     """
     try:
         message = Message.decode(octets)
@@ -168,22 +168,27 @@ def _has_reserved_keys(octets: bytes) -> bool:
     return any(not (isinstance(key, str) and key.startswith("x-opt")) for key in keys)
 
 
-def _verdict(case: Case, trip: RoundTrip) -> tuple[str, str]:
-    """Return the verdict (a key of `VERDICTS`) and the reason: an error or a difference."""
-    if trip.received is None:
-        is_expired = trip.end == "lost" and _can_expire(case.data)
-        return "expired" if is_expired else trip.end, trip.reason
-    if trip.received == case.data:
-        return "identical", trip.reason
-    if (bare := _bare_message(case.data)) is not None and bare == _bare_message(trip.received):
-        return "bare", trip.reason
-    sent_typed, received_typed = _decode_lenient(case.data), _decode_lenient(trip.received)
+def _verdict(case: Case, round_trip: RoundTrip) -> tuple[str, str]:
+    """Return the verdict (a key of `VERDICTS`) and its reason.
+
+    The reason is the broker's error, or for a changed message a description of the change.
+    """
+    if round_trip.received is None:
+        is_expired = round_trip.end == "lost" and _can_expire(case.data)
+        return "expired" if is_expired else round_trip.end, round_trip.reason
+    if round_trip.received == case.data:
+        return "identical", round_trip.reason
+    if (bare := _bare_message(case.data)) is not None and bare == _bare_message(
+        round_trip.received
+    ):
+        return "bare", round_trip.reason
+    sent_typed, received_typed = _decode_lenient(case.data), _decode_lenient(round_trip.received)
     is_readable = sent_typed is not None and received_typed is not None
     if (
         is_readable
         and agreement(_bare_sections(sent_typed), _bare_sections(received_typed)) == "exact"
     ):
-        return "re-encoded", trip.reason
+        return "re-encoded", round_trip.reason
     return "changed", _describe_change(sent_typed, received_typed)
 
 
@@ -197,7 +202,7 @@ def _describe_change(sent_typed: Any, received_typed: Any) -> str:
 
 
 def _bare_differences(sent_octets: bytes, received: bytes | None) -> list[tuple[str, str]]:
-    """Return (broken clause, description) pairs for the changes of a bare message."""
+    """Return a (broken clause, description) pair for each change in the bare message."""
     sent_typed, received_typed = _decode_lenient(sent_octets), _decode_lenient(received or b"")
     if sent_typed is None or received_typed is None:
         return [(_BARE_MESSAGE_CLAUSE, "the message that comes back cannot be read")]
@@ -213,6 +218,7 @@ def _bare_message(octets: bytes) -> bytes | None:
 
 
 def _decode_lenient(octets: bytes) -> Any:
+    """Return a message in typed JSON, decoded leniently; None if it cannot be decoded."""
     try:
         return Amqp10msg(strict=False).decode("message", octets)
     except RefusedError:
@@ -220,7 +226,7 @@ def _decode_lenient(octets: bytes) -> Any:
 
 
 def _bare_sections(typed: Any) -> Any:
-    """Return the normalized sections of the bare message, which must not change."""
+    """Return the sections of the bare message from a message in typed JSON, normalized."""
     sections = normalize("message", typed)
     return [section for section in sections if section[0] not in _MUTABLE_SECTIONS]
 

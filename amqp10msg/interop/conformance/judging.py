@@ -1,7 +1,7 @@
-"""Judge how one implementation decodes, encodes, validates and decides one case.
+"""Run one case against one implementation, and judge the answers.
 
-Values are compared as typed JSON. Both sides are normalized first, because a message, an outcome or
-a terminus has several equivalent encodings.
+Values are compared as typed JSON. The expected and the actual value are normalized first, because a
+message, an outcome or a terminus has several equivalent encodings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from amqp10msg.sections import KINDS, Header, Properties
 from amqp10msg.validation import RULES
 from amqp10msg.wire.reprs import shortened
 
-# Names of the steps, for error messages.
+# Names of the steps in error messages, by method of `_Trial` or action of a request.
 _STEP_NAMES = {"decode": "decoding", "again": "encoding what it decoded", "encode": "encoding"}
 _STEP_NAMES |= {"validate": "validating", "answer": "answering"}
 
@@ -42,9 +42,8 @@ _STEP_NAMES |= {"validate": "validating", "answer": "answering"}
 def judge(case: Case, program: Program) -> Result:
     """Run one case against a program. If the program dies, repeat the case in a new process.
 
-    Only a death of the new process counts as the case's result, because earlier cases may have
-    caused the first death. If the repetition succeeds, the result's reason mentions the first
-    death.
+    Earlier cases may have caused the first crash or hang, so only that of the new process becomes
+    the case's result. If the repetition succeeds, the result's reason mentions the first crash.
     """
     trial = _Trial(case, program)
     try:
@@ -78,6 +77,7 @@ class _Trial:
         self.is_value_changed = False
 
     def build_result(self, outcome: str, reason: str) -> Result:
+        """Return a result with the facets, faults and notes recorded until now."""
         return Result.of(
             self.case,
             outcome,
@@ -90,7 +90,7 @@ class _Trial:
         )
 
     def run(self, note: str = "") -> Result:
-        """Run all steps and return the result. `note` is appended to its reason."""
+        """Run all steps and return the result. `note` is appended to the result's reason."""
         outcome = ""
         for step in (self.decode, self.encode, self.validate, self.answer):
             self.step = step.__name__
@@ -115,6 +115,7 @@ class _Trial:
         return self.build_result(outcome, "; ".join(filter(None, reasons)))
 
     def request(self, action: str, **parameters: Any) -> Any:
+        """Send the program a request with the bytes of the case; return the answer."""
         case = self.case
         request = {"do": action, "data": case.data.hex(), **parameters}
         if action != "validate":
@@ -126,7 +127,10 @@ class _Trial:
     def record(
         self, facet: str, holds: bool, reason: str | Callable[[], str], clause: str = ""
     ) -> None:
-        """Record whether a facet holds; if not, with the broken clause (default: the case's)."""
+        """Record that a facet holds, or else a fault with `reason` and the broken clause.
+
+        An empty `clause` means the clause of the case.
+        """
         if holds:
             self.facets[facet] = True
         else:
@@ -153,6 +157,7 @@ class _Trial:
         return is_open(self.case)
 
     def decode(self) -> None:
+        """Judge decoding: the facets read, kept and typed, or refused and cause."""
         case = self.case
         if case.typed is None and case.error is None:
             return
@@ -190,7 +195,7 @@ class _Trial:
                 self.output = None  # omit the value from the result: it equals `case.typed`
 
     def compare(self, typed: Any) -> Agreement:
-        """Compare the decoded value with the expected value; if they differ, compare normal forms.
+        """Compare the decoded value with the expected value; if they differ, their normal forms.
 
         Only composites, messages and 0-9-1 values have a normal form. A codec without composite
         types may return the described list instead of the composite.
@@ -231,10 +236,9 @@ class _Trial:
         return [(type_clause, f"{verb} {describe_difference('value', case.typed, typed)}")]
 
     def descriptor_clause(self, difference: str, present_sections: set[str]) -> str:
-        """Return the clause about descriptors if the case tests it and the section is missing.
+        """Return the clause about descriptors if it explains why a section is missing, or "".
 
-        The section's name begins the description of the difference. If the section is present, or
-        the case tests another clause, return "".
+        This is so if the case tests that clause. `difference` begins with the section's name.
         """
         name = re.split(r"[ .]", difference, maxsplit=1)[0]
         is_lost = (
@@ -245,7 +249,7 @@ class _Trial:
         return _DESCRIPTOR_CLAUSE if is_lost else ""
 
     def check_refusal(self, refusal: RefusedError) -> None:
-        """Record whether the case expects this refusal and, if reported, its rule and offset."""
+        """Judge a refusal: whether the case expects it, with this rule and offset if reported."""
         fault = self.case.error
         if fault is None:
             self.record("read", False, f"refused: {refusal.reason}")
@@ -265,7 +269,7 @@ class _Trial:
                 self.facets["cause"] = True
 
     def encode_invalid(self) -> None:
-        """Re-encode input that should have been refused: errors are fine, a crash is not."""
+        """Decode and re-encode bytes that must be refused: only a crash or a hang is a fault."""
         self.step = "again"
         try:
             self.request("again")
@@ -275,6 +279,7 @@ class _Trial:
             pass
 
     def encode(self) -> None:
+        """Judge encoding: the facets written and identical."""
         case = self.case
         if case.typed is None or case.limits is not None or self.facets.get("read") is False:
             return
@@ -294,7 +299,7 @@ class _Trial:
             return
         encoded = bytes.fromhex(encoded_hex)
         self.encoded = encoded_hex
-        # If decoding changed the value, encoding the decoded value repeats a reported difference.
+        # `decode` has already reported a changed value: do not report the re-encoded value again.
         is_reported = self.is_value_changed and self.step == "again"
         if encoded == case.compact:
             self.facets |= {"written": True, "identical": True}
@@ -327,6 +332,7 @@ class _Trial:
             self.record_faults("written", [(clause, text)], is_noted=is_optional or is_noted)
 
     def validate(self) -> None:
+        """Judge the reported violations of a message: the facet rules."""
         case = self.case
         if case.violations is None:
             return
@@ -335,6 +341,7 @@ class _Trial:
         self.record("rules", not difference, difference)
 
     def answer(self) -> None:
+        """Judge the answer to the question of a case: the facet answered."""
         case = self.case
         if case.answer is None:
             return
@@ -352,19 +359,21 @@ class _Trial:
 # Maximum length of a value in a description, in characters.
 _MAX_VALUE_CHARS = 160
 _NULL = ["null"]
-# Facets about the bytes of a case: no clause defines them if the bytes break a clause.
+# Facets that no clause defines if the bytes of the case are invalid.
 _BYTE_FACETS = frozenset(("read", "kept", "written"))
-_INTEGERS = frozenset("bBsuUIilL")
+# The 0-9-1 type letters of integers.
+_INTEGER_LETTERS = frozenset("bBsuUIilL")
+# Ends the description of a difference if a section or field is missing.
 _LEFT_OUT_SUFFIX = " is left out"
-_OASIS = "oasis"
+_OASIS_PROFILE = "oasis"
 _DESCRIPTOR_CLAUSE = "Part 1, 1.5"
 _SECTIONS_CLAUSE = "Part 3, 3.2"
-# Part 3, 3.2: the sections of the bare message are immutable, so no section may be inserted.
+# The bare message is immutable, so no section may be inserted into it.
 _INSERTION_CLAUSE = "Part 3, 3.2"
-# Clauses of the sections that need not be passed on: delivery annotations are for the next node,
-# and no clause requires it for the footer.
+# Clauses of the sections that an implementation may drop when it re-encodes a message: the delivery
+# annotations are for the next node, and no clause requires a node to pass on the footer.
 _OPTIONAL_CLAUSES = ("Part 3, 3.2.2", "Part 3, 3.2.9")
-#: Clause numbers of the types. Part 1, 1.6 defines the primitive types in this order.
+#: Clauses of the AMQP types, by type. Part 1, 1.6 defines the primitive types in this order.
 TYPE_CLAUSES = {
     name: f"Part 1, 1.6.{number}"
     for number, name in enumerate(
@@ -379,18 +388,19 @@ TYPE_CLAUSES = {
 _SECTION_NAMES = frozenset(kind.name for kind in KINDS)
 # The sections that can be a body. Every message has a body (Part 3, 3.2).
 _BODY_SECTIONS = frozenset(("data", "amqp-sequence", "amqp-value"))
-# Types that a descriptor may have if the implementation does not preserve ulong and symbol.
+# Types of a descriptor in the results of implementations that do not preserve ulong and symbol.
 _DESCRIPTOR_TYPES = FAMILIES["integer"] | FAMILIES["octets"]
-# Sections for which empty and absent are equivalent: by Part 3, 3.2.2 and 3.2.3 for annotations; no
-# clause distinguishes empty and absent footers and application properties.
+# Sections for which empty and absent are equivalent. Part 3, 3.2.2 and 3.2.3 say so for
+# annotations; no clause distinguishes an empty from an absent footer or application properties.
 _MAP_SECTIONS = {kind.name for kind in KINDS if kind.name.endswith(("annotations", "footer"))}
 _MAP_SECTIONS.add("application-properties")
 _SECTION_CLAUSES = {kind.name: kind.clause for kind in KINDS}
+# Numeric descriptors of the sections that are composites.
 _COMPOSITE_CODES = {kind.name: kind.code for kind in KINDS if kind.cls in (Header, Properties)}
 
 
 def normalize(kind: str, typed: Any, *, loose: bool = False) -> Any:
-    """Return typed JSON in a normal form, equal for equivalent values.
+    """Return typed JSON in a normal form, which is the same for equivalent values.
 
     - Fields with their default value become null, and trailing nulls are removed (Part 1, 1.4).
     - In a message, sections without fields and empty maps are removed.
@@ -401,8 +411,8 @@ def normalize(kind: str, typed: Any, *, loose: bool = False) -> Any:
     Args:
         kind: the kind of the case.
         typed: the typed JSON.
-        loose: recognize descriptors and defaults of any related type, for comparison with an
-            implementation that does not preserve the types.
+        loose: also recognize descriptors and default values of another type of the same family
+            (`FAMILIES`), for implementations that do not preserve types.
     """
     if kind == "message":
         sections = (_normalize_section(section, loose) for section in typed)
@@ -425,13 +435,13 @@ def _sort_tables(typed: Any) -> Any:
 def is_open(case: Case) -> bool:
     """Whether no clause defines how to process the bytes of a case, for example invalid bytes.
 
-    A message whose case lists no violations is validated to find out.
+    If the case does not specify the violations of a message, this library validates the message.
     """
     if case.is_open or case.kind != "message" or case.typed is None:
         return case.is_open
-    if case.violations is not None and case.profile == _OASIS:
+    if case.violations is not None and case.profile == _OASIS_PROFILE:
         return False
-    violations = Amqp10msg(strict=False).validate(case.data, _OASIS)
+    violations = Amqp10msg(strict=False).validate(case.data, _OASIS_PROFILE)
     return any(severity == "error" for _, severity, *_ in violations)
 
 
@@ -445,13 +455,13 @@ def _refusal_clause(case: Case) -> str:
     clauses = [f"{part}, {number}" for number in numbers.split(", ")]
     if case.clause.startswith(tuple(clauses)):
         return case.clause
-    # The rule has one clause for lists and maps and one for arrays: choose by the constructor.
+    # Some rules have a clause for lists and maps, and one for arrays: choose by the constructor.
     is_array = case.data[case.error.offset : case.error.offset + 1] in (b"\xe0", b"\xf0")
     return clauses[-1 if is_array else 0]
 
 
 def differences(expected: Any, actual: Any) -> list[tuple[str, str]]:
-    """Return (broken clause, description) pairs for the differences of two normalized messages."""
+    """Return a (broken clause, description) pair for each difference of two normalized messages."""
     names = [section[0] for section in expected]
     result: list[tuple[str, str]] = []
     for name, content in actual:
@@ -492,7 +502,7 @@ def differences(expected: Any, actual: Any) -> list[tuple[str, str]]:
 def _content_differences(
     name: str, expected: list[Any], actual: list[Any]
 ) -> list[tuple[str, str]]:
-    """Return the differences between the contents of all sections called `name`."""
+    """Return the differences, as in `differences`, in the contents of the sections `name`."""
     if len(expected) > 1 and expected == actual[::-1]:
         return [(_section_clause(name), f"{name} is in reverse order")]
     if len(expected) != 1 or len(actual) != 1:
@@ -525,7 +535,7 @@ def _content_differences(
 
 
 def _field_differences(name: str, expected: list[Any], actual: list[Any]) -> list[tuple[str, str]]:
-    """Return the differences between the fields of two headers or two properties sections."""
+    """Return the differences, as in `differences`, in the fields of a header or of properties."""
     declared_fields = COMPOSITES[_COMPOSITE_CODES[name]].fields
     differences = []
     for index in range(max(len(expected), len(actual))):
@@ -550,7 +560,7 @@ def _field_differences(name: str, expected: list[Any], actual: list[Any]) -> lis
 
 
 def _type_clause(expected: Any, actual: Any) -> str:
-    """Return the clause of the type of the first differing value, or "" if that is ambiguous."""
+    """Return the clause of the expected type of the first differing value; "" if unknown."""
     if not isinstance(expected, list) or not isinstance(actual, list):
         return ""
     kind = expected[0] if expected and isinstance(expected[0], str) else ""
@@ -560,14 +570,17 @@ def _type_clause(expected: Any, actual: Any) -> str:
         return TYPE_CLAUSES.get(kind, "")
     pairs = iter(zip(expected, actual, strict=True))
     if kind in TYPE_CLAUSES:
-        next(pairs)  # skip the type, which may be replaced by its family
+        next(pairs)  # skip the type: `actual` may have the name of the type's family instead
     differing = [pair for pair in pairs if pair[0] != pair[1] and agreement(*pair) is None]
     nested_clause = _type_clause(*differing[0]) if differing else ""
     return nested_clause or TYPE_CLAUSES.get(kind, "")
 
 
 def describe_difference(kind: str, expected: Any, actual: Any) -> str:
-    """Describe how `actual` differs from `expected`. Messages must be normalized."""
+    """Describe how `actual` differs from `expected`, both in typed JSON.
+
+    The caller must normalize messages first.
+    """
     if kind != "message":
         return f"{_format_value(actual)}, not {_format_value(expected)}"
     return ", ".join(text for _, text in differences(expected, actual))
@@ -582,7 +595,7 @@ def _without_number_types(typed: Any) -> Any:
     """Return typed JSON of 0-9-1 in which each number is ``[number]``, without its type."""
     if not isinstance(typed, list):
         return typed
-    if len(typed) == 2 and typed[0] in _INTEGERS and isinstance(typed[1], int):
+    if len(typed) == 2 and typed[0] in _INTEGER_LETTERS and isinstance(typed[1], int):
         return [typed[1]]
     if len(typed) == 2 and typed[0] in ("f", "d") and isinstance(typed[1], str):
         (number,) = struct.unpack(">f" if typed[0] == "f" else ">d", bytes.fromhex(typed[1]))
@@ -605,7 +618,8 @@ def _normalize_section(section: Any, loose: bool) -> Any:
     name, content = section
     if name in _MAP_SECTIONS and content == []:
         return None
-    # The content of a section of the wrong type is a typed value, which begins with a type name.
+    # Fields are lists. If the section has the wrong type, the content is one typed value instead,
+    # which begins with the name of the type.
     if name not in _COMPOSITE_CODES or not all(isinstance(field, list) for field in content):
         return section
     fields = _normalize_fields(COMPOSITES[_COMPOSITE_CODES[name]], content, loose)
@@ -628,7 +642,7 @@ def _normalize_composite(typed: Any, loose: bool) -> Any:
 
 
 def _find_declaration(descriptor: Sequence[Any], loose: bool) -> Composite | None:
-    """Return the composite declaration of a descriptor, or None if the descriptor is unknown."""
+    """Return the declaration of the composite with a descriptor; None for an unknown descriptor."""
     kind, key = descriptor[0], descriptor[-1]
     if kind == "octets":
         key = bytes.fromhex(key).decode("ascii", "replace")

@@ -50,7 +50,8 @@ class Peer:
         return {".py": "python", ".js": "node"}.get(Path(self.driver).suffix, "")
 
 
-_RABBITMQ = "rabbitmq_amqp_python_client.qpid.proton"
+# The copy of proton that RabbitMQ's Python client bundles.
+_RABBITMQ_PROTON = "rabbitmq_amqp_python_client.qpid.proton"
 
 #: The implementations with a driver in this library, by name.
 PEERS = {
@@ -73,7 +74,7 @@ PEERS = {
         Peer(
             "rabbitmq-client",
             "proton_data.py",
-            ("message", _RABBITMQ, "rabbitmq-amqp-python-client"),
+            ("message", _RABBITMQ_PROTON, "rabbitmq-amqp-python-client"),
             ("rabbitmq-amqp-python-client",),
             about="rabbitmq-amqp-python-client: its class Message, on python-qpid-proton",
         ),
@@ -123,7 +124,7 @@ def find_peer(text: str) -> Peer:
 
 
 class PeerError(AmqpError):
-    """A peer cannot be installed or started on this machine."""
+    """A peer cannot be installed or started, or a broker cannot be tested."""
 
 
 @attrs.frozen
@@ -132,7 +133,7 @@ class Launch:
 
     Attributes:
         command: the program and its arguments.
-        environment: environment variables to add to this process's.
+        environment: environment variables to add to those of this process.
         folder: the program's working directory; None for the current one.
     """
 
@@ -142,7 +143,7 @@ class Launch:
 
 
 def default_folder() -> Path:
-    """Return the default folder for environments, in the user's cache."""
+    """Return the default folder for the environments of peers, in the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "amqp10msg" / "peers"
 
@@ -153,7 +154,7 @@ def _drivers_folder() -> Path:
 
 def driver_of(peer: Peer) -> Path:
     """Return the path of a peer's driver, or the folder of the drivers for a peer without one."""
-    return _drivers_folder() / peer.driver  # an absolute path replaces the folder
+    return _drivers_folder() / peer.driver  # `/` returns an absolute `peer.driver` unchanged
 
 
 def prepare(peer: Peer, folder: Path | None = None) -> Launch:
@@ -169,7 +170,7 @@ def prepare(peer: Peer, folder: Path | None = None) -> Launch:
     if peer.command:
         return Launch(peer.command)
     driver = str(driver_of(peer))
-    # Absolute, because a driver runs in the folder of its environment.
+    # Make the path absolute, because the driver's working directory is its environment.
     environments = (folder or default_folder()).absolute()
     home = _create_environment(peer, environments) if peer.requires else None
     if peer.language == "node":
@@ -185,7 +186,7 @@ def prepare(peer: Peer, folder: Path | None = None) -> Launch:
     python = sys.executable
     if home is not None:
         python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
-        environment["PYTHONPATH"] = ""  # import the installed packages only
+        environment["PYTHONPATH"] = ""  # import only the packages of the environment
     else:
         package_parent = str(Path(str(resources.files("amqp10msg"))).parent)
         inherited = os.environ.get("PYTHONPATH", "")
@@ -224,7 +225,7 @@ def _create_environment(peer: Peer, folder: Path) -> Path:
         commands = [[_find_program("npm"), "install", "--no-audit", "--no-fund", *peer.requires]]
     else:
         python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
-        # Use the current pip if there is one: faster than installing pip into each environment.
+        # Use this process's pip if it has one: that is faster than installing pip each time.
         has_pip = importlib.util.find_spec("pip") is not None
         pip = (
             [sys.executable, "-m", "pip", "--python", python] if has_pip else [python, "-m", "pip"]

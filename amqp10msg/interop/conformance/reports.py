@@ -1,6 +1,6 @@
 """Report results as text, Markdown, JUnit XML and a web page; compare two runs.
 
-The scoreboard is one page with every peer and every case, bytes and verdicts side by side.
+The scoreboard is a web page with the results of all peers in all cases.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ _NOTE = "note"
 
 
 def summary(peers: Sequence[PeerResults]) -> str:
-    """Return a table of peers and facets: cases in which the facet holds / cases judged."""
+    """Return a text table with a row per peer and a column per facet.
+
+    Each cell has the number of cases in which the facet holds, and the number of judged cases.
+    """
     columns = facets_of(peers)
     rows = [["peer", *columns, "died"]]
     for peer in peers:
@@ -58,7 +61,7 @@ def summary(peers: Sequence[PeerResults]) -> str:
 def junit(peers: Iterable[PeerResults]) -> str:
     """Return results as JUnit XML: one suite per peer, with cases grouped by clause.
 
-    A case that ended the process is an error.
+    A crash, a hang or excessive memory is an error.
     """
     root = ET.Element("testsuites", name="amqp10msg conformance")
     for peer in peers:
@@ -95,15 +98,15 @@ def _escape_xml(text: str) -> str:
 
 @attrs.frozen
 class Change:
-    """A case whose outcome has changed.
+    """A case whose outcome or facets differ between two runs.
 
     Attributes:
         peer: the name of the implementation.
         case: the case's id.
-        before: the old outcome, or None for a new case.
-        after: the new outcome, or None for a removed case.
-        lost: facets that held before and do not hold now.
-        reason: the reason of the new outcome.
+        before: the outcome in the old run, or None if it lacks the case.
+        after: the outcome in the new run, or None if it lacks the case.
+        lost: facets that hold in the old run and do not hold in the new run.
+        reason: the reason of the new result.
     """
 
     peer: str
@@ -122,16 +125,16 @@ class Change:
 
 
 def _severity(outcome: str) -> int:
-    # Pass, skip and note are equally good. Hang and memory are equally bad, because the machine's
-    # speed decides which limit a runaway process reaches first.
-    last = OUTCOMES.index("note")
-    return max(0, OUTCOMES.index("hang" if outcome == "memory" else outcome) - last)
+    # Pass, skip and note are equally good. Hang and memory are equally bad, because the speed of
+    # the machine decides which limit an endless loop reaches first.
+    note_index = OUTCOMES.index("note")
+    return max(0, OUTCOMES.index("hang" if outcome == "memory" else outcome) - note_index)
 
 
 def difference(before: Sequence[PeerResults], after: Sequence[PeerResults]) -> list[Change]:
     """Return the cases whose outcomes or facets differ between two runs, regressions first.
 
-    Peers that are missing in `before` are skipped.
+    Peers that are missing in `before` or `after` are skipped.
     """
     old_results = {peer.peer: {result.case: result for result in peer.results} for peer in before}
     changes: list[Change] = []
@@ -167,7 +170,8 @@ class Finding:
     Attributes:
         what: the kind of fault: an outcome such as ``crash``, the facet that does not hold, or
             ``note``.
-        clause: the broken clause; for a crash, hang or note, the clause that the cases test.
+        clause: the broken clause, or the clause that a note is about; for a crash, hang or error,
+            the clause that the cases test.
         count: the number of cases with this fault.
         case: the smallest case with this fault.
         reason: a description of the fault in the smallest case.
@@ -181,10 +185,10 @@ class Finding:
 
 
 def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
-    """Return the findings about an implementation: deaths of its process first, notes last.
+    """Return the findings about an implementation: crashes and hangs first, notes last.
 
-    Cases that break the same clause in the same way are one finding. If a case is refused for the
-    same reason as a single value that it contains, the finding has the clause of the value's type.
+    Cases with the same kind of fault and the same clause are one finding. If a case is refused with
+    the same reason as a single value whose type it contains, its clause is that of the type.
 
     Args:
         peer: the results of the implementation.
@@ -229,7 +233,7 @@ def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
 
 
 def _faults_of(result: Result) -> Sequence[Sequence[str]]:
-    """Return the faults of a result; without recorded faults, one per failed required facet."""
+    """Return the faults of a result; if none are stored, a fault for each failed required facet."""
     if result.faults:
         return result.faults
     failed = [name for name, holds in result.facets.items() if not holds and name not in OPTIONAL]
@@ -239,9 +243,10 @@ def _faults_of(result: Result) -> Sequence[Sequence[str]]:
 def _merge_refusals(
     reasons_by_clause: dict[tuple[str, str], dict[str, str]], cases_by_id: Mapping[str, Case]
 ) -> None:
-    """Move messages refused for the same reason to the clause of the type that they have in common.
+    """Blame a type if messages with different clauses are refused with the same reason.
 
-    This requires exactly one type in common. `reasons_by_clause` is modified.
+    If exactly one type occurs in all of these messages, they move to the clause of that type in
+    `reasons_by_clause`: {(kind of fault, clause): {case id: reason}}.
     """
     by_reason: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for (kind, clause), reasons in reasons_by_clause.items():
@@ -278,7 +283,7 @@ def _refused_types(
 ) -> dict[tuple[str, str], str]:
     """Return {(type, refusal reason): clause} for the types whose single values are refused.
 
-    Lists and maps are left out, because an item may be the cause.
+    Lists, maps and described values are left out: the cause may be a value that they contain.
     """
     clauses: dict[tuple[str, str], str] = {}
     for result in peer.results:
@@ -294,9 +299,9 @@ def _refused_types(
 
 
 def _encoded_values(case: Case) -> Any:
-    """Return the values of a case in typed JSON, as encoded.
+    """Return all values in the bytes of a case, in typed JSON.
 
-    `Case.typed` of a composite omits empty arrays that its bytes contain.
+    Decode a composite again, because its `Case.typed` omits empty arrays that its bytes contain.
     """
     if case.kind == "composite":
         with suppress(RefusedError):
@@ -316,6 +321,7 @@ def _contains_type(typed: Any, name: str) -> bool:
 
 
 def _clause_sort_key(clause: str) -> list[tuple[int, str]]:
+    """Return a key that sorts the numbers in clauses as numbers: 1.6.9 before 1.6.10."""
     parts = re.split(r"(\d+)", clause)
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
@@ -379,23 +385,23 @@ def _verdict_table(peers: Sequence[PeerResults]) -> list[str]:
 
 
 def _markdown_table(head: list[str], rows: list[list[str]]) -> list[str]:
-    """Return the lines of a Markdown table with text in its first column, numbers in the rest."""
+    """Return the lines of a Markdown table; the first column has text, the others numbers."""
     ruler = ["---", *["--:"] * (len(head) - 1)]
     return [f"| {' | '.join(row)} |" for row in (head, ruler, *rows)]
 
 
 def _escape_cell(text: str) -> str:
-    """Escape text for a cell or heading of Markdown; shorten it to one line."""
+    """Escape text for a Markdown cell or heading, on one line of at most 240 characters."""
     text = printable(shortened(text, 240).replace("\n", " "))
     return re.sub(r"([\\`*_{}\[\]<>|#$~])", r"\\\1", text)
 
 
 # The scoreboard.
 
-# Limits for one case: bytes shown, rows of the field tree, characters of a JSON value.
-_MAX_BYTES = 4_096
-_MAX_ROWS = 300
-_MAX_TEXT = 4_000
+# Limits of the page for one case.
+_MAX_CASE_BYTES = 4_096
+_MAX_TREE_ROWS = 300
+_MAX_VALUE_CHARS = 4_000
 
 
 def scoreboard(
@@ -429,7 +435,7 @@ def scoreboard(
     return pages.render(
         "scoreboard.html",
         title=title,
-        # Outside of a command, omit the date, so that equal results give equal pages.
+        # Omit the date if no command runs, so that equal results give equal pages.
         made=line() if by_command() else None,
         script=True,
         cases=len(shown_cases),
@@ -441,7 +447,7 @@ def scoreboard(
 
 
 def _peer_row(peer: PeerResults, columns: Iterable[str]) -> dict[str, Any]:
-    """Return the template data of one peer's row in the table."""
+    """Return the template variables of a peer's row in the table of facets."""
     cells = []
     for name, (holding, judged) in peer.facets(columns).items():
         cells.append(
@@ -460,8 +466,9 @@ def _peer_row(peer: PeerResults, columns: Iterable[str]) -> dict[str, Any]:
 def _result_rows(peer: PeerResults, cases: Sequence[Case], columns: Sequence[str]) -> list[Any]:
     """Return a row per case for the page's script; None for a case without a result.
 
-    A row contains the outcome's index, a bit mask of the judged facets, a bit mask of the facets
-    that hold, and a description; then the output and the encoded bytes, unless both are empty.
+    A row contains the outcome's index in `OUTCOMES`, a bit mask of the judged facets, a bit mask of
+    the facets that hold, and a description; then `Result.said` and `Result.wrote`, unless both are
+    empty.
     """
     results_by_id: Mapping[str, Result] = {result.case: result for result in peer.results}
     rows: list[Any] = []
@@ -476,7 +483,7 @@ def _result_rows(peer: PeerResults, cases: Sequence[Case], columns: Sequence[str
             holding |= result.facets.get(name, False) << bit
         row = [OUTCOMES.index(result.outcome), judged, holding, _describe_result(result)[:600]]
         output = _format_value(result.said)
-        encoded = (result.wrote or "")[:_MAX_TEXT]
+        encoded = (result.wrote or "")[:_MAX_VALUE_CHARS]
         rows.append([*row, output, encoded] if output or encoded else row)
     return rows
 
@@ -495,10 +502,11 @@ def _format_value(value: Any) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return shortened(text, _MAX_TEXT)
+    return shortened(text, _MAX_VALUE_CHARS)
 
 
 def _case_data(case: Case) -> dict[str, Any]:
+    """Return a case as JSON for the page's script."""
     fields: dict[str, Any] = {
         "id": case.id,
         "kind": case.kind,
@@ -506,7 +514,7 @@ def _case_data(case: Case) -> dict[str, Any]:
         "note": case.note,
         "preference": case.preference,
         "origin": case.origin,
-        "hex": case.data[:_MAX_BYTES].hex(),
+        "hex": case.data[:_MAX_CASE_BYTES].hex(),
         "size": len(case.data),
         "expected": _format_value(_expected_result(case)),
         "rows": _tree_rows(case),
@@ -518,7 +526,7 @@ def _case_data(case: Case) -> dict[str, Any]:
             f"{rule} at {offset} ({level})" for rule, level, offset in case.violations
         ]
     if case.compact is not None and case.compact != case.data:
-        fields["compact"] = case.compact.hex()[:_MAX_TEXT]
+        fields["compact"] = case.compact.hex()[:_MAX_VALUE_CHARS]
     for name in ("limits", "given"):
         if getattr(case, name) is not None:
             fields[name] = json.dumps(dict(getattr(case, name)), ensure_ascii=False)
@@ -531,8 +539,8 @@ def _tree_rows(case: Case) -> list[list[Any]]:
     A row is (offset, end, level, name, type, value, CSS classes, problems).
     """
     if case.kind in BASIC_KINDS or (case.given and "basic" in case.given):
-        return []  # no tree: these bytes are AMQP 0-9-1, which `parse_tree` cannot read
-    (annotation,) = annotated([parse_tree(case.data, limit=_MAX_ROWS)])
+        return []  # the bytes are AMQP 0-9-1, which `parse_tree` cannot read
+    (annotation,) = annotated([parse_tree(case.data, limit=_MAX_TREE_ROWS)])
     return [
         [
             row["offset"],
@@ -544,6 +552,6 @@ def _tree_rows(case: Case) -> list[list[Any]]:
             f"{row['section']} {row['group']}",
             [problem.text for problem in row["problems"]],
         ]
-        for row in annotation["rows"][:_MAX_ROWS]
-        if row["offset"] < _MAX_BYTES
+        for row in annotation["rows"][:_MAX_TREE_ROWS]
+        if row["offset"] < _MAX_CASE_BYTES
     ]

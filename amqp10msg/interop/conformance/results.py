@@ -1,4 +1,4 @@
-"""The results of a conformance run: one per case, with totals, stored as JSON."""
+"""The results of a conformance run, one for each case and implementation, and their JSON file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amqp10msg.atomic_files import write_whole
 from amqp10msg.interop.corpus import Case, CorpusError
 from amqp10msg.wire.errors import expect
 
-#: The aspects that are judged, by column name, with their meanings.
+#: The facets of a case that are judged: {name in reports: meaning}.
 FACETS = {
     "read": "valid bytes are decoded",
     "kept": "the decoded values are the expected ones",
@@ -29,14 +29,14 @@ FACETS = {
 }
 #: Further facets, judged for live brokers only.
 BROKER_FACETS = {"unchanged": "a broker passes the bare message on byte for byte"}
-#: Facets that are not required: longer encodings are valid, and an API may merge related types.
+#: Facets that no clause requires: longer encodings are valid, and an API may merge related types.
 OPTIONAL = frozenset(("typed", "identical"))
 #: Outcomes of cases in which the implementation broke no clause.
 SOUND = frozenset(("pass", "skip", "note"))
-#: Outcomes of a case, worst last. ``note``: a behaviour worth knowing that no clause forbids.
-#: ``hang``, ``memory`` and ``crash``: the process was killed for its time or memory, or crashed.
+#: Outcomes of a case, worst last. ``note`` is a difference that no clause forbids. ``hang`` and
+#: ``memory``: the process exceeded the timeout or the memory limit, and was killed.
 OUTCOMES = ("pass", "skip", "note", "fail", "error", "hang", "memory", "crash")
-#: Outcomes of cases that ended the process.
+#: Outcomes of cases in which the process crashed or was killed.
 DEATHS = frozenset(("hang", "memory", "crash"))
 
 _FORMAT = "amqp10msg conformance 1"
@@ -52,17 +52,17 @@ class Result:
         kind: the kind of the case.
         clause: the clause that the case tests.
         outcome: an outcome of `OUTCOMES`.
-        facets: whether each judged facet of `FACETS` and `BROKER_FACETS` holds.
+        facets: {facet: whether it holds} for the judged facets of `FACETS` and `BROKER_FACETS`.
         reason: a description of the faults or notes, or why the case was skipped.
         faults: (facet, broken clause, description) for each required facet that does not hold;
-            several entries if a facet breaks several clauses.
+            several entries if several clauses are broken.
         notes: like `faults`, for behaviour that no clause forbids, such as how invalid bytes are
             decoded.
         said: the decoded value in typed JSON if it differs from the expected value, or the error
             text of a refusal.
         wrote: the encoded bytes in hex if they differ from the expected bytes.
-        verdict: for a broker, the fate of the message: a key of
-            `amqp10msg.interop.conformance.brokers.VERDICTS`.
+        verdict: what a broker did with the message: a key of
+            `amqp10msg.interop.conformance.brokers.VERDICTS`; empty for other implementations.
     """
 
     case: str
@@ -80,7 +80,7 @@ class Result:
 
     @classmethod
     def of(cls, case: Case, outcome: str, **attributes: Any) -> Result:
-        """Create the result of a case; `attributes` are the attributes after `outcome`."""
+        """Create the result of a case; `attributes` are those that follow `outcome`, by name."""
         expect(case, Case, "the case of Result.of", "a Case")
         return cls(
             case=case.id,
@@ -102,7 +102,7 @@ class Result:
         """Create a result from the JSON object that `to_object` returns.
 
         Raises:
-            ValueError: `fields` is not such an object.
+            ValueError: `fields` is not a valid result.
         """
         if not isinstance(fields, dict):
             kind = type(fields).__name__
@@ -120,7 +120,7 @@ def _is_list_of_text_lists(value: Any) -> bool:
 
 
 def _invalid_field(fields: Mapping[str, Any]) -> str:
-    """Return the name of a missing, unknown or invalid field of a stored result, or ""."""
+    """Return the name of a missing, invalid or unknown field of a stored result; "" if valid."""
     for field in attrs.fields(Result):
         if field.name not in fields:
             if field.default is attrs.NOTHING:
@@ -142,7 +142,12 @@ def _invalid_field(fields: Mapping[str, Any]) -> str:
 
 
 def _string_members(value: Any, *names: str) -> list[str]:
-    """Return the members `names` of a JSON object. Raises TypeError if a member is not a string."""
+    """Return the members `names` of a JSON object.
+
+    Raises:
+        KeyError: a member is missing.
+        TypeError: `value` is not an object, or a member is not a string.
+    """
     if not isinstance(value, dict):
         raise TypeError(f"expected an object, got {value!r:.40}")
     texts = [value[name] for name in names]
@@ -180,7 +185,7 @@ class PeerResults:
 
     @property
     def died(self) -> int:
-        """The number of cases in which the process crashed, hung or used too much memory."""
+        """The number of cases in which the process crashed or was killed (`DEATHS`)."""
         return sum(result.outcome in DEATHS for result in self.results)
 
     def counts(self) -> dict[str, int]:
@@ -199,13 +204,13 @@ class PeerResults:
 
 
 def facets_of(peers: Iterable[PeerResults]) -> dict[str, str]:
-    """Return the facets that are the columns of a table of `peers`, with their meanings."""
+    """Return {facet: meaning} for a table of `peers`: `FACETS`, and the judged `BROKER_FACETS`."""
     judged = {name for peer in peers for result in peer.results for name in result.facets}
     return FACETS | {name: text for name, text in BROKER_FACETS.items() if name in judged}
 
 
 def percent(holding: int, judged: int) -> str:
-    """Return a share in percent, such as ``99.9``; rounding never makes it ``100``."""
+    """Return `holding` / `judged` in percent, such as ``99.9``; ``100`` only if all hold."""
     if holding == judged:
         return "100"
     return f"{min(100 * holding / judged, 99.9):.1f}"

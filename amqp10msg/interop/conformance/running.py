@@ -1,4 +1,4 @@
-"""Run all cases against an implementation, in parallel processes, with a journal for resuming."""
+"""Run cases against an implementation in parallel processes, resuming an interrupted run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from amqp10msg.interop.conformance.peers import Launch, Peer, PeerError, driver_
 from amqp10msg.interop.conformance.results import PeerResults, Result, digest_of
 from amqp10msg.interop.corpus import Case, Program
 
-# Answer timeout in seconds after an interruption. It ends a case that is repeated in a new process.
+# After an interruption, the answer timeout in seconds. It stops a case that `judge` then repeats.
 _INTERRUPTED_TIMEOUT = 0.01
 
 
@@ -88,7 +88,7 @@ def _judge_all(
     for program in programs:
         idle.put(program)
 
-    def ask(case: Case) -> None:
+    def judge_next(case: Case) -> None:
         program = idle.get()
         try:
             if stopped.is_set():
@@ -99,19 +99,19 @@ def _judge_all(
                     journal.add(result)
                     on_result(result)
         except BaseException:
-            stopped.set()  # before this thread starts another case
+            stopped.set()  # immediately, so that this thread starts no other case
             raise
         finally:
             idle.put(program)
 
-    # Before CPython 3.13, an interrupted `Thread.join` marks the thread as ended. The stack closes
-    # all programs, which would be left running otherwise.
+    # Before CPython 3.13, an interrupted `Thread.join` marks a running thread as ended, so the pool
+    # does not wait for it. The stack makes sure that all programs are closed.
     with contextlib.ExitStack() as stack:
         for program in programs:
             stack.callback(program.close)
         pool = stack.enter_context(ThreadPoolExecutor(max(1, len(programs))))
         try:
-            for future in as_completed([pool.submit(ask, case) for case in cases]):
+            for future in as_completed([pool.submit(judge_next, case) for case in cases]):
                 future.result()
         except BaseException:
             stopped.set()  # discard the cases in progress
@@ -123,13 +123,13 @@ def _judge_all(
 
 
 def _journal_header(peer: Peer, name: str, timeout: float, memory: int) -> dict[str, Any]:
-    """Return the first line of a journal: a hash of all that affects results, except the cases."""
+    """Return the first line of a journal: the name, and a hash of the inputs except the cases."""
     words = (str(driver_of(peer)), *peer.command)
     # A word may be an inline script, for which Path.is_file raises "File name too long".
     files = [Path(word) for word in words if os.path.isfile(word)]  # noqa: PTH113
     digests = []
     for path in files:
-        # The hash leaves out the content of a program that can be executed, but not read.
+        # Suppress the error for a program that may be executed, but not read.
         with contextlib.suppress(OSError), path.open("rb") as file:
             digests.append(hashlib.file_digest(file, "sha256").hexdigest())
     inputs = (__version__, attrs.astuple(peer), digests, timeout, memory)
@@ -137,8 +137,9 @@ def _journal_header(peer: Peer, name: str, timeout: float, memory: int) -> dict[
 
 
 def _start(peer: Peer, launch: Launch, timeout: float, memory: int) -> Program:
+    """Start a peer's program. Raises PeerError."""
     try:
-        # Wait for a minute or longer: starting an interpreter from a cold disk is slow.
+        # Wait for the name for a minute or longer: starting an interpreter from disk may be slow.
         program = Program(
             launch.command,
             timeout=max(timeout, 60.0),
@@ -155,7 +156,7 @@ def _start(peer: Peer, launch: Launch, timeout: float, memory: int) -> Program:
 def _programs(
     first: Program, peer: Peer, launch: Launch, count: int, timeout: float, memory: int
 ) -> list[Program]:
-    """Return `count` running programs: `first` and new programs. Close `first` if `count` is 0."""
+    """Return `count` running programs: `first`, and new ones. If `count` is 0, close `first`."""
     if count <= 0:
         first.close()
         return []
@@ -169,7 +170,7 @@ def _programs(
 
 
 class _Journal:
-    """Results by case digest, with an optional file to which each result is appended."""
+    """The results by digest of the case, and a file, if any, to which results are appended."""
 
     def __init__(self, path: Path | None, header: dict[str, Any]) -> None:
         self.path = path
@@ -191,7 +192,7 @@ class _Journal:
             self._file.close()
 
     def _read(self, path: Path) -> None:
-        """Read the results up to the first damaged line. Ignore a file with a different header."""
+        """Read the results before the first invalid line; none if the header is different."""
         try:
             lines = path.read_bytes().split(b"\n")
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A corpus of test cases: bytes, the value or error they must decode to, and the clause.
+"""A corpus of test cases: bytes, the expected value or error, and the tested clause.
 
     from amqp10msg.interop import corpus
 

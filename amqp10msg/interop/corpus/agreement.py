@@ -11,12 +11,12 @@ from typing import Any, Literal, TypeAlias
 from amqp10msg.notation import from_typed
 from amqp10msg.wire.primitives import FORMAT_CODES
 
-#: ``exact``: types and values are equal. ``value``: the values are equal, but have different types
-#: of the same family. None: the values differ.
+#: ``exact``, for equal types and values; ``value``, for equal values of different types of one
+#: family; None for different values.
 Agreement: TypeAlias = Literal["exact", "value"] | None
 
-#: Families of types that hold the same values: types of AMQP 1.0 and letters of 0-9-1. The adapter
-#: of an implementation that does not preserve types writes the family's name instead.
+#: Families of similar types: names of AMQP 1.0 types and letters of 0-9-1 types. If an
+#: implementation does not preserve the type of a value, its adapter writes the family's name.
 FAMILIES: dict[str, frozenset[str]] = {
     "integer": frozenset(
         (
@@ -29,7 +29,7 @@ FAMILIES: dict[str, frozenset[str]] = {
     "sequence": frozenset(("list", "array", "A")),
     "decimal": frozenset(("decimal32", "decimal64", "decimal128")),
 }
-# Marks a number of an implementation in which integers and floats are one type.
+# Begins the typed JSON of a number of an implementation that does not distinguish int and float.
 _NUMERIC_PREFIX = '["numeric", '
 
 
@@ -102,7 +102,7 @@ def _canonical_json(typed: Any) -> str:
 
 
 def _name_array_types(typed: Any, compared: Any) -> Any:
-    """Replace an array's constructor by its type if the value compared with names the type."""
+    """Replace the constructor of an array by the type's name if `compared` has a name there."""
     if not isinstance(typed, list) or not isinstance(compared, list):
         return typed
     if (
@@ -126,12 +126,12 @@ _TYPE_NAMES = set(_TYPES_BY_HEX.values())
 
 
 def _replace_by_families(typed: Any, merge_numbers: bool) -> Any:
-    """Replace types by their families. With `merge_numbers`, integers and floats are one family."""
+    """Replace types by families. If `merge_numbers`, floats without a fraction become integers."""
     if not isinstance(typed, list):
         return typed
     kind = typed[0] if typed and isinstance(typed[0], str) else ""
     if kind == "t" and isinstance(typed[-1], int):
-        return [kind, bool(typed[-1])]  # 0-9-1, 4.2.1: every byte except 0 means true
+        return [kind, bool(typed[-1])]  # 0-9-1, 4.2.1: any byte other than 0 is true
     family = _FAMILY_OF.get(kind) if len(typed) > 1 else None
     if family is None:
         return [_replace_by_families(item, merge_numbers) for item in typed]
@@ -144,7 +144,7 @@ def _replace_by_families(typed: Any, merge_numbers: bool) -> Any:
         return [family, [_replace_by_families(item, merge_numbers) for item in items]]
     value = typed[1]
     if kind == "numeric" and isinstance(value, float):
-        family = "number"  # a float without a fraction becomes an integer below
+        family = "number"  # the code below turns a float without a fraction into an integer
     if isinstance(value, list):  # `kind` is the name of a table field, not a type
         return [kind, _replace_by_families(value, merge_numbers)]
     if family == "number":
@@ -153,7 +153,7 @@ def _replace_by_families(typed: Any, merge_numbers: bool) -> Any:
             (value,) = struct.unpack(">f" if len(bits) == 4 else ">d", bits)
         if merge_numbers and math.isfinite(value) and value == int(value):
             return _replace_by_families(["integer", int(value)], merge_numbers)
-        # All NaNs are equal here: their bits depend on the type.
+        # Treat all NaNs as equal, because their bits depend on the type.
         value = "nan" if math.isnan(value) else struct.pack(">d", value).hex()
     elif family == "octets" and kind in ("string", "symbol", "S"):
         value = value["hex"] if isinstance(value, dict) else value.encode().hex()

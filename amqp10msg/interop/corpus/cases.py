@@ -23,18 +23,18 @@ from amqp10msg.wire.limits import Limits
 
 #: The kinds of cases with AMQP 0-9-1 bytes.
 BASIC_KINDS = ("basic-properties", "field-table")
-#: The kinds of cases whose result is a decision.
+#: The kinds of cases that ask a question about a message or a delivery: their result is an answer.
 QUESTIONS = ("filter", "resumption", "translation", "terminus")
-#: All kinds of cases. The bytes are an AMQP 1.0 value, message or composite (such as an outcome),
-#: properties of class basic or a field table of AMQP 0-9-1, or the subject of a question.
+#: All kinds of cases, by their bytes. These are an AMQP 1.0 value, message or composite (such as an
+#: outcome), an AMQP 0-9-1 property list or field table, or what a question is about.
 KINDS = ("value", "message", "composite", *BASIC_KINDS, *QUESTIONS)
 #: Severities of a violation: errors break a MUST or MUST NOT, warnings a SHOULD or SHOULD NOT.
 SEVERITIES = ("error", "warning")
 
-_ID = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
-# The names of the limits on decoding; `expansion` applies to compressed files.
+_ID_PATTERN = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
+# The names of the limits on decoding, without `expansion`, which applies to compressed files only.
 _LIMIT_NAMES = tuple(field.name for field in attrs.fields(Limits) if field.name != "expansion")
-_CLAUSE = re.compile(
+_CLAUSE_PATTERN = re.compile(
     r"Part [1-5], \d+(?:\.\d+){1,3}"
     r"|0-9-1, \d+(?:\.\d+){1,4}"
     r"|Translation, [a-z0-9]+(?:[.-][a-z0-9]+)*"
@@ -42,10 +42,10 @@ _CLAUSE = re.compile(
 
 
 class CorpusError(AmqpError, ValueError):
-    """A case contradicts itself, or a file of cases is malformed.
+    """A case is invalid, or a file of cases or results is malformed.
 
     Attributes:
-        reason: the fault.
+        reason: a description of the fault.
         where: the location: the case's id, or the file and the line or item.
     """
 
@@ -63,8 +63,8 @@ class Fault:
     """The reason why bytes must be refused.
 
     Attributes:
-        rule: the rule's id, such as ``truncated``; the same ids as in `DecodeError.rule`.
-        offset: start of the invalid encoding, in bytes from the start of the data.
+        rule: the id of the broken rule, such as ``truncated``, as in `DecodeError.rule`.
+        offset: the position of the invalid encoding in the data, in bytes.
     """
 
     rule: str
@@ -84,19 +84,19 @@ class Case:
     Attributes:
         id: the case's name, unique in a corpus: lower case, with ``-``, ``.`` or ``_`` between
             words.
-        kind: a kind of `KINDS`.
-        data: the bytes.
+        kind: one of `KINDS`.
+        data: the bytes; for a question, the message or other subject in bytes.
         typed: the decoded value in typed JSON (`amqp10msg.notation`): one value, or a message's
             list of sections. A composite has a numeric descriptor, null for fields with their
-            default value, and no trailing nulls; a composite that breaks its declaration is the
-            plain value, as encoded.
-        compact: the smallest encoding of `typed`, or None if the case does not specify it. Cases of
-            the corpus that a strict implementation refuses do not.
+            default value, and no trailing nulls; a composite that breaks its declaration is given
+            as the described list in its bytes.
+        compact: the smallest encoding of `typed`, or None if the case does not specify it. In the
+            library's corpus, it is None if a strict implementation must refuse the bytes.
         error: the reason why the bytes must be refused.
         violations: the rules of Part 3 that a message breaks, as sorted tuples (rule, severity,
             offset of the first violation). Empty for a valid message; None if the case does not
             specify them.
-        profile: the set of rules for `violations`.
+        profile: the name of the validation profile for `violations`.
         limits: limits on the cost of decoding, by the names of `Limits`, such as ``{"items": 3}``;
             None for the defaults. Implementations without limits skip the case.
         given: further input of a question, besides the bytes.
@@ -111,7 +111,7 @@ class Case:
             is then a note, not a fault. Empty if a clause requires the result.
 
     Raises:
-        CorpusError: the attributes contradict each other.
+        CorpusError: an attribute is invalid, or attributes contradict each other.
     """
 
     id: str
@@ -137,15 +137,16 @@ class Case:
             raise CorpusError(reason, self.id)
 
     def _contradictions(self) -> Iterator[str]:
+        """Yield a description of each invalid attribute and each contradiction."""
         locations = [(rule, offset) for rule, _, offset in self.violations or ()]
         locations += [(self.error.rule, self.error.offset)] if self.error is not None else []
         if not all(type(rule) is str and type(offset) is int for rule, offset in locations):
             yield "rules must be str, and offsets int"
-        if not _ID.fullmatch(self.id):
+        if not _ID_PATTERN.fullmatch(self.id):
             yield f"{self.id!r} is not an id: use words of a-z and 0-9 with -, . or _ between them"
         if self.kind not in KINDS:
             yield f"kind must be one of {', '.join(KINDS)}, not {self.kind!r}"
-        if not _CLAUSE.fullmatch(self.clause):
+        if not _CLAUSE_PATTERN.fullmatch(self.clause):
             yield f"{self.clause!r} is not a clause such as 'Part 3, 3.2.4'"
         if not self.origin:
             yield "origin must name who wrote the bytes"
@@ -175,9 +176,10 @@ class Case:
 
     @property
     def is_open(self) -> bool:
-        """Whether no clause defines the result of decoding (invalid bytes, or `preference` is set).
+        """Whether no clause defines the decoded value: a different value is a note, not a fault.
 
-        Cases whose bytes must be refused are not open. The violations of a message are never open.
+        This is so if `preference` is set, or if invalid bytes can still be decoded. Cases whose
+        bytes must be refused are not open. What `violations` lists is never open.
         """
         if self.preference:
             return True
@@ -188,15 +190,15 @@ class Case:
         return self.typed is not None and (self.error is not None or broken)
 
     def to_object(self, *, binary: bool = False) -> dict[str, Any]:
-        """Return the case as a JSON object, or with `binary` as a CBOR object.
+        """Return the case as a JSON object, or with `binary` as an object for CBOR.
 
-        `data` and `compact` are hex in JSON and bytes in CBOR. Attributes that are None or have
-        their default value are left out.
+        `data` and `compact` are hex in JSON and bytes in CBOR. Attributes that are None are left
+        out, as are a default `profile` and an empty `note` or `preference`.
         """
         fields: dict[str, Any] = {}
-        for name in _TYPES:
+        for name in _ATTRIBUTE_TYPES:
             value = getattr(self, name)
-            if value is None or value == _DEFAULTS.get(name):
+            if value is None or value == _ATTRIBUTE_DEFAULTS.get(name):
                 continue
             if isinstance(value, bytes):
                 value = value if binary else value.hex()
@@ -214,20 +216,20 @@ class Case:
         """Create a case from a JSON or CBOR object that `to_object` returned.
 
         Raises:
-            CorpusError: a key is missing, unknown, or of a wrong type.
+            CorpusError: a key is missing or unknown, or a value is invalid.
         """
         if not isinstance(json_object, Mapping):
             raise CorpusError(f"a case must be an object, not {type(json_object).__name__}")
         where = str(json_object.get("id", ""))
         fields = dict(json_object)
-        for key, types in _TYPES.items():
+        for key, types in _ATTRIBUTE_TYPES.items():
             if key not in fields:
-                if key in _REQUIRED:
+                if key in _REQUIRED_ATTRIBUTES:
                     raise CorpusError(f"{key} is missing", where)
             elif not isinstance(fields[key], types):
                 names = " or ".join(kind.__name__ for kind in types)
                 raise CorpusError(f"{key} must be {names}, not {type(fields[key]).__name__}", where)
-        if unknown := fields.keys() - _TYPES.keys():
+        if unknown := fields.keys() - _ATTRIBUTE_TYPES.keys():
             raise CorpusError(f"unknown attribute {', '.join(sorted(unknown))}", where)
         try:
             for key in ("data", "compact"):
@@ -252,7 +254,8 @@ def _are_valid_limits(limits: Mapping[str, int]) -> bool:
     return bool(limits)
 
 
-_TYPES: dict[str, tuple[type, ...]] = {
+# The attributes of a case in files: the types that JSON and CBOR have for them.
+_ATTRIBUTE_TYPES: dict[str, tuple[type, ...]] = {
     "id": (str,),
     "kind": (str,),
     "data": (str, bytes),
@@ -270,13 +273,14 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "note": (str,),
     "preference": (str,),
 }
-_DEFAULTS = {"profile": "oasis", "note": "", "preference": ""}
-_REQUIRED = {"id", "kind", "data", "clause", "origin", "licence"}
+# Values with which `Case.to_object` leaves an attribute out.
+_ATTRIBUTE_DEFAULTS = {"profile": "oasis", "note": "", "preference": ""}
+_REQUIRED_ATTRIBUTES = {"id", "kind", "data", "clause", "origin", "licence"}
 
 
 # Reading and writing files.
 
-#: Suffixes of files with a CBOR sequence. Files with other suffixes are JSON lines or Parquet.
+#: The suffixes of CBOR sequences.
 _CBOR_SUFFIXES = (".cbor", ".cborseq")
 _PARQUET_SUFFIX = ".parquet"
 # The ids of the cases that `demo_messages` returns.
@@ -290,7 +294,7 @@ _DEMO_IDS = (
     "rabbitmq-4.3.6-quorum-relay-full-data",
     "rabbitmq-4.3.6-quorum-relay-full-seq",
     "proton-0.40.0-again-full-value",
-    # Messages with many types.
+    # Messages with values of many AMQP types.
     "proton-0.40.0-built-all",
     "rhea-3.0.5-built-p-all",
     "proton-0.40.0-built-body-described",
@@ -355,12 +359,12 @@ def load(path: str | Path | None = None) -> list[Case]:
 
 
 def _known_case(item: Any, skipped: Counter[str]) -> Case | None:
-    """Return a case without its unknown attributes, or None if its kind is unknown.
+    """Create a case from an item, ignoring unknown attributes; return None for an unknown kind.
 
-    Unknown attributes and kinds are counted in `skipped`.
+    `skipped` counts the unknown attributes and kinds.
 
     Raises:
-        CorpusError: the item is not a case.
+        CorpusError: the item is not a valid case.
     """
     if not isinstance(item, Mapping):
         return Case.from_object(item)
@@ -368,7 +372,7 @@ def _known_case(item: Any, skipped: Counter[str]) -> Case | None:
     if isinstance(kind, str) and kind not in KINDS:
         skipped[f"kind {kind:.40}"] += 1
         return None
-    unknown = [key for key in item if key not in _TYPES]
+    unknown = [key for key in item if key not in _ATTRIBUTE_TYPES]
     skipped.update(f"attribute {key!s:.40}" for key in unknown)
     return Case.from_object({key: item[key] for key in item if key not in unknown})
 
@@ -390,10 +394,12 @@ def demo_messages() -> list[Case]:
 
 
 def dump(cases: Iterable[Case], path: str | Path) -> None:
-    """Write cases to a file. Its suffix selects CBOR or Parquet; the default is JSON lines.
+    """Write cases to a file: CBOR for ``.cbor`` and ``.cborseq``, Parquet for ``.parquet``.
+
+    Files with any other suffix are JSON lines.
 
     Raises:
-        ImportError: cbor2 or pyarrow is needed and not installed.
+        ImportError: the format needs cbor2 or pyarrow, which is not installed.
         OSError: the file cannot be written.
     """
     path = Path(path)
@@ -401,7 +407,7 @@ def dump(cases: Iterable[Case], path: str | Path) -> None:
         _write_parquet(cases, path)
         return
     if path.suffix in _CBOR_SUFFIXES:
-        cbor2 = of_extra("cbor2", "cbor", "a CBOR sequence needs cbor2", _USE_JSON)
+        cbor2 = of_extra("cbor2", "cbor", "a CBOR sequence needs cbor2", _JSON_ADVICE)
         octets = b"".join(cbor2.dumps(case.to_object(binary=True)) for case in cases)
     else:
         octets = "".join(
@@ -411,6 +417,7 @@ def dump(cases: Iterable[Case], path: str | Path) -> None:
 
 
 def _json_lines(file: Traversable) -> Iterator[tuple[str, Any]]:
+    """Yield the location and the content of each line."""
     # Not splitlines(): it also splits at characters that JSON strings may contain, such as U+2028.
     for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
         if not line.strip():
@@ -430,10 +437,11 @@ def _parse_json(text: bytes | str, location: str) -> Any:
 
 
 def _cbor_items(file: Traversable) -> Iterator[tuple[str, Any]]:
-    cbor2 = of_extra("cbor2", "cbor", "a CBOR sequence needs cbor2", _USE_JSON)
+    """Yield the location and the content of each item of a CBOR sequence."""
+    cbor2 = of_extra("cbor2", "cbor", "a CBOR sequence needs cbor2", _JSON_ADVICE)
     # cbor2 reads ahead, so the position in the stream does not show whether items remain. Append
-    # `undefined` as an end marker: if the file is truncated, the marker becomes part of the last
-    # item or is never reached.
+    # `undefined` as an end marker. In a truncated file, the decoder takes the marker for a part of
+    # the last item or fails before it.
     decoder = cbor2.CBORDecoder(io.BytesIO(file.read_bytes() + cbor2.dumps(cbor2.undefined)))
     number = 0
     while True:
@@ -448,14 +456,14 @@ def _cbor_items(file: Traversable) -> Iterator[tuple[str, Any]]:
         yield location, item
 
 
-_USE_JSON = ", or use .jsonl"
-_ARROW_EXTRA = ("arrow", "Parquet needs pyarrow", _USE_JSON)
-# Attributes of any JSON type: JSON text in a Parquet column of strings.
+_JSON_ADVICE = ", or use .jsonl"
+_ARROW_EXTRA = ("arrow", "Parquet needs pyarrow", _JSON_ADVICE)
+# Attributes of various JSON types, which a Parquet file stores as JSON text.
 _JSON_ATTRIBUTES = ("typed", "limits", "given", "answer")
 
 
 def _write_parquet(cases: Iterable[Case], path: Path) -> None:
-    """Write cases as one table, reproducibly: equal cases give equal bytes per pyarrow version."""
+    """Write cases as one table. With the same pyarrow version, equal cases give equal bytes."""
     pa, pq = (of_extra(name, *_ARROW_EXTRA) for name in ("pyarrow", "pyarrow.parquet"))
     text, binary, number = pa.string(), pa.binary(), pa.int32()
     violation = pa.struct([("rule", text), ("severity", text), ("offset", number)])
@@ -465,9 +473,12 @@ def _write_parquet(cases: Iterable[Case], path: Path) -> None:
         "error": pa.struct([("rule", text), ("offset", number)]),
         "violations": pa.list_(violation),
     }
-    required = {*_REQUIRED, "profile"}
+    required = {*_REQUIRED_ATTRIBUTES, "profile"}
     schema = pa.schema(
-        [pa.field(name, types.get(name, text), nullable=name not in required) for name in _TYPES]
+        [
+            pa.field(name, types.get(name, text), nullable=name not in required)
+            for name in _ATTRIBUTE_TYPES
+        ]
     )
     rows = []
     for case in cases:
@@ -484,6 +495,7 @@ def _write_parquet(cases: Iterable[Case], path: Path) -> None:
 
 
 def _parquet_rows(file: Traversable) -> Iterator[tuple[str, Any]]:
+    """Yield the location and the content of each row of a Parquet file."""
     pq = of_extra("pyarrow.parquet", *_ARROW_EXTRA)
     pa = of_extra("pyarrow", *_ARROW_EXTRA)
     with resources.as_file(file) as path:

@@ -1,23 +1,24 @@
 """The interface of an implementation under test, and two implementations: this library and proton.
 
-Cases of the following kinds request a decision about a message or a delivery:
+Cases of the following kinds ask a question about a message or a delivery. The input of the question
+is `Case.data` and `Case.given`:
 
 - ``filter``: whether a message (`Case.data`) passes the filter ``given["filter"]``, a described
   value in hex. The answer is true, false, ``{"refused": true}`` for an invalid filter, or
   ``{"stopped": true}`` for a filter whose evaluation fails.
-- ``resumption``: how the sender resumes a delivery, from the states of both ends in ``sender`` and
-  ``receiver``: a delivery state in hex, null, or ``"none"`` for an end without the delivery.
-  The answer contains the ``action``. If a transfer is sent, the answer also contains its ``state``
-  (hex, or section and offset), ``settled``, ``resume`` and ``aborted``. The ``start`` of the
-  payload has the same form as ``state``.
-- ``translation``: the message, translated between 1.0 and 0-9-1 by ``given["profile"]``. From 1.0
+- ``resumption``: how the sender resumes a delivery. ``given["sender"]`` and ``given["receiver"]``
+  are the delivery states of the two ends: hex, null, or ``"none"`` for an end without the delivery.
+  The answer contains the ``action``. If the sender sends a transfer, the answer also contains the
+  transfer's ``state`` (hex, or section and offset), ``settled``, ``resume`` and ``aborted``. If the
+  transfer has a payload, ``start`` is the position at which it starts, in the form of ``state``.
+- ``translation``: a message translated between 1.0 and 0-9-1 with ``given["profile"]``. From 1.0
   to 0-9-1, the answer has ``basic`` (property flags and list) and ``body``. From 0-9-1 (flags and
   list in ``given["basic"]``) to 1.0, it has ``message``. All are in hex; ``{"refused": true}`` if
   the message cannot be translated.
-- ``terminus``: the rules that a source, a target, a coordinator or a declare breaks. The input is
-  the ``role`` of the sending end, the ``link_name``, the ``container_id``, the ``modes`` that the
-  node supports, and the ``coordinator`` (hex). The answer has ``violations``: lists of a rule,
-  ``error`` or ``warning``, and the offset of the field.
+- ``terminus``: the rules that a source, a target, a coordinator or a declare breaks. `Case.given`
+  has the ``role`` of the end that sends it, the ``link_name``, the ``container_id``, the ``modes``
+  that the node supports, and for a declare the ``coordinator`` (hex). The answer has
+  ``violations``: lists of a rule, ``error`` or ``warning``, and the offset of the field.
 
 In AMQP 0-9-1, typed JSON describes the properties of class basic, and field tables:
 
@@ -74,7 +75,7 @@ from amqp10msg.wire.errors import AmqpError, DecodeError, expect
 from amqp10msg.wire.kernel import COMPILED, decode_value, encode_value
 from amqp10msg.wire.limits import Limits
 
-#: The rules that apply to a value intended as a composite type.
+#: The rules of composite types. A value that breaks one can still be decoded as a plain value.
 COMPOSITE_RULES = frozenset(
     (
         *("field-type", "mandatory-field-missing", "too-many-fields", "section-value-type"),
@@ -84,13 +85,12 @@ COMPOSITE_RULES = frozenset(
 
 
 class RefusedError(AmqpError):
-    """An implementation refuses the bytes of a case. Some cases expect this.
+    """An implementation refuses bytes as invalid, which may be the expected result.
 
     Attributes:
         reason: the implementation's error message.
-        rule: this library's id of the broken rule, or None if the implementation has no such ids.
-        offset: the position of the fault in bytes, or None if the implementation does not report
-            it.
+        rule: the id of the broken rule, as in `DecodeError.rule`; None if unknown.
+        offset: the position of the fault in bytes; None if unknown.
     """
 
     def __init__(self, reason: str, rule: str | None = None, offset: int | None = None) -> None:
@@ -101,7 +101,7 @@ class RefusedError(AmqpError):
 
 
 class UnsupportedError(AmqpError):
-    """An implementation lacks a function; the cases that need it are skipped."""
+    """An implementation lacks a function; steps of cases that need the function are skipped."""
 
 
 class Implementation(Protocol):
@@ -111,8 +111,9 @@ class Implementation(Protocol):
     this library. If an implementation does not preserve the constructor of an array, the adapter
     writes the element type instead: ``["array", "uint", […]]``.
 
-    Every method may raise `UnsupportedError`, which skips the step. Any other exception except
-    `RefusedError` is recorded as an error of the implementation.
+    Every method may raise `UnsupportedError`, which skips the step of the case. `RefusedError`
+    means that the bytes are invalid. Any other exception is recorded as an error of the
+    implementation.
 
     Two methods are optional: ``answer(kind, data, given)`` answers the cases of
     `corpus.QUESTIONS`, and ``limited(limits)`` returns an implementation that enforces
@@ -145,11 +146,11 @@ class Implementation(Protocol):
 
 
 class Amqp10msg:
-    """This library.
+    """This library as an implementation under test.
 
     Args:
         strict: as in `Message.decode`.
-        limits: what decoding may cost; the defaults of `Limits` if None.
+        limits: the limits on the cost of decoding; the defaults of `Limits` if None.
     """
 
     def __init__(self, *, strict: bool = True, limits: Limits | None = None) -> None:
@@ -163,7 +164,7 @@ class Amqp10msg:
         return Amqp10msg(strict=self.strict, limits=Limits(**limits))
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Decode bytes of this kind to typed JSON."""
+        """Decode bytes to typed JSON. `kind` is the kind of the case."""
         limits = self.limits
         try:
             if kind == "message":
@@ -181,7 +182,7 @@ class Amqp10msg:
             raise RefusedError(str(error), error.rule, error.offset) from error
 
     def _decode_composite(self, data: bytes) -> Any:
-        """Decode a composite. If lenient, decode an invalid composite as a plain value."""
+        """Decode a composite. Without `strict`, decode an invalid composite as a plain value."""
         try:
             return to_typed(decode_composite(data, limits=self.limits))
         except DecodeError as error:
@@ -190,7 +191,7 @@ class Amqp10msg:
             return to_typed(decode_value(data, limits=self.limits))
 
     def encode(self, kind: str, typed: Any) -> bytes:
-        """Encode typed JSON of this kind."""
+        """Encode typed JSON. `kind` is the kind of the case."""
         if kind in BASIC_KINDS:
             return _encode_basic(kind, typed)
         value = from_typed(typed)
@@ -220,7 +221,10 @@ class Amqp10msg:
 
 
 class Proton:
-    """python-qpid-proton: `proton.Data` decodes values, `proton.Message` checks messages.
+    """python-qpid-proton as an implementation under test.
+
+    `proton.Data` decodes values. A message is decoded with `proton.Message`, to find out whether it
+    is refused, and then with `proton.Data`, because `proton.Message` does not expose all values.
 
     Composites are unsupported, because proton has outcomes and termini only in connections.
     Encoding is unsupported, because proton does not choose the smallest encodings.
@@ -239,7 +243,7 @@ class Proton:
         self.name = self._driver.name
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Decode bytes of this kind to typed JSON."""
+        """Decode bytes to typed JSON. `kind` is the kind of the case."""
         if kind == "composite":
             raise UnsupportedError("proton decodes composites only within connections")
         try:
@@ -262,9 +266,11 @@ class Proton:
         )
 
 
-# Answers to questions.
+# Answers to questions. Each function gets `Case.data` and `Case.given`.
 
-_TAG = b"tag"
+# The delivery-tag in a resumption.
+_RESUMED_TAG = b"tag"
+# In `Case.given`, the state of an end that does not have the delivery.
 _NO_DELIVERY = "none"
 
 
@@ -287,16 +293,16 @@ def _answer_resumption(data: bytes, given: Mapping[str, Any]) -> Any:
         state = given.get(end)
         if state == _NO_DELIVERY:
             return {}
-        return {_TAG: None if state is None else decode_value(bytes.fromhex(state))}
+        return {_RESUMED_TAG: None if state is None else decode_value(bytes.fromhex(state))}
 
     plan = resume(
         states("sender"),
         states("receiver"),
-        messages={_TAG: data} if data else (),
+        messages={_RESUMED_TAG: data} if data else (),
         sender_incomplete=given.get("sender_incomplete", False),
         receiver_incomplete=given.get("receiver_incomplete", False),
     )
-    step = plan[_TAG]
+    step = plan[_RESUMED_TAG]
     answer: dict[str, Any] = {"action": str(step.action)}
     if step.sends:
         answer |= {
@@ -378,7 +384,7 @@ def _decode_basic(kind: str, data: bytes, limits: Limits | None = None) -> list[
 
 def _encode_basic(kind: str, typed: Any) -> bytes:
     if kind == "field-table":
-        return encode_table(_table_from_json(typed[1]))
+        return encode_table(_field_table_from_json(typed[1]))
     return encode_properties(_properties_from_json(typed))
 
 
@@ -398,7 +404,7 @@ def _properties_from_json(typed: Any) -> BasicProperties:
     for name, value in typed[1]:
         row = names[name]
         values[row.name] = (
-            _table_from_json(value) if row.domain == "table" else _text_from_json(value)
+            _field_table_from_json(value) if row.domain == "table" else _text_from_json(value)
         )
     return BasicProperties(**values)
 
@@ -408,7 +414,7 @@ def _text_to_json(value: Any) -> Any:
         return value
     try:
         value.encode()
-    except UnicodeEncodeError:  # PEP 383
+    except UnicodeEncodeError:  # not UTF-8: the str has surrogate escapes (PEP 383)
         return {"hex": value.encode("utf-8", "surrogateescape").hex()}
     return value
 
@@ -444,17 +450,17 @@ def _field_to_json(letter: str, value: Any) -> list[Any]:
     return [letter, _text_to_json(value) if isinstance(value, str) else int(value)]
 
 
-def _table_from_json(entries: Any) -> FieldTable:
+def _field_table_from_json(entries: Any) -> FieldTable:
     return FieldTable.of(
-        [(_text_from_json(name), field[0], _value_from_json(*field)) for name, field in entries]
+        [(_text_from_json(name), field[0], _field_from_json(*field)) for name, field in entries]
     )
 
 
-def _value_from_json(letter: str, value: Any = None) -> Any:
+def _field_from_json(letter: str, value: Any = None) -> Any:
     if letter == "F":
-        return _table_from_json(value)
+        return _field_table_from_json(value)
     if letter == "A":
-        return FieldArray.of([(field[0], _value_from_json(*field)) for field in value])
+        return FieldArray.of([(field[0], _field_from_json(*field)) for field in value])
     if letter == "t":
         return value if isinstance(value, bool) else OddTrue(value)
     if letter in ("f", "d"):

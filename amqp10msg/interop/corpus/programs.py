@@ -1,4 +1,4 @@
-"""Run an implementation as a separate program that reads and writes JSON lines and may crash."""
+"""Run an implementation as a separate program that answers requests in JSON lines and may crash."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _MAX_STDERR_CHARS = 400
 
 
 class DiedError(RuntimeError):
-    """A program crashed on a request, or was killed because it exceeded its time or memory.
+    """A program crashed on a request, or exceeded its timeout or memory limit and was killed.
 
     Attributes:
-        how: ``crash`` (it ended by itself), ``hang`` (it did not answer in time) or ``memory`` (it
-            used too much memory).
+        how: ``crash`` (the program ended by itself), ``hang`` (the program did not answer before
+            the timeout) or ``memory`` (the program exceeded the memory limit).
     """
 
     def __init__(self, how: Literal["crash", "hang", "memory"], reason: str) -> None:
@@ -51,19 +51,19 @@ class Program:
         {"do": "validate", "data": "…", "profile": "oasis"}     {"unsupported": "no rules"}
         {"do": "answer", "kind": "filter", "data": "…", "given": {…}}   {"answer": true}
 
-    A refusal may contain ``rule`` and ``offset``. A ``decode`` request may contain
-    ``"limits": {…}``; an implementation that can decode, but not show the value, answers
-    ``{"typed": null}``. ``again`` decodes the data and encodes the result. The answer to
-    ``validate`` is ``{"violations": [[rule, severity, offset], …]}``, in which the offset is
-    optional. If the program ends or is killed for its time or memory, the next request restarts it.
-    The context manager ends the program at exit.
+    A refusal may contain ``rule`` and ``offset``. A request may contain ``"limits": {…}``. If the
+    program decodes the data, but cannot show the value, it answers ``{"typed": null}``. ``again``
+    decodes the data and encodes the result. The answer to ``validate`` is
+    ``{"violations": [[rule, severity, offset], …]}``, in which the offset is optional. If the
+    program has ended or was killed, the next request restarts it. The context manager ends the
+    program at exit.
 
     Args:
         command: the program and its arguments.
         timeout: time limit for one answer, in seconds.
         memory: limit of the program's resident memory, in bytes. Ignored on systems without
             ``/proc``.
-        environment: environment variables to add to this process's.
+        environment: environment variables to add to those of this process.
         folder: the program's working directory; the current one if None.
 
     Attributes:
@@ -97,11 +97,11 @@ class Program:
 
     def decode(self, kind: str, data: bytes) -> Any:
         """Have the program decode bytes. Raises the exceptions of `ask`."""
-        return self._answer("typed", {"do": "decode", "kind": kind, "data": data.hex()})
+        return self._answered_value("typed", {"do": "decode", "kind": kind, "data": data.hex()})
 
     def encode(self, kind: str, typed: Any) -> bytes:
         """Have the program encode typed JSON. Raises the exceptions of `ask`."""
-        text = self._answer("data", {"do": "encode", "kind": kind, "typed": typed})
+        text = self._answered_value("data", {"do": "encode", "kind": kind, "typed": typed})
         try:
             return bytes.fromhex(text)
         except (TypeError, ValueError):
@@ -110,17 +110,19 @@ class Program:
     def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:
         """Have the program validate a message. Raises the exceptions of `ask`."""
         request = {"do": "validate", "data": data.hex(), "profile": profile}
-        answer: Any = self._answer("violations", request)
+        answer: Any = self._answered_value("violations", request)
         if not (isinstance(answer, list) and all(isinstance(row, list) for row in answer)):
             raise RuntimeError(f"the answer's violations are not lists: {answer!r:.200}")
         violations: list[Sequence[Any]] = answer
         return violations
 
-    def _answer(self, key: str, request: Mapping[str, Any]) -> Any:
+    def _answered_value(self, key: str, request: Mapping[str, Any]) -> Any:
         """Return the value of `key` in the answer to a request.
 
         Raises:
-            RuntimeError: the answer lacks the key. Also the exceptions of `ask`.
+            RuntimeError: the answer lacks the key.
+
+        The exceptions of `ask` are raised as well.
         """
         answer = self.ask(request)
         if key not in answer:
@@ -133,7 +135,7 @@ class Program:
         Raises:
             UnsupportedError: the program reports that it lacks the function.
             RefusedError: the program reports that the bytes are invalid.
-            DiedError: the program ended, or exceeded its time or memory.
+            DiedError: the program crashed, or exceeded its timeout or memory limit.
             RuntimeError: the program reports an error, or its answer is not a JSON object.
         """
         line = self._exchange(json.dumps(request).encode() + b"\n")
@@ -170,6 +172,7 @@ class Program:
         self.close()
 
     def _exchange(self, request: bytes) -> bytes:
+        """Write a request line and return the answer line; start the program if necessary."""
         if self._process is None:
             self._process = _Process(self)
         try:
@@ -193,7 +196,8 @@ class _Process:
                 stderr=self.stderr,
                 env={**os.environ, **program.environment},
                 cwd=program.folder,
-                # `_kill` also kills the program's children, and Ctrl-C does not reach the program.
+                # A new process group: `_kill` can kill the program with its children, and Ctrl-C
+                # does not reach the program.
                 start_new_session=True,
             )
         except OSError:
@@ -232,7 +236,7 @@ class _Process:
         """Write a request line and return the answer line."""
         if not self.lines.empty():
             unread = self.lines.get()
-            if unread:  # otherwise this and all later answers would be off by one
+            if unread:  # fail: this request and all later ones would get the previous answer
                 raise RuntimeError(f"the program wrote a line without a request: {unread[:200]!r}")
             self.lines.put(unread)
         try:
@@ -247,14 +251,14 @@ class _Process:
         if line.endswith(b"\n"):
             return line
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.popen.wait(1)  # output closes before the process ends
+            self.popen.wait(1)  # the output closes shortly before the process ends
         if self.exceeded_memory:
             mib = self.exceeded_memory >> 20
             raise DiedError("memory", f"the program used more than {mib:,} MiB and was killed")
         raise DiedError("crash", f"the program ended without an answer{self._describe_exit()}")
 
     def _describe_exit(self) -> str:
-        """Return the program's signal or exit status, and its last error line."""
+        """Return the signal or exit status and the last error line, to append to an error text."""
         status = self.popen.returncode
         description = ""
         if status is not None and status < 0:
@@ -288,7 +292,7 @@ class _Process:
         self.stderr.close()
 
 
-#: Matches the error line in the output of a crashed program: Python, JavaScript, Java, Go, Rust.
+#: Matches the line with the error in the stderr of a Python, JavaScript, Java, Go or Rust program.
 _ERROR_LINE = re.compile(
     r"\s*(?:Uncaught |Exception in thread |Caused by: |panic: |fatal error: |thread '.*' panicked"
     r"|[\w.$]*(?:Error|Exception)\b)"
@@ -296,8 +300,9 @@ _ERROR_LINE = re.compile(
 
 
 def _error_line(lines: Sequence[str]) -> str:
-    """Return the last error line of a program's output, or else the last line.
+    """Return the last line of a program's stderr that contains an error, or else the last line.
 
-    The error is not always last: Node adds its version, and Java the stack trace.
+    The error is not always in the last line: Node writes its version after it, Java the stack
+    trace.
     """
     return next((line.strip() for line in reversed(lines) if _ERROR_LINE.match(line)), lines[-1])

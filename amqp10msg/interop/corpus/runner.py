@@ -35,8 +35,8 @@ class Verdict:
         kind: the case's kind.
         clause: the clause of the specification that the case tests.
         outcome: ``pass``, ``note`` (not the expected result, but no clause requires it:
-            `Case.is_open`), ``fail``, ``error`` (the implementation raised an exception) or
-            ``skip`` (the implementation lacks the function).
+            `Case.is_open`), ``fail``, ``error`` (the implementation raised an unexpected exception)
+            or ``skip`` (the implementation lacks the function).
         reason: why the case did not pass; empty for ``pass``.
         accepted: whether the bytes were decoded; None if decoding was not tested.
     """
@@ -63,10 +63,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether a case passed, and no case failed or ended in an error.
-
-        False for a report without cases, and if every case was skipped.
-        """
+        """Whether at least one case passed or got a note, and no case failed or raised an error."""
         return bool(self.of(PASS, NOTE)) and not self.of(FAIL, ERROR)
 
     def of(self, *outcomes: str) -> list[Verdict]:
@@ -79,7 +76,7 @@ class Report:
         return {outcome: counter[outcome] for outcome in OUTCOMES}
 
     def text(self) -> str:
-        """Return the report as text: a table of counts, then each case that did not pass."""
+        """Return the report as text: a table of counts, then each failure and each error."""
         groups: dict[str, Counter[str]] = {}
         for verdict in self.verdicts:
             section = ".".join(verdict.clause.split(".")[:2])
@@ -110,7 +107,7 @@ class Report:
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align the cells of a table: the first column to the left, further columns to the right."""
+    """Return the lines of a text table, with numbers aligned to the right from column 2 on."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -132,7 +129,8 @@ def run(cases: Iterable[Case], implementation: Implementation | None = None) -> 
     - The reported violations are `Case.violations`.
     - The answer is `Case.answer`.
 
-    Unsupported steps are left out. A case without any supported step is skipped.
+    Steps that the implementation does not support are left out. If it supports none of a case's
+    steps, the case is skipped.
 
     Args:
         cases: the cases, as `load` returns them.
@@ -176,7 +174,10 @@ def _judge_case(case: Case, implementation: Implementation) -> Verdict:
 
 
 class _Trial:
-    """The steps of a case. A step returns a fault, "" if it passes, None if it does not apply."""
+    """Runs the steps of a case: `decode`, `encode`, `validate` and `answer`.
+
+    Each step returns a description of the fault, "" if it passes, or None if it does not apply.
+    """
 
     def __init__(self, case: Case, implementation: Implementation) -> None:
         self.case = case
@@ -200,7 +201,7 @@ class _Trial:
         return ""
 
     def check_refusal(self, refusal: RefusedError) -> str:
-        """Return how a refusal differs from `Case.error`; "" if it is the expected one."""
+        """Describe how a refusal differs from `Case.error`; "" if the case expects it."""
         fault = self.case.error
         if fault is None:
             return f"refused: {refusal.reason}"

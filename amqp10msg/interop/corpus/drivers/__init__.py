@@ -1,6 +1,7 @@
 """Drivers: each connects the corpus to one implementation, in a process without this library.
 
 A driver is a Python or JavaScript file that wraps the implementation. ``lines.py`` and ``lines.js``
-load a driver of their language and implement the protocol of `amqp10msg.interop.corpus.Program`.
-``template.py`` and ``template.js`` are starting points for new drivers.
+load a driver in their language and implement the line protocol of
+`amqp10msg.interop.corpus.Program`. ``template.py`` and ``template.js`` are starting points for new
+drivers.
 """

@@ -1,7 +1,7 @@
-"""azure-servicebus: ``_pyamqp``, the AMQP 1.0 codec in Python of Azure's clients.
+"""A driver for ``_pyamqp``, the AMQP 1.0 codec of Azure's clients (package azure-servicebus).
 
-It decodes to plain Python values: integers of all widths become int, and binary, string and symbol
-become bytes. It has no exception classes for invalid input.
+The codec decodes to plain Python values: integers of all widths become int, and binary, string and
+symbol become bytes.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ from typing import Any
 from azure.servicebus._pyamqp import _decode, _encode
 from azure.servicebus._pyamqp.types import TYPE, VALUE, AMQPTypes
 
+# Numeric descriptors of the outcomes that the codec decodes, by the codec's name.
 _OUTCOMES = {name: code for code, name in _decode._COMPOSITES.items()}
 
 
 class Driver:
-    """Calls the codec functions that the client's connections use."""
+    """Decodes and encodes with the functions that the client's connections use."""
 
+    # The codec has no exception classes for invalid bytes: these are what it happens to raise.
     refusals = (ValueError, LookupError, TypeError, struct.error, AttributeError)
 
     def __init__(self) -> None:
         self.name = f"azure-servicebus {metadata.version('azure-servicebus')} (_pyamqp)"
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Decode bytes to typed JSON, with type families if the codec loses the type."""
+        """Decode bytes to typed JSON, with the family instead of a type that the codec loses."""
         if kind == "message":
             return _message_sections(_decode.decode_payload(memoryview(data)))
         if kind not in ("value", "composite"):
@@ -37,7 +39,7 @@ class Driver:
     def encode(self, kind: str, typed: Any) -> bytes:
         """Encode typed JSON."""
         if kind not in ("value", "composite"):
-            # The encoder of messages accepts only messages that the codec has decoded: see `again`.
+            # The codec encodes only messages that it has decoded: see `again`.
             raise NotImplementedError(
                 f"typed JSON of the kind {kind} cannot be encoded: only values and composites can"
             )
@@ -86,7 +88,7 @@ def _message_sections(message: Any) -> list[Any]:
 
 
 def _to_typed(value: Any) -> list[Any]:
-    """Return a Python value as typed JSON, with type families if the type is not preserved."""
+    """Return a decoded value in typed JSON, with the family instead of a type that is lost."""
     if isinstance(value, dict) and len(value) == 1:
         # An outcome is {name: fields} with a str as name; decoded map keys are bytes.
         ((name, fields),) = value.items()
@@ -121,7 +123,7 @@ def _typed_by_class(value: Any) -> list[Any]:
 
 
 def _to_encodable(typed: Any) -> dict[str, Any]:
-    """Return typed JSON as the encoder requires it: a dict of type and value."""
+    """Convert typed JSON to the form that the codec encodes: {TYPE: …, VALUE: …}."""
     kind, *content = typed
     if not hasattr(AMQPTypes, kind):
         raise NotImplementedError(f"the codec has no type {kind}")

@@ -16,7 +16,8 @@ const readline = require("readline");
 
 class Unsupported extends Error {}
 
-// Returns the path of an installed package, to require files that it does not export.
+// Returns the path of an installed package. With the path, a driver can require files that the
+// package does not export.
 function folder(name) {
   const folders = [path.resolve("node_modules"), ...(process.env.NODE_PATH || "").split(path.delimiter)];
   const found = folders.filter(Boolean).map((parent) => path.join(parent, name)).find(fs.existsSync);
@@ -56,7 +57,7 @@ function json(value) {
 module.exports = { Unsupported, folder, version };
 
 if (require.main === module) {
-  // Redirect stdout to stderr: output that an implementation prints is not an answer.
+  // Redirect stdout to stderr, so that what the implementation prints is not read as an answer.
   const write = process.stdout.write.bind(process.stdout);
   process.stdout.write = process.stderr.write.bind(process.stderr);
   const [file, ...settings] = process.argv.slice(2);

@@ -1,8 +1,8 @@
-"""Answer requests in JSON lines with a driver. Needs the standard library only.
+"""Load a Python driver and answer requests in JSON lines. Needs only the standard library.
 
     python -P lines.py DRIVER.py [ARGUMENT …]
 
-DRIVER.py defines a class ``Driver``, which is called with the arguments. It has:
+DRIVER.py defines a class ``Driver``; the arguments are passed to its constructor. It has:
 
 - the attribute ``name``,
 - any of the methods ``decode(kind, data)``, ``encode(kind, typed)``, ``again(kind, data)``,
@@ -23,7 +23,7 @@ from typing import Any
 
 
 def answer(driver: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a request."""
+    """Return the answer to a request, as `amqp10msg.interop.corpus.Program` describes."""
     action = request.pop("do")
     if action == "name":
         return {"name": driver.name}
@@ -57,14 +57,14 @@ def answer(driver: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(path: str, *arguments: str) -> None:
-    """Answer the requests on standard input until it ends."""
+    """Load the driver at `path` and answer the requests on standard input until it ends."""
     specification = importlib.util.spec_from_file_location("driver", path)
     if specification is None or specification.loader is None:
         raise SystemExit(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     driver = module.Driver(*arguments)
-    # Redirect stdout to stderr: output that an implementation prints is not an answer.
+    # Redirect stdout to stderr, so that what the implementation prints is not read as an answer.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:

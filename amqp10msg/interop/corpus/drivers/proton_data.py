@@ -1,4 +1,4 @@
-"""python-qpid-proton: its codec ``Data``; with ``message``, its ``Message``."""
+"""A driver for python-qpid-proton: for its codec ``Data``, or for its class ``Message``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Driver:
     """Decodes and encodes with `proton.Data`, or messages with `proton.Message`.
 
     Args:
-        what: ``data`` or ``message``.
+        api: the tested class: ``data`` or ``message``.
         module: the module that contains proton's classes.
-        distribution: the package whose version is reported in `name`.
+        distribution: the distribution package whose name and version `name` contains.
     """
 
     def __init__(
@@ -24,7 +24,8 @@ class Driver:
         self._is_message_driver = api == "message"
         version = importlib.import_module("importlib.metadata").version(distribution)
         self.name = f"{distribution} {version}{' (Message)' if self._is_message_driver else ''}"
-        # Invalid values, such as chars, raise when they are converted to Python values.
+        # ValueError, TypeError and OverflowError: for invalid values, such as chars, that proton
+        # decodes, but cannot convert to Python values.
         self.refusals = (
             *(self._proton.ProtonException, _RefusedError, ValueError, TypeError, OverflowError),
         )
@@ -32,7 +33,7 @@ class Driver:
     def decode(self, kind: str, data: bytes) -> Any:
         """Decode bytes to typed JSON. Composites are returned as described lists.
 
-        `Message` does not expose all decoded values: with it, messages are decoded to None.
+        With ``message``, a message is decoded to None, because `Message` hides some values.
         """
         if kind == "message":
             if self._is_message_driver:
@@ -46,7 +47,7 @@ class Driver:
         return typed
 
     def check(self, data: bytes) -> None:
-        """Decode a message with `Message`; raise if it is refused."""
+        """Decode a message with `Message`. Raises ProtonException if `Message` refuses it."""
         self._proton.Message().decode(data)
 
     def again(self, kind: str, data: bytes) -> Any:
@@ -98,7 +99,7 @@ class Driver:
             return [name, self._read_children(data)]
         if name == "map":
             children = self._read_children(data)
-            # Proton accepts a map whose last key has no value. That pair has one item here.
+            # Proton accepts a map whose last key has no value: the last pair then has one item.
             return [name, [children[i : i + 2] for i in range(0, len(children), 2)]]
         if name == "array":
             _, described, element = data.get_array()
@@ -118,11 +119,12 @@ class Driver:
 
 
 class _RefusedError(Exception):
-    """Bytes are invalid in a way that the codec leaves to its caller to detect."""
+    """The bytes are invalid, which the codec itself does not detect."""
 
 
+# AMQP's names of types that have another name in proton.
 NAMES = {"bool": "boolean"}
-# Part 3, 3.2: (name, type of the content) of the sections, by numeric and symbolic descriptor.
+# (name, type of the content) of each section by numeric and by symbolic descriptor; Part 3, 3.2.
 SECTIONS: dict[int | str, tuple[str, str]] = {
     key: (name, source)
     for code, (name, source, symbol) in enumerate(
@@ -141,6 +143,7 @@ SECTIONS: dict[int | str, tuple[str, str]] = {
     )
     for key in (code, symbol)
 }
+# Conversions of proton's values to typed JSON, by AMQP type; other types are integers.
 _TO_JSON: dict[str, Callable[[Any], Any]] = {
     "boolean": bool,
     "float": lambda value: struct.pack(">f", value).hex(),

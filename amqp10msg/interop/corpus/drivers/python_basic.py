@@ -1,4 +1,4 @@
-"""pika, pamqp, and aiormq, whose codec is pamqp: properties of AMQP 0-9-1, and field tables."""
+"""A driver for the AMQP 0-9-1 codecs of pika, pamqp, and aiormq, which uses pamqp."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROPERTIES = (
 
 
 class Driver:
-    """Decodes and encodes with a library, which raises built-in exceptions for truncated bytes.
+    """Decodes and encodes properties and field tables with pika or pamqp.
 
     Args:
         library: ``pika`` or ``pamqp``.
@@ -30,13 +30,14 @@ class Driver:
         self.name = f"{library} {metadata.version(library)}"
         if through:
             self.name = f"{through} {metadata.version(through)} ({self.name})"
+        # The libraries raise built-in exceptions for truncated bytes.
         self.refusals = (
             *(*self._codec.errors, struct.error, ValueError, LookupError, TypeError),
             OverflowError,
         )
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Decode properties or a table to typed JSON, with type families if types are lost."""
+        """Decode properties or a table to typed JSON, with the family instead of a lost type."""
         decoded = self._decode_bytes(kind, data)
         if kind == "basic-properties":
             return ["properties", properties(decoded, self._codec.names, self._codec.absent)]
@@ -61,8 +62,12 @@ class Driver:
 
 
 class _Pika:
+    """The codec of pika."""
+
     name = "pika"
+    # The library's names of properties, where they differ from the specification's.
     names: ClassVar[dict[str, str]] = {}
+    # The values, other than None, that mean that a property is absent.
     absent: ClassVar[dict[str, Any]] = {}
 
     def __init__(self) -> None:
@@ -87,10 +92,11 @@ class _Pika:
 
 
 class _Pamqp:
+    """The codec of pamqp, with the attributes and methods of `_Pika`."""
+
     name = "pamqp"
     names: ClassVar[dict[str, str]] = {"type": "message_type"}
-    # Values that mean that a property is absent. pamqp decodes an absent cluster-id to an
-    # empty text.
+    # pamqp decodes an absent cluster-id to an empty text.
     absent: ClassVar[dict[str, Any]] = {"cluster_id": ""}
 
     def __init__(self, through: str) -> None:
@@ -120,7 +126,7 @@ class _Pamqp:
 
 
 def field(value: Any) -> list[Any]:
-    """Return a table field in typed JSON: a letter or a family of letters, and the value."""
+    """Return a table field in typed JSON: [type letter or family, value]."""
     if value is None:
         return ["V"]
     if isinstance(value, bool):
@@ -147,19 +153,22 @@ def field(value: Any) -> list[Any]:
 
 
 def table(values: dict[Any, Any]) -> list[Any]:
-    """Return the fields of a table in typed JSON, in order."""
+    """Return a field table in typed JSON: [name, field] pairs in the order of `values`."""
     return [[key, field(value)] for key, value in values.items()]
 
 
 def seconds(time: datetime.datetime) -> int:
-    """Return seconds since the epoch; a datetime without a time zone is taken as UTC."""
+    """Return the seconds since the Unix epoch. A datetime without a time zone is in UTC."""
     if time.tzinfo is None:
         time = time.replace(tzinfo=datetime.UTC)
     return int(time.timestamp())
 
 
 def properties(decoded: Any, names: dict[str, str], absent: dict[str, Any]) -> list[Any]:
-    """Return the present properties in typed JSON, with the specification's names."""
+    """Return the present properties in typed JSON, with the specification's names.
+
+    For `names` and `absent`, see `_Pika`.
+    """
     entries: list[Any] = []
     for name in PROPERTIES:
         value = getattr(decoded, names.get(name, name))

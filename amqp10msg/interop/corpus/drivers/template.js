@@ -1,7 +1,7 @@
 // A template for a driver: set the name, and call the functions of the implementation.
 //
-// Run it with: amqp10msg conformance run --peer ./this_file.js. Cases that need a
-// missing method are skipped.
+// Test the driver with: amqp10msg conformance run --peer ./this_file.js. Cases that need a method
+// that the driver lacks are skipped.
 
 "use strict";
 
@@ -11,12 +11,13 @@ class Unsupported extends Error {}
 module.exports = () => ({
   name: "my implementation 1.0",
 
-  // The errors with which the implementation refuses bytes. Any other error is its fault.
+  // The errors that the implementation throws for invalid bytes. Any other error is reported as an
+  // error of the implementation.
   refusals: [RangeError],
 
   // Returns the decoded value in typed JSON, or null if the value cannot be shown. If the
-  // implementation does not preserve a type, return the type's family: integer, number, octets,
-  // sequence or decimal; numeric if all numbers are doubles.
+  // implementation does not preserve a type, replace the type by its family: integer, number,
+  // octets, sequence or decimal. If all its numbers are doubles, use numeric.
   decode(kind, data) {
     if (kind !== "value") throw new Unsupported(`${kind} is not supported`);
     if (data.equals(Buffer.from([0x41]))) return ["boolean", true];

@@ -1,7 +1,7 @@
 """A template for a driver: set the name, and call the functions of the implementation.
 
-Run it with ``amqp10msg conformance run --peer ./this_file.py``. Cases that need a missing method
-are skipped.
+Test the driver with ``amqp10msg conformance run --peer ./this_file.py``. Cases that need a method
+that the driver lacks are skipped.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 class Driver:
     """One implementation of AMQP 1.0."""
 
-    #: The exceptions with which the implementation refuses bytes. Any other exception is reported
-    #: as its error.
+    #: The exceptions that the implementation raises for invalid bytes. Any other exception is
+    #: reported as an error of the implementation.
     refusals: tuple[type[BaseException], ...] = (ValueError,)
 
     def __init__(self) -> None:
@@ -22,8 +22,8 @@ class Driver:
     def decode(self, kind: str, data: bytes) -> Any:
         """Return the decoded value in typed JSON, or None if the value cannot be shown.
 
-        If the implementation does not preserve a type, return the type's family: integer, number,
-        octets, sequence or decimal; numeric if all numbers are doubles.
+        If the implementation does not preserve a type, replace the type by its family: integer,
+        number, octets, sequence or decimal. If all its numbers are doubles, use numeric.
         """
         if kind != "value":
             raise NotImplementedError(f"{kind} is not supported")

@@ -6,6 +6,6 @@ from amqp10msg.interop import corpus
 
 
 class Driver(corpus.Amqp10msg):
-    """Decodes, encodes, validates and answers the questions of cases with this library."""
+    """Runs all steps of cases with this library: decode, encode, validate and answer."""
 
     refusals = (corpus.RefusedError,)
