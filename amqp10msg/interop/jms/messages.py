@@ -1,8 +1,8 @@
 """Convert AMQP messages to JMS messages and back.
 
 Implements the AMQP JMS Mapping 1.0 (working draft 10 of OASIS), which describes the annotations of
-Apache Qpid JMS: ``x-opt-jms-msg-type``, ``x-opt-jms-dest`` and ``x-opt-jms-reply-to``. Message ids
-have the text form of JMS, which is reversible for all four types of id.
+Apache Qpid JMS: ``x-opt-jms-msg-type``, ``x-opt-jms-dest`` and ``x-opt-jms-reply-to``. Message and
+correlation ids become JMS text such as ``ID:AMQP_ULONG:5``, from which the AMQP type can be read.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ MessageType: TypeAlias = Literal["message", "object", "map", "bytes", "stream", 
 #: The kinds of destinations. The index is the kind's number in ``x-opt-jms-dest``.
 DestinationKind: TypeAlias = Literal["queue", "topic", "temporary-queue", "temporary-topic"]
 
-_TYPES = get_args(MessageType)
-_KINDS = get_args(DestinationKind)
+_MESSAGE_TYPES = get_args(MessageType)
+_DESTINATION_KINDS = get_args(DestinationKind)
 #: The key of the annotation with the number of the message type.
 MESSAGE_TYPE = Symbol("x-opt-jms-msg-type")
-# Keys of the annotations for the kind of a destination: the current key, whose value is a number,
-# and the key of old clients, whose value is text.
+# Keys of the annotations for the kind of a destination. The value of the first key is the kind's
+# number. The second key is for old clients; its value is text such as "topic,temporary".
 _DESTINATION_KEYS = (Symbol("x-opt-jms-dest"), Symbol("x-opt-to-type"))
 _REPLY_TO_KEYS = (Symbol("x-opt-jms-reply-to"), Symbol("x-opt-reply-type"))
 #: The content-type of a serialized Java object.
 JAVA_OBJECT = "application/x-java-serialized-object"
+# The content-type of a BytesMessage.
 _DEFAULT_BYTES_TYPE = "application/octet-stream"
 
 
@@ -68,13 +69,13 @@ class JmsMessage:
     Attributes:
         type: the type of JMS message.
         body: a str for ``text``, bytes for ``bytes``, a dict for ``map``, a list for ``stream``,
-            None for ``message``. For ``object``, the bytes of a Java serialization, which are
-            never parsed here, or an AMQP value. Values have AMQP types: an `Int` is Java's int.
+            None for ``message``. For ``object``, an AMQP value or a serialized Java object as
+            bytes, which are never deserialized. Values have AMQP types: an `Int` is Java's int.
         message_id: JMSMessageID, which begins with ``ID:``.
         correlation_id: JMSCorrelationID.
         destination: JMSDestination.
         reply_to: JMSReplyTo.
-        persistent: JMSDeliveryMode.
+        persistent: whether JMSDeliveryMode is PERSISTENT.
         priority: JMSPriority, 0 to 9.
         expiration: JMSExpiration in milliseconds since the Unix epoch; 0 for never.
         timestamp: JMSTimestamp in milliseconds since the Unix epoch; 0 if absent.
@@ -112,16 +113,16 @@ def message_type(message: Message) -> MessageType:
     """Return the JMS type of a message, by the rules of Apache Qpid JMS.
 
     1. The annotation ``x-opt-jms-msg-type`` decides if it is set.
-    2. If the sender annotates destinations, but not types, the body decides. ActiveMQ sends such
+    2. If only the kinds of destinations are annotated, the body decides. ActiveMQ sends such
        messages when it converts from its native protocol.
     3. For other senders, the body and its content-type decide. A message with neither is a
        BytesMessage.
 
     Raises:
-        ContentError: the annotation is not a number from 0 to 5, or the body has a different type.
+        ContentError: the annotation is not a number from 0 to 5, or the body does not match it.
     """
     expect_message(message, "message_type")
-    # A plain value that the caller assigned to `message.body` becomes a section here.
+    # If the caller assigned a plain value to `message.body`, convert it to a section.
     parts = Message(message.body).body
     body = parts[0] if isinstance(parts, list) else parts
     annotations: Mapping[Any, Any] = message.message_annotations or {}
@@ -156,17 +157,21 @@ def message_type(message: Message) -> MessageType:
 
 
 def _annotated_type(number: object, body: Any) -> MessageType:
-    """Return the JMS type for an annotated number.
+    """Return the JMS type for the number in the annotation ``x-opt-jms-msg-type``.
 
     Raises:
         ContentError: the number is invalid, or the body does not match the type.
     """
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(_TYPES):
+    if (
+        not isinstance(number, int)
+        or isinstance(number, bool)
+        or not 0 <= number < len(_MESSAGE_TYPES)
+    ):
         raise ContentError(
-            f"message-annotations['{MESSAGE_TYPE}'] must be a byte from 0 to {len(_TYPES) - 1} "
-            f"({', '.join(_TYPES)}), not {number!r:.80}"
+            f"message-annotations['{MESSAGE_TYPE}'] must be a byte from 0 to "
+            f"{len(_MESSAGE_TYPES) - 1} ({', '.join(_MESSAGE_TYPES)}), not {number!r:.80}"
         )
-    marked: MessageType = _TYPES[number]
+    marked: MessageType = _MESSAGE_TYPES[number]
     value = body.value if isinstance(body, AmqpValue) else None
     fits = {
         "message": body is None or value is None,
@@ -190,16 +195,16 @@ def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
 
     Args:
         message: the message, from any sender.
-        arrival: the time of arrival in milliseconds since the Unix epoch. With it, the expiration
-            of a message with a ttl and no absolute-expiry-time is the arrival plus the ttl; without
-            it, such a message has no expiration.
+        arrival: the time of arrival in milliseconds since the Unix epoch. If a message has a ttl
+            and no absolute-expiry-time, its expiration is `arrival` plus the ttl, or 0 if `arrival`
+            is None.
 
     Raises:
         ContentError: the annotation ``x-opt-jms-msg-type`` is invalid or does not match the body;
             the body of a text message is not valid text or its content-encoding cannot be decoded;
             or the body is a map with keys that are not text.
         EncodeError: a field of header or properties, or a key of the application properties, has a
-            wrong type, as lenient decoding allows.
+            wrong type, as possible after lenient decoding.
     """
     expect_message(message, "to_jms")
     check_fields(message)
@@ -247,12 +252,13 @@ def _id_to_text(value: Any, to_text: Callable[[Any], str], name: str) -> str | N
 
 
 def from_jms(jms: JmsMessage) -> Message:
-    """Convert a JMS message to an AMQP message, like Apache Qpid JMS.
+    """Convert a JMS message to an AMQP message, as Apache Qpid JMS does.
 
     Raises:
         EncodeError: the body does not match the type, or a map or stream contains a value of a type
             that JMS lacks.
-        ValueError: an identifier names an encoding, but is not valid in it.
+        ValueError: the id in `message_id` or `correlation_id` is invalid for the AMQP type in its
+            prefix, as in ``ID:AMQP_UUID:5``.
     """
     expect(jms, JmsMessage, "from_jms", "a JmsMessage")
     body, content_type = _body_section(jms)
@@ -262,8 +268,8 @@ def from_jms(jms: JmsMessage) -> Message:
         (jms.destination, _DESTINATION_KEYS),
     ):
         if destination is not None:
-            annotations[key] = Byte(_KINDS.index(destination.kind))
-    annotations[MESSAGE_TYPE] = Byte(_TYPES.index(jms.type))
+            annotations[key] = Byte(_DESTINATION_KINDS.index(destination.kind))
+    annotations[MESSAGE_TYPE] = Byte(_MESSAGE_TYPES.index(jms.type))
     return Message(
         body,
         header=Header(
@@ -294,11 +300,17 @@ def _destination(
     if name is None:
         return None
     number, legacy = (annotations.get(key) for key in keys)
-    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(_KINDS):
-        return Destination(name, _KINDS[number])
+    if (
+        isinstance(number, int)
+        and not isinstance(number, bool)
+        and 0 <= number < len(_DESTINATION_KINDS)
+    ):
+        return Destination(name, _DESTINATION_KINDS[number])
     words = {word.strip() for word in legacy.split(",")} if isinstance(legacy, str) else set()
     kind = "topic" if "topic" in words and "queue" not in words else "queue"
-    return Destination(name, _KINDS[_KINDS.index(kind) + 2 * ("temporary" in words)])
+    return Destination(
+        name, _DESTINATION_KINDS[_DESTINATION_KINDS.index(kind) + 2 * ("temporary" in words)]
+    )
 
 
 def _jms_body(message: Message, kind: MessageType) -> Any:
@@ -328,12 +340,13 @@ def _jms_body(message: Message, kind: MessageType) -> Any:
 def _body_section(jms: JmsMessage) -> tuple[Any, str | None]:
     body = jms.body
     if jms.type == "message":
-        return _require(AmqpValue(None), body is None, "the body of a message must be None"), None
+        reason = "the body of a JMS message of the type 'message' must be None"
+        return _require(AmqpValue(None), body is None, reason), None
     if jms.type == "text":
         _require(None, body is None or type(body) is str, "the body of a text must be a str")
         if jms.content_type is None or body is None:
             return AmqpValue(body), None
-        # Only data may have a content-type (Part 3, 3.2.4). Drop its charset, which is now UTF-8.
+        # Part 3, 3.2.4 allows a content-type for data only. Drop the charset: the text is in UTF-8.
         return Data(body.encode("utf-8")), jms.content_type.partition(";")[0]
     if jms.type == "bytes":
         _require(None, isinstance(body, bytes), "the body of a bytes message must be bytes")
@@ -361,12 +374,14 @@ def _body_section(jms: JmsMessage) -> tuple[Any, str | None]:
 
 
 def _require(value: Any, is_valid: bool, reason: str) -> Any:
+    """Return `value`. Raises EncodeError with `reason` unless `is_valid`."""
     if not is_valid:
         raise EncodeError(reason, "body")
     return value
 
 
 def _check_value(value: Any, path: str) -> None:
+    """Raise EncodeError if JMS has no type for a value of a map or stream."""
     if value is not None and type(value) not in JMS_TYPES:
         names = ", ".join(kind.__name__ for kind in JMS_TYPES)
         raise EncodeError(f"JMS has no type for {type(value).__name__}: use one of {names}", path)

@@ -1,4 +1,4 @@
-"""Read and write JMS map and stream bodies in the format of Apache Qpid's clients for AMQP 0-x.
+"""Read and write JMS map and stream bodies in the format of Apache Qpid's AMQP 0-x clients.
 
 The content types are ``jms/map-message`` and ``jms/stream-message``. A stream is a sequence of
 values, each preceded by a byte for its type. A map is a 32-bit count, followed by pairs of a key
@@ -25,7 +25,7 @@ __all__ = [
     "write_stream",
 ]
 
-#: The types of values in JMS maps and streams. A char has 16 bits. None is allowed, too.
+#: The types of values in JMS maps and streams, besides None. An `int` has 64 bits, a char 16.
 JMS_TYPES: tuple[type, ...] = (bool, Byte, bytes, Short, Char, Int, int, Float, float, str)
 
 #: Matches the content-types of text messages (AMQP JMS Mapping, 3.3.7).
@@ -33,20 +33,24 @@ TEXT_TYPES = re.compile(
     r"text/.*|application/(xml|xml-dtd|.*\+xml|json|.*\+json|javascript|ecmascript)", re.DOTALL
 )
 
-_COUNT = struct.Struct(">i")
-_UINT = struct.Struct(">I")
+_INT32 = struct.Struct(">i")
+_UINT32 = struct.Struct(">I")
+# Type codes in an encoded body.
 _BYTES, _CHAR, _TEXT, _NULL = 3, 5, 10, 11
-# Types with a fixed size, by code: the conversion to Python and the format.
+# (Python type or conversion, format) of each type with a fixed size, by its code.
 _FIXED_SIZE: dict[int, tuple[Any, struct.Struct]] = {
     1: (bool, struct.Struct(">b")),
     2: (Byte, struct.Struct(">b")),
     4: (Short, struct.Struct(">h")),
-    6: (Int, _COUNT),
+    6: (Int, _INT32),
     7: (int, struct.Struct(">q")),
-    8: (Float.from_bits, _UINT),
+    8: (Float.from_bits, _UINT32),
     9: (float, struct.Struct(">d")),
 }
-_CODES: dict[type, int] = {Float: 8, **{kind: c for c, (kind, _) in _FIXED_SIZE.items() if c != 8}}
+_FIXED_SIZE_CODES: dict[type, int] = {
+    Float: 8,
+    **{kind: c for c, (kind, _) in _FIXED_SIZE.items() if c != 8},
+}
 
 
 class _Reader:
@@ -74,7 +78,8 @@ class _Reader:
             f"at byte {self.offset if offset is None else offset} of the body: {text}"
         )
 
-    def text(self) -> str:
+    def read_text(self) -> str:
+        """Read text up to its zero byte."""
         end = self.octets.find(b"\0", self.offset)
         if end < 0:
             raise self.fault("text without a terminating zero byte")
@@ -84,14 +89,15 @@ class _Reader:
         except UnicodeDecodeError as error:
             raise ContentError(f"invalid text before byte {end} of the body: {error}") from None
 
-    def value(self) -> Any:
+    def read_value(self) -> Any:
+        """Read the byte for a type, and a value of that type."""
         start = self.offset
         code = self.read_bytes(1)[0]
         if code in _FIXED_SIZE:
             kind, packed = _FIXED_SIZE[code]
             return kind(packed.unpack(self.read_bytes(packed.size))[0])
         if code == _BYTES:
-            size = _COUNT.unpack(self.read_bytes(4))[0]
+            size = _INT32.unpack(self.read_bytes(4))[0]
             return None if size == -1 else self.read_bytes(size)
         if code == _CHAR:
             number = int.from_bytes(self.read_bytes(2))
@@ -99,7 +105,7 @@ class _Reader:
                 raise self.fault("char is half of a surrogate pair", start)
             return Char(chr(number))
         if code == _TEXT:
-            return self.text()
+            return self.read_text()
         if code == _NULL:
             return None
         raise self.fault(f"unknown type {code}", start)
@@ -114,7 +120,7 @@ def read_stream(octets: bytes) -> list[Any]:
     reader = _Reader(octets)
     values = []
     while reader.offset < len(octets):
-        values.append(reader.value())
+        values.append(reader.read_value())
     return values
 
 
@@ -127,11 +133,11 @@ def read_map(octets: bytes) -> dict[str, Any]:
     if not octets:
         return {}
     reader = _Reader(octets)
-    count = _COUNT.unpack(reader.read_bytes(4))[0]
+    count = _INT32.unpack(reader.read_bytes(4))[0]
     entries: dict[str, Any] = {}
     for _ in range(count):
-        key = reader.text()
-        entries[key] = reader.value()
+        key = reader.read_text()
+        entries[key] = reader.read_value()
     if reader.offset < len(octets):
         raise ContentError(f"{len(octets) - reader.offset} trailing bytes after the map")
     return entries
@@ -153,7 +159,7 @@ def write_map(entries: Mapping[Any, Any]) -> bytes:
         ContentError: a key is not text, a value has a type that JMS lacks, or a text contains a
             zero byte.
     """
-    parts = [_COUNT.pack(len(entries))]
+    parts = [_INT32.pack(len(entries))]
     for key, value in entries.items():
         if type(key) is not str:
             raise ContentError(f"keys must be text, not {type(key).__name__}")
@@ -174,12 +180,12 @@ def _encode_value(value: Any) -> bytes:
     if kind is str:
         return bytes([_TEXT]) + _encode_text(value)
     if kind is bytes:
-        return b"".join((bytes([_BYTES]), _COUNT.pack(len(value)), value))
+        return b"".join((bytes([_BYTES]), _INT32.pack(len(value)), value))
     if kind is Char and ord(value) < 0x10000:
         return bytes([_CHAR, *divmod(ord(value), 256)])
     if kind is Float:
-        return b"\x08" + _UINT.pack(value.bits)
-    if kind in _CODES and (kind is not int or -(2**63) <= value < 2**63):
-        code = _CODES[kind]
+        return b"\x08" + _UINT32.pack(value.bits)
+    if kind in _FIXED_SIZE_CODES and (kind is not int or -(2**63) <= value < 2**63):
+        code = _FIXED_SIZE_CODES[kind]
         return bytes([code]) + _FIXED_SIZE[code][1].pack(value)
     raise ContentError(f"JMS has no type for {value!r:.80}")

@@ -1,11 +1,11 @@
-"""Messages to and from python-qpid-proton, and their exact bytes through its links.
+"""Convert messages to and from python-qpid-proton, and send and receive exact bytes with it.
 
 Needs the extra ``amqp10msg[proton]``.
 
-    send(event.sender, message)        # the bytes of message.encode(), unchanged
-    message = receive(event.delivery)  # decoded here, not by proton
-    made = to_proton(message)          # a proton.Message; raises if something would be lost
-    message = from_proton(made)
+    send(event.sender, message)           # sends the bytes of message.encode(), unchanged
+    message = receive(event.delivery)     # decoded by this library, not by proton
+    proton_message = to_proton(message)   # raises EncodeError if something would be lost
+    message = from_proton(proton_message)
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Convert to and from proton.Message, and from the copy of proton in RabbitMQ's Python client.
 
-Header and properties are passed as bytes, because proton's attributes lose information: times are
-floats in seconds, truncated to milliseconds, and absent and empty values are equal. Annotations,
-application properties and the body are passed as Python values, because proton's decoder drops
-nested described values and returns views of memory that it reuses. The result is then encoded,
-decoded and compared: nothing is lost silently.
+To and from proton, header and properties are passed as encoded bytes, because proton's attributes
+lose information: times are floats in seconds, truncated to milliseconds, and absent and empty
+values are equal. Annotations, application properties and the body are passed as Python values,
+because proton's decoder drops nested described values and returns views of memory that it reuses.
+`to_proton` has proton encode the result, decodes the bytes and compares the messages, so that
+nothing is lost silently.
 """
 
 from __future__ import annotations
@@ -38,39 +39,40 @@ from amqp10msg.wire.primitives import (
     identical,
 )
 
-# Conversions of values by exact type, which is also how proton chooses encodings.
+# Conversions of values by exact type: proton, too, chooses an encoding by the exact type.
 
 
 def _identity(value: Any) -> Any:
     return value
 
 
-# Classes that this library and proton share.
+# Classes that this library and proton both use: their values are not converted.
 _SHARED_CLASSES: dict[type, Callable[[Any], Any]] = dict.fromkeys(
     (type(None), bool, int, float, bytes, str, uuid.UUID), _identity
 )
-# Our class -> proton's class.
-_CLASSES: dict[type, Any] = {
+# {class of this library: the corresponding class of proton}.
+_PROTON_CLASSES: dict[type, Any] = {
     cls: getattr(proton, {"int": "int32", "float": "float32"}.get(name, name))
     for name, cls in {**INTEGERS, "float": Float, "char": Char, "symbol": Symbol}.items()
 }
 _TO_PROTON: dict[type, Callable[[Any], Any]] = {
     **_SHARED_CLASSES,
-    **_CLASSES,
+    **_PROTON_CLASSES,
     Decimal32: lambda value: proton.decimal32(value.bits),
     Decimal64: lambda value: proton.decimal64(value.bits),
     Decimal128: lambda value: proton.decimal128(value.bits.to_bytes(16, "big")),
 }
 _FROM_PROTON: dict[type, Callable[[Any], Any]] = {
     **_SHARED_CLASSES,
-    **{theirs: ours for ours, theirs in _CLASSES.items()},
-    # Views of memory that the proton.Message frees or overwrites: copy them while they are valid.
+    **{theirs: ours for ours, theirs in _PROTON_CLASSES.items()},
+    # Views of memory that the proton.Message frees or overwrites later: copy them.
     bytearray: bytes,
     memoryview: bytes,
     proton.decimal32: Decimal32,
     proton.decimal64: Decimal64,
     proton.decimal128: lambda value: Decimal128(int.from_bytes(value, "big")),
 }
+# AMQP type names of array elements, by proton's type code.
 _ARRAY_TYPES = {
     code: "boolean" if code == proton.Data.BOOL else name
     for code, name in proton.Data.type_names.items()
@@ -79,29 +81,32 @@ _ARRAY_TYPES = {
 _ARRAY_CODES = {name: code for code, name in _ARRAY_TYPES.items()}
 
 
-def _to_value(value: Any) -> Any:
+def _to_proton_value(value: Any) -> Any:
     """Convert a value to proton's classes."""
     convert = _TO_PROTON.get(type(value))
     if convert is not None:
         return convert(value)
     if isinstance(value, list):
-        return [_to_value(item) for item in value]
+        return [_to_proton_value(item) for item in value]
     if isinstance(value, dict):
-        return {_to_key(key): _to_value(item) for key, item in value.items()}
+        return {_to_proton_key(key): _to_proton_value(item) for key, item in value.items()}
     if isinstance(value, AmqpMap):
-        return {_to_key(key): _to_value(item) for key, item in value.pairs}
+        return {_to_proton_key(key): _to_proton_value(item) for key, item in value.pairs}
     if isinstance(value, Array):
         if len(value.descriptors) > 1:
             raise EncodeError("an array of proton has at most one descriptor")
         descriptor: Any = proton.UNDESCRIBED
         if value.descriptors:
-            descriptor = _to_value(value.descriptors[0])
-        return proton.Array(descriptor, _ARRAY_CODES[value.type], *map(_to_value, value.values))
-    return proton.Described(_to_value(value.descriptor), _to_value(value.value))
+            descriptor = _to_proton_value(value.descriptors[0])
+        return proton.Array(
+            descriptor, _ARRAY_CODES[value.type], *map(_to_proton_value, value.values)
+        )
+    return proton.Described(_to_proton_value(value.descriptor), _to_proton_value(value.value))
 
 
-def _to_key(key: Any) -> Any:
-    converted = _to_value(key)
+def _to_proton_key(key: Any) -> Any:
+    """Convert a map key to proton's classes. Raises EncodeError if it cannot be a dict key."""
+    converted = _to_proton_value(key)
     try:
         hash(converted)
     except TypeError:
@@ -113,10 +118,11 @@ def _to_key(key: Any) -> Any:
 
 @cache
 def _proton_class(cls: Any) -> Any:
-    """Return proton's class for a class of a bundled copy of proton; other classes unchanged.
+    """Return the class of the package proton that corresponds to a class of a bundled copy.
 
-    RabbitMQ's client bundles a copy as ``rabbitmq_amqp_python_client.qpid.proton``. Its classes
-    have the same names and structure, but are distinct from the classes of the package proton.
+    RabbitMQ's client bundles a copy as ``rabbitmq_amqp_python_client.qpid.proton``. The classes of
+    a copy have the same names and structure, but are distinct from those of the package proton.
+    Any other class is returned unchanged.
     """
     if not cls.__module__.endswith(".proton._data"):
         return cls
@@ -124,8 +130,8 @@ def _proton_class(cls: Any) -> Any:
     return proton_class if isinstance(proton_class, type) else cls
 
 
-def _from_value(value: Any) -> Any:
-    """Convert a value of proton to its exact AMQP type; copy views of memory that proton reuses."""
+def _from_proton_value(value: Any) -> Any:
+    """Convert a value of proton to this library's classes; copy memory that proton reuses."""
     value_class: Any = type(value)
     cls = _proton_class(value_class)
     convert = _FROM_PROTON.get(cls)
@@ -135,9 +141,9 @@ def _from_value(value: Any) -> Any:
         except (ValueError, OverflowError) as error:
             raise EncodeError(str(error)) from None
     if isinstance(value, (list, tuple)):
-        return [_from_value(item) for item in value]
+        return [_from_proton_value(item) for item in value]
     if isinstance(value, dict):
-        pairs = [(_from_value(key), _from_value(item)) for key, item in value.items()]
+        pairs = [(_from_proton_value(key), _from_proton_value(item)) for key, item in value.items()]
         result = dict(pairs)
         return result if len(result) == len(pairs) else AmqpMap(pairs)
     if issubclass(cls, proton.Array):
@@ -149,11 +155,11 @@ def _from_value(value: Any) -> Any:
         descriptor: Any = value.descriptor
         return Array(
             _ARRAY_TYPES[value.type],
-            map(_from_value, value.elements),
-            descriptors=[] if _is_undescribed(descriptor) else [_from_value(descriptor)],
+            map(_from_proton_value, value.elements),
+            descriptors=[] if _is_undescribed(descriptor) else [_from_proton_value(descriptor)],
         )
     if issubclass(cls, proton.Described):
-        return Described(_from_value(value.descriptor), _from_value(value.value))
+        return Described(_from_proton_value(value.descriptor), _from_proton_value(value.value))
     raise EncodeError(
         f"proton does not encode {type(value).__name__}: use str, bytes, int, float, bool, "
         "uuid.UUID, list, dict or one of proton's own classes"
@@ -161,30 +167,32 @@ def _from_value(value: Any) -> Any:
 
 
 def _is_undescribed(descriptor: Any) -> bool:
-    """Whether a descriptor is the constant UNDESCRIBED of proton or of a bundled copy."""
+    """Whether the descriptor of an array is the constant UNDESCRIBED of proton or of its copy."""
     return descriptor is proton.UNDESCRIBED or (
         type(descriptor).__name__ == "Constant"
         and getattr(descriptor, "name", None) == proton.UNDESCRIBED.name
     )
 
 
-def _from_property(value: Any) -> Any:
-    """Convert a value of the application properties with `_from_value`.
+def _from_proton_property(value: Any) -> Any:
+    """Convert a value of the application properties.
 
     Unknown subclasses of str become str, because proton encodes them as strings in this section.
     """
     if isinstance(value, str) and _proton_class(type(value)) not in _FROM_PROTON:
         return str(value)
-    return _from_value(value)
+    return _from_proton_value(value)
 
 
 # Messages.
 
-# Codes of the sections that proton decodes itself: header and properties.
-_HEAD_CODES = frozenset(kind.code for kind in KINDS if kind.cls in (Header, Properties))
-# Properties that proton's attributes show as C strings, which end at the first NUL. Since 0.40,
-# proton keeps and sends the text after the NUL, too.
-_C_STRINGS = (
+# Numeric descriptors of the sections that are passed to proton as encoded bytes.
+_HEADER_AND_PROPERTIES_CODES = frozenset(
+    kind.code for kind in KINDS if kind.cls in (Header, Properties)
+)
+# Properties that proton's attributes return as C strings, which end at the first NUL. Proton 0.40
+# and later still keeps and sends the text after the NUL.
+_C_STRING_PROPERTIES = (
     "to",
     "subject",
     "reply_to",
@@ -196,7 +204,7 @@ _C_STRINGS = (
 
 
 def _convert_map_section(name: str, mapping: Any, convert: Callable[[Any], Any]) -> Any:
-    """Convert a map section. The path of an error contains the key of the invalid entry."""
+    """Convert the keys and values of a map section. EncodeErrors contain the path of the entry."""
     if mapping is None:
         return None
     if not isinstance(mapping, dict):
@@ -219,26 +227,27 @@ def from_proton(message: Any) -> Message:
     The ``Message`` of RabbitMQ's client (rabbitmq-amqp-python-client) is accepted as well, for
     example ``event.message`` of its consumers; it is a class of a bundled copy of proton.
 
-    Proton encodes even an empty header and empty properties; here they become None. A body of bytes
-    or a list becomes `Data` or `AmqpSequence` if `message.inferred` is true, as proton would send
-    it, otherwise an `AmqpValue`. The message-format is 0, because proton does not store it.
+    Proton encodes a header and properties even if they are empty; here they become None. If
+    `message.inferred` is true, bytes become a `Data` body and a list an `AmqpSequence`, as proton
+    would send them; any other body becomes an `AmqpValue`. The message-format is 0, because proton
+    does not store it.
 
     Args:
-        message: the message. It is unchanged afterwards, but other threads must not use it during
-            the call. Decoded values are copied.
+        message: the message. Other threads must not use it during the call, which changes it
+            temporarily. The result shares no memory with it.
 
     Raises:
         TypeError: `message` has another type.
-        EncodeError: a value has no AMQP encoding; the error contains its path.
-        DecodeError: proton decoded a header or properties that violate the specification, such as
-            a subject that is not UTF-8, and keeps them.
+        EncodeError: a value has no AMQP encoding; the error contains the path of the value.
+        DecodeError: the header or the properties violate the specification, for example with a
+            subject that is not UTF-8: proton decodes and keeps such values.
     """
     if not all(hasattr(message, name) for name in ("body", "inferred", "instructions", "encode")):
         raise wrong_type("from_proton", "a proton.Message", message)
     body: Any = message.body
     if body is not None:
         try:
-            body = _from_value(body)
+            body = _from_proton_value(body)
         except EncodeError as error:
             raise EncodeError(error.reason, "body") from None
         if message.inferred and isinstance(body, bytes):
@@ -250,18 +259,18 @@ def from_proton(message: Any) -> Message:
     result = Message(
         body,
         delivery_annotations=_convert_map_section(
-            "delivery-annotations", message.instructions, _from_value
+            "delivery-annotations", message.instructions, _from_proton_value
         ),
         message_annotations=_convert_map_section(
-            "message-annotations", message.annotations, _from_value
+            "message-annotations", message.annotations, _from_proton_value
         ),
         application_properties=_convert_map_section(
             "application-properties",
             getattr(message, _properties_attribute(message)),
-            _from_property,
+            _from_proton_property,
         ),
     )
-    head = Message.decode(_encoded_head(message))
+    head = Message.decode(_encode_header_and_properties(message))
     if head.header != Header():
         result.header = head.header
     if head.properties != Properties():
@@ -275,11 +284,11 @@ def _properties_attribute(message: Any) -> str:
     return "application_properties" if is_rabbitmq else "properties"
 
 
-def _encoded_head(message: Any) -> bytes:
-    """Have proton encode header and properties only: temporarily remove the remaining sections.
+def _encode_header_and_properties(message: Any) -> bytes:
+    """Have proton encode header and properties, with the other sections removed temporarily.
 
-    Encoding the whole message would be unsafe: its buffers contain the decoded values, so encoding
-    changed properties or a changed body could overwrite values that are not yet copied.
+    Encoding the whole message would be unsafe. The memory of its decoded values is reused, so
+    encoding changed properties or a changed body could overwrite values that are not copied yet.
     """
     names = ["instruction_dict", "annotation_dict"]
     if not hasattr(message, "instruction_dict"):  # a message of RabbitMQ's client
@@ -301,7 +310,7 @@ def _encoded_head(message: Any) -> bytes:
 
 @attrs.frozen
 class Loss:
-    """A value that a proton.Message cannot hold.
+    """A value that is lost or changed if the message is converted to a proton.Message.
 
     Attributes:
         path: the path of the value, such as ``header.ttl`` or ``footer``.
@@ -315,17 +324,18 @@ class Loss:
 def to_proton(message: Message, *, lossy: bool = False) -> proton.Message:
     """Convert a message to a proton.Message, every value with its AMQP type.
 
-    Proton chooses the encodings. It may omit or add an empty header, empty properties and fields
-    with default values; this is not a loss. `inferred` is true for `Data` and `AmqpSequence`.
+    When proton sends the result, it chooses the encodings. It may omit or add an empty header,
+    empty properties and fields with default values; this is not a loss. The attribute `inferred` of
+    the result is true for a body of `Data` or `AmqpSequence`.
 
     Args:
         message: the message; it is not modified.
-        lossy: convert the message even if there are `losses`.
+        lossy: convert the message even if `losses` reports lost or changed values.
 
     Raises:
-        EncodeError: there are losses, and `lossy` is false; or the message violates the
-            specification; or proton cannot express it at all: a map key that Python cannot hash,
-            an array with several descriptors, or more values than fit its buffers.
+        EncodeError: there are losses, and `lossy` is false. Or the message violates the
+            specification. Or proton cannot represent the message at all: a map key is not hashable
+            in Python, an array has several descriptors, or a section has too many values.
     """
     preserved = _convert_fast(message)
     if preserved is not None:
@@ -346,14 +356,16 @@ def losses(message: Message) -> tuple[Loss, ...]:
     """Return the losses of `to_proton` for a message.
 
     Raises:
-        EncodeError: proton cannot express the message even with losses; see `to_proton`.
+        EncodeError: proton cannot represent the message even with losses; see `to_proton`.
     """
     return () if _convert_fast(message) is not None else tuple(_convert_and_compare(message)[1])
 
 
-# Classes whose values proton preserves, alone and in maps and lists, except for NaN.
-_SIMPLE_CLASSES = frozenset((*_SHARED_CLASSES, *_CLASSES))
+# Classes whose values, except for NaN, proton preserves, also in maps and lists.
+_SIMPLE_CLASSES = frozenset((*_SHARED_CLASSES, *_PROTON_CLASSES))
 _BODY_CLASSES = frozenset((Data, AmqpSequence, AmqpValue))
+# The limits of the fast path (`_convert_fast`): the types of the keys of a body that is a map, of
+# the keys of annotations and of times, and the number of values in a map or list.
 _FAST_KEY_TYPES: tuple[set[type], ...] = (set(), {str}, {Symbol})
 _ANNOTATION_KEY_TYPES = {str, Symbol}
 _FAST_TIME_TYPES = (type(None), int, Timestamp)
@@ -361,10 +373,9 @@ _MAX_FAST_VALUES = 1_000
 
 
 def _convert_fast(message: Message) -> proton.Message | None:
-    """Convert a message that proton certainly preserves; return None if that is uncertain.
+    """Convert a message whose values proton certainly preserves; return None if that is uncertain.
 
-    This is the fast path: it skips the comparison with proton's encoding, which costs three times
-    as much.
+    This fast path skips `_convert_and_compare`, which takes three times as long.
     """
     if message.message_format or message.footer is not None or message._lenient:
         return None
@@ -395,7 +406,7 @@ def _convert_fast(message: Message) -> proton.Message | None:
     )
     for entries in maps:
         if entries is not None and is_preserved:
-            # Keys of different types may be equal in proton's dict.
+            # Allow few types of keys: keys of different types may be equal in proton's dict.
             keys = set(map(type, entries))
             is_preserved = (
                 keys <= _ANNOTATION_KEY_TYPES if entries is not maps[2] else keys <= {str}
@@ -407,12 +418,12 @@ def _convert_fast(message: Message) -> proton.Message | None:
     head = b"".join(
         octets[start:end]
         for code, start, _, end in parts_of(octets, lenient=False)
-        if code in _HEAD_CODES
+        if code in _HEADER_AND_PROPERTIES_CODES
     )
     if head:
         proton_message.decode(head)
     proton_message.inferred = isinstance(body, (Data, AmqpSequence))
-    proton_message.body = _to_value(content)
+    proton_message.body = _to_proton_value(content)
     proton_message.instructions, proton_message.annotations = (
         _convert_simple_map(entries, proton.symbol) for entries in maps[:2]
     )
@@ -421,10 +432,10 @@ def _convert_fast(message: Message) -> proton.Message | None:
 
 
 def _convert_simple_map(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] | None:
-    """Convert a map of simple values; fast, because unchanged values need no call."""
+    """Convert a map of simple values, with a call only for values that need conversion."""
     if entries is None:
         return None
-    find = _CLASSES.get
+    find = _PROTON_CLASSES.get
     return {
         key if key_type is str else key_type(key): (
             value if (cls := find(type(value))) is None else cls(value)
@@ -434,7 +445,7 @@ def _convert_simple_map(entries: Mapping[Any, Any] | None, key_type: Any) -> dic
 
 
 def _are_simple(values: Collection[Any]) -> bool:
-    """Whether proton preserves these values: simple types, not too many, no NaN."""
+    """Whether proton certainly preserves these values: few, of simple types, and no NaN."""
     kinds = set(map(type, values))
     if not kinds <= _SIMPLE_CLASSES or len(values) > _MAX_FAST_VALUES:
         return False
@@ -442,6 +453,7 @@ def _are_simple(values: Collection[Any]) -> bool:
 
 
 def _has_simple_properties(properties: Properties | None) -> bool:
+    """Whether proton certainly preserves these properties."""
     # Proton turns a time of 0 into an absent time, and adds the group-sequence 0 to a group-id
     # that has no group-sequence.
     return properties is None or (
@@ -450,11 +462,12 @@ def _has_simple_properties(properties: Properties | None) -> bool:
             for time in (properties.creation_time, properties.absolute_expiry_time)
         )
         and (properties.group_id is None) is (properties.group_sequence is None)
-        and not any("\0" in (getattr(properties, name) or "") for name in _C_STRINGS)
+        and not any("\0" in (getattr(properties, name) or "") for name in _C_STRING_PROPERTIES)
     )
 
 
 def _convert_and_compare(message: Message) -> tuple[proton.Message, list[Loss]]:
+    """Convert a message; return it with the losses, by comparison with proton's encoding."""
     found_losses = []
     body = Message(message.body).body
     if isinstance(body, list) and len(body) > 1:
@@ -462,8 +475,8 @@ def _convert_and_compare(message: Message) -> tuple[proton.Message, list[Loss]]:
             Loss("body", f"the {len(body)} sections of the body are joined into one")
         )
         body = _join_sections(body)
-    expected = _supported_part(message, body)
-    found_losses += _unsupported_parts(message, expected)
+    expected = _only_supported(message, body)
+    found_losses += _unsupported_losses(message, expected)
     head = Message(header=expected.header, properties=expected.properties).encode()
     proton_message: Any = proton.Message()
     try:
@@ -472,13 +485,13 @@ def _convert_and_compare(message: Message) -> tuple[proton.Message, list[Loss]]:
         proton_message.inferred = isinstance(expected.body, (Data, AmqpSequence))
         proton_message.body = _to_proton_body(expected.body)
         proton_message.instructions = _convert_map_section(
-            "delivery-annotations", expected.delivery_annotations, _to_value
+            "delivery-annotations", expected.delivery_annotations, _to_proton_value
         )
         proton_message.annotations = _convert_map_section(
-            "message-annotations", expected.message_annotations, _to_value
+            "message-annotations", expected.message_annotations, _to_proton_value
         )
         proton_message.properties = _convert_map_section(
-            "application-properties", expected.application_properties, _to_value
+            "application-properties", expected.application_properties, _to_proton_value
         )
         encoded = Message.decode(bytes(proton_message.encode()), strict=False, limits=UNLIMITED)
     except (proton.ProtonException, DecodeError, RecursionError) as error:
@@ -491,8 +504,8 @@ def _convert_and_compare(message: Message) -> tuple[proton.Message, list[Loss]]:
     ]
 
 
-def _unsupported_parts(message: Message, expected: Message) -> Iterator[Loss]:
-    """Yield the losses of values that a proton.Message has no attribute for."""
+def _unsupported_losses(message: Message, expected: Message) -> Iterator[Loss]:
+    """Yield the losses of values for which a proton.Message has no attribute."""
     if message.message_format:
         yield Loss("message-format", f"proton sends 0 instead of {message.message_format:#x}")
     if message.footer is not None:
@@ -503,13 +516,14 @@ def _unsupported_parts(message: Message, expected: Message) -> Iterator[Loss]:
     for violation in message.violations:
         if violation.rule == "too-many-fields":
             yield Loss(violation.path, "the fields after the defined ones are left out")
-    for name in _C_STRINGS:
+    for name in _C_STRING_PROPERTIES:
         if "\0" in (getattr(expected.properties, name, None) or ""):
             path = f"properties.{name.replace('_', '-')}"
             yield Loss(path, "proton's attribute shows the text up to the first NUL")
 
 
 def _join_sections(body: list[Any]) -> Any:
+    """Join several `Data` or `AmqpSequence` sections into one; return others unchanged."""
     if all(isinstance(part, Data) for part in body):
         return Data(b"".join(as_bytes(part.data, "Data") for part in body))
     if all(isinstance(part, AmqpSequence) for part in body):
@@ -521,8 +535,8 @@ def _none_if_amqp_map(section: Any) -> Any:
     return None if isinstance(section, AmqpMap) else section
 
 
-def _supported_part(message: Message, body: Any) -> Message:
-    """Return a copy with the sections that proton supports, and with exact AMQP types."""
+def _only_supported(message: Message, body: Any) -> Message:
+    """Return a copy with `body` and the sections that proton supports, with exact AMQP types."""
     supported = Message(
         body,
         header=message.header,
@@ -539,7 +553,7 @@ def _supported_part(message: Message, body: Any) -> Message:
 
 def _to_proton_body(body: Any) -> Any:
     try:
-        return _to_value(_body_content(body))
+        return _to_proton_value(_body_content(body))
     except EncodeError as error:
         raise EncodeError(error.reason, "body") from None
 
@@ -553,7 +567,7 @@ def _body_content(body: Any) -> Any:
 
 
 def _differences(expected: Message, actual: Message) -> Iterator[Loss]:
-    """Yield the differences between a message and the message that proton encoded."""
+    """Yield the losses: the differences of `actual`, encoded by proton, from `expected`."""
     for kind in KINDS[:5]:
         expected_section, actual_section = (
             getattr(expected, kind.attribute),

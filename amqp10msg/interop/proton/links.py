@@ -1,4 +1,4 @@
-"""Send and receive exact bytes on proton's links; handlers that decode with this library."""
+"""Send and receive the exact bytes of messages on proton's links, also with proton's handlers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amqp10msg.wire.limits import Limits
 
 _log = logging.getLogger("amqp10msg.interop.proton")
 
-# Any, so that type checking gives the same results with and without proton installed.
+# Annotated as Any, so that mypy gives the same results with and without proton installed.
 _IncomingMessageHandler: Any = proton.handlers.IncomingMessageHandler
 _MessagingHandler: Any = proton.handlers.MessagingHandler
 
@@ -28,25 +28,26 @@ def send(
     tag: str | bytes | None = None,
     settled: bool = False,
 ) -> proton.Delivery:
-    """Send a message through a proton sender, byte for byte as it encodes.
+    """Send a message through a proton sender, with exactly the bytes of ``message.encode()``.
 
-    Like proton's ``send``, this only queues the message; without credit it stays on the link.
+    Like proton's ``send``, this only queues the message: without credit, it waits on the link.
 
     Args:
         sender: an open proton.Sender.
         message: a message, or its bytes.
         tag: the delivery-tag, at most 32 bytes, unique on the link; None for the next number.
-        settled: send the delivery settled, without an outcome. Always so on a link that was opened
-            to send settled.
+        settled: send the delivery settled, so that it gets no outcome. Deliveries on a link that
+            was opened to send settled are always sent settled.
 
     Returns:
-        The delivery, which will show the outcome.
+        The delivery. Its outcome is known when the peer settles it.
 
     Raises:
         EncodeError: the message cannot be encoded, is longer than the peer's max-message-size, or
             has a message-format, which proton cannot send.
         TypeError: `message` is neither a Message nor bytes-like.
-        ValueError: another delivery on this link is not complete, or the link sends unsettled only.
+        ValueError: another delivery on the link is not complete, or `settled` is true and the link
+            was opened to send unsettled.
     """
     if isinstance(message, Message):
         if message.message_format:
@@ -76,9 +77,11 @@ def send(
 
 @attrs.frozen
 class _Sendable:
+    """A message with the methods and attributes that proton's senders use."""
+
     message: Message | bytes
 
-    # Checked by the publisher of RabbitMQ's client, which sends data bodies only.
+    # The publisher of RabbitMQ's client sends data bodies only: these attributes pass its checks.
     body: ClassVar[bytes] = b""
     inferred: ClassVar[bool] = True
 
@@ -94,14 +97,14 @@ class _Sendable:
 
 
 def sendable(message: Message | bytes) -> Any:
-    """Wrap a message for proton's own send methods, which then send its exact bytes.
+    """Wrap a message, so that proton's own send methods send its exact bytes.
 
         blocking_sender.send(sendable(message), timeout=5)
         publisher.publish(sendable(message))  # of RabbitMQ's client
 
-    RabbitMQ's client refuses some messages before it sends them; this object passes its checks with
-    any body. As with the client's own messages, `to` is required if the publisher has no address,
-    and forbidden if it has one.
+    RabbitMQ's client refuses messages without a data body; it accepts the wrapper with any body. As
+    with the client's own messages, the message needs a `to` if the publisher has no address, and
+    must not have a `to` otherwise.
 
     Args:
         message: a message, or its bytes. Proton's send method raises the exceptions of `send`.
@@ -109,19 +112,19 @@ def sendable(message: Message | bytes) -> Any:
     return _Sendable(message)
 
 
-# Name of the attribute for the bytes received so far, stored in proton's delivery.
+# The attribute of proton's delivery in which `receive_octets` stores the bytes received so far.
 _RECEIVED_ATTRIBUTE = "amqp10msg_taken"
 
 
 def receive_octets(delivery: proton.Delivery) -> bytes | None:
-    """Return the exact bytes of a delivery once it is complete; None until then.
+    """Return the exact bytes of a complete delivery; None if it is incomplete or aborted.
 
-    If the delivery is incomplete, the bytes received so far are read from the link and kept, so
-    that a message may be larger than the session's window. Call this function again at the next
-    delivery event. It returns None for an aborted delivery. The delivery is not settled.
+    The bytes of an incomplete delivery are read from the link and stored, so that a message may be
+    larger than the session's window. Call this function at each event of the delivery. It does not
+    settle the delivery.
 
     Args:
-        delivery: a delivery of a receiver, as in ``on_delivery``.
+        delivery: a delivery of a receiver, for example ``event.delivery`` in ``on_delivery``.
     """
     if delivery.aborted:
         if hasattr(delivery, _RECEIVED_ATTRIBUTE):
@@ -154,20 +157,19 @@ def receive(
 ) -> Message | None:
     """Return the message of a complete delivery, decoded by this library and not by proton.
 
-    The message keeps its exact bytes: ``encode()`` returns the received bytes. The delivery is not
-    settled.
+    ``encode()`` of the message returns the received bytes. The delivery is not settled.
 
     Args:
-        delivery: a delivery of a receiver, as in ``on_delivery``.
+        delivery: a delivery of a receiver, for example ``event.delivery`` in ``on_delivery``.
         strict: as in `Message.decode`.
         limits: as in `Message.decode`.
         message_format: the transfer's message-format, which proton does not report.
 
     Returns:
-        None if the delivery is not complete, as in `receive_octets`.
+        The message, or None if the delivery is incomplete or aborted; see `receive_octets`.
 
     Raises:
-        DecodeError: the bytes, in the error's `data`, are not a message.
+        DecodeError: the bytes are not a valid message; the error's `data` contains them.
     """
     octets = receive_octets(delivery)
     if octets is None:
@@ -176,10 +178,10 @@ def receive(
 
 
 class _DecodeHandler(_IncomingMessageHandler):  # type: ignore[misc]  # proton's handler, see above
-    """Proton's handler of incoming deliveries, with decoding by this library."""
+    """Proton's handler of incoming deliveries, changed to decode with this library."""
 
-    def __init__(self, replaced: Any, strict: bool, limits: Limits | None) -> None:
-        super().__init__(replaced.auto_accept, replaced.delegate)
+    def __init__(self, original: Any, strict: bool, limits: Limits | None) -> None:
+        super().__init__(original.auto_accept, original.delegate)
         self.strict = strict
         self.limits = limits
 
@@ -195,7 +197,7 @@ class _DecodeHandler(_IncomingMessageHandler):  # type: ignore[misc]  # proton's
                 self.release(delivery, delivered=False)
         else:
             try:
-                self._hand_over(event, octets)
+                self._decode_and_dispatch(event, octets)
             except Reject:
                 self.reject(delivery)
             except Release:
@@ -204,7 +206,8 @@ class _DecodeHandler(_IncomingMessageHandler):  # type: ignore[misc]  # proton's
                 if self.auto_accept:
                     self.accept(delivery)
 
-    def _hand_over(self, event: Any, octets: bytes) -> None:
+    def _decode_and_dispatch(self, event: Any, octets: bytes) -> None:
+        """Decode a message, then call ``on_message`` or ``on_decode_error``."""
         try:
             event.message = Message.decode(octets, strict=self.strict, limits=self.limits)
         except DecodeError as error:
@@ -221,16 +224,16 @@ class _DecodeHandler(_IncomingMessageHandler):  # type: ignore[misc]  # proton's
 class MessagingHandler(_MessagingHandler):  # type: ignore[misc]  # proton's handler, see above
     """A drop-in replacement for proton's MessagingHandler that decodes with this library.
 
-    In ``on_message``, ``event.message`` is a `Message` of this library with its exact bytes. To use
-    it with another handler of proton, list this class first:
+    In ``on_message``, ``event.message`` is a `Message` of this library with its exact bytes. To
+    combine this class with another handler of proton, list this class first:
     ``class Client(MessagingHandler, TransactionalClientHandler)``.
 
     Args:
-        args: arguments of proton's MessagingHandler: prefetch, auto_accept, auto_settle,
+        args: the arguments of proton's MessagingHandler: prefetch, auto_accept, auto_settle,
             peer_close_is_error.
         strict: as in `Message.decode`.
         limits: as in `Message.decode`.
-        kwargs: the same arguments by name.
+        kwargs: arguments of proton's MessagingHandler by name.
     """
 
     def __init__(
@@ -240,10 +243,11 @@ class MessagingHandler(_MessagingHandler):  # type: ignore[misc]  # proton's han
         install(self, strict=strict, limits=limits)
 
     def on_decode_error(self, event: Any, error: DecodeError) -> None:
-        """Called instead of ``on_message`` when a delivery cannot be decoded.
+        """Handle a delivery that cannot be decoded: called instead of ``on_message``.
 
-        This logs a warning and rejects the delivery with the error's condition. An override that
-        returns accepts it, like ``on_message``; the bytes are in ``error.data``.
+        This method logs a warning and rejects the delivery with the error's condition. A subclass
+        may override it; the bytes are in ``error.data``. If the override returns, the delivery is
+        accepted, as after ``on_message`` (with ``auto_accept``).
 
         Raises:
             proton.handlers.Reject: always.
@@ -258,9 +262,9 @@ def install(
     strict: bool = True,
     limits: Limits | None = None,
 ) -> None:
-    """Make an existing handler decode with this library, like `MessagingHandler`.
+    """Make an existing handler of proton decode with this library, like `MessagingHandler`.
 
-    For example, for the handler inside proton's blocking receiver:
+    For example, for the handler that proton's blocking receiver uses:
 
         receiver = connection.create_receiver("queue")
         install(receiver.fetcher)
@@ -274,8 +278,8 @@ def install(
         limits: as in `Message.decode`.
 
     Raises:
-        ValueError: the handler does not handle incoming messages. Or it is None, like the fetcher
-            of a blocking receiver that was created with a handler.
+        ValueError: the handler does not handle incoming messages, or is None. The fetcher of a
+            blocking receiver is None if the receiver was created with a handler.
     """
     children: Any = handler.handlers if handler is not None else []
     for index, child in enumerate(children):

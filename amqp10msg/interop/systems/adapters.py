@@ -1,8 +1,8 @@
-"""Messages of aio-pika, FastStream and kombu as messages of AMQP 0-9-1, and back.
+"""Convert messages of aio-pika, FastStream and kombu to AMQP 0-9-1 messages, and back.
 
 `translate.to_amqp10` converts the resulting `BasicMessage` to AMQP 1.0. The body keeps its exact
-bytes. Header values get the field types that the message's library would write, because none of
-these libraries exposes the types that it reads.
+bytes. Values in the headers get the field types with which the library would send them, because
+none of these libraries exposes the types that it received.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from amqp10msg.wire.errors import as_bytes, expect
 
 __all__ = ["from_aio_pika", "from_kombu", "to_aio_pika", "to_kombu"]
 
-# Properties that are arguments of aio-pika's constructor and of kombu's publish.
+# Properties that are arguments both of ``aio_pika.Message`` and of kombu's ``Producer.publish``.
 _PROPERTY_NAMES = (
     *("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id"),
     *("reply_to", "expiration", "message_id", "timestamp", "type", "user_id", "app_id"),
@@ -26,7 +26,7 @@ _PROPERTY_NAMES = (
 
 
 def from_aio_pika(message: Any) -> BasicMessage:
-    """Convert an ``aio_pika.Message``, received or not, or a ``RabbitMessage`` of FastStream.
+    """Convert an ``aio_pika.Message``, new or received, or a ``RabbitMessage`` of FastStream.
 
     aio-pika cannot represent an absent delivery-mode or priority: they become 1 and 0.
 
@@ -40,7 +40,7 @@ def from_aio_pika(message: Any) -> BasicMessage:
         raise TypeError(f"not a message of aio-pika or FastStream: {type(message).__name__}")
     properties = from_pamqp(message.properties)
     if isinstance(message.expiration, (int, float)):
-        # aio-pika converts to seconds as a float; rounding restores the exact milliseconds.
+        # aio-pika has the seconds as a float; rounding restores the exact milliseconds.
         properties.expiration = str(round(message.expiration * 1000))
     return BasicMessage(
         properties,
@@ -52,10 +52,11 @@ def from_aio_pika(message: Any) -> BasicMessage:
 
 
 def to_aio_pika(basic: BasicMessage) -> Any:
-    """Return an ``aio_pika.Message`` to publish, also with FastStream.
+    """Convert to an ``aio_pika.Message``, which aio-pika and FastStream can publish.
 
-    `basic.adapters.lost_in_pamqp` lists the values that it cannot hold. The expiration must be a
-    number of milliseconds. An absent delivery-mode becomes 1, an absent priority 0.
+    `basic.adapters.lost_in_pamqp` lists the values that an ``aio_pika.Message`` cannot hold. The
+    expiration must be a number of milliseconds. An absent delivery-mode becomes 1, an absent
+    priority 0.
 
     Raises:
         ValueError: the expiration is not a number, or the timestamp exceeds the range of datetime.
@@ -66,15 +67,14 @@ def to_aio_pika(basic: BasicMessage) -> Any:
     arguments = {name: getattr(properties, name) for name in _PROPERTY_NAMES if name != "type"}
     arguments["type"] = properties.message_type
     if arguments["expiration"] is not None:
-        arguments["expiration"] = _seconds(arguments["expiration"])
+        arguments["expiration"] = _to_seconds(arguments["expiration"])
     return _import_module("aio_pika").Message(basic.body, headers=properties.headers, **arguments)
 
 
 def from_kombu(message: Any) -> BasicMessage:
     """Convert a ``kombu.Message`` that a consumer received.
 
-    If kombu decompressed the body because of the header ``compression``, the result has the
-    decompressed body.
+    If kombu decompressed the body (header ``compression``), the result has the decompressed body.
 
     Raises:
         TypeError: `message` is not a kombu message, or a header value has a type that AMQP 0-9-1
@@ -86,7 +86,7 @@ def from_kombu(message: Any) -> BasicMessage:
     values = {name: message.properties.get(name) for name in _PROPERTY_NAMES}
     values["content_type"] = message.content_type
     values["content_encoding"] = message.content_encoding
-    # py-amqp writes the same types of fields as pika does.
+    # Use pika's conversion: kombu's codec, py-amqp, writes the same types of fields as pika.
     properties = from_pika(SimpleNamespace(**values, headers=message.headers or None))
     body = message.body
     delivery = message.delivery_info
@@ -102,12 +102,12 @@ def from_kombu(message: Any) -> BasicMessage:
 
 
 def to_kombu(basic: BasicMessage) -> dict[str, Any]:
-    """Return the arguments of ``kombu.Producer.publish`` that send this message.
+    """Return the arguments with which ``kombu.Producer.publish`` sends a message.
 
-    `basic.adapters.lost_in_pika` lists the values that its headers cannot hold, except that kombu
-    can write floating-point numbers. kombu writes a long that fits 32 bits as an int, and bytes as
-    text. It always writes a content-type and a content-encoding: by default ``application/data``
-    and ``binary``.
+    `basic.adapters.lost_in_pika` lists the values that kombu's headers cannot hold, except that
+    kombu can write floating-point numbers. kombu writes a long that fits 32 bits as an int, and
+    bytes as text. A content-type and a content-encoding are always set, by default
+    ``application/data`` and ``binary``.
 
     Raises:
         ValueError: the expiration is not a number.
@@ -119,7 +119,7 @@ def to_kombu(basic: BasicMessage) -> dict[str, Any]:
     arguments["content_type"] = arguments["content_type"] or "application/data"
     arguments["content_encoding"] = arguments["content_encoding"] or "binary"
     if arguments["expiration"] is not None:
-        arguments["expiration"] = _seconds(arguments["expiration"])  # publish expects seconds
+        arguments["expiration"] = _to_seconds(arguments["expiration"])  # publish expects seconds
     return {
         "body": basic.body,
         "exchange": basic.exchange,
@@ -129,8 +129,8 @@ def to_kombu(basic: BasicMessage) -> dict[str, Any]:
     }
 
 
-def _seconds(expiration: str) -> float:
-    """Convert milliseconds to seconds, so that ``int(seconds * 1000)`` restores the number."""
+def _to_seconds(expiration: str) -> float:
+    """Convert milliseconds in text to seconds, such that ``int(seconds * 1000)`` is exact."""
     try:
         number = int(expiration)
     except ValueError:
@@ -142,6 +142,7 @@ def _seconds(expiration: str) -> float:
 
 
 def _import_module(name: str) -> Any:
+    """Import a module; if it is missing, raise ImportError with the command that installs it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -1,7 +1,8 @@
-"""Messages of Azure Service Bus and Event Hubs: their annotations and their client objects.
+"""Read and write Azure's annotations, and convert message objects of Azure's Python clients.
 
-The names follow Azure's AMQP protocol guide and clients. For the batch envelope of both services,
-see `amqp10msg.message.batch`. Only the client objects need ``amqp10msg[azure]``.
+This is for Azure Service Bus and Event Hubs. The names follow Azure's AMQP protocol guide and
+clients. `amqp10msg.message.batch` reads and writes batches of both services. Only conversions of
+client objects need ``amqp10msg[azure]``.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ __all__ = [
     "with_partition_key",
 ]
 
-#: The service whose client library is used.
+#: An Azure service, and the suffix of its client library: ``azure-servicebus``, ``azure-eventhub``.
 Service: TypeAlias = Literal["servicebus", "eventhub"]
 
-#: The names of the message states; the index is the number in ``x-opt-message-state``.
+#: Names of message states. The index of a name is its number in ``x-opt-message-state``.
 _STATES = ("active", "deferred", "scheduled")
 
 
@@ -63,7 +64,8 @@ class BrokerFields:
 
     Attributes:
         sequence_number: ``x-opt-sequence-number``, unique in the queue or partition.
-        enqueued_sequence_number: ``x-opt-enqueue-sequence-number``, before forwarding.
+        enqueued_sequence_number: ``x-opt-enqueue-sequence-number``, the sequence number in the
+            first queue or topic if the message was forwarded.
         enqueued_time: ``x-opt-enqueued-time``.
         offset: ``x-opt-offset``, the position in the partition of an event hub.
         locked_until: ``x-opt-locked-until``.
@@ -103,7 +105,7 @@ class BrokerFields:
 
 
 # (attribute of `BrokerFields`, key of the message annotation, Python type).
-_ANNOTATIONS: tuple[tuple[str, str, type], ...] = (
+_MESSAGE_ANNOTATIONS: tuple[tuple[str, str, type], ...] = (
     ("sequence_number", "x-opt-sequence-number", int),
     ("enqueued_sequence_number", "x-opt-enqueue-sequence-number", int),
     ("enqueued_time", "x-opt-enqueued-time", int),
@@ -117,7 +119,7 @@ _ANNOTATIONS: tuple[tuple[str, str, type], ...] = (
     ("dead_letter_source", "x-opt-deadletter-source", str),
 )
 # (attribute of `BrokerFields`, key of the application property, Python type).
-_PROPERTIES: tuple[tuple[str, str, type], ...] = (
+_APPLICATION_PROPERTIES: tuple[tuple[str, str, type], ...] = (
     ("dead_letter_reason", "DeadLetterReason", str),
     ("dead_letter_error_description", "DeadLetterErrorDescription", str),
 )
@@ -127,9 +129,9 @@ _DATETIME_OFFSET = Symbol("com.microsoft:datetime-offset")
 
 
 def _convert_annotation(value: Any, kind: type) -> Any:
-    """Convert an annotation to `kind`, from any form that the services and clients write.
+    """Convert an annotation to `kind` from any form in which services and clients write it.
 
-    Return None if it cannot be converted: for example, text if `kind` is int.
+    Return None if it has none of these forms, for example for text if `kind` is int.
     """
     if kind is int:
         if isinstance(value, Described) and value.descriptor == _DATETIME_OFFSET:
@@ -137,7 +139,7 @@ def _convert_annotation(value: Any, kind: type) -> Any:
         if isinstance(value, datetime.datetime) and value.tzinfo is not None:
             return int(Timestamp.from_datetime(value))
     elif kind is str:
-        if _is_integer(value):  # an offset or a partition key may be a number
+        if _is_integer(value):  # some senders write an offset or a partition key as a number
             return str(int(value))
         if isinstance(
             value, (bytes, bytearray, memoryview)
@@ -155,14 +157,14 @@ def broker_fields(message: Message) -> BrokerFields:
     """Return the fields that Azure sets in a message.
 
     Times may be timestamps or ``com.microsoft:datetime-offset``. An offset or a partition key that
-    is a number is converted to text. A value of another type becomes None; read it from the
-    annotations. This includes the sequence number of a geo-replicated event hub, which is text.
+    is a number is converted to text. A value of any other type becomes None, and can be read only
+    from the annotations: for example, the sequence number of a geo-replicated event hub is text.
     """
     expect_message(message, "broker_fields")
     values: dict[str, Any] = {}
     for section, rows in (
-        (message.message_annotations, _ANNOTATIONS),
-        (message.application_properties, _PROPERTIES),
+        (message.message_annotations, _MESSAGE_ANNOTATIONS),
+        (message.application_properties, _APPLICATION_PROPERTIES),
         (message.delivery_annotations, (("lock_token", "x-opt-lock-token", uuid.UUID),)),
     ):
         for name, key, kind in rows:
@@ -188,11 +190,11 @@ def _is_integer(value: Any) -> bool:
 
 
 def scheduled(message: Message, moment: int | datetime.datetime) -> Message:
-    """Return a copy of a message that Service Bus delivers at the given time or later.
+    """Return a copy of a message, scheduled so that Service Bus delivers it at `moment` or later.
 
     Args:
         message: the message.
-        moment: the time in milliseconds since the Unix epoch, or an aware datetime.
+        moment: a time in milliseconds since the Unix epoch, or a datetime with a time zone.
 
     Raises:
         ValueError: the datetime has no time zone.
@@ -209,7 +211,7 @@ def with_partition_key(message: Message, key: str, *, via: str | None = None) ->
     Args:
         message: the message.
         key: the partition key, at most 128 characters.
-        via: the partition key of the transfer queue, in a transaction of Service Bus.
+        via: the partition key for the transfer queue (send-via), in a Service Bus transaction.
 
     Raises:
         ValueError: a key is too long.
@@ -224,10 +226,11 @@ def with_partition_key(message: Message, key: str, *, via: str | None = None) ->
 
 
 def _with_annotations(message: Message, added: Mapping[str, Any]) -> Message:
+    """Return a copy of a message with added or replaced message-annotations."""
     copy = message.evolve()
     entries = {Symbol(key): value for key, value in added.items()}
     annotations: Any = merged(message.message_annotations, entries)
-    if not isinstance(annotations, AmqpMap):  # lenient decoding may return an AmqpMap
+    if not isinstance(annotations, AmqpMap):  # a section may be an AmqpMap after lenient decoding
         annotations = MessageAnnotations(annotations)
     copy.message_annotations = annotations
     return copy
@@ -237,7 +240,7 @@ def _with_annotations(message: Message, added: Mapping[str, Any]) -> Message:
 
 
 def to_received(message: Message) -> Any:
-    """Return a ``ServiceBusReceivedMessage`` as if the client had received the message.
+    """Convert to the ``ServiceBusReceivedMessage`` that the client creates for a received message.
 
     Raises:
         ValueError: the client cannot read the message, for example because its sections have
@@ -249,7 +252,7 @@ def to_received(message: Message) -> Any:
 
 
 def to_event_data(message: Message) -> Any:
-    """Return an ``EventData`` as if the client had received the message.
+    """Convert to the ``EventData`` that the client creates for a received message.
 
     Raises:
         ValueError: the client cannot read the message, for example because its sections have
@@ -269,7 +272,8 @@ _TIMESTAMP_ANNOTATIONS = (
 
 
 def _to_client_object(kind: Any, message: Message) -> Any:
-    converted: dict[str, Any] = {}  # annotations, converted to forms that the client can read
+    """Have the client's class `kind` decode a message, with annotations in supported forms."""
+    converted: dict[str, Any] = {}  # the annotations that the client cannot read as they are
     for key in _TIMESTAMP_ANNOTATIONS:
         value = entry_of(message.message_annotations, key)
         time = _convert_annotation(value, int) if isinstance(value, Described) else None
@@ -286,20 +290,20 @@ def _to_client_object(kind: Any, message: Message) -> Any:
         raise ValueError(f"the client of Azure cannot read this message: {cause:.200}") from error
 
 
-# Names of AMQP types, by class. The clients write values of these classes with a wrong AMQP type,
-# unless the value carries the name.
+# {class: the clients' name of its AMQP type}. The clients would write values of these classes with
+# a wrong AMQP type; they accept {"TYPE": name, "VALUE": value} for the right type.
 _TYPE_NAMES: dict[type, str] = {
     kind: TYPES[kind].upper() for kind in (*INTEGERS.values(), int, Float, Symbol, bytes)
 }
 
 
 def to_annotated(message: Message, service: Service = "servicebus") -> Any:
-    """Return an ``AmqpAnnotatedMessage`` that an Azure client sends as the same message.
+    """Convert to an ``AmqpAnnotatedMessage``, with which an Azure client sends the same message.
 
-    Values carry their AMQP types, because the client would write every int with 32 bits. The
-    clients drop delivery-annotations, fill in fields of header and properties, and, if the message
-    has a ttl, set creation-time and absolute-expiry-time. `Data` bodies are the safest: the clients
-    preserve few types of an `AmqpValue` body.
+    Values are passed with their AMQP types, because the clients would write every int with 32 bits.
+    The clients drop delivery-annotations, fill in fields of header and properties, and, if the
+    message has a ttl, set creation-time and absolute-expiry-time. Prefer `Data` bodies: the clients
+    preserve few types in an `AmqpValue` body.
 
     Args:
         message: the message.
@@ -307,7 +311,7 @@ def to_annotated(message: Message, service: Service = "servicebus") -> Any:
 
     Raises:
         ValueError: the message contains a value that the clients cannot write, such as a char, an
-            array or an invalid value kept by lenient decoding.
+            array, an invalid value after lenient decoding, or a body of several kinds of sections.
         ImportError: the client is not installed.
     """
     expect_message(message, "to_annotated")
@@ -344,17 +348,17 @@ def to_annotated(message: Message, service: Service = "servicebus") -> Any:
     ):
         if section is not None:
             arguments[name] = {
-                _plain_key(key): _to_typed_form(value) for key, value in section.items()
+                _to_client_key(key): _to_typed_form(value) for key, value in section.items()
             }
     return module.AmqpAnnotatedMessage(**arguments)
 
 
-def _plain_key(key: Any) -> Any:
+def _to_client_key(key: Any) -> Any:
     return int(key) if isinstance(key, int) else str(key)
 
 
 def _to_typed_form(value: Any) -> Any:
-    """Return a value in the typed form of the clients: a dict of TYPE and VALUE."""
+    """Convert a value to the form in which the clients write its type: {"TYPE": …, "VALUE": …}."""
     kind = type(value)
     if kind in _TYPE_NAMES:
         plain = {str: str, bytes: bytes, float: float}
@@ -376,7 +380,7 @@ def _to_typed_form(value: Any) -> Any:
 
 
 def _value_body(value: Any) -> Any:
-    """Return an amqp-value body as the clients accept it: only its items may have typed form."""
+    """Convert the value of an amqp-value body. The clients accept types for its items only."""
     if value and type(value) in {str, bytes, bool, float, uuid.UUID}:
         return value
     if value and isinstance(value, list):
@@ -391,12 +395,13 @@ def _value_body(value: Any) -> Any:
 def from_client(given: Any) -> Message:
     """Convert a message object of Azure's clients to a `Message`.
 
+    When the clients receive a message, they lose the types of numbers and do not distinguish
+    string, symbol and binary: bytes that are valid UTF-8 become text here. `lost_in_client` lists
+    the values of a message that change.
+
     Args:
-        given: an ``AmqpAnnotatedMessage``, or an object that contains an
-            ``AmqpAnnotatedMessage``: a ``ServiceBusMessage``, a ``ServiceBusReceivedMessage`` or an
-            ``EventData``. In received messages, the clients lose the types of
-            numbers, and do not distinguish string, symbol and binary: bytes that are valid UTF-8
-            become text. `lost_in_client` lists the changes to a message.
+        given: an ``AmqpAnnotatedMessage``, or an object that contains it: a ``ServiceBusMessage``,
+            a ``ServiceBusReceivedMessage`` or an ``EventData``.
 
     Raises:
         TypeError: `given` is not a message object of Azure's clients.
@@ -413,11 +418,11 @@ def from_client(given: Any) -> Message:
     keys = {*(annotated.annotations or ()), *(annotated.application_properties or ())}
     is_received = any(isinstance(key, bytes) for key in keys)
     message = Message(
-        _to_body(annotated.body_type.value, annotated.body, is_received),
-        delivery_annotations=_to_section(annotated.delivery_annotations, Symbol),
-        message_annotations=_to_section(annotated.annotations, Symbol),
-        application_properties=_to_section(annotated.application_properties, str),
-        footer=_to_section(annotated.footer, Symbol),
+        _from_client_body(annotated.body_type.value, annotated.body, is_received),
+        delivery_annotations=_from_client_section(annotated.delivery_annotations, Symbol),
+        message_annotations=_from_client_section(annotated.annotations, Symbol),
+        application_properties=_from_client_section(annotated.application_properties, str),
+        footer=_from_client_section(annotated.footer, Symbol),
     )
     if header is not None:
         values = {**dict(header.items()), "ttl": header.time_to_live}
@@ -439,8 +444,8 @@ def from_client(given: Any) -> Message:
 def lost_in_client(message: Message, service: Service = "servicebus") -> list[str]:
     """List the values of a message that are lost or changed when Azure's client receives it.
 
-    The client decodes the message, `from_client` converts its object back, and the two messages are
-    compared value by value, including types. An empty list means that nothing is lost.
+    The client decodes the message, `from_client` converts the client's object back, and the two
+    messages are compared value by value, including types. An empty list means that nothing is lost.
 
     Args:
         message: the message, as the service would deliver it.
@@ -461,12 +466,12 @@ def lost_in_client(message: Message, service: Service = "servicebus") -> list[st
 
 
 _BODY_SECTIONS = {"data", "amqp-sequence", "amqp-value"}
-# Types of map keys that are shown without their type.
+# Types of map keys that `lost_in_client` shows without their type.
 _PLAIN_KEY_TYPES = {"symbol", "string", "ulong"}
 
 
 def _add_value(values: dict[str, Any], path: str, value: Any) -> None:
-    """Add a value under its path, made unique by a suffix if the path is already present."""
+    """Add a value under its path. If the path exists, append ", again" to make it unique."""
     while path in values:
         path += ", again"
     values[path] = value
@@ -477,7 +482,7 @@ def _values_by_path(message: Message) -> dict[str, Any]:
     values: dict[str, Any] = {}
     names = {"header": attrs.fields(Header), "properties": attrs.fields(Properties)}
     for section, content in to_typed(message):
-        # A section with invalid content is a single value or bytes.
+        # The content of an invalid section is bytes in hex or one value, which begins with a type.
         is_invalid_content = isinstance(content, str) or (content and isinstance(content[0], str))
         if section in _BODY_SECTIONS:
             values.setdefault("body", []).append([section, content])
@@ -512,7 +517,8 @@ def _format_value(value: Any) -> str:
     return f"{json.dumps(value, ensure_ascii=False):.60}"
 
 
-def _to_section(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] | None:
+def _from_client_section(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] | None:
+    """Convert a map section of a client object. Keys in bytes mean that it was received."""
     if not entries:
         return None
     section: dict[Any, Any] = {}
@@ -528,6 +534,7 @@ def _to_section(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, A
 
 
 def _from_client_value(value: Any, is_received: bool) -> Any:
+    """Convert a value of a client object, of a received message or of one to be sent."""
     if isinstance(value, bytes):
         return _decode_utf8(value) if is_received else value
     if type(value) is int and not is_received and -(2**31) <= value < 2**31:
@@ -550,6 +557,7 @@ _CLASSES_BY_TYPE = {str(name): kind for kind, name in _TYPE_NAMES.items()}
 
 
 def _from_typed_form(name: Any, value: Any) -> Any:
+    """Convert TYPE and VALUE of a value with a type; see `_to_typed_form`."""
     name = getattr(name, "value", name)
     if name == "MAP":
         pairs = value.items() if isinstance(value, dict) else value
@@ -559,23 +567,25 @@ def _from_typed_form(name: Any, value: Any) -> Any:
 
 
 def _decode_utf8(octets: bytes) -> Any:
+    """Decode bytes to text; return bytes that are not UTF-8 unchanged."""
     try:
         return octets.decode("utf-8")
     except UnicodeDecodeError:
         return octets
 
 
-def _to_body(kind: str, body: Any, is_received: bool) -> Any:
+def _from_client_body(kind: str, body: Any, is_received: bool) -> Any:
     if kind == "data":
-        return [Data(_to_bytes(part)) for part in body]
+        return [Data(_bytes_or_invalid(part)) for part in body]
     if kind == "sequence":
         sections: Iterable[Any] = body
         return [AmqpSequence(_from_client_value(part, is_received)) for part in sections]
     return AmqpValue(_from_client_value(body, is_received))
 
 
-def _to_bytes(part: Any) -> Any:
-    # Leave other types, which the clients produce for invalid messages: encoding will refuse them.
+def _bytes_or_invalid(part: Any) -> Any:
+    # Return other types unchanged, for which the message then raises an error when it is encoded.
+    # The clients produce them for invalid messages.
     if isinstance(part, str):
         return part.encode()
     return bytes(part) if isinstance(part, (bytearray, memoryview)) else part

@@ -1,7 +1,8 @@
 """Convert CloudEvents 1.0 to AMQP messages and back, in binary and structured content mode.
 
-Implements the AMQP Protocol Binding for CloudEvents 1.0.3 (CNCF), whose clauses are cited here.
-Events are objects of the package cloudevents, 2.0 or later. Needs ``amqp10msg[cloudevents]``.
+Implements the AMQP Protocol Binding for CloudEvents 1.0.3 (CNCF); numbers such as 3.1.3.2 are its
+clauses. Events are objects of the package cloudevents, 2.0 or later. Needs
+``amqp10msg[cloudevents]``.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ __all__ = ["ContentMode", "from_message", "mode_of", "to_message"]
 
 ContentMode: TypeAlias = Literal["binary", "structured"]
 
-_EVENT_TYPE = "application/cloudevents"
+_EVENT_TYPE_PREFIX = "application/cloudevents"
 _JSON_EVENT_TYPE = "application/cloudevents+json"
 _PREFIXES = ("cloudEvents_", "cloudEvents:")
-_REQUIRED = ("id", "source", "specversion", "type")
-_NAME = re.compile(r"[a-z0-9]+")
-_JSON_TYPE = re.compile(r"[a-z]+/([^;\s]+\+)?json\s*(;.*)?", re.IGNORECASE | re.DOTALL)
-_TEXT_TYPE = re.compile(r"text/[^;\s]+\s*(;\s*charset=\"?utf-8\"?)?\s*", re.IGNORECASE)
+_REQUIRED_ATTRIBUTES = ("id", "source", "specversion", "type")
+_ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+")
+_JSON_CONTENT_TYPE = re.compile(r"[a-z]+/([^;\s]+\+)?json\s*(;.*)?", re.IGNORECASE | re.DOTALL)
+_TEXT_CONTENT_TYPE = re.compile(r"text/[^;\s]+\s*(;\s*charset=\"?utf-8\"?)?\s*", re.IGNORECASE)
 
 
 def to_message(
@@ -48,19 +49,19 @@ def to_message(
 
     Args:
         event: the event, of any version that the package cloudevents supports.
-        mode: ``binary``: attributes become application properties, and the data becomes the body
-            (3.1); or ``structured``: the body contains the whole event (3.2).
+        mode: the content mode. ``binary``: attributes become application properties, and the data
+            becomes the body (3.1). ``structured``: the body contains the whole event (3.2).
         separator: the character after ``cloudEvents`` in the names of application properties
             (3.1.3.1). JMS selectors need ``_``; receivers older than version 1.0.3 may need ``:``.
-        event_format: the event format of structured mode; None for JSON.
+        event_format: the format of the body in structured mode; None for JSON.
 
     Returns:
-        A valid message. Attributes have native AMQP types, except that a time with a fraction of a
-        millisecond is text, so that nothing is lost.
+        A valid message. In binary mode, attributes have native AMQP types, except that a time with
+        a fraction of a millisecond is text, so that nothing is lost.
 
     Raises:
-        EncodeError: an attribute has a type that CloudEvents lacks, or the content mode cannot hold
-            the type of its data.
+        EncodeError: an attribute has a type that CloudEvents lacks, or the content mode cannot
+            represent the event's data.
         ValueError: the mode or the separator is invalid.
         ImportError: the package cloudevents is not installed.
         TypeError: `event` is not an event.
@@ -98,14 +99,14 @@ def to_message(
 def mode_of(message: Message) -> ContentMode | None:
     """Return the content mode of the event in a message, or None if it contains no event.
 
-    The content-type identifies structured mode. A message with all required attributes of an event
-    is in binary mode (3).
+    A message is in structured mode if its content-type begins with ``application/cloudevents``, and
+    in binary mode if its application properties contain all required attributes (3).
     """
     expect_message(message, "mode_of")
-    if _content_type(message).lower().startswith(_EVENT_TYPE):
+    if _content_type(message).lower().startswith(_EVENT_TYPE_PREFIX):
         return "structured"
     names = {name for name, _ in _attributes(message)}
-    return "binary" if names.issuperset(_REQUIRED) else None
+    return "binary" if names.issuperset(_REQUIRED_ATTRIBUTES) else None
 
 
 def from_message(
@@ -116,18 +117,18 @@ def from_message(
 ) -> BaseCloudEvent:
     """Read the event in a message.
 
-    Attributes may have native types or be text (3.1.3.2), and their names either separator. With a
-    JSON content-type, the data is the parsed JSON; with ``text/…``, a str; otherwise bytes.
+    Attributes may have native types or be text (3.1.3.2); their names may have either separator. In
+    binary mode, the data is parsed for a JSON content-type, a str for ``text/…``, otherwise bytes.
 
     Args:
         message: the message.
-        factory: the class of the event; None for the class of the event's specversion.
-        event_format: the event format of structured mode; None for JSON.
+        factory: creates the event; None for the class that belongs to the event's specversion.
+        event_format: the format of the body in structured mode; None for JSON.
 
     Raises:
-        ContentError: in structured mode, the body is not an event in its event format.
-        ValueError: the message contains no event, the event cannot be read, or it is in another
-            event format.
+        ContentError: in structured mode, the body is not an event in `event_format`.
+        ValueError: the message contains no event, the event cannot be read, or the content-type
+            names another format than `event_format`.
         cloudevents.core.exceptions.CloudEventValidationError: the attributes break the rules of
             CloudEvents.
         ImportError: the package cloudevents is not installed.
@@ -136,9 +137,9 @@ def from_message(
     mode = mode_of(message)
     if mode is None:
         raise ValueError(
-            f"the message contains no event: its content-type is not {_EVENT_TYPE}…, and it lacks "
-            "some of the application properties "
-            f"{', '.join(f'cloudEvents_{name}' for name in _REQUIRED)}"
+            f"the message contains no event: its content-type is not {_EVENT_TYPE_PREFIX}…, "
+            "and it lacks some of the application properties "
+            f"{', '.join(f'cloudEvents_{name}' for name in _REQUIRED_ATTRIBUTES)}"
         )
     if mode == "structured":
         event_format = event_format or _json_format()
@@ -175,7 +176,7 @@ def from_message(
 
 @contextlib.contextmanager
 def _convert_errors() -> Iterator[None]:
-    """Convert the exceptions of the package cloudevents for an invalid event to ValueErrors."""
+    """Raise ValueError instead of the various exceptions of cloudevents for an invalid event."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, RecursionError, OverflowError) as error:
@@ -196,7 +197,7 @@ def _describe_fault(octets: bytes) -> str:
         return f"the body is not JSON: {error}; Message.content() returns its bytes"
     if not isinstance(event, dict):
         return (
-            f"the body must be a JSON object with {', '.join(_REQUIRED)}, not "
+            f"the body must be a JSON object with {', '.join(_REQUIRED_ATTRIBUTES)}, not "
             f"{_describe_json_type(event)}; Message.json() returns the value"
         )
     for name in ("specversion", "time", "data_base64"):
@@ -223,6 +224,7 @@ def _content_type(message: Message) -> str:
 
 
 def _attributes(message: Message) -> Iterator[tuple[str, Any]]:
+    """Yield the name, without prefix, and the value of each event attribute in a message."""
     for key, value in (message.application_properties or {}).items():
         for prefix in _PREFIXES:
             if isinstance(key, str) and key.startswith(prefix) and value is not None:
@@ -232,7 +234,7 @@ def _attributes(message: Message) -> Iterator[tuple[str, Any]]:
 def _to_native(name: str, value: Any) -> Any:
     """Convert the value of an attribute to its native AMQP type (3.1.3.2)."""
     path = f"attributes[{name!r}]"
-    if not _NAME.fullmatch(name):
+    if not _ATTRIBUTE_NAME.fullmatch(name):
         raise EncodeError("names must consist of lower-case ASCII letters and digits", path)
     if isinstance(value, (str, bytes, bool)):
         return value
@@ -254,6 +256,7 @@ def _to_native(name: str, value: Any) -> Any:
 
 
 def _encode_data(data: Any, content_type: str | None) -> tuple[bytes, str | None]:
+    """Encode the data of an event. Return the bytes and the content-type."""
     if data is None:
         return b"", content_type
     if isinstance(data, (bytes, bytearray, memoryview)):
@@ -262,10 +265,10 @@ def _encode_data(data: Any, content_type: str | None) -> tuple[bytes, str | None
         try:
             return data.encode("utf-8"), content_type
         except UnicodeEncodeError as error:
-            raise EncodeError(f"text must be Unicode: {error}", "data") from None
+            raise EncodeError(f"the text cannot be encoded as UTF-8: {error}", "data") from None
     # Without a content-type, data is JSON: CloudEvents JSON Event Format, 3.1.
     content_type = content_type or "application/json"
-    if _JSON_TYPE.fullmatch(content_type) is None:
+    if _JSON_CONTENT_TYPE.fullmatch(content_type) is None:
         raise EncodeError(
             f"data of {content_type} must be bytes or str, not {type(data).__name__}", "data"
         )
@@ -279,14 +282,14 @@ def _decode_data(octets: bytes, content_type: str) -> Any:
     if not octets and not content_type:
         return None
     try:
-        if _JSON_TYPE.fullmatch(content_type):
+        if _JSON_CONTENT_TYPE.fullmatch(content_type):
             value = json.loads(octets)
-            # Return a JSON string as JSON text, because `to_message` reads a str as encoded JSON.
+            # Do not parse a JSON string: `to_message` expects a str to be JSON text, with quotes.
             return octets.decode("utf-8") if isinstance(value, str) else value
-        if _TEXT_TYPE.fullmatch(content_type):
+        if _TEXT_CONTENT_TYPE.fullmatch(content_type):
             return octets.decode("utf-8")
     except (ValueError, RecursionError):
-        pass  # does not match the content-type: return the bytes
+        pass  # the bytes do not match the content-type: return them
     return octets
 
 
@@ -296,5 +299,6 @@ def _json_format() -> Format:
 
 
 def import_core(module: str) -> Any:
+    """Import a module of ``cloudevents.core``. Raises ImportError if the package is missing."""
     reason = "events need the package cloudevents 2"
     return of_extra(f"cloudevents.core.{module}", "cloudevents", reason)

@@ -2,7 +2,8 @@
 
 Implements W3C Trace Context, its binary format, and its draft for AMQP. The sender stores the
 fields ``traceparent`` and ``tracestate`` in the application properties. An intermediary must not
-change the bare message, so it stores them in the message-annotations, which readers prefer.
+change the bare message, so it stores the fields in the message-annotations. If both sections have
+them, readers use the message-annotations.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ if TYPE_CHECKING:
 
 __all__ = ["FIELDS", "Place", "TraceParent", "extract", "fields", "inject", "with_fields"]
 
-#: The section in which fields are stored. The first one belongs to the sender, the second one to
-#: intermediaries.
+#: The section in which trace fields are stored. Senders use the application properties,
+#: intermediaries the message-annotations.
 Place: TypeAlias = Literal["application-properties", "message-annotations"]
 
 #: The fields of W3C Trace Context and W3C Baggage.
 FIELDS = ("traceparent", "tracestate", "baggage")
 
-#: The binary form of traceparent. It starts with the version; a number precedes each field.
+#: The binary form of traceparent. It consists of the version, then for each field its number and
+#: its value.
 _BINARY_FORM = struct.Struct("BB16sB8sBB")
 _TEXT_FORM = re.compile(
     r"(?P<version>[0-9a-f]{2})-(?P<trace>[0-9a-f]{32})-(?P<parent>[0-9a-f]{16})"
@@ -70,9 +72,10 @@ class TraceParent:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Parse the text form of HTTP headers, ``00-<trace-id>-<parent-id>-<flags>``.
+        """Parse the text form, as in HTTP headers: ``00-<trace-id>-<parent-id>-<flags>``.
 
-        Additional content of later versions after the flags is ignored, as W3C requires.
+        Text of a version later than 00 may continue after the flags; W3C requires readers to ignore
+        the rest.
 
         Raises:
             ValueError: the text is not a valid traceparent.
@@ -89,7 +92,7 @@ class TraceParent:
 
     @classmethod
     def from_bytes(cls, octets: bytes) -> Self:
-        """Parse the binary form of version 0. Bytes after the first 29 are ignored as padding.
+        """Parse the binary form of version 0. Bytes after the first 29 are padding, and ignored.
 
         Raises:
             ValueError: the bytes are not a valid binary traceparent.
@@ -111,9 +114,9 @@ class TraceParent:
 def fields(message: Message) -> dict[str, str]:
     """Return the trace fields of a message as {name: text}; see `FIELDS`.
 
-    Fields in the message-annotations have precedence over application properties. The tracestate
-    comes from the section that contains the traceparent. Fields with invalid types are left out,
-    because an invalid trace must not make a message unusable.
+    Fields in the message-annotations take precedence over application properties. The tracestate
+    comes from the section that contains the traceparent. Fields of invalid types are left out
+    without an error, because an invalid trace must not make a message unusable.
     """
     expect_message(message, "fields")
     sections: list[Mapping[Any, Any]] = [
@@ -140,16 +143,18 @@ def with_fields(
     *,
     binary: bool = False,
 ) -> Message:
-    """Return a copy of a message whose trace fields in one section are replaced.
+    """Return a copy of a message in which the trace fields of one section are replaced.
+
+    If nothing changes, the result is the message itself.
 
     Args:
         message: the message.
-        fields: the new texts by name, as in HTTP headers. Other fields of `FIELDS` are removed from
-            the section.
-        place: the section. With ``message-annotations``, for intermediaries, the bytes of the bare
-            message do not change.
-        binary: write traceparent in its binary form, as the draft for AMQP specifies. Most
-            instrumentations of clients read and write text. This module reads both.
+        fields: {name: text} of the new fields, as in HTTP headers. Fields of `FIELDS` that are not
+            in `fields` are removed from the section.
+        place: the section. Intermediaries must use ``message-annotations``, which leaves the bytes
+            of the bare message unchanged.
+        binary: write traceparent in its binary form, as the draft for AMQP specifies. Most client
+            instrumentations read and write text only. This module reads both forms.
 
     Raises:
         ValueError: `place` is invalid, or `binary` is true and traceparent is invalid.
@@ -159,19 +164,19 @@ def with_fields(
     if place not in get_args(Place):
         raise ValueError(f"place must be one of {', '.join(get_args(Place))}, not {place!r:.80}")
     attribute = place.replace("-", "_")
-    new: dict[str, Any] = dict(fields)
+    new_fields: dict[str, Any] = dict(fields)
     if binary and "traceparent" in fields:
-        new["traceparent"] = bytes(TraceParent.from_text(fields["traceparent"]))
+        new_fields["traceparent"] = bytes(TraceParent.from_text(fields["traceparent"]))
     section: Mapping[Any, Any] = getattr(message, attribute) or {}
     other_entries = [
         pair for pair in section.items() if not (isinstance(pair[0], str) and pair[0] in FIELDS)
     ]
-    # Lenient decoding returns an AmqpMap for a section with keys that a dict cannot hold.
+    # After lenient decoding, a section with keys that a dict cannot hold is an AmqpMap.
     if isinstance(section, AmqpMap):
         key_type = str if place == "application-properties" else Symbol
-        result = merged(AmqpMap(other_entries), new, key_type)
+        result = merged(AmqpMap(other_entries), new_fields, key_type)
     else:
-        result = merged(dict(other_entries), new)
+        result = merged(dict(other_entries), new_fields)
     if result == section:
         return message
     is_map = isinstance(result, AmqpMap)
@@ -212,7 +217,7 @@ def inject(
 def extract(
     message: Message, context: Context | None = None, *, propagator: TextMapPropagator | None = None
 ) -> Context:
-    """Return an OpenTelemetry context extended by the trace fields of a message.
+    """Return an OpenTelemetry context with the trace fields of a message added.
 
     Args:
         message: the message; without trace fields, the context is returned unchanged.
@@ -226,7 +231,7 @@ def extract(
     _expect_context(context)
     reader = _resolve_propagator(propagator)
     carrier = fields(message)
-    # Also pass the fields of other formats, such as B3 and Jaeger, if the propagator reads them.
+    # Also pass the fields of other formats that the propagator reads, such as B3 and Jaeger.
     for section in (message.application_properties, message.message_annotations):
         for name in reader.fields - {*FIELDS}:
             text = _field_text(entry_of(section, name))
@@ -250,7 +255,7 @@ def _resolve_propagator(propagator: TextMapPropagator | None) -> TextMapPropagat
 
 
 def _field_text(value: Any) -> str | None:
-    """Convert a field to its text in HTTP headers, or None if its type or bytes are invalid."""
+    """Return the text of a field, as in HTTP headers; None if the type or bytes are invalid."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -259,7 +264,7 @@ def _field_text(value: Any) -> str | None:
             return str(TraceParent.from_bytes(octets))
         except ValueError:
             pass
-        try:  # clients without an AMQP string type write text as binary
+        try:  # clients that cannot write an AMQP string write the text as binary
             return octets.decode("ascii")
         except UnicodeDecodeError:
             pass
