@@ -1,7 +1,7 @@
-"""The command group, and the conversion of exceptions to one line on stderr and an exit status.
+"""The command ``amqp10msg`` with its subcommands, its error messages and its exit status.
 
-Exit status 0: success. 1: the input is broken, or a message breaks a rule. 2: the command line is
-wrong. 130: Ctrl-C.
+The exit status is 0 on success, 1 if the input is broken or a message breaks a rule, 2 if the
+command line is wrong, and 130 after Ctrl-C. Some commands define further values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from amqp10msg.app.cli._options import showing_option
+from amqp10msg.app.cli._options import printing_option
 from amqp10msg.app.cli._output import safe
 from amqp10msg.app.made import command
 from amqp10msg.app.version import version
@@ -23,7 +23,7 @@ from amqp10msg.wire.errors import AmqpError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-#: Command name -> (module and function below `amqp10msg.app.cli`, short help).
+#: {command name: (module and function in `amqp10msg.app.cli`, short help)}.
 COMMANDS = {
     "bridge": ("bridge:bridge", "Move messages from one broker to another without losing any."),
     "conformance": (
@@ -59,7 +59,7 @@ COMMANDS = {
 
 
 class _Commands(UserDict[str, Any]):
-    """Maps names to commands, and imports a command on first access."""
+    """Maps command names to commands. A command's module is imported when it is looked up."""
 
     def __getitem__(self, name: str) -> click.Command:
         module, _, function = COMMANDS[name][0].partition(":")
@@ -68,9 +68,9 @@ class _Commands(UserDict[str, Any]):
 
 
 class App(click.Group):
-    """The command group.
+    """The click group of all commands.
 
-    Lists its commands without importing them, and prints expected exceptions as one line.
+    It lists the commands without importing them, and prints expected exceptions as one line.
     """
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  (click's signature)
@@ -79,7 +79,7 @@ class App(click.Group):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the completions: names of commands, and options of the group."""
+        """Return the completions of `incomplete`: names of commands, and options of the group."""
         from click.shell_completion import CompletionItem
 
         commands = [
@@ -92,7 +92,7 @@ class App(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command; in standalone mode, print expected errors and exit with the status."""
         for stream in (sys.stdout, sys.stderr):
-            # Escape characters that the terminal's encoding lacks, instead of raising.
+            # Escape characters that the terminal's encoding lacks: they would raise an error.
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         extra.setdefault("prog_name", "amqp10msg")
@@ -107,7 +107,7 @@ class App(click.Group):
             return run()
         try:
             status = run()
-        except _EXPECTED as error:
+        except _EXPECTED_ERRORS as error:
             line, status = _error_line(error)
             click.echo(safe(line), err=True)
         except ImportError as error:
@@ -123,17 +123,18 @@ class App(click.Group):
 
 
 # Exceptions that are printed as one line, without a traceback.
-_EXPECTED = (
+_EXPECTED_ERRORS = (
     *(click.ClickException, click.Abort, KeyboardInterrupt),
     *(AmqpError, OSError, MemoryError),
 )
 
 
 def _error_line(error: BaseException) -> tuple[str, int]:
+    """Return the line to print for an exception, and the exit status."""
     if isinstance(error, click.UsageError):
         context = error.ctx
         command = context.command_path if context else "amqp10msg"
-        # Some of click's messages are lists over several lines.
+        # Some error messages of click have several lines.
         message = re.sub(r"[\n\t]+", " ", error.format_message()).rstrip(". ")
         return f"{command}: {message} (see {command} --help)", 2
     if isinstance(error, click.ClickException):
@@ -162,7 +163,7 @@ Shell completion, for ~/.bashrc, ~/.zshrc and config.fish:
   _AMQP10MSG_COMPLETE=fish_source amqp10msg | source
 """,
 )
-@showing_option("--version", version, "Show the version and whether the kernel is compiled.")
+@printing_option("--version", version, "Show the version and whether the kernel is compiled.")
 @click.pass_context
 def main(context: click.Context) -> None:
     """Inspect, build, validate and convert AMQP 1.0 messages.

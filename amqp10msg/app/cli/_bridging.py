@@ -1,4 +1,4 @@
-"""Shared by ``bridge`` and the migrate commands: reports, dry-run output, hidden passwords."""
+"""Functions for ``bridge`` and the migrate commands: reports, dry-run output, hiding passwords."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import click
 
-from amqp10msg.app.cli._output import complain, safe
+from amqp10msg.app.cli._output import print_error, safe
 from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ accept_quarantine_option = click.option(
 
 
 def check_extra(endpoints: Iterable[Endpoint]) -> None:
-    """Raise ClickException, before any connection, if a 0-9-1 broker is used without pika."""
-    if any(end.protocol == "0-9-1" and end.file is None for end in endpoints):
+    """Raise ClickException if an endpoint is a 0-9-1 broker and pika is not installed."""
+    if any(endpoint.protocol == "0-9-1" and endpoint.file is None for endpoint in endpoints):
         try:
             import amqp10msg.net.bridge.basic  # noqa: F401  (checks that it can be imported)
         except ModuleNotFoundError as error:
@@ -45,7 +45,7 @@ def check_extra(endpoints: Iterable[Endpoint]) -> None:
 
 
 def missing_extra(error: ModuleNotFoundError, extra: str) -> click.ClickException:
-    """Return an error with the command that installs `extra`."""
+    """Return an error that names the missing package and the command that installs `extra`."""
     package = (error.name or "").partition(".")[0]
     return click.ClickException(f"this command needs {package}: pip install 'amqp10msg[{extra}]'")
 
@@ -58,7 +58,7 @@ def check_reports(reports: Iterable[Path]) -> None:
 
 
 def show_dry_run(checked: Checked) -> None:
-    """Print the result for one queue or route: the losses and failures, with examples."""
+    """Print the dry run of one queue or route: the losses and failures, with examples."""
     run = checked.run
     if run is None:
         reason = f"not read: {checked.fault}" if checked.fault else "empty"
@@ -83,7 +83,10 @@ def show_dry_run(checked: Checked) -> None:
 
 
 def _show_example(checked: Checked, key: object, shown_indexes: set[int]) -> None:
-    """Print the example message of a loss or failure once: `shown_indexes` has printed examples."""
+    """Print the example message of a loss or failure unless it has been printed already.
+
+    `shown_indexes` contains the indexes of the printed messages, and is updated.
+    """
     run = checked.run
     index = run.examples.get(key) if run is not None else None
     if run is None or index is None or index in shown_indexes:
@@ -96,7 +99,7 @@ def _show_example(checked: Checked, key: object, shown_indexes: set[int]) -> Non
 def write_reports(
     reports: Iterable[Path], as_json: Callable[[], str], as_html: Callable[[], str]
 ) -> None:
-    """Write each report in the format of its suffix."""
+    """Write each report as JSON or HTML, according to its suffix."""
     from amqp10msg.atomic_files import write_whole
 
     for path in reports:
@@ -116,7 +119,10 @@ def write_dry_run_reports(
 
 @contextlib.contextmanager
 def report_errors() -> Iterator[None]:
-    """Convert errors of the block to click errors: ValueError to status 2, OSError to status 1."""
+    """Convert errors inside the block to click errors.
+
+    A ValueError becomes a UsageError (exit status 2), an OSError a ClickException (1).
+    """
     try:
         yield
     except ValueError as error:
@@ -128,18 +134,21 @@ def report_errors() -> Iterator[None]:
 def hide_credentials(
     command: str, endpoints: Iterable[Endpoint], apis: Iterable[Management] = ()
 ) -> None:
-    """Hide passwords from the process list, and warn about connections without TLS.
+    """Hide passwords from the process list, and warn about passwords that are sent without TLS.
 
-    Hiding needs setproctitle. Without it, print a warning if a password is on the command line.
+    Hiding needs the package setproctitle. If it is missing and the command line contains a
+    password, a warning is printed.
     """
     endpoints, apis = list(endpoints), list(apis)
-    for end in endpoints:
-        if end.is_exposed:
-            complain(f"{end}: the password is sent unencrypted: use amqps or amqp091s for TLS")
+    for endpoint in endpoints:
+        if endpoint.is_exposed:
+            print_error(
+                f"{endpoint}: the password is sent unencrypted: use amqps or amqp091s for TLS"
+            )
     for url in dict.fromkeys(api.url for api in apis if api.is_exposed):
-        complain(f"{url}: the password is sent unencrypted: use https")
+        print_error(f"{url}: the password is sent unencrypted: use https")
     arguments = [unquote(argument, errors="surrogateescape") for argument in sys.argv]
-    secrets = {*(end.password for end in endpoints), *(api.password for api in apis)}
+    secrets = {*(endpoint.password for endpoint in endpoints), *(api.password for api in apis)}
     if any(secret and secret in argument for secret in secrets for argument in arguments):
         with contextlib.suppress(ModuleNotFoundError):
             import setproctitle
@@ -147,7 +156,7 @@ def hide_credentials(
             urls = [*map(str, endpoints), *(api.url for api in apis)]
             setproctitle.setproctitle(" ".join(["amqp10msg", command, *urls]))
             return
-        complain(
+        print_error(
             "all users of this machine can see the password on the command line: use ${NAME}, an "
             "environment variable, or install 'amqp10msg[bridge]', which hides it"
         )

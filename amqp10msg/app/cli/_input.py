@@ -1,4 +1,4 @@
-"""The messages that a command reads: from files, directories, arguments or standard input.
+"""Read the messages of a command from files, directories, arguments or standard input.
 
 Unreadable input becomes an `Item` with a fault, so that reading continues after one bad line.
 """
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 # Formats in which an empty file is valid and holds no messages.
 _MAY_BE_EMPTY = {name for name, item in FORMATS.items() if item.may_be_empty}
-# Binary formats: an argument of such a format is written in hex or base64.
+# Binary formats. An argument on the command line has them in hex or base64.
 _BINARY_FORMS = {"cbor", *(name for name, item in FORMATS.items() if not item.is_text)}
-_RANGE = r"(?a)(\d+)(?:(-)(\d*))?"
-# FILE:NUMBER or FILE@OFFSET.
-_PLACE = re.compile(r"(?P<path>.+)(?P<kind>[:@])(?P<number>\d+)", re.ASCII | re.DOTALL)
+_RANGE_PATTERN = r"(?a)(\d+)(?:(-)(\d*))?"
+# Matches FILE:NUMBER and FILE@OFFSET.
+_FILE_POSITION = re.compile(r"(?P<path>.+)(?P<kind>[:@])(?P<number>\d+)", re.ASCII | re.DOTALL)
 
 
 @attrs.frozen
 class Selection:
-    """The message numbers of ``--select``: numbers and ranges, as in ``3,17-20,30-``."""
+    """The message numbers that ``--select`` selects, such as ``3,17-20,30-``."""
 
     ranges: tuple[tuple[int, int | None], ...]
 
@@ -46,11 +46,12 @@ class Selection:
         """Parse a comma-separated list of numbers and ranges.
 
         Raises:
-            ValueError: an entry is neither, or is less than 1, or a range is reversed.
+            ValueError: an entry is neither a number nor a range, a number is less than 1, or a
+                range ends before its start.
         """
         ranges = []
         for part in text.split(","):
-            match = re.fullmatch(_RANGE, part.strip())
+            match = re.fullmatch(_RANGE_PATTERN, part.strip())
             if match is None:
                 raise ValueError(f"{part!r} is neither a number nor a range such as 17-20")
             first, dash, last = match.groups()
@@ -73,9 +74,10 @@ class Selection:
 
 @attrs.frozen
 class _Source:
-    """One input: a file (Path), an argument's text (str), or standard input (None).
+    """One input: its `content` is a file's path, an argument's text, or None for standard input.
 
-    For a file, `number` (of the message or line) or `offset` may select a single message.
+    In a file, `number` (of a message or line) or `offset` may select a single message. `fault`
+    explains why the input cannot be read.
     """
 
     name: str
@@ -90,14 +92,14 @@ class _Source:
 
 
 class Inputs:
-    """Reads the messages that the arguments of a command name, in order.
+    """Reads the messages that the arguments of a command specify, in order.
 
-    As a context manager, it shows a progress bar. Arguments are files, directories,
-    ``FILE:NUMBER``, ``FILE@OFFSET``, ``-``, or the messages themselves as text. The form
-    ``written`` is JSON in the typed or plain notation.
+    Arguments are files, directories, ``FILE:NUMBER``, ``FILE@OFFSET``, ``-`` for standard input, or
+    the messages themselves as text. The form ``written`` is JSON in the typed or plain notation.
+    A progress bar appears during long runs; the context manager removes it at exit.
 
     Attributes:
-        total: bytes in all files; None if standard input or a pipe is among the inputs.
+        total: the number of bytes in all files; None if standard input or a pipe is an input.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class Inputs:
 
     @property
     def position(self) -> int:
-        """The number of bytes read so far, of `total`."""
+        """The number of bytes read so far in all files."""
         if self._open is not None and self.total is not None:
             return self._done + self._open.tell()
         return self._done
@@ -147,13 +149,13 @@ class Inputs:
         ]
 
     def _add_argument(self, argument: str) -> None:
-        """Add the sources that an argument names, without opening files."""
+        """Add the inputs that an argument specifies, without opening files."""
         if argument == "-":
             self.total = None
             self._sources.append(_Source("standard input"))
             return
         kind = _path_kind(argument)
-        matched = None if kind else _PLACE.fullmatch(argument)
+        matched = None if kind else _FILE_POSITION.fullmatch(argument)
         if not kind and (matched is None or _path_kind(matched["path"]) != "file"):
             self._add_text(argument)
             return
@@ -170,7 +172,7 @@ class Inputs:
             self._add_file(_Source(name, Path(name), number=number, offset=offset))
 
     def _add_text(self, argument: str) -> None:
-        """Add an argument that is text. Hex that the shell split at spaces is joined again."""
+        """Add the text of an argument; join hex that the shell has split at spaces."""
         joins = not self._is_json(argument) and self.form in ("auto", "hex", "base64")
         if joins and self._sources:
             previous = self._sources[-1].content
@@ -194,11 +196,11 @@ class Inputs:
         self._sources.append(source)
         path = source.content
         if self.total is not None and path is not None and not isinstance(path, str):
-            with contextlib.suppress(OSError):  # opening the file reports the error
+            with contextlib.suppress(OSError):  # when the file is opened, the error is reported
                 self.total = self.total + path.stat().st_size if path.is_file() else None
 
     def messages(self) -> Iterator[Item]:
-        """Yield the selected messages, and update the progress bar.
+        """Yield the messages that ``--select`` selects (default: all); update the progress bar.
 
         Raises:
             click.ClickException: the input has no messages, or --select does not match any.
@@ -212,7 +214,7 @@ class Inputs:
             self._bar.step(number)
             if number == last:
                 break
-        self._bar.stop()  # the caller prints the result next
+        self._bar.stop()  # the caller now prints its result
         if not number:
             raise click.ClickException("the input contains no messages")
         if not selected:
@@ -230,7 +232,7 @@ class Inputs:
                 yield from self._read_source(source)
 
     def _read_single(self, source: _Source) -> Item:
-        """Return the message that a source selects by its number or offset."""
+        """Return the message that FILE:NUMBER or FILE@OFFSET selects."""
         count = 0
         for item in self._read_source(source):
             count += 1
@@ -238,7 +240,7 @@ class Inputs:
                 return item
             if source.offset is not None and item.offset == source.offset:
                 return attrs.evolve(item, source=f"{source.name}@{source.offset}")
-            if item.fault and item.number == 0:  # the fault concerns the whole file
+            if item.fault and item.number == 0:  # the whole file cannot be read
                 return item
         if source.offset is not None:
             fault = f"no message begins at byte {source.offset:,}"
@@ -248,7 +250,7 @@ class Inputs:
         )
 
     def _read_argument(self, name: str, text: str) -> Iterator[Item]:
-        """Read messages from an argument's text."""
+        """Yield the messages in the text of an argument."""
         if not all(part.strip() for part in text.split("\n")):
             raise click.UsageError("an argument is empty")
         if self.form not in _BINARY_FORMS and (
@@ -272,7 +274,7 @@ class Inputs:
                 yield from self._reader.unwrapped(Item(source, octets))
 
     def _read_source(self, source: _Source, octets: bytes | None = None) -> Iterator[Item]:
-        """Read the messages in `octets`; if None, those in the file or standard input of `source`.
+        """Yield the messages of a source; from `octets`, or if None from its file or stdin.
 
         An error becomes an `Item` with a fault.
         """
@@ -316,7 +318,7 @@ class Inputs:
             raise ValueError(self._with_advice(str(error))) from None
 
     def _with_advice(self, fault: str) -> str:
-        """Return `fault`, with the command-line option that helps if there is one."""
+        """Return `fault`, with the command-line option that avoids it if there is one."""
         from amqp10msg.files.containers import too_large
 
         large = too_large(self.max_size)
@@ -328,18 +330,18 @@ class Inputs:
 def _path_kind(name: str) -> str:
     """Return ``file``, ``folder``, or an empty string if the path does not exist."""
     try:
-        # Without trailing slashes, like Path.
+        # Remove trailing slashes, as Path does.
         path = name.rstrip(f"{os.sep}{os.altsep or ''}") or name
         status = os.stat(path)  # noqa: PTH116  (pathlib is slow to import)
     except PermissionError:
-        return "file"  # opening it later reports the error
-    except (OSError, ValueError):  # not found, or too long for a path, as hex may be
+        return "file"  # when the file is opened, the error is reported
+    except (OSError, ValueError):  # not found, or a text (such as hex) that is too long for a path
         return ""
     return "folder" if stat.S_ISDIR(status.st_mode) else "file"
 
 
 def _is_json_value(text: str) -> bool:
-    """Return whether `text` is valid JSON: a string, a number or a constant."""
+    """Return whether `text` is valid JSON, such as a number."""
     try:
         parse_json(text.encode("utf-8", "surrogateescape"))
     except ValueError:
@@ -354,16 +356,21 @@ def _argument_error_text(text: str, reason: str) -> str:
 
 
 def _explain_argument_error(text: str, form: str | None, reason: str) -> str:
-    """Return the error text for arguments that cannot be read, with the first invalid argument.
+    """Return the error text for joined arguments that cannot be read.
 
-    `text` holds the arguments, one per line. `reason` is the error for the joined arguments: the
-    result contains it if no argument is invalid alone.
+    The error names the first argument that is invalid alone. If each is valid alone, it contains
+    `reason`, the error for the joined arguments.
+
+    Args:
+        text: the arguments, one per line.
+        form: ``hex``, ``base64``, or None for either.
+        reason: the error for the joined arguments.
     """
     for part in text.split("\n"):
         try:
             messages_in_text(part, form)
         except OddDigitsError:
-            continue  # the next argument may hold the second digit of a byte
+            continue  # the shell may have split the two digits of a byte
         except ValueError as error:
             return _argument_error_text(part, str(error))
     return _argument_error_text(text, reason)
@@ -372,8 +379,8 @@ def _explain_argument_error(text: str, form: str | None, reason: str) -> str:
 def _files_below(folder: Path) -> Iterator[tuple[Path, str]]:
     """Yield (path, fault) for the files in a folder and its subfolders, sorted by name.
 
-    Hidden files and folders are skipped, and links to folders are not followed. Unreadable folders
-    come last, with the error as fault.
+    The fault is empty for a file that can be read. Hidden files and folders are skipped, and links
+    to folders are not followed. Unreadable folders come last, with the error as fault.
     """
     from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The live status line of a bridge on the terminal, and the summary table at its end."""
+"""The status line of a running bridge on the terminal, its event log, and the final summary."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from amqp10msg.net.bridge import Statistics
 
 #: Terminal escape: return to the start of the line and erase it.
-_CLEAR = "\r\x1b[K"
+_CLEAR_LINE = "\r\x1b[K"
 #: Seconds over which the status line averages the message rate.
 _RATE_SECONDS = 3.0
-#: Columns assumed if the terminal does not report its width.
+#: The terminal's width in characters if the terminal does not report it.
 _DEFAULT_WIDTH = 80
 
 
@@ -35,11 +35,11 @@ class LiveLine:
 
     def show(self, counts: Mapping[str, Statistics]) -> None:
         """Overwrite the line with the current totals."""
-        # Cut the text to one terminal row: only the last row of a wrapped line would be erased.
+        # Cut the text to one terminal row, because `_CLEAR_LINE` erases only one row.
         text, width = safe(self._status_text(counts)), _width() - 1
         if len(text) > width:
             text = f"{text[: width - 1]}…"
-        click.echo(f"{_CLEAR}{text}", err=True, nl=False, color=True)
+        click.echo(f"{_CLEAR_LINE}{text}", err=True, nl=False, color=True)
 
     def _status_text(self, counts: Mapping[str, Statistics]) -> str:
         routes = list(counts.values())
@@ -66,7 +66,7 @@ class LiveLine:
         return ", ".join(parts)
 
     def _rate(self, moved: int) -> float:
-        """Return the messages per second over the last `_RATE_SECONDS`."""
+        """Return the rate in messages per second over the last `_RATE_SECONDS` seconds."""
         now, samples = self._clock(), self._samples
         samples.append((now, moved))
         while len(samples) > 2 and now - samples[1][0] >= _RATE_SECONDS:
@@ -76,6 +76,7 @@ class LiveLine:
 
 
 def _width() -> int:
+    """Return the width of the terminal in characters."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or _DEFAULT_WIDTH
     except (OSError, ValueError):
@@ -85,15 +86,16 @@ def _width() -> int:
 class _EventLines(logging.Formatter):
     """Formats log records as text with control characters escaped.
 
-    Records contain names and error texts from peers, which could otherwise control the terminal.
+    Records contain names and error texts from peers, whose control characters could otherwise
+    manipulate the terminal.
 
     Args:
-        live: whether to erase the status line of `LiveLine` before each record.
+        live: whether a `LiveLine` is on the terminal, which must be erased before each record.
     """
 
     def __init__(self, *, live: bool) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
-        self._start = _CLEAR if live else ""
+        self._start = _CLEAR_LINE if live else ""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (overrides logging)
         """Return the record as one line."""
@@ -105,7 +107,7 @@ class _EventLines(logging.Formatter):
 
 
 def log_lines(*, live: bool) -> logging.Formatter:
-    """Return a formatter for events as text; `live` is True if a `LiveLine` shares the terminal."""
+    """Return the formatter of ``--log text``; `live`: whether a `LiveLine` is on the terminal."""
     return _EventLines(live=live)
 
 
@@ -125,17 +127,18 @@ def events_logger(
     """Return a logger that writes events to standard error.
 
     Args:
-        form: a format of ``--log``: ``text``, ``json`` or ``none``.
+        form: the value of ``--log``: ``text``, ``json`` or ``none``.
         name: the name of the logger.
-        live: whether a `LiveLine` shares the terminal.
-        alone: whether there is only one route. The format ``text`` then omits the failure of the
-            route, because the command prints it at the end.
+        live: whether a `LiveLine` is on the terminal.
+        alone: whether there is only one route. The format ``text`` then omits the event of the
+            route's failure, because the command prints the error at the end.
     """
     from amqp10msg.net.serve import JsonFormatter
 
     logger = logging.Logger(name, logging.INFO)  # noqa: LOG001  (no global state)
     if form == "none":
-        logger.addHandler(logging.NullHandler())  # without a handler, logging prints warnings
+        # A logger without any handler prints warnings on stderr.
+        logger.addHandler(logging.NullHandler())
     else:
         handler = logging.StreamHandler()
         handler.setFormatter(JsonFormatter() if form == "json" else log_lines(live=live))
@@ -146,13 +149,13 @@ def events_logger(
 
 
 def show_counts(counts: Mapping[str, Statistics], *, remains: bool = True) -> None:
-    """Print the summary table, and what happened to messages that the target did not accept.
+    """Print the summary table, and the outcomes of messages that the target did not accept.
 
-    With `remains`, also print the messages that remain at each source.
+    If `remains` is true, also print how many messages remain at each source.
     """
     names = ["route", "received", "moved", "per s", "duplicates", "quarantined", "losses"]
     rows = table(*names)
-    # Rates differ by orders of magnitude between runs; the other columns should not move with them.
+    # Rates differ by orders of magnitude between runs: keep the positions of the other columns.
     rows.columns[names.index("per s")].min_width = len("9,999,999")
     for name, route in counts.items():
         numbers = (
@@ -175,7 +178,7 @@ def show_counts(counts: Mapping[str, Statistics], *, remains: bool = True) -> No
 
 
 def _remaining_lines(counts: Statistics) -> list[str]:
-    """Describe the messages that remain at the source; empty if the source was not queried."""
+    """Describe the messages that remain at the source; return [] if the broker was not asked."""
     if not counts.asked or counts.is_empty:
         return []
     lines = []

@@ -1,4 +1,4 @@
-"""A replacement `main` for an installation that lacks packages of the command line."""
+"""The command line of an installation that lacks a package of the extra ``cli``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Options and arguments that several commands share.
 
-Modules that a command needs to do its work are imported when it runs, to keep ``--help``,
-``--version`` and shell completion fast.
+To keep ``--help``, ``--version`` and shell completion fast, a command imports most modules only
+when it runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from amqp10msg.files import FileFormat
     from amqp10msg.options import Option
 
-# Formats of messages as text, and notations, with their descriptions.
+# Descriptions of the text formats and notations of messages, by name.
 _NOTATIONS = {
     "hex": "hex digits; also with spaces, colons or 0x, and dumps of xxd or hexdump",
     "base64": "standard or URL-safe alphabet",
@@ -33,7 +33,7 @@ _NOTATIONS = {
     "plain": "JSON as people write it, with types only if they matter",
     "cbor": "lossless and compact",
 }
-#: The values of --out.
+#: The output formats: the values of --out.
 TARGETS = ("typed", "plain", "cbor", "hex", "base64", "jsonl", "raw", "prefixed")
 
 
@@ -43,20 +43,20 @@ def format_descriptions() -> dict[str, str]:
 
 
 def file_formats() -> Mapping[str, FileFormat]:
-    """Return the formats of files, by name."""
+    """Return the file formats, by name."""
     from amqp10msg.files import FORMATS
 
     return FORMATS
 
 
 def format_help(names: Iterable[str]) -> str:
-    """Return the help of the option ``--format`` of a command that reads these formats."""
+    """Return the help of the option ``--format`` of a command that reads the formats `names`."""
     *others, last = names
     return f"The format of the input; guessed by default. One of {', '.join(others)} or {last}."
 
 
 class LateChoice(click.Choice[str]):
-    """A choice whose names are computed on first use, because importing them is slow."""
+    """A click choice whose values are computed when they are needed, because importing is slow."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._names = names
@@ -69,7 +69,10 @@ class LateChoice(click.Choice[str]):
 
 
 class _LateHelp:
-    """Computes the help of an option or command when it is shown, because importing is slow."""
+    """Computes the help of an option or command when it is shown, because importing is slow.
+
+    `help_of` returns the help.
+    """
 
     def __init__(self, *args: Any, help_of: Callable[[], str], **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -82,7 +85,7 @@ class _LateHelp:
 
     @help.setter
     def help(self, text: str | None) -> None:
-        """Ignore the text that click's constructor sets."""
+        """Ignore `text`, which click's constructor sets."""
 
 
 class LateHelpOption(_LateHelp, click.Option):  # type: ignore[misc]  # an attribute in click
@@ -94,7 +97,7 @@ class LateHelpCommand(_LateHelp, click.Command):  # type: ignore[misc]  # an att
 
 
 class FilePath(click.Path):
-    """A Path of a file that need not exist; with `allow_dash`, ``-`` is allowed too."""
+    """A click type for the path of a file that may not exist; ``-`` only with `allow_dash`."""
 
     def __init__(self, *, allow_dash: bool = False) -> None:
         super().__init__(dir_okay=False, allow_dash=allow_dash)
@@ -114,12 +117,14 @@ def translations() -> Iterable[str]:
 
 
 class _SelectionType(click.ParamType["Selection"]):
+    """The click type of ``--select``."""
+
     name = "numbers"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Selection:
-        """Parse the selection, or fail with the parse error."""
+        """Parse a selection such as ``3,17-20``; raise click's BadParameter if it is invalid."""
         from amqp10msg.app.cli._input import Selection
 
         try:
@@ -170,7 +175,7 @@ def number_option(
     high: int | None = None,
     metavar: str = "NUMBER",
 ) -> Callable[..., Any]:
-    """Return an option for a number of at least `low`: a float if `low` is one, else an int."""
+    """Return an option for a number from `low` to `high`: a float if `low` is one, else an int."""
     kind: Any = click.FloatRange if type(low) is float else click.IntRange
     return click.option(
         flag,
@@ -198,7 +203,7 @@ target_option = click.option(
 )
 
 
-def showing_option(flag: str, text: Callable[[], str], help_text: str) -> Callable[..., Any]:
+def printing_option(flag: str, text: Callable[[], str], help_text: str) -> Callable[..., Any]:
     """Return an option that prints `text()` and exits."""
 
     def show(context: click.Context, _: click.Parameter, is_set: bool) -> None:
@@ -214,6 +219,7 @@ def showing_option(flag: str, text: Callable[[], str], help_text: str) -> Callab
 def _default_to_stdin(
     context: click.Context, _: click.Parameter, value: tuple[str, ...]
 ) -> tuple[str, ...]:
+    """Return ``-`` if no source is given; raise UsageError if standard input is a terminal."""
     if value or context.resilient_parsing:
         return value
     if is_terminal(sys.stdin):
@@ -222,7 +228,7 @@ def _default_to_stdin(
 
 
 def _completions(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Have the shell complete file names: most sources are files."""
+    """Have the shell complete file names, because most sources are files."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
@@ -240,7 +246,7 @@ _max_size_option = click.option(
     help="Reject messages that are larger than this in the input.",
 )
 
-#: The option of commands that read files.
+#: ``--trust-files``, for commands that read files.
 trust_option = click.option(
     "--trust-files",
     "is_trusted",
@@ -260,13 +266,13 @@ _select_option = click.option(
 def messages_argument(
     *names: str, form: str = "auto", basic: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds SOURCES and the options for reading to a command.
+    """Return a decorator that adds the argument SOURCES and the options for reading to a command.
 
-    The command receives the messages as `inputs`, an `Inputs`.
+    The command gets the messages as the keyword argument `inputs`, an `Inputs`.
 
     Args:
-        names: the flags of the option that selects the input format. Without flags, the command has
-            neither this option nor --select.
+        names: the flags of the option for the input format, such as ``--format``. Without flags,
+            the command has neither this option nor --select.
         form: the input format, or the default of the option.
         basic: also accept messages of AMQP 0-9-1.
     """
@@ -317,6 +323,7 @@ def messages_argument(
 def _parse_pairs(
     _: click.Context, option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, str]:
+    """Parse the values NAME=VALUE of a repeatable option."""
     pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -332,16 +339,16 @@ def declared_options(
     only: Collection[str] = (),
     helps: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add to a command the options that a class declares with `amqp10msg.options`.
+    """Return a decorator that adds to a command the options that a class declares.
 
     Args:
-        options: the class.
-        inserted_before: further options, by the name of the declared option that they precede.
+        options: an attrs class whose fields are declared with `amqp10msg.options`.
+        inserted_before: {field name: further options to add before the option of this field}.
         only: the names of the fields to add; all if empty.
-        helps: help texts that replace the class's help texts, by field name.
+        helps: {field name: help text to use instead of the declared help text}.
     """
     decorators: list[Callable[..., Any]] = []
-    # Imported late because it imports attrs, which `amqp10msg --help` does not need.
+    # Import late: this module imports attrs, which `amqp10msg --help` does not need.
     from amqp10msg.options import options_of
 
     for field, option in options_of(options):
@@ -371,7 +378,7 @@ def _option_of_field(field: Any, option: Option, help_text: str) -> Callable[...
     }
     name = field.name.replace("_", "-")
     if option.kind is bool:
-        is_on = field.default is True  # then the flag is --no-NAME and sets the field to False
+        is_on = field.default is True  # if so, the flag is --no-NAME and sets the field to False
         name = f"no-{name}" if is_on else name
         settings |= {"is_flag": True, "flag_value": not is_on}
     elif option.kind is dict:
@@ -391,5 +398,5 @@ def _option_of_field(field: Any, option: Option, help_text: str) -> Callable[...
 
 
 def given_options(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return only the options that the user gave: drop None and empty repeatable options."""
+    """Return only the options that the user gave: drop None, and the empty values {} and ()."""
     return {name: value for name, value in values.items() if value not in (None, {}, ())}

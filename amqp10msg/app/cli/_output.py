@@ -1,4 +1,4 @@
-"""Output of the commands: colour, terminal width, progress, text that is safe to print."""
+"""The output of commands: colour, terminal width, progress bars, escaped text."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
     from rich.table import Table
 
+# The colours of violations.
 SEVERITY_COLORS = {"error": "red", "warning": "yellow"}
 # Columns of the output if it is not a terminal: wide enough that no line is wrapped.
 _UNWRAPPED_WIDTH = 100_000
@@ -30,21 +31,26 @@ _BAR_DELAY = 1.0
 
 
 def safe(text: str) -> str:
-    """Return `text` with control characters, line breaks and lone surrogates escaped."""
+    """Return `text` with control characters, line breaks and lone surrogates escaped.
+
+    The result is safe to print: it cannot control the terminal.
+    """
     return printable(re.sub(_RAW_BYTES, lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", text))
 
 
-# Bytes of a file name that are not text: Python decodes them to surrogates (PEP 383).
+# Matches the surrogates as which Python decodes the bytes of a file name that are not UTF-8
+# (PEP 383).
 _RAW_BYTES = "[\udc80-\udcff]"
-# Matches the end of a source: a line number or offset, and the name of the message: ``:3 (order)``.
-_LABEL = r"(?s)([:@]\d+) \(.*\)$"
+# Matches the end of `Item.source`, such as ``:3 (order)``: a line number or offset, and the name of
+# the message.
+_SOURCE_END = r"(?s)([:@]\d+) \(.*\)$"
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
     """Return `value` as JSON with all unprintable characters in strings escaped.
 
-    JSON requires escapes only below U+0020. A terminal also acts on later control characters, such
-    as U+009B, and on marks that change the direction of text.
+    JSON requires escapes only below U+0020. But a terminal also interprets other control
+    characters, such as U+009B, and marks that change the direction of text.
     """
     import json
 
@@ -62,8 +68,8 @@ def _json_escape(char: str) -> str:
     return "".join(f"\\u{octets[i : i + 2].hex()}" for i in range(0, len(octets), 2))
 
 
-def complain(text: str) -> None:
-    """Print one line on standard error."""
+def print_error(text: str) -> None:
+    """Print an error or a warning on standard error, as one line."""
     click.echo(safe(f"amqp10msg: {text}"), err=True)
 
 
@@ -75,7 +81,11 @@ def is_terminal(stream: Any) -> bool:
 
 
 def use_color(color: bool | None, stream: Any = None) -> bool:
-    """Return whether to colour: the option `color`, or by the terminal and https://no-color.org."""
+    """Return whether to colour the output to `stream`, by default standard output.
+
+    If the option `color` is None, this depends on the terminal and the environment
+    (https://no-color.org).
+    """
     if color is not None:
         return color
     if os.environ.get("NO_COLOR"):
@@ -86,9 +96,10 @@ def use_color(color: bool | None, stream: Any = None) -> bool:
 
 
 def console(colored: bool, width: int | None = None) -> Console:
-    """Return a console for standard output.
+    """Return a rich console for standard output.
 
-    Its width is `width`, the terminal's width, or COLUMNS; otherwise lines are not wrapped.
+    The console's width is `width`, or else the terminal's width, or COLUMNS. If all are unknown,
+    lines are not wrapped.
     """
     from rich.console import Console
 
@@ -98,7 +109,7 @@ def console(colored: bool, width: int | None = None) -> Console:
 
 
 def table(*names: str) -> Table:
-    """Return a table without borders that wraps the text of wide columns."""
+    """Return a rich table with the columns `names`, without borders, that wraps long text."""
     from rich import box
     from rich.table import Table
 
@@ -109,8 +120,8 @@ def table(*names: str) -> Table:
 
 
 def without_message_name(source: str) -> str:
-    """Return `source` without the message name in parentheses, for narrow screens."""
-    return re.sub(_LABEL, r"\1", source)
+    """Return an item's source without the name of the message, for narrow screens."""
+    return re.sub(_SOURCE_END, r"\1", source)
 
 
 def progress(
@@ -132,7 +143,7 @@ def progress(
 
 @contextlib.contextmanager
 def _interrupts_delayed() -> Iterator[None]:
-    """Delay Ctrl-C until the block ends; KeyboardInterrupt is then raised."""
+    """Delay Ctrl-C until the end of the block, which then raises KeyboardInterrupt."""
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
@@ -145,10 +156,10 @@ def _interrupts_delayed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _running_bar(bar: Progress) -> Iterator[Progress]:
-    """Show a bar during the block.
+    """Show a progress bar during the block.
 
-    Ctrl-C is delayed while the bar starts: a half-started bar would leave its thread running and
-    the streams redirected, and the command would end with a traceback.
+    Ctrl-C is delayed while the bar starts. If it interrupted the start, the bar's thread would keep
+    running, the streams would stay redirected, and the command would end with a traceback.
     """
     try:
         with _interrupts_delayed():
@@ -165,13 +176,14 @@ def progress_counter(
     """Show a progress bar on a terminal during the block.
 
     Args:
-        color: whether to colour the bar; None to detect it.
-        unit: the name of the counted unit, such as messages.
-        total: the number of units, or None if it is unknown at the start.
-        name: a label.
+        color: whether to colour the bar; if None, see `use_color`.
+        unit: what the bar counts, in the plural, such as messages.
+        total: the number of units.
+        name: a label before the numbers.
 
     Yields:
-        A function to call with the completed and the total number; None without a terminal.
+        A function to call with the number of completed units and the number of all units. None if
+        standard error is not a terminal.
     """
     if not is_terminal(sys.stderr):
         yield None
@@ -189,7 +201,7 @@ def progress_counter(
 
 
 def check_report(report: Path | None, inputs: Callable[[], Iterable[Path]]) -> None:
-    """Check that the report can be written and does not overwrite an input.
+    """Check that a report can be written and does not overwrite an input file.
 
     Raises:
         click.UsageError: the report's folder does not exist, or the report is an input file.
@@ -205,9 +217,9 @@ def check_report(report: Path | None, inputs: Callable[[], Iterable[Path]]) -> N
 
 
 class DelayedBar:
-    """A progress bar on a terminal that appears after the first second of a run.
+    """A progress bar on a terminal that appears one second after the start of a run.
 
-    `position` returns the number of bytes read, and their total or None if it is unknown.
+    `position` returns the number of bytes read so far, and the number of all bytes or None.
     """
 
     def __init__(
@@ -237,7 +249,7 @@ class DelayedBar:
                 redirect_stdout=is_terminal(sys.stdout),
             )
             self._task = self._bar.add_task("", total=total, messages=messages)
-            # Delay Ctrl-C for the same reason as `_running_bar`. The caller must call `stop`.
+            # Delay Ctrl-C for the reason in `_running_bar`. The caller must call `stop` at the end.
             with _interrupts_delayed():
                 self._bar.start()
         self._bar.update(self._task, completed=position, messages=messages)
@@ -251,14 +263,15 @@ class DelayedBar:
 
 
 class Sink:
-    """The destination of a command's result: standard output or a file.
+    """Writes a command's result to standard output or to a file.
 
-    The file is created by the first `write`, and appears under its name when the command ends
-    without an error.
+    The first `write` opens a temporary file. It replaces the file `output` at the end of the
+    context manager if there was no error.
 
     Args:
-        output: the file, or None or ``-`` for standard output.
-        color: whether to keep escape sequences in text; None to decide by the terminal.
+        output: the file; None or ``-`` for standard output.
+        color: whether to keep escape sequences in text; if None, only if it is printed on a
+            terminal.
     """
 
     def __init__(self, output: Path | None, color: bool | None = None) -> None:
@@ -287,7 +300,7 @@ class Sink:
             if isinstance(data, str):
                 data = data.encode("utf-8", "backslashreplace")
             self._file.write(data)
-        elif sys.stdout is None:  # click would silently discard the data
+        elif sys.stdout is None:  # click would discard the data silently
             raise click.ClickException("standard output is closed: use --output FILE")
         elif isinstance(data, str):
             click.echo(data, nl=False, color=self._color)

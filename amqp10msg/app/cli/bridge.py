@@ -22,7 +22,7 @@ from amqp10msg.app.cli._bridging import (
 )
 from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
 from amqp10msg.app.cli._options import declared_options, given_options
-from amqp10msg.app.cli._output import complain, is_terminal, safe
+from amqp10msg.app.cli._output import is_terminal, print_error, safe
 from amqp10msg.net.options import RouteOptions
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def bridge(
             else:
                 specs = [RouteSpec(source, target, RouteOptions(**options_given))]
     except Interrupted:
-        complain("a signal ended the bridge before it had read its routes")
+        print_error("a signal ended the bridge before it had read its routes")
         return 4 if config is not None or until_empty or options_given.get("until_length") else 0
     if config is not None and (options_given or pattern):
         raise click.UsageError("with --config, write the options of routes into the file")
@@ -210,21 +210,21 @@ def bridge(
             reports, lambda: report.as_json(specs, counts), lambda: report.as_html(specs, counts)
         )
     finally:
-        # The process of the command line blocks signals from its start until its exit. Another
-        # program that called this function needs its signals back.
+        # The command line blocks signals from the start of its process until the exit. For any
+        # other program that calls this function, unblock them.
         if not were_held:
             drop_signals()
     show_counts(counts)
     if fault is not None:
-        complain(str(fault))
+        print_error(str(fault))
         return 1
     return status_of(counts.values(), accept_quarantine=accept_quarantine)
 
 
 def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> int:
-    """Print the losses of each route, and return the exit status.
+    """Print the losses of each route in a dry run, and return the exit status.
 
-    After a signal, the remaining routes are reported as not read.
+    After a signal, no further messages are read: the remaining routes are reported as not read.
     """
     from amqp10msg.net.bridge.bridge import Interrupted, run_dry_or_stop
     from amqp10msg.net.bridge.dry import Checked, DryRun
@@ -250,7 +250,7 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
         checked.append(Checked(Queue(spec.name), usable, fault))
         show_dry_run(checked[-1])
     if stopped:
-        complain("a signal ended the dry run before it had read all messages")
+        print_error("a signal ended the dry run before it had read all messages")
     profiles = {profile_of(result.run.spec) for result in checked if result.run is not None}
     endpoints = {
         "source": ", ".join(sorted({str(spec.source) for spec in specs})),

@@ -13,14 +13,14 @@ import attrs
 import click
 
 from amqp10msg.app.cli._options import color_option, number_option
-from amqp10msg.app.cli._output import complain, console, progress_counter, safe, table, use_color
+from amqp10msg.app.cli._output import console, print_error, progress_counter, safe, table, use_color
 from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
     from amqp10msg.interop.conformance import Change, Peer, PeerResults, Result
     from amqp10msg.interop.corpus import Case
 
-# Failed cases shown per peer on the terminal; the report files have all.
+# The maximum number of failed cases per peer on the terminal; the report files contain all.
 _MAX_FAILURES = 10
 
 
@@ -193,7 +193,7 @@ def run(
         try:
             results.append(test(chosen, color, jobs=jobs))
         except PeerError as error:
-            complain(str(error))
+            print_error(str(error))
             missing += 1
     if not results:
         raise click.ClickException("no peer could be tested")
@@ -213,23 +213,24 @@ def run(
     new = [peer_results for peer_results in results if peer_results.peer not in old_names]
     if old is not None:
         for peer_results in new:
-            complain(f"{peer_results.peer}: not compared: {before} has no results of this peer")
+            print_error(f"{peer_results.peer}: not compared: {before} has no results of this peer")
     is_worse = any(change.is_worse for change in changes or ())
     untested = [peer_results for peer_results in results if not peer_results.tested]
     if len(untested) == len(results):
         raise click.ClickException("nothing was tested: every case was skipped")
     for peer_results in untested:
-        complain(f"{peer_results.peer}: every case was skipped")
-    # Without --peer, all built-in peers run, and --only may exclude every case of a peer.
+        print_error(f"{peer_results.peer}: every case was skipped")
+    # A peer of which every case was skipped is a failure only if --peer or --broker names it: by
+    # default, all peers run, and --only may exclude every case of some peers.
     untested_by_request = (names or brokers) and untested
     failed = [peer_results for peer_results in new if peer_results.tested and not peer_results.ok]
     return int(bool(missing or untested_by_request or is_worse or failed))
 
 
 def _unique_name(name: str, used: set[str]) -> str:
-    """Return `name`, or `name` with a number if it is in `used`, and add the result to `used`.
+    """Return `name`, with a number appended if `used` contains it; add the result to `used`.
 
-    Names identify results and their files.
+    Names must be unique because they identify results and files.
     """
     numbered = (f"{name}-{number}" for number in itertools.count(2))
     unique = next(text for text in itertools.chain([name], numbered) if text not in used)
@@ -238,10 +239,11 @@ def _unique_name(name: str, used: set[str]) -> str:
 
 
 def _select_cases(cases: Path | None, only: str | None) -> list[Case]:
+    """Return the cases that --cases and --only select."""
     from amqp10msg.interop import corpus
 
     chosen = corpus.load(cases)
-    if not chosen:  # an empty run would look like a success
+    if not chosen:  # raise an error, because a run without cases would look like a success
         raise click.ClickException(f"{cases}: contains no cases")
     if only is not None:
         chosen = [case for case in chosen if _is_in_clause(case.clause, only) or case.id == only]
@@ -257,11 +259,12 @@ def _is_in_clause(clause: str, chosen: str) -> bool:
 
 
 def _journal_path(output: Path, name: str) -> Path:
-    """Return the path of the file from which an interrupted run of a peer continues."""
+    """Return the path of the journal of a peer, with which an interrupted run continues."""
     return output / f".{name}.jsonl"
 
 
 def _test_peer(peer: Peer, chosen: list[Case], color: bool | None, **options: Any) -> PeerResults:
+    """Test an implementation with the cases, and show a progress bar."""
     from amqp10msg.interop import conformance
 
     with _progress(peer.name, len(chosen), color) as step:
@@ -277,7 +280,7 @@ def _test_broker(
     jobs: int,
     timeout: float,
 ) -> PeerResults:
-    """Test a live broker with the cases that are complete messages."""
+    """Test a live broker with those cases that are complete messages, and show a progress bar."""
     from amqp10msg.interop.conformance.brokers import is_broker_case, run_broker
 
     sent_cases = [case for case in chosen if is_broker_case(case)]
@@ -296,7 +299,7 @@ def _test_broker(
 
 @contextlib.contextmanager
 def _progress(name: str, total: int, color: bool | None) -> Iterator[Callable[[Result], None]]:
-    """Show a bar on a terminal, and yield a function to call with each result."""
+    """Show a progress bar during the block. Yield a function to call with each result."""
     numbers = itertools.count(1)
     with progress_counter(color, "cases", total, name) as show:
         yield lambda _: show(next(numbers), total) if show else None

@@ -1,4 +1,4 @@
-"""``amqp10msg convert`` and ``encode``: convert messages between formats."""
+"""``amqp10msg convert`` and ``encode``: convert messages between formats, and encode JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _format_table() -> str:
-    """Return a line of help for each format and notation."""
+    """Return the names and descriptions of the formats and notations, for the help."""
     lines: list[str] = []
     for name, text in format_descriptions().items():
         shown = text if name in TARGETS else f"{text} (input only)"
@@ -114,10 +114,10 @@ def encode(inputs: Inputs, target: str, output: Path | None) -> None:
 
 
 def _write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
-    """Write all items in the target format.
+    """Write all items in the format `target`.
 
     Raises:
-        click.ClickException: an item is faulty or does not fit the format.
+        click.ClickException: an item has a fault or cannot be written in this format.
     """
     for number, item in enumerate(items, 1):
         if number > 1 and target == "raw":
@@ -144,7 +144,7 @@ def require_bytes(item: Item) -> bytes:
 
 
 def format_bytes(data: bytes, target: str) -> str | bytes:
-    """Return encoded messages in the format `target`, a member of `TARGETS`.
+    """Convert an encoded message, or encoded values, to the format `target` (one of `TARGETS`).
 
     Raises:
         AmqpError: `target` is a notation, and `data` is neither a message nor AMQP values.
@@ -167,7 +167,7 @@ def format_bytes(data: bytes, target: str) -> str | bytes:
     if target == "cbor":
         try:
             return b"".join(map(notation.to_cbor, values))
-        except ImportError as error:  # the error text names the package to install
+        except ImportError as error:  # cbor2 is not installed, as the error says
             raise click.ClickException(str(error)) from None
     write = notation.to_typed if target == "typed" else notation.to_plain
     return "".join(json_text(write(value)) + "\n" for value in values)

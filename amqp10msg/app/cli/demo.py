@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     from amqp10msg.net.bridge import RouteSpec
 
 _INDENT = "    "
-# 0-9-1 messages as publishers sent them to RabbitMQ: content headers and bodies.
-_RECORDED = "data/recorded.jsonl"
+# A file with 0-9-1 messages (content headers and bodies) as publishers sent them to RabbitMQ.
+_RECORDED_FILE = "data/recorded.jsonl"
 _MAX_WIDTH = 120
 
 
 @attrs.define
 class _Screen:
-    """Prints lines that fit the width of standard output, coloured or not."""
+    """Prints text on standard output in lines of at most `width` characters."""
 
     colored: bool
     width: int
 
     def line(self, text: str = "", style: str = "") -> None:
-        """Print `text`. Wrap long text, and indent its continuation lines."""
+        """Print `text`. Long text is wrapped, and its continuation lines are indented."""
         indent = len(text) - len(text.lstrip())
         screen = console(self.colored, self.width)
         first, *wrapped = Text(text.strip(), style).wrap(screen, self.width - indent) or [Text()]
@@ -63,7 +63,7 @@ class _Screen:
             screen.print(" " * margin, line, sep="")
 
     def cut(self, text: str, suffix: str = "", style: str = "") -> None:
-        """Print `text` in `style`, then `suffix`, as one line that is cut at the screen's width."""
+        """Print `text` in `style`, then `suffix`, on one line that is cut at the screen's width."""
         line = Text.assemble((text, style), suffix)
         line.truncate(self.width, overflow="ellipsis")
         console(self.colored, self.width).print(line)
@@ -74,7 +74,7 @@ class _Screen:
         self.line()
 
     def show(self, write: Callable[[Console], None]) -> None:
-        """Print the output of `write`, indented."""
+        """Call `write` with a console, and print its output with a margin on the left."""
         inner = console(self.colored, self.width - len(_INDENT))
         with inner.capture() as captured:
             write(inner)
@@ -101,7 +101,7 @@ def demo(pipeline: bool, bridge: bool, color: bool | None) -> int:
     cases = demo_messages()
     violations = {case.id: validate(case.data) for case in cases}
     screen.heading("Two messages, byte by byte")
-    # A short valid message with many sections, then a short message with several violations.
+    # Show the valid message with the most sections, and the shortest with several violations.
     sound = [case for case in cases if not violations[case.id]] or cases
     for case in (
         min(sound, key=lambda case: (-len(scan(case.data)), len(case.data))),
@@ -131,7 +131,7 @@ def _show_message(screen: _Screen, number: int, case: Case, violations: list[Vio
     """Show a message, one line per section. Return whether it re-encodes to the same bytes."""
     message = Message.decode(case.data, strict=False)
     size = len(case.data)
-    # Adding an annotation must not change a byte of the bare message.
+    # Also check that an added annotation does not change a byte of the bare message.
     annotated = message.evolve(
         message_annotations={**(message.message_annotations or {}), "x-opt-demo": 1}
     )
@@ -154,7 +154,7 @@ def _show_message(screen: _Screen, number: int, case: Case, violations: list[Vio
 
 
 def _show_damage(screen: _Screen, case: Case) -> None:
-    """Show the errors for damaged bytes."""
+    """Show the errors for the bytes of a case after damage: cut off, or with a changed byte."""
     cut = case.data[: len(case.data) * 2 // 3]
     changed = bytearray(case.data)
     changed[0] = 0x3F
@@ -172,14 +172,17 @@ def _show_damage(screen: _Screen, case: Case) -> None:
 
 
 def _run_pipeline(screen: _Screen, cases: list[Case]) -> None:
-    """Run pipeline jobs on the messages, every third damaged, or print the missing extra."""
+    """Run pipeline jobs on the messages, every third of them damaged.
+
+    If an extra is missing, print its name instead.
+    """
     screen.heading("The same messages through the pipeline, every third cut off")
     try:
         from amqp10msg import jobs  # needs an extra
     except ModuleNotFoundError as error:
         screen.line(f"{_INDENT}Left out: {error}")
         return
-    # The folder is not deleted, so that the user can open the reports in it.
+    # Do not delete the folder, so that the user can open the reports in it.
     folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))
     source, typed = folder / "messages.bin", folder / "typed"
     wires = [case.data[: -1 if number % 3 == 0 else None] for number, case in enumerate(cases, 1)]
@@ -200,7 +203,7 @@ def _run_pipeline(screen: _Screen, cases: list[Case]) -> None:
 
 
 def _run_job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
-    """Run a job in this process, and print the output that its command would print."""
+    """Run a job, and print the command for it and the output of that command."""
     from amqp10msg import jobs  # needs an extra
 
     rules = f"--profile {job.profile} " if job.profile else ""
@@ -229,9 +232,9 @@ def _run_bridge(screen: _Screen) -> bool:
     from amqp10msg.net.bridge.management import Queue
     from amqp10msg.net.serve import Server
 
-    # The folder is not deleted, so that the user can open the reports in it.
+    # Do not delete the folder, so that the user can open the reports in it.
     folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))
-    with resources.as_file(resources.files("amqp10msg.net.bridge") / _RECORDED) as recorded:
+    with resources.as_file(resources.files("amqp10msg.net.bridge") / _RECORDED_FILE) as recorded:
         published = [entry.raw for entry in read_quarantine(recorded)]
         count = plural(len(published), "message")
         screen.heading(f"{count} of AMQP 0-9-1, as sent to RabbitMQ, bridged to 1.0 and back")
@@ -259,13 +262,15 @@ def _run_bridge(screen: _Screen) -> bool:
         if back.exists():
             received.update(entry.raw for entry in read_quarantine(back))
         missing = (Counter(published) - received).total()
-        good = not missing and received.total() == len(published)
+        is_unchanged_by_bridge = not missing and received.total() == len(published)
         result = (
-            "each came back byte for byte" if good else f"{missing:,} came back changed, or not"
+            "each came back byte for byte"
+            if is_unchanged_by_bridge
+            else f"{missing:,} came back changed, or not"
         )
         screen.line(
             f"{_INDENT}{result}: property flags, property list, body",
-            "green" if good else "bold red",
+            "green" if is_unchanged_by_bridge else "bold red",
         )
         page = folder / "report.html"
         write_whole(page, report.as_html(specs, counts))
@@ -273,10 +278,12 @@ def _run_bridge(screen: _Screen) -> bool:
         screen.line()
         dry = _route_spec("recorded", source, "amqp://rabbitmq-4/orders", None, "rabbitmq-4.3")
         run = run_dry(dry, len(published), 2.0)
-    meeting = folder / "migration.html"
+    migration_page = folder / "migration.html"
     about = {"source": str(dry.source), "target": str(dry.target), "profile": dry.options.profile}
     checked = [Checked(Queue(dry.name, messages=len(published)), run)]
-    write_whole(meeting, dry_report.as_html(checked, title="What a migration would lose", **about))
+    write_whole(
+        migration_page, dry_report.as_html(checked, title="What a migration would lose", **about)
+    )
     screen.line(
         f"{_INDENT}The same messages, translated as RabbitMQ 4.3 does for AMQP 1.0 clients:"
     )
@@ -284,11 +291,11 @@ def _run_bridge(screen: _Screen) -> bool:
         f"{_INDENT}  {run.losing:,} of {run.read:,} would lose data, in "
         f"{plural(len(run.losses) + len(run.failures), 'way')}"
     )
-    screen.line(f"{_INDENT}page: {meeting}")
+    screen.line(f"{_INDENT}page: {migration_page}")
     if importlib.util.find_spec("pika") is None:
         screen.line(f"{_INDENT}Left out: bridging from and to 0-9-1 brokers, which needs pika:")
         screen.line(f"{_INDENT}  pip install 'amqp10msg[bridge]'", "cyan")
-    return good
+    return is_unchanged_by_bridge
 
 
 def _route_spec(
@@ -303,6 +310,7 @@ def _route_spec(
 
 
 def _run_route(spec: RouteSpec) -> dict[str, Any]:
+    """Run one route to its end; return its statistics by name."""
     from amqp10msg.net.bridge.bridge import run_bridge
 
     quiet = logging.Logger("amqp10msg.demo", logging.ERROR)  # noqa: LOG001  (no global state)
@@ -315,7 +323,7 @@ def _run_route(spec: RouteSpec) -> dict[str, Any]:
 def _print_summary(
     screen: _Screen, message_count: int, unchanged_count: int, violations: list[Violation]
 ) -> None:
-    """Print the summary, and commands to try next."""
+    """Print the counts, and commands to try next."""
     screen.line()
     is_all_unchanged = unchanged_count == message_count
     errors = sum(violation.severity == "error" for violation in violations)
@@ -343,7 +351,7 @@ def _print_summary(
 
 
 def _own_command() -> str:
-    """Return the shortest command that runs this command line from the current folder."""
+    """Return the shortest command that starts amqp10msg from the current folder."""
     if shutil.which("amqp10msg"):
         return "amqp10msg"
     script = Path(sys.executable).with_name("amqp10msg")

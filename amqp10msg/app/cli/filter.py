@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from amqp10msg.app.inspector.reading import Item
     from amqp10msg.delivery.filters import Filter, Reason
 
-# Verdict -> colour, in the order of the summary.
-_COLORS = {"passed": "green", "stopped": "yellow", "unreadable": "red"}
+# The colours of the verdicts, in the order of the summary.
+_VERDICT_COLORS = {"passed": "green", "stopped": "yellow", "unreadable": "red"}
 
 
 def _dialects() -> Iterable[str]:
@@ -129,10 +129,10 @@ def filter_messages(
         now = time.time_ns() // 1_000_000
     colored = use_color(color)
     only_messages = output is not None and str(output) == "-"
-    counts: Counter[str] = Counter(dict.fromkeys(_COLORS, 0))
+    counts: Counter[str] = Counter(dict.fromkeys(_VERDICT_COLORS, 0))
     with Sink(output) as sink:
         if output is not None and not only_messages:
-            sink.write("")  # creates the file even if no message passes
+            sink.write("")  # create the file even if no message passes
         for item in inputs.messages():
             reasons, fault = _explain(message_filter, item, now)
             verdict = "unreadable" if fault else "stopped" if reasons else "passed"
@@ -148,7 +148,7 @@ def filter_messages(
                 texts = {"unreadable": "error", "stopped": "does not pass", "passed": "passes"}
                 text = texts[verdict]
                 if colored:
-                    text = click.style(text, fg=_COLORS[verdict], bold=True)
+                    text = click.style(text, fg=_VERDICT_COLORS[verdict], bold=True)
                 explanation = fault or "; ".join(map(str, reasons))
                 suffix = safe(f": {explanation}") if explanation else ""
                 line = f"{safe(item.source)}: {text}{suffix}"
@@ -164,7 +164,7 @@ def filter_messages(
 
 
 def _parse_filter(language: str, expr: str, dialect: Any) -> Filter:
-    """Return the filter of `expr`; on a syntax error, print the place and raise UsageError."""
+    """Parse a filter. On a syntax error, print the expression with a caret; raise UsageError."""
     from amqp10msg.delivery import filters
     from amqp10msg.delivery.filters import ExpressionError
 
@@ -181,13 +181,16 @@ def _parse_filter(language: str, expr: str, dialect: Any) -> Filter:
 
 
 def _explain(message_filter: Filter, item: Item, now: int) -> tuple[tuple[Reason, ...], str]:
-    """Return why an item does not pass, and why it is unreadable; both are empty if it passes."""
+    """Return the reasons why an item does not pass, and why the item is unreadable.
+
+    Both are empty if the item passes.
+    """
     from amqp10msg.files.recognition import decode_whole
 
     if item.fault:
         return (), item.fault
     try:
-        # Read leniently: a filter can be evaluated even if the message breaks rules.
+        # Decode leniently: a filter can also be evaluated for a message that breaks rules.
         message = decode_whole(item.data)
     except AmqpError as error:
         return (), item.explained(str(error))
@@ -195,6 +198,7 @@ def _explain(message_filter: Filter, item: Item, now: int) -> tuple[tuple[Reason
 
 
 def _as_json(source: str, reasons: tuple[Reason, ...], fault: str) -> dict[str, Any]:
+    """Return the line of --json for a message: the result of `_explain` as a JSON object."""
     if fault:
         return {"source": safe(source), "error": fault}
     from amqp10msg import notation

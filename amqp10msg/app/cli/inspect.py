@@ -19,9 +19,9 @@ from amqp10msg.app.cli._options import (
 from amqp10msg.app.cli._output import (
     SEVERITY_COLORS,
     Sink,
-    complain,
     is_terminal,
     json_text,
+    print_error,
     safe,
     use_color,
 )
@@ -42,12 +42,12 @@ _VIEWS = {
 }
 
 
-# The maximum number of messages on a page: the default of `notation.render_html`.
-_MAX_PAGES = 100
+# The maximum number of messages on a page of --html, as in `notation.render_html`.
+_MAX_PAGE_MESSAGES = 100
 
 
 def _view_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add a flag for each view. The command receives the name of the given flag as `view`."""
+    """Add a flag for each view. The command gets the name of the view, or None, as `view`."""
 
     @functools.wraps(command)
     def run(**values: Any) -> Any:
@@ -126,18 +126,18 @@ def inspect(
     pages: list[Judged] = []
     failed = False
     with Sink(output, color=colored) as sink:
-        for number, (item, has_next) in enumerate(_with_has_next(inputs.messages())):
+        for number, (item, has_next) in enumerate(_with_lookahead(inputs.messages())):
             if item.frames and view is None:
                 sink.write(_render_frames(item.frames, max_fields, colored, width))
             if item.fault:
-                complain(f"{item.source}: {item.fault}")
+                print_error(f"{item.source}: {item.fault}")
                 failed = True
                 continue
             judged = Judged(item, profile, as_values=as_values, max_fields=max_fields, role=role)
             if view == "html":
-                if len(pages) == _MAX_PAGES:
+                if len(pages) == _MAX_PAGE_MESSAGES:
                     raise click.ClickException(
-                        f"--html shows at most {_MAX_PAGES} messages: select fewer with --select"
+                        f"--html shows at most {_MAX_PAGE_MESSAGES} messages: select fewer with --select"
                     )
                 pages.append(judged)
             elif view == "svg":
@@ -155,15 +155,15 @@ def inspect(
                     sink.write(("\n" if number else "") + title + "\n")
                 sink.write(_render_tree(judged, colored, width))
             if judged.fault:
-                complain(f"{item.source}: {judged.fault}")
+                print_error(f"{item.source}: {judged.fault}")
             failed = failed or judged.is_broken
         if pages:
             sink.write(_render_page(pages))
     return int(failed)
 
 
-def _with_has_next(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
-    """Yield each item, with whether another item follows."""
+def _with_lookahead(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
+    """Yield pairs of an item and whether another item follows."""
     previous: Item | None = None
     for item in items:
         if previous is not None:
@@ -177,7 +177,7 @@ def _with_has_next(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
 
 
 def _render_tree(judged: Judged, colored: bool, width: int | None) -> str:
-    """Return the annotated tree, and a last line with the verdict."""
+    """Return the annotated tree of an item, and the line of `_verdict`."""
     from amqp10msg.notation import render_text
 
     text = render_text(judged.tree(), color=colored, width=width)
@@ -188,12 +188,12 @@ def _render_frames(octets: bytes, max_fields: int, colored: bool, width: int | N
     """Return the annotated performatives of AMQP 1.0 frames; an empty string for other protocols.
 
     Args:
-        octets: complete frames in sequence.
+        octets: consecutive complete frames.
         max_fields: the approximate maximum number of fields to show per performative.
-        colored: whether to use colors.
-        width: the width of the terminal, in characters.
+        colored: whether to use colours.
+        width: the width of the terminal, in characters; None without a terminal.
     """
-    # This import also registers the performatives, so that the trees show their names.
+    # This import also registers the performatives, so that the trees contain their names.
     from amqp10msg.net.transport.frames import HEAD
     from amqp10msg.notation import parse_tree, render_text
     from amqp10msg.wire.errors import DecodeError
@@ -204,12 +204,12 @@ def _render_frames(octets: bytes, max_fields: int, colored: bool, width: int | N
     while len(octets) - start >= HEAD.size:
         size, words, kind, channel = HEAD.unpack_from(octets, start)
         if not HEAD.size <= 4 * words <= size <= len(octets) - start or kind > 1:
-            return text  # not a frame of AMQP 1.0, but of AMQP 0-9-1, or a network packet
+            return text  # not an AMQP 1.0 frame, but an AMQP 0-9-1 frame or a network packet
         body = octets[start + 4 * words : start + size]
         try:
             performative = body[: skip_value(body)] if body else b""
         except DecodeError:
-            performative = body  # it cannot be decoded, and the tree marks the error
+            performative = body  # the tree marks the error
         title = f"frame at byte {start:,}: {plural(size, 'byte')}, channel {channel}"
         text += f"{click.style(title, bold=True) if colored else title}\n"
         if performative:
@@ -222,7 +222,7 @@ def _render_frames(octets: bytes, max_fields: int, colored: bool, width: int | N
 
 
 def _verdict(judged: Judged, colored: bool) -> str:
-    """Return one line: the size, and the violated rules."""
+    """Return a line with the size of an item and the rules that it violates."""
     size = plural(len(judged.item.data), "byte")
     if judged.summary:
         size = f"{size}: {judged.summary}"
@@ -254,7 +254,7 @@ def _render_json(judged: Judged, view: str) -> str:
 
 
 def _render_page(pages: list[Judged]) -> str:
-    """Return the HTML page of messages."""
+    """Return the HTML page that shows the trees of several items."""
     from amqp10msg.notation import render_html
 
     sources = [safe(judged.item.source) for judged in pages]

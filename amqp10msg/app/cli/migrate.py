@@ -29,7 +29,7 @@ from amqp10msg.app.cli._options import (
     number_option,
     translations,
 )
-from amqp10msg.app.cli._output import complain, is_terminal, safe
+from amqp10msg.app.cli._output import is_terminal, print_error, safe
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.wire.text import plural
 
@@ -128,7 +128,7 @@ def migrate_check(
     click.echo(f"\n{queue_count}, {read} read; {losing or 'none'} would lose data")
     unread = [result.queue.name for result in checked if result.fault]
     if unread:
-        complain(f"{plural(len(unread), 'queue')} could not be read")
+        print_error(f"{plural(len(unread), 'queue')} could not be read")
     return int(bool(unread))
 
 
@@ -242,7 +242,7 @@ def migrate(
         queues = {queue.name: queue for queue in listed}
         for queue in listed:
             if queue.exclusive and fnmatch.fnmatchcase(queue.name, pattern):
-                complain(f"{queue.name}: not moved: {EXCLUSIVE}")
+                print_error(f"{queue.name}: not moved: {EXCLUSIVE}")
         live_line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
         migration = Migration([queues[spec.name] for spec in specs], specs, sample)
         migration.check()
@@ -260,7 +260,7 @@ def migrate(
                 for queue in matching(queues_of(apis[0]), pattern)
                 if queue.name not in queues and (queue.messages or not queue.auto_delete)
             }
-        except (OSError, ValueError) as error:  # go on: the moved queues must be reported
+        except (OSError, ValueError) as error:  # continue, to report the moved queues
             migration.new_queues = {"other queues": f"could not be listed at the end: {error}"}
     if live_line is not None:
         click.echo(err=True)
@@ -278,7 +278,7 @@ def migrate(
 
 
 def _show_check(migration: Migration) -> None:
-    """Print the declarations at the target, and the losses of each queue."""
+    """Print the dry run: the declarations at the target, and the losses of each queue."""
     from amqp10msg.net.bridge.dry import Checked
 
     lines: dict[str, None] = {}

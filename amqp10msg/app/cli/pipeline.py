@@ -26,7 +26,7 @@ from amqp10msg.app.cli._options import (
     format_help,
     given_options,
     number_option,
-    showing_option,
+    printing_option,
     target_option,
     trust_option,
 )
@@ -47,15 +47,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 # The maximum number of rows that a table of losses or property types has on the terminal.
-_MAX_ROWS = 20
+_MAX_TABLE_ROWS = 20
 
 
 def _parse_max_quarantine(
     context: click.Context, _option: click.Parameter, text: str | None
 ) -> str:
-    """Return the value of --max-quarantine, or its default."""
+    """Check the value of --max-quarantine; return it, or the default."""
     if text is None:
-        # `pipeline validate` fails if any message violates a rule, like the command `validate`.
+        # Like `amqp10msg validate`, `pipeline validate` fails if any message violates a rule.
         return "0" if context.info_name == "validate" else "1%"
     if not re.fullmatch(r"\d+|(100|\d{1,2})(\.\d+)?%", text):
         raise click.BadParameter(f"{text!r} must be a share such as 0.5%, or a number such as 100.")
@@ -63,18 +63,18 @@ def _parse_max_quarantine(
 
 
 def _is_within(errors: int, messages: int, max_errors: str) -> bool:
-    """Return whether `errors` is at most `max_errors`, a number or a percentage of `messages`."""
+    """Return whether `errors` is at most `max_errors`: a number, or a percentage of `messages`."""
     share = max_errors.removesuffix("%")
-    # Exact arithmetic: 0.1 % of 1,000 is 1.
+    # Use exact arithmetic, so that 0.1 % of 1,000 is 1.
     return errors <= (int(max_errors) if share == max_errors else messages * Fraction(share) / 100)
 
 
-#: Options that lift the limits on expansion of a job, for --trust-files.
-_TRUSTED = {"expansion": str(1 << 62), "zeroWidth": str(1 << 62)}
+#: The options of a job for --trust-files: limits on expansion that are never reached.
+_UNLIMITED_EXPANSION = {"expansion": str(1 << 62), "zeroWidth": str(1 << 62)}
 
 
-class _Target(click.Path):
-    """A local folder, or the URL of a folder in an object store."""
+class _OutputFolder(click.Path):
+    """The click type of OUT: a local folder, or the URL of a folder in an object store."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return a Path, or a URL as a string."""
@@ -89,7 +89,7 @@ def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for decorate in reversed(
         (
             click.argument("source", metavar="IN"),
-            click.argument("output", metavar="OUT", type=_Target()),
+            click.argument("output", metavar="OUT", type=_OutputFolder()),
             click.option(
                 "--engine",
                 type=click.Choice(["auto", "spark", "local"]),
@@ -161,7 +161,7 @@ Examples:
   spark-submit "$(amqp10msg pipeline --job-file)" decode IN OUT
 """
 )
-@showing_option(
+@printing_option(
     "--job-file",
     lambda: str(JOB_FILE),
     "Print the path of the script for spark-submit; it takes the arguments of this command.",
@@ -302,10 +302,10 @@ def _output_exists(output: Path | str) -> bool:
 
 
 def report_page(run: Any, stats: Any, page: Path | None) -> str:
-    """Return the HTML report of a job, with examples and a link to its quarantine.
+    """Return the HTML report of a job, with example messages and a link to the quarantine folder.
 
-    `page` is the local path of the report. If None, the report is in an object store, in the folder
-    of the job's output, which also holds the quarantine.
+    `page` is the local path of the report, or None if the report is in an object store. There, the
+    report and the quarantine are in the same folder.
     """
     from amqp10msg import jobs
 
@@ -323,7 +323,7 @@ def report_page(run: Any, stats: Any, page: Path | None) -> str:
 def show_summary(
     screen: Console, run: Any, stats: Any, page: Path | str, *, failed: bool = False
 ) -> None:
-    """Print the summary of a job, in red if the command exits with a failure."""
+    """Print the summary of a job, in red if `failed`: the command exits with status 1."""
     from rich.text import Text
 
     from amqp10msg.jobs import DAMAGED
@@ -341,8 +341,8 @@ def show_summary(
         rows = _aligned_table("Code", "Clause", "Messages", "First in", right={"Messages"})
         rules = stats.rules_by_frequency()
         examples = [safe(row.first.removeprefix(parent)) for _, row in rules]
-        # Keep the cells of the column First in on one line if this leaves enough room for the
-        # column Clause: the width of "Part 3, 3.2.1,". Longer clauses can be wrapped at spaces.
+        # Do not wrap the column First in if there is enough room for the column Clause. It needs
+        # the width of "Part 3, 3.2.1,", because longer clauses can be wrapped at spaces.
         other_width = max(map(len, stats.rules)) + max(map(len, examples)) + len("Messages") + 3 * 2
         rows.columns[-1].no_wrap = screen.width - other_width >= len("Part 3, 3.2.1,")
         for (code, row), example in zip(rules, examples, strict=True):
@@ -356,21 +356,21 @@ def show_summary(
         screen.print()
         rows = _aligned_table("Lost", "Action", "Messages", "Reason", right={"Messages"})
         losses = [*stats.lost()]
-        for path, action, count, reason in losses[:_MAX_ROWS]:
+        for path, action, count, reason in losses[:_MAX_TABLE_ROWS]:
             rows.add_row(Text(safe(path)), action, f"{count:,}", reason)
         screen.print(rows)
-        if len(losses) > _MAX_ROWS:
-            screen.print(f"… and {len(losses) - _MAX_ROWS:,} more")
+        if len(losses) > _MAX_TABLE_ROWS:
+            screen.print(f"… and {len(losses) - _MAX_TABLE_ROWS:,} more")
     drifts = stats.drifting()
     if drifts:
         screen.print()
         rows = _aligned_table("Property", "Types", right=set())
-        for section, key, types in drifts[:_MAX_ROWS]:
+        for section, key, types in drifts[:_MAX_TABLE_ROWS]:
             type_counts = ", ".join(f"{name} {count:,}" for name, count in types.most_common())
             rows.add_row(Text(safe(f"{section.replace('_', '-')}[{key!r}]")), type_counts)
         screen.print(rows)
-        if len(drifts) > _MAX_ROWS:
-            screen.print(f"… and {len(drifts) - _MAX_ROWS:,} more")
+        if len(drifts) > _MAX_TABLE_ROWS:
+            screen.print(f"… and {len(drifts) - _MAX_TABLE_ROWS:,} more")
     screen.print()
     words = [f"{plural(stats.rows, 'message')}: {stats.good:,} good"]
     if stats.errors:
@@ -393,7 +393,7 @@ def show_summary(
 
 
 def _aligned_table(*names: str, right: set[str] | None = None) -> Table:
-    """Return a table with right-aligned columns: those in `right`, or all if it is None."""
+    """Return a table in which the columns `right` (all if None) are aligned to the right."""
     columns = table(*names)
     for column in columns.columns:
         name = str(column.header)
@@ -407,7 +407,7 @@ def _aligned_table(*names: str, right: set[str] | None = None) -> Table:
 
 @attrs.frozen
 class _JobArguments:
-    """The arguments of one job run that all engines share: the job, its input and its output."""
+    """The arguments for running one job that are the same for all engines."""
 
     source: str
     output: Path | str
@@ -416,8 +416,8 @@ class _JobArguments:
     color: bool | None
 
 
-# A `jobs.Run`, and the `jobs.Stats` with the counts of this run.
-_Result = tuple[Any, Any]
+# (the `jobs.Run` that describes a run, the `jobs.Stats` with its counts).
+_RunAndStats = tuple[Any, Any]
 
 
 def _run_on_engine(
@@ -429,8 +429,8 @@ def _run_on_engine(
     master: str | None,
     memory: str | None,
     is_trusted: bool,
-) -> _Result:
-    """Run a job on the requested engine; ``auto`` selects an engine."""
+) -> _RunAndStats:
+    """Run a job on the engine that --engine requests, or that ``auto`` selects."""
     from amqp10msg.jobs import OnlySparkError  # needs an extra
 
     has_spark_options = master is not None or memory is not None
@@ -443,8 +443,8 @@ def _run_on_engine(
             "--workers applies to local processes: for Spark, use --master local[N]"
         )
     known_form = None if form == "auto" else form
-    options = _TRUSTED if is_trusted else None
-    # Set by spark-submit, which has started a JVM.
+    options = _UNLIMITED_EXPANSION if is_trusted else None
+    # spark-submit sets this variable.
     is_under_spark_submit = "PYSPARK_GATEWAY_PORT" in os.environ
     if engine == "spark" or (engine == "auto" and (has_spark_options or is_under_spark_submit)):
         return _run_on_spark(task, known_form, master, memory, options)
@@ -460,7 +460,7 @@ def _run_on_engine(
 
 def _run_locally(
     task: _JobArguments, form: str | None, workers: int | None, options: dict[str, str] | None
-) -> _Result:
+) -> _RunAndStats:
     from amqp10msg import jobs  # needs an extra
 
     run_job = partial(jobs.run, form=form, workers=workers, options=options)
@@ -473,14 +473,14 @@ def _run_on_spark(
     master: str | None,
     memory: str | None,
     options: dict[str, str] | None,
-) -> _Result:
+) -> _RunAndStats:
     try:
         from amqp10msg import spark  # needs an extra
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
     from amqp10msg.jobs.inputs import input_columns
 
-    # Check before starting Spark, because its start needs seconds.
+    # Check the input's columns before Spark is started, because that takes seconds.
     names = input_columns(task.source, form)
     if names is not None:
         try:
@@ -505,11 +505,11 @@ def _run_timed(
     failure: type[Exception],
     engine: str,
     unit: str,
-) -> _Result:
+) -> _RunAndStats:
     """Run a job with a progress bar, measure its time, and convert its errors to click errors.
 
-    `failure` is the exception of the engine for a failed job. `unit` is what the bar counts, such
-    as tasks.
+    `failure` is the exception that the engine raises for a failed job. `unit` is what the progress
+    bar counts, such as tasks.
     """
     from amqp10msg.jobs import OnlySparkError, Run  # needs an extra
 

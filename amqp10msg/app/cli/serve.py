@@ -13,16 +13,16 @@ from amqp10msg.app.cli._live import events_logger, log_option
 from amqp10msg.app.cli._options import declared_options, given_options
 from amqp10msg.net.server_options import ServerOptions
 
-# Seconds between checks for a stop request: on Windows, Ctrl-C does not interrupt a longer wait.
+# Seconds between checks for a signal: on Windows, Ctrl-C does not interrupt a wait.
 _POLL_SECONDS = 1.0
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def read_users(path: Path) -> dict[str, str]:
-    """Return name -> password from a file with one NAME:PASSWORD per line.
+    """Return {name: password} from a file with one NAME:PASSWORD per line.
 
     Raises:
-        click.UsageError: a line has another form.
+        click.UsageError: a line has a different form.
     """
     users = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -51,22 +51,24 @@ Examples:
         "anonymous": [
             click.option(
                 "--users",
-                type=_FILE,
+                type=_EXISTING_FILE,
                 help="Accept these users by SCRAM-SHA-256 and PLAIN: a file with one "
                 "NAME:PASSWORD per line.",
             )
         ],
         "file": [
-            click.option("--cert", type=_FILE, help="Use TLS with this certificate (PEM)."),
+            click.option(
+                "--cert", type=_EXISTING_FILE, help="Use TLS with this certificate (PEM)."
+            ),
             click.option(
                 "--client-ca",
-                type=_FILE,
+                type=_EXISTING_FILE,
                 help="With --cert: clients may authenticate with a certificate that this authority "
                 "(PEM) issued.",
             ),
             click.option(
                 "--key",
-                type=_FILE,
+                type=_EXISTING_FILE,
                 help="The private key of --cert (PEM), unless the --cert file contains it.",
             ),
         ],
@@ -94,7 +96,7 @@ def serve(
     The server creates a node for each address that a client attaches to. The first line on standard
     output is the URL of the server. SIGINT and SIGTERM stop it.
     """
-    # Imported late: only this command needs sockets.
+    # Import late: this module imports sockets, which --help does not need.
     from amqp10msg.net.serve import Server, tls_context
 
     if key is not None and cert is None:

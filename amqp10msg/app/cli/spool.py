@@ -9,7 +9,7 @@ import click
 
 from amqp10msg.app.cli._bridging import missing_extra
 from amqp10msg.app.cli._options import number_option
-from amqp10msg.app.cli._output import complain, safe
+from amqp10msg.app.cli._output import print_error, safe
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.text import plural
 
@@ -75,7 +75,7 @@ def spool(
 
         with Landing(folder) as landing:
             batches = Batches(rows, seconds=seconds, idle=idle)
-            total = consume(url, address, landing, batches, protocol=protocol, warn=complain)
+            total = consume(url, address, landing, batches, protocol=protocol, warn=print_error)
     except ModuleNotFoundError as error:
         raise missing_extra(error, "net,arrow") from None
     except AmqpError:

@@ -23,9 +23,9 @@ from amqp10msg.app.cli._options import (
 )
 from amqp10msg.app.cli._output import (
     Sink,
-    complain,
     console,
     json_text,
+    print_error,
     safe,
     table,
     use_color,
@@ -45,17 +45,17 @@ if TYPE_CHECKING:
     from amqp10msg.translate import Loss
 
 # Minimum terminal width, in characters, for a table with a column for the reason.
-_WIDE = 120
-# On a narrower terminal, the column Path is at least as wide as the longest path, or this many
-# characters.
+_MIN_WIDTH_FOR_REASONS = 120
+# On a narrower terminal, the column Path is as wide as the longest path, but need not be wider than
+# this, in characters.
 _MIN_PATH_WIDTH = 36
-#: Characters shown of a value in a comparison: about four lines.
+#: The maximum length of a value in `diff-profiles`, in characters (about four lines).
 _MAX_VALUE_LENGTH = 160
-_ACTIONS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
+_ACTION_COLORS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
 
 
 def _sender_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for translation parameters that the message itself does not contain."""
+    """Add the options for data that a translation needs, and that the message may not contain."""
     for option in (
         click.option(
             "--user",
@@ -153,7 +153,7 @@ def translate(
             if each:
                 _show_result(translated, colored)
             elif total.messages == 1:
-                first = translated  # a single message is shown in full
+                first = translated  # if it is the only message, show all its losses
             elif translated.fault or (first is not None and first.fault):
                 for refused in filter(None, (first, translated)):
                     if refused.fault:
@@ -168,7 +168,7 @@ def translate(
 
 
 def _show_result(translated: _TranslationResult, colored: bool) -> None:
-    """Print one message: its losses, or why it was refused."""
+    """Print the losses of one message, or why the message was refused."""
     from rich.text import Text
 
     screen = console(colored)
@@ -209,7 +209,9 @@ def _show_total(total: _LossTotals, colored: bool) -> None:
         rows = table("Path", "Action", "Messages", "First in")
         rows.columns[2].justify = "right"
         for (path, action, recoverable, reason), (number, source) in total.most_common():
-            first = source if screen.width >= _WIDE else without_message_name(source)
+            first = (
+                source if screen.width >= _MIN_WIDTH_FOR_REASONS else without_message_name(source)
+            )
             _add_loss(
                 screen,
                 rows,
@@ -225,16 +227,17 @@ def _show_total(total: _LossTotals, colored: bool) -> None:
 
 
 def _add_loss(screen: Console, rows: Table, loss: tuple[str, str], *cells: Text) -> None:
-    """Add a row for `loss`, a path and a reason.
+    """Add a row for a loss, given as (path, reason).
 
-    The reason is in the last column; on a screen narrower than `_WIDE`, it is below the path.
+    On a wide screen (`_MIN_WIDTH_FOR_REASONS`), the reason is in the last column, else below the
+    path.
     """
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
 
     path, reason = loss
-    if screen.width < _WIDE:
+    if screen.width < _MIN_WIDTH_FOR_REASONS:
         rows.columns[0].min_width = max(
             rows.columns[0].min_width or 0, min(len(path), _MIN_PATH_WIDTH)
         )
@@ -246,14 +249,14 @@ def _add_loss(screen: Console, rows: Table, loss: tuple[str, str], *cells: Text)
 
 
 def _action_text(action: str, recoverable: bool, owner: str) -> Text:
-    """Return the text of an action: red only if data of the sender is lost permanently."""
+    """Return an action such as "dropped" as text; red only if data of the sender is lost."""
     from rich.text import Text
 
     if owner == "broker":
         return Text(f"{action}, a mark of the broker", style="dim")
     if recoverable:
-        return Text(action, style=_ACTIONS.get(action, "yellow"))
-    return Text(f"{action}, for good", style=_ACTIONS.get(action, "red"))
+        return Text(action, style=_ACTION_COLORS.get(action, "yellow"))
+    return Text(f"{action}, for good", style=_ACTION_COLORS.get(action, "red"))
 
 
 def _short_value(value: Any) -> str:
@@ -320,7 +323,7 @@ def diff_profiles(
         results, fault = _translate_with_profiles(item, chosen, (exchange, routing_key), user)
         if fault:
             failed = True
-            complain(f"{item.source}: {fault}")
+            print_error(f"{item.source}: {fault}")
         elif as_json:
             line = {"source": safe(item.source), "profiles": results}
             click.echo(json_text(line))
@@ -332,6 +335,7 @@ def diff_profiles(
 def _show_differences(
     source: str, groups: list[tuple[list[str], dict[str, str]]], everything: bool, colored: bool
 ) -> None:
+    """Print how the results of the groups differ; with `everything`, also the equal values."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -340,16 +344,22 @@ def _show_differences(
     if len(groups) == 1 and not everything:
         screen.print(Text(f"  all profiles agree: {', '.join(groups[0][0])}"))
         return
-    lettered = [(chr(ord("A") + n), names, result) for n, (names, result) in enumerate(groups)]
-    for letter, names, result in lettered:
+    groups_with_letters = [
+        (chr(ord("A") + n), names, result) for n, (names, result) in enumerate(groups)
+    ]
+    for letter, names, result in groups_with_letters:
         screen.print(Text.assemble("  ", (letter, "bold"), f"  {', '.join(names)}"))
-        if _REFUSED in result:
+        if _REFUSED_KEY in result:
             screen.print(
                 Padding(
-                    Text(f"refused: {result[_REFUSED]}", style="red"), (0, 0, 0, 5), expand=False
+                    Text(f"refused: {result[_REFUSED_KEY]}", style="red"),
+                    (0, 0, 0, 5),
+                    expand=False,
                 )
             )
-    results = [(letter, result) for letter, _, result in lettered if _REFUSED not in result]
+    results = [
+        (letter, result) for letter, _, result in groups_with_letters if _REFUSED_KEY not in result
+    ]
     rows = table("Place", "By", "Value")
     rows.columns[1].no_wrap = True
     for path in dict.fromkeys(path for _, result in results for path in result):
@@ -371,18 +381,18 @@ def _show_differences(
 
 # Translation.
 
-# The key of the reason in the result of a profile that refuses the message.
-_REFUSED = "refused"
-# Characters of a value in JSON: unlimited in practice.
+# A profile that refuses the message has the result {_REFUSED_KEY: reason}.
+_REFUSED_KEY = "refused"
+# The maximum length of a value in JSON, in characters. No value is as long.
 _UNLIMITED = 1 << 30
 
 
 @attrs.frozen
 class _TranslationResult:
-    """The result for one message.
+    """The result of translating one message.
 
-    `record` is its JSON object, with the translated bytes in hex under ``raw``, or with ``error``.
-    `fault` explains why the message could not be read or translated; it is empty on success.
+    `record` is a JSON object: with the translated bytes in hex under ``raw``, or with ``error``.
+    `fault` explains why the message could not be read or translated, and is empty on success.
     """
 
     source: str
@@ -400,9 +410,10 @@ class _TranslationResult:
 
 @attrs.define
 class _LossTotals:
-    """The losses of many messages; its size depends on the number of distinct losses.
+    """Counts of messages, and of messages per distinct loss.
 
-    `rows` maps (path, action, recoverable, reason) to (number of messages, source of the first).
+    `lossy` counts messages with a permanent loss. `rows` maps a loss (path, action, recoverable,
+    reason) to (number of messages, source of the first message).
     """
 
     messages: int = 0
@@ -411,7 +422,7 @@ class _LossTotals:
     rows: dict[tuple[str, str, bool, str], tuple[int, str]] = attrs.field(factory=dict)
 
     def add(self, translated: _TranslationResult) -> None:
-        """Count a message."""
+        """Count a message and its losses."""
         self.messages += 1
         self.refused += bool(translated.fault)
         self.lossy += any(loss.is_permanent for loss in translated.losses)
@@ -421,15 +432,15 @@ class _LossTotals:
 
     @property
     def failed(self) -> bool:
-        """Whether anything was refused or lost for good."""
+        """Whether a message was refused or lost data permanently."""
         return self.refused + self.lossy > 0
 
     def most_common(self) -> list[tuple[tuple[str, str, bool, str], tuple[int, str]]]:
-        """Return the losses: permanent losses first, then by descending number of messages."""
+        """Return the items of `rows`: permanent losses first, then by number of messages."""
         return sorted(self.rows.items(), key=lambda row: (row[0][2], -row[1][0], row[0]))
 
     def sentence(self) -> str:
-        """Return the totals as a sentence."""
+        """Return the counts of messages as a sentence."""
         lossless = self.messages - self.lossy - self.refused
         parts = [f"{lossless:,} without permanent loss"]
         if self.lossy:
@@ -482,6 +493,7 @@ def _translate_bytes(
 def _read_item(
     item: Item, default_address: tuple[str, str], *, basic: bool
 ) -> BasicMessage | Message:
+    """Decode an item as an AMQP 0-9-1 message if `basic`, otherwise as an AMQP 1.0 message."""
     from amqp10msg.app.inspector.protocols import read_basic, read_message
 
     return read_basic(item, *default_address) if basic else read_message(item)
@@ -493,8 +505,8 @@ def _translate_with_profiles(
     """Translate a message with each of the profiles.
 
     Returns:
-        The result of each profile: path -> value as text, or `_REFUSED` -> reason. And the fault of
-        a message that cannot be read; empty for other messages.
+        ({profile: result}, fault). A result is {path: value as text}, or {_REFUSED_KEY: reason}.
+        The fault explains why the message cannot be read, and is empty otherwise.
     """
     from amqp10msg.app.inspector.protocols import is_basic, translate
     from amqp10msg.translate.account import format_value, parts_of
@@ -514,12 +526,12 @@ def _translate_with_profiles(
                 path: format_value(value, _UNLIMITED) for path, value in parts_of(translated)
             }
         except TranslationError as error:
-            results[name] = {_REFUSED: safe(str(error))}
+            results[name] = {_REFUSED_KEY: safe(str(error))}
     return results, ""
 
 
 def _group_equal(results: dict[str, dict[str, str]]) -> list[tuple[list[str], dict[str, str]]]:
-    """Group profiles with equal results: (names, result) for each group."""
+    """Group profiles with equal results. Return (names of the profiles, result) per group."""
     groups: list[tuple[list[str], dict[str, str]]] = []
     for name, result in results.items():
         names = next((names for names, existing in groups if existing == result), None)
@@ -531,7 +543,7 @@ def _group_equal(results: dict[str, dict[str, str]]) -> list[tuple[list[str], di
 
 
 def _loss_json(loss: Loss) -> dict[str, Any]:
-    """Return a loss as JSON; values without a JSON type appear as their `repr`."""
+    """Return a loss as a JSON object. A value that JSON cannot represent becomes its `repr`."""
     record = {**attrs.asdict(loss, recurse=False), "owner": loss.owner}
     for name in ("before", "after"):
         try:

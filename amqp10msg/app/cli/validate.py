@@ -34,15 +34,15 @@ _JudgedItem = tuple["Item", "list[Violation]"]
 # A batch is judged when it has this many messages, or more than this many bytes.
 _BATCH_MESSAGES = 1_000
 _BATCH_BYTES = 1 << 20
-# Limits of the HTML page, so that its size depends on the rules and not on the input: examples per
-# rule, size of an example, displayed bytes and fields per example, and listed unreadable inputs.
-_EXAMPLES = 3
+# Limits that bound the size of the HTML page: examples per rule, size of an example in bytes, bytes
+# and fields shown per example, and unreadable inputs in the list.
+_EXAMPLES_PER_RULE = 3
 _MAX_EXAMPLE_SIZE = 1 << 20
 _MAX_SHOWN_BYTES = 4_096
 _MAX_FIELDS = 2_000
 _MAX_UNREADABLE = 20
 # Minimum terminal width, in characters, for a table with the columns Clause and First in.
-_WIDE = 110
+_MIN_WIDTH_FOR_CLAUSES = 110
 
 
 @click.command(
@@ -92,7 +92,7 @@ def validate(
     colored = use_color(color)
     tally = _Tally(profile)
     page = _Report(profile) if report is not None else None
-    # Messages from a pipe are judged as they arrive, without waiting for a full batch.
+    # Judge messages from a pipe when they arrive, without waiting for a full batch.
     in_batches = inputs.total is not None
     for item, violations in judged(inputs.messages(), profile, in_batches=in_batches):
         tally.add(item, violations)
@@ -115,6 +115,7 @@ def validate(
 
 
 def _violation_line(item: Item, violation: Violation, colored: bool) -> str:
+    """Return the line to print for a violation."""
     severity, rule = str(violation.severity), violation.rule
     if colored:
         severity = click.style(severity, fg=SEVERITY_COLORS.get(severity), bold=True)
@@ -146,10 +147,10 @@ def _show_summary(tally: _Tally, colored: bool) -> None:
     from rich.text import Text
 
     screen = console(colored)
-    wide = screen.width >= _WIDE
+    wide = screen.width >= _MIN_WIDTH_FOR_CLAUSES
     if tally.rules:
         rows = table()
-        # On a narrow screen, clause and first place go on a second line of the first column.
+        # On a narrow screen, the first column has clause and first place on a second line.
         rows.add_column("Rule" if wide else "Rule, Clause, First in", no_wrap=wide, overflow="fold")
         if wide:
             rows.add_column("Clause", overflow="fold")
@@ -179,10 +180,10 @@ def _show_summary(tally: _Tally, colored: bool) -> None:
 
 
 def judged(items: Iterable[Item], profile: str, *, in_batches: bool) -> Iterator[_JudgedItem]:
-    """Yield the items with their violations, in order.
+    """Yield (item, violations) for each item, in order.
 
-    Most messages are valid, and checking them in batches costs a tenth of the time. But a batch
-    delays the results until it is full, so do not set `in_batches` if messages arrive slowly.
+    Checking valid messages in batches takes a tenth of the time. But results are delayed until a
+    batch is full, so do not set `in_batches` if messages arrive slowly.
     """
     from amqp10msg.app.inspector.judging import judge
 
@@ -200,7 +201,7 @@ def judged(items: Iterable[Item], profile: str, *, in_batches: bool) -> Iterator
                 yield from _judge_batch(batch, profile, suspects)
                 batch, size = [], 0
     except click.ClickException:
-        # Report the violations of earlier messages before the read error.
+        # Yield the violations of earlier messages before the read error ends the command.
         yield from ((item, judge(item, profile)) for item in batch)
         raise
     yield from ((item, judge(item, profile)) for item in batch)
@@ -221,15 +222,15 @@ def _judge_batch(
 
 
 def _suspect_finder() -> Callable[[list[bytes], str], Sequence[int]] | None:
-    """Return a function that finds the messages that may violate a rule; None without pyarrow.
+    """Return a function that finds messages that may violate a rule; None if pyarrow is missing.
 
-    The function returns the indexes of these messages.
+    The function has the arguments (messages, profile), and returns the indexes of these messages.
     """
     if find_spec("pyarrow") is None:
         return None
 
     def suspects_of(messages: list[bytes], profile: str) -> Sequence[int]:
-        # Imported only for a full batch: the import is as slow as judging thousands of messages.
+        # Import only for a full batch: the import takes as long as judging thousands of messages.
         from amqp10msg.columns import binary_chunks, suspects
         from amqp10msg.wire.limits import DEFAULT_LIMITS
 
@@ -244,9 +245,10 @@ def _suspect_finder() -> Callable[[list[bytes], str], Sequence[int]] | None:
 
 @attrs.define
 class _Tally:
-    """The counts of a run; its size depends on the rules, not on the number of messages.
+    """Counts of messages, and of violations per rule.
 
-    `warned` counts messages with warnings but no errors. `failed` includes the `unreadable` inputs.
+    `warned` counts messages with warnings but no errors. `failed` counts messages with errors and
+    unreadable inputs; `unreadable` counts only the latter.
     """
 
     profile: str
@@ -311,7 +313,7 @@ class _Tally:
 
 
 class _Report:
-    """Collects examples while messages are judged, and renders the page at the end."""
+    """The HTML page of --report. Collects examples of violations while messages are judged."""
 
     def __init__(self, profile: str) -> None:
         self.profile = profile
@@ -320,24 +322,24 @@ class _Report:
         self._unreadable: list[Item] = []
 
     def add(self, item: Item, violations: list[Violation]) -> None:
-        """Keep the message if it violates a rule that has fewer than `_EXAMPLES` examples."""
+        """Keep a message as an example if it violates a rule with too few examples."""
         if item.fault:
             if len(self._unreadable) < _MAX_UNREADABLE:
                 self._unreadable.append(item)
             return
-        lacking = {
+        rules_without_examples = {
             violation.rule
             for violation in violations
-            if len(self._by_rule.get(violation.rule, ())) < _EXAMPLES
+            if len(self._by_rule.get(violation.rule, ())) < _EXAMPLES_PER_RULE
         }
-        if not lacking or len(item.data) > _MAX_EXAMPLE_SIZE:
+        if not rules_without_examples or len(item.data) > _MAX_EXAMPLE_SIZE:
             return
         self._examples.append((item, violations))
-        for rule in lacking:
+        for rule in rules_without_examples:
             self._by_rule.setdefault(rule, []).append(len(self._examples))
 
     def html(self, tally: _Tally) -> str:
-        """Return the HTML page as one self-contained file."""
+        """Return the HTML page, which needs no other file."""
         from amqp10msg.app import pages
         from amqp10msg.app.pages.reports import proportions, rule_rows
         from amqp10msg.notation import parse_tree
@@ -373,7 +375,7 @@ class _Report:
             rules=rules,
             unreadable=self._unreadable,
             unread=tally.unreadable - len(self._unreadable),
-            each=_EXAMPLES,
+            each=_EXAMPLES_PER_RULE,
             messages=annotated(trees, sources, max_octets=_MAX_SHOWN_BYTES),
             more=0,
         )

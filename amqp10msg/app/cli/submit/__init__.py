@@ -1,7 +1,7 @@
-"""A script that runs ``amqp10msg pipeline`` under spark-submit.
+"""The script that runs ``amqp10msg pipeline`` under spark-submit.
 
-It has its own folder because Python puts a script's folder first on the module path, and some
-modules of the command line have the names of standard modules.
+The script has its own folder, because Python puts the folder of a script first on the module path.
+In ``amqp10msg/app/cli``, ``inspect.py`` would then replace the standard module ``inspect``.
 """
 
 from __future__ import annotations
@@ -10,5 +10,5 @@ from pathlib import Path
 
 __all__ = ["JOB_FILE"]
 
-#: The path to pass to spark-submit.
+#: The path of the script, to pass to spark-submit.
 JOB_FILE = Path(__file__).with_name("amqp10msg_pipeline.py")

@@ -1,4 +1,4 @@
-"""``spark-submit amqp10msg_pipeline.py decode IN OUT`` runs ``amqp10msg pipeline``."""
+"""``spark-submit amqp10msg_pipeline.py ARGUMENTS`` runs ``amqp10msg pipeline ARGUMENTS``."""
 
 import sys
 
