@@ -1,4 +1,4 @@
-"""The origin of a report: library version, date, command line and duration."""
+"""Describe how a report was made: library version, date, command line and duration."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["by_command", "command", "facts", "line"]
 
 # The running command: its arguments, and its start as `time.monotonic`, in seconds.
 _RUNNING: ContextVar[tuple[tuple[str, ...], float] | None] = ContextVar("running", default=None)
-#: User and password in a URL, up to the last @: a password may contain an unescaped @.
+#: Matches user and password in a URL, up to the last @: a password may contain an unescaped @.
 _CREDENTIALS = r"(?<=://)[^/\s]*@"
 
 
 @contextmanager
 def command(arguments: Iterable[str]) -> Iterator[None]:
-    """Name this command in the reports that are written inside the block.
+    """Set the command line that reports show if they are written inside the block.
 
-    Reports show `arguments` with the credentials in URLs masked.
+    `arguments` are the arguments of ``amqp10msg``. Reports mask the credentials in URLs.
     """
     token = _RUNNING.set((tuple(arguments), time.monotonic()))
     try:
@@ -33,14 +33,14 @@ def command(arguments: Iterable[str]) -> Iterator[None]:
 
 
 def by_command() -> bool:
-    """Return whether the code runs inside `command`, so that reports can name a command."""
+    """Return whether the code runs inside a block of `command`: on the command line."""
     return _RUNNING.get() is not None
 
 
 def facts() -> dict[str, Any]:
-    """Return the origin of a JSON report: version, date (UTC), command and seconds.
+    """Return how a report was made, for JSON: version, date (UTC), command and seconds.
 
-    Outside of `command`, when a program writes the report itself, the last two are None.
+    Command and seconds are None outside of a block of `command`.
     """
     import shlex  # noqa: PLC0415  (only reports need it)
     from datetime import UTC, datetime  # noqa: PLC0415  (only reports need it)
@@ -58,7 +58,7 @@ def facts() -> dict[str, Any]:
 
 
 def line() -> str:
-    """Return the last line of an HTML report: version, date, and the command if one runs."""
+    """Return how a report was made, as its last line: version, date, and the command, if any."""
     origin = facts()
     date = origin["date"].replace("T", " ").replace("Z", " UTC")
     suffix = (

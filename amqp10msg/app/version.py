@@ -1,4 +1,4 @@
-"""The text of ``amqp10msg --version``, computed without importing the kernel."""
+"""The text of ``amqp10msg --version``, without importing the kernel, because that is slow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 
 import amqp10msg
 
-# The names that `platform.python_implementation` returns; importing `platform` is slow.
+# The names that `platform.python_implementation` would return; importing `platform` is slow.
 _IMPLEMENTATIONS = {"cpython": "CPython", "pypy": "PyPy", "graalpy": "GraalVM"}
 
 

@@ -12,8 +12,8 @@ import attrs
 from amqp10msg.app import pages
 from amqp10msg.app.pages.reports import (
     COLORS,
-    LEAST,
-    SLIM,
+    MIN_PART_PERCENT,
+    NARROW,
     WIDE,
     Bar,
     Part,
@@ -185,7 +185,7 @@ def _hours_part(stats: Stats) -> Part:
 
 
 def _column_charts(bars: list[Bar], note: str) -> tuple[Any, ...]:
-    return columns(bars, note, WIDE), columns(bars, note, SLIM)
+    return columns(bars, note, WIDE), columns(bars, note, NARROW)
 
 
 def _format_hour(hour: int) -> str:
@@ -236,7 +236,7 @@ def _types_part(stats: Stats) -> Part:
         if (section, key) not in drifting:
             return section.replace("_", "-"), key, summary, ""
         mix = proportions(
-            [(f"c{colors[name]}", count) for name, count in by_frequency], least=LEAST
+            [(f"c{colors[name]}", count) for name, count in by_frequency], least=MIN_PART_PERCENT
         )
         return section.replace("_", "-"), key, ("drift", summary), mix
 

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from amqp10msg import Message, __version__
 from amqp10msg.app import pages
 from amqp10msg.app.made import command, facts, line
-from amqp10msg.app.pages.reports import SLIM, WIDE, Bar, columns, proportions
+from amqp10msg.app.pages.reports import NARROW, WIDE, Bar, columns, proportions
 from amqp10msg.notation import render_html
 from amqp10msg.wire.text import printable
 from tests.pages import Page
@@ -109,7 +109,7 @@ def test_page_policy_allows_only_its_own_style() -> None:
         assert outside not in page
 
 
-@given(st.lists(st.tuples(TEXTS, COUNTS), max_size=30), st.sampled_from([WIDE, SLIM]))
+@given(st.lists(st.tuples(TEXTS, COUNTS), max_size=30), st.sampled_from([WIDE, NARROW]))
 def test_charts_stay_within_the_view_box(bars: list[tuple[str, int]], wide: int) -> None:
     for drawn in (
         columns([Bar(count, text, text) for text, count in bars], "x", wide),
@@ -130,7 +130,7 @@ def test_charts_stay_within_the_view_box(bars: list[tuple[str, int]], wide: int)
 
 @given(st.lists(st.text("0123456789-: ", max_size=20), max_size=130))
 def test_chart_labels_do_not_overlap(ticks: list[str]) -> None:
-    made = Page(columns([Bar(1, "x", tick) for tick in ticks], "x", SLIM))
+    made = Page(columns([Bar(1, "x", tick) for tick in ticks], "x", NARROW))
 
     found = [at for tag, at in made.elements if tag == "text" and at["text-anchor"] == "start"]
     places = [float(at["x"]) for at in found]

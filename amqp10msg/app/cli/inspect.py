@@ -137,7 +137,8 @@ def inspect(
             if view == "html":
                 if len(pages) == _MAX_PAGE_MESSAGES:
                     raise click.ClickException(
-                        f"--html shows at most {_MAX_PAGE_MESSAGES} messages: select fewer with --select"
+                        f"--html shows at most {_MAX_PAGE_MESSAGES} messages: select fewer with "
+                        "--select"
                     )
                 pages.append(judged)
             elif view == "svg":

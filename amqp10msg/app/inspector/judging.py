@@ -20,15 +20,15 @@ from amqp10msg.wire.primitives import Symbol, ULong
 
 #: The rule id of the violation that represents an unreadable input.
 UNREADABLE = "unreadable-input"
-# Archetype that a composite provides -> description; the first match applies.
-_KINDS = {
+# Descriptions of the archetypes that a composite may provide. The first one that matches is used.
+_ARCHETYPE_DESCRIPTIONS = {
     "outcome": "an outcome",
     "delivery-state": "a delivery state",
     "lifetime-policy": "a lifetime policy",
 }
-# Values of `DecodeError.rule` for bytes that `delivery.decode` does not read, because they hold
-# another kind of value. Such a value has no violations.
-_NOT_A_STATE = frozenset(("not-a-composite", "unknown-composite", "not-a-delivery-state"))
+# The rules (`DecodeError.rule`) with which `delivery.decode` refuses a value that is not a delivery
+# state or terminus. This is not a violation.
+_OTHER_VALUE_RULES = frozenset(("not-a-composite", "unknown-composite", "not-a-delivery-state"))
 
 
 class Judged:
@@ -36,17 +36,17 @@ class Judged:
 
     Args:
         item: the bytes and their source.
-        profile: the name of the set of rules.
-        as_values: read values even if the bytes begin like a message.
-        max_fields: the approximate maximum number of fields in `tree`.
+        profile: the name of the validation profile.
+        as_values: decode a sequence of values even if the bytes begin like a message.
+        max_fields: the approximate maximum number of fields in the result of `tree`.
         role: for a source or target, the end of the link that sends it: ``sender`` or ``receiver``.
 
     Attributes:
-        is_message: whether the bytes were read as a message.
+        is_message: whether the bytes were decoded as a message.
         violations: the violated rules.
-        decoded: the message, or the values.
-        fault: why the bytes do not parse; empty if they do.
-        what: a description of a single delivery state or terminus; empty for anything else.
+        decoded: a list of the message, or of the values.
+        fault: why the bytes cannot be decoded; empty if they can.
+        summary: a description of a single delivery state or terminus; empty for anything else.
     """
 
     def __init__(
@@ -74,18 +74,18 @@ class Judged:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the bytes do not parse or have a violation of severity ``error``."""
+        """Whether the bytes cannot be decoded, or have a violation of severity ``error``."""
         return bool(self.fault) or any(v.severity == "error" for v in self.violations)
 
     def tree(self) -> notation.Tree:
-        """Return the tree that explains every byte."""
+        """Return the tree of fields that explains every byte."""
         return notation.parse_tree(
             self.item.data, violations=self.violations, limit=self.max_fields
         )
 
 
 def judge(item: Item, profile: str) -> list[Violation]:
-    """Return the violations of an item; a single `UNREADABLE` one if it has a fault."""
+    """Return the violations of an item. If it has a fault, that is one `UNREADABLE` violation."""
     if item.fault:
         return [Violation(UNREADABLE, "", "error", "", 0, item.fault)]
     violations = validate(item.data, PROFILES[profile])
@@ -95,10 +95,10 @@ def judge(item: Item, profile: str) -> list[Violation]:
 
 
 def is_message(data: bytes) -> bool:
-    """Return whether bytes are a message: empty, or starting with the descriptor of a section.
+    """Return whether bytes are a message: they are empty, or begin with a section's descriptor.
 
-    The descriptor must be a ulong or a symbol, not an equal number of another type. Bytes with an
-    unreadable descriptor count as a message.
+    The descriptor must be a ulong or a symbol. Bytes with an unreadable descriptor count as a
+    message, too.
     """
     if data[:1] not in (b"", b"\0"):
         return False
@@ -110,12 +110,12 @@ def is_message(data: bytes) -> bool:
 
 
 def read(data: bytes, *, as_values: bool = False) -> list[Any]:
-    """Return the decoded message, or the decoded values.
+    """Return a list of the decoded message, or of the decoded values.
 
-    A message is decoded leniently, so it may violate rules.
+    A message is decoded leniently, so it may violate rules. `as_values`: see `Judged`.
 
     Raises:
-        DecodeError: the bytes do not parse.
+        DecodeError: the bytes cannot be decoded.
     """
     if not as_values and is_message(data):
         return [decode_whole(data)]
@@ -123,18 +123,18 @@ def read(data: bytes, *, as_values: bool = False) -> list[Any]:
 
 
 def _judge_state(data: bytes, role: str | None) -> tuple[str, list[Violation]]:
-    """Return the description and violations of a delivery state, terminus or lifetime policy.
+    """Return (description, violations) of a delivery state, terminus or lifetime policy.
 
-    Return ("", []) for other values.
+    For other values, return ("", []). `role`: see `Judged`.
     """
     from amqp10msg import delivery  # noqa: PLC0415  (rarely needed: most inputs are messages)
 
     try:
         state = delivery.decode(data)
     except DecodeError as error:
-        if error.rule in _NOT_A_STATE:
+        if error.rule in _OTHER_VALUE_RULES:
             return "", []
-        # The clause of the violation is Part 1, 1.4, which specifies the encoding of composites.
+        # Part 1, 1.4 specifies the encoding of composites.
         fault = Violation(
             error.rule, "Part 1, 1.4", "error", error.path, error.offset, error.reason
         )
@@ -145,5 +145,5 @@ def _judge_state(data: bytes, role: str | None) -> tuple[str, list[Violation]]:
     elif isinstance(state, (delivery.Target, delivery.Coordinator)):
         violations = delivery.check_target(data, role=role)
     entry = composite_of(type(state))
-    kinds = [kind for name, kind in _KINDS.items() if name in entry.provides]
+    kinds = [kind for name, kind in _ARCHETYPE_DESCRIPTIONS.items() if name in entry.provides]
     return ", ".join([entry.name, *kinds[:1]]), violations

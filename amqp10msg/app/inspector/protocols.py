@@ -14,25 +14,25 @@ from amqp10msg.wire.limits import Limits
 
 
 def is_basic(item: Item) -> bool:
-    """Return whether an item is an AMQP 0-9-1 message, by its record or by its first bytes."""
+    """Return whether an item is an AMQP 0-9-1 message, according to its record or first bytes."""
     if item.record is not None and item.record.content_header is not None:
         return True
     return item.data[:2] == b"\0\x3c"
 
 
 def read_basic(item: Item, exchange: str = "", routing_key: str = "") -> BasicMessage:
-    """Decode a content header (the payload of its frame) and the body after it.
+    """Decode a 0-9-1 message: the payload of its content header frame, followed by the body.
 
     Args:
-        item: the bytes, and the record of their file if it has one.
+        item: the bytes, and the record from their file, if any.
         exchange: the exchange, unless the record contains it.
         routing_key: the routing key, unless the record contains it.
 
     Raises:
-        DecodeError: there is no content header, or its body size does not match.
+        DecodeError: the content header is invalid, or its body size does not match the body.
     """
     data, record = item.data, item.record
-    # The body size in the content header determines the end of the header.
+    # Bytes 4 to 11 of the content header are the size of the body: the rest is the header.
     size = int.from_bytes(data[4:12], "big") if len(data) >= 14 else 0
     if size > len(data) - 14:
         raise DecodeError(
@@ -52,7 +52,7 @@ def read_message(item: Item) -> Message:
     """Decode an AMQP 1.0 message, leniently if it violates rules of Part 3.
 
     Raises:
-        DecodeError: the bytes do not parse.
+        DecodeError: the bytes cannot be decoded even leniently.
     """
     try:
         return Message.decode(item.data)
@@ -73,8 +73,8 @@ def translate(
     Args:
         message: the message, of either protocol.
         profile: a name of `amqp10msg.translate.PROFILES`.
-        strict: refuse a message if data of its sender would be lost for good.
-        user: the user that the sender authenticated as at the broker.
+        strict: refuse a message if data of its sender would be lost permanently.
+        user: the name with which the sender authenticated at the broker.
 
     Raises:
         TranslationError: the profile refuses the message.

@@ -1,9 +1,9 @@
 """Read messages from a stream in any supported format: JSON, text, containers, captures.
 
 Each message becomes an `Item` with its encoded bytes and its source. An unreadable message becomes
-an `Item` with a fault, so that reading continues after it. Formats with lines or length prefixes
-are streamed, one message at a time. Text may be hex in any common spelling, base64, a hex dump, or
-a byte literal of a programming language.
+an `Item` with a fault, and reading continues with the next message. Formats with lines or length
+prefixes are streamed, one message at a time. Text may be hex in any common spelling, base64, a hex
+dump, or a byte literal of a programming language.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 
 #: `files.Record.protocol` of AMQP 0-9-1 messages.
 BASIC = "0-9-1"
-#: The fault of an input that should be hex or base64 but is binary.
+#: The fault of a binary input that should be hex or base64.
 NOT_TEXT = "this is not text"
 _NOT_HEX_OR_BASE64 = "neither hex nor base64"
-# A line of a hex dump: the offset, then bytes and perhaps characters.
+# Matches a line of a hex dump: the offset, the bytes, and perhaps the bytes as characters.
 _DUMP_LINE = r"\s*([0-9a-fA-F]{4,16})(?::\s|\s|$)(.*)"
-# The bytes of a line of `hexdump -C` with more than eight bytes: a double space follows the eighth.
+# Matches the bytes of a line of `hexdump -C` that has more than eight bytes. Two spaces follow the
+# eighth byte.
 _HEXDUMP_HALVES = r"((?:[0-9a-fA-F]{2} ){8}(?: [0-9a-fA-F]{2})+) +\|.{9,16}\|"
-_PAIR = re.compile(r"\s*([0-9a-fA-F]{2})")
+_HEX_BYTE = re.compile(r"\s*([0-9a-fA-F]{2})")
 
 
 @attrs.frozen
@@ -51,14 +52,16 @@ class Item:
     """One message, or the reason why it could not be read.
 
     Attributes:
-        source: the name of the input, such as a file name, with the line number if it has lines.
+        source: the input, such as a file name, with the message's line number or number if the
+            input has several messages.
         data: the encoded message; for AMQP 0-9-1, the content header followed by the body.
         fault: why the message could not be read; empty on success.
-        number: the number of its line, or of the message in its file, from 1.
+        number: the number of the message's line, or of the message in its file, from 1. 0 if the
+            whole file cannot be read.
         offset: the offset of the message in its file, in bytes; None if unknown.
-        record: further data from its file, such as the routing key.
-        frames: the frames or the packet that contained the message. Only the first message of a
-            packet has them.
+        record: what the message's file contains besides the message, such as the routing key.
+        frames: the bytes of the frames or the packet that contained the message; only for the first
+            message in them.
     """
 
     source: str
@@ -70,7 +73,7 @@ class Item:
     frames: bytes = attrs.field(default=b"", eq=False, repr=False)
 
     def explained(self, fault: str) -> str:
-        """Return `fault`, with a hint at the actual format of the bytes if it can be recognised."""
+        """Return `fault`, with a hint if the bytes are recognised as another format."""
         hint = advice(self.data, "raw")
         return f"{fault}; {hint}" if hint else fault
 
@@ -83,7 +86,7 @@ class InputReader:
             ``plain``, or ``written``: JSON in the typed or plain notation.
         max_size: the maximum size of one message in the input, in bytes; `files.MAX_SIZE` if None.
         basic: also accept messages of AMQP 0-9-1.
-        limits: bounds on the cost of a file, as for `files.read_stream`.
+        limits: limits on the cost of reading a file, as in `files.read_stream`.
     """
 
     def __init__(
@@ -104,11 +107,11 @@ class InputReader:
 
         Args:
             stream: the stream.
-            name: the source of the items.
-            offset: the position to start from, if the format and the stream allow seeking.
+            name: the name of the input, for `Item.source`.
+            offset: the position to start at, if the format and the stream support seeking.
 
         Raises:
-            ValueError: the stream holds no message, or is not of the format.
+            ValueError: the stream contains no message, or has another format.
             DamagedGzipError: the stream is damaged gzip.
             ImportError: an extra is missing; the message names it.
         """
@@ -119,7 +122,7 @@ class InputReader:
             stream = unpacked(stream, self._limits)
         if form == "auto":
             head = stream.peek(4096)[:4096]
-            # An empty file is an empty message, unless its name ends in .jsonl or the like.
+            # An empty file is one empty message, unless its name has a suffix such as .jsonl.
             form = _guess_format(head) if head else files.form_of_name(name) or "raw"
         start = 0
         has_ranges = form in FORMATS and FORMATS[form].find_ranges is not None
@@ -127,9 +130,9 @@ class InputReader:
             start = stream.seek(offset)
         match form:
             case "jsonl" | "json" | "written" | "typed" | "plain":
-                yield from self._json(stream, name, form, start=start)
+                yield from self._read_json(stream, name, form, start=start)
             case "text" | "hex" | "base64":
-                yield from self._text(stream, name, None if form == "text" else form)
+                yield from self._read_text(stream, name, None if form == "text" else form)
             case "cbor":
                 yield _encode_document(Item(name, offset=0), form, self._read_all(stream))
             case _:
@@ -142,9 +145,9 @@ class InputReader:
                     yield from self.unwrapped(item) if form == "raw" else (item,)
 
     def unwrapped(self, item: Item) -> Iterator[Item]:
-        """Yield the messages in the frames or packet that an item holds, or the item itself.
+        """Yield the messages in the frames or packet of an item; without frames, the item itself.
 
-        Frames are recognised only with the form ``auto``.
+        Frames and packets are recognised only if the form is ``auto``.
         """
         data = item.data
         records = None
@@ -159,7 +162,7 @@ class InputReader:
         if records is None:
             yield item
 
-    def _text(self, stream: IO[bytes], name: str, form: str | None) -> Iterator[Item]:
+    def _read_text(self, stream: IO[bytes], name: str, form: str | None) -> Iterator[Item]:
         try:
             text = self._read_all(stream).decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -196,19 +199,19 @@ class InputReader:
             raise ValueError(too_large(self.max_size))
         return octets
 
-    def _json(
+    def _read_json(
         self, stream: Any, name: str, form: str, *, lines_read: int = 0, start: int = 0
     ) -> Iterator[Item]:
         """Read JSON: one document per line, or one document over several lines.
 
-        `lines_read` lines of the file were read earlier, and the stream is at the offset `start`.
+        `lines_read` lines of the file have been read already, and the stream is at offset `start`.
         """
         from amqp10msg.files.containers import read_lines  # noqa: PLC0415  (see `read`)
 
         is_first = not lines_read
         lines = read_lines(stream, self.max_size, start)
         for number, (offset, line, fault) in enumerate(lines, lines_read + 1):
-            if fault:  # stop here: a line that is too long may never end
+            if fault:  # stop: a line above the maximum size may be endless
                 raise ValueError(f"line {number}: {fault}")
             if not line.strip():
                 continue
@@ -230,19 +233,19 @@ class InputReader:
                     yield attrs.evolve(item, fault=str(error))
                     following = buffered(io.BytesIO(remainder))
                     end = offset + len(line)
-                    yield from self._json(following, name, form, lines_read=number, start=end)
+                    yield from self._read_json(following, name, form, lines_read=number, start=end)
             is_first = False
 
 
 def buffered(stream: Any) -> Any:
-    """Return `stream` if it has a method ``peek``, else a buffered reader around it."""
+    """Return `stream` if it has the method ``peek``, otherwise a BufferedReader of `stream`."""
     return stream if hasattr(stream, "peek") else io.BufferedReader(stream)
 
 
 def _guess_format(head: bytes) -> str:
-    """Guess the format of a file from its first bytes.
+    """Return the format that a file probably has, judging by its first bytes.
 
-    Every message begins with the byte 00, which never starts a text.
+    Every encoded message begins with the byte 00, with which no text begins.
     """
     if form := form_of_head(head):
         return form
@@ -262,7 +265,7 @@ def _guess_format(head: bytes) -> str:
 
 
 def _has_json_line(octets: bytes) -> bool:
-    """Return whether any of the first lines is a JSON document, so that the file is JSON lines."""
+    """Return whether any of the first ten lines is a JSON object or list: a file of JSON lines."""
     for line in octets.splitlines()[:10]:
         try:
             if isinstance(parse_json(line), (dict, list)):
@@ -275,7 +278,10 @@ def _has_json_line(octets: bytes) -> bool:
 
 
 def _item_of_document(item: Item, form: str, document: Any) -> Item:
-    """Return `item` with the message in a JSON document, encoded or in a notation, or a fault."""
+    """Return `item` with the message that a JSON document contains, or with a fault.
+
+    The document has encoded bytes, or is a message in a notation.
+    """
     from amqp10msg.files import containers  # noqa: PLC0415  (see `InputReader.read`)
 
     if form in ("jsonl", "json") and isinstance(document, dict):
@@ -300,7 +306,7 @@ def _item_of_document(item: Item, form: str, document: Any) -> Item:
 
 
 def _bytes_of_node_buffer(document: dict[str, Any]) -> bytes | None:
-    """Return the bytes of a Node Buffer or Uint8Array as JSON.stringify writes it, else None."""
+    """Return the bytes of a Buffer or Uint8Array of Node, as written by JSON.stringify, or None."""
     if document.get("type") == "Buffer" and isinstance(document.get("data"), list):
         numbers = document["data"]
     elif document and all(name == str(index) for index, name in enumerate(document)):
@@ -314,7 +320,7 @@ def _bytes_of_node_buffer(document: dict[str, Any]) -> bytes | None:
 
 
 def _encode_document(item: Item, form: str, document: Any) -> Item:
-    """Return `item` with the encoded message or value of a notation, or with a fault."""
+    """Return `item` with the encoded message or value of a document in a notation, or a fault."""
     decoded: Any
     try:
         match form:
@@ -332,10 +338,10 @@ def _encode_document(item: Item, form: str, document: Any) -> Item:
 
 
 def messages_in_text(text: str, form: str | None = None) -> list[bytes]:
-    """Return the messages in a text: hex, base64, or a literal supported by `files.pasted`.
+    """Return the messages in a text: hex, base64, or a byte literal that `files.pasted` supports.
 
-    Hex may be a dump of xxd, hexdump -C, od or tshark. If every line starts like a message, each
-    line is a message; otherwise all lines together are a single message.
+    Hex may be a dump of xxd, hexdump -C, od or tshark. If every line begins like a message, every
+    line is a message; otherwise all lines together are one message.
 
     Args:
         text: the text.
@@ -372,7 +378,8 @@ def _decode_text(text: str, form: str | None) -> bytes:
         literal = octets_of_pasted(text)
         if literal is not None:
             return literal
-    # Try hex first: the base64 of a message begins with AF, AI or AK and is never only hex digits.
+    # Try hex first: the base64 of a message begins with AF, AI or AK and contains other characters
+    # than hex digits.
     try:
         return octets_of_hex(text)
     except OddDigitsError:
@@ -383,17 +390,17 @@ def _decode_text(text: str, form: str | None) -> bytes:
         octets = octets_of_base64(text)
     except ValueError:
         octets = b""
-    # Ordinary words can be valid base64, so require a format code, with which every value begins.
+    # Ordinary words can be valid base64, so require that the bytes begin like an AMQP value.
     if octets and (octets[0] == 0 or octets[0] in FORMAT_CODES):
         return octets
     raise ValueError(_NOT_HEX_OR_BASE64)
 
 
 def _decode_dump(lines: list[str]) -> bytes | None:
-    """Return the bytes of a dump of offsets, bytes and perhaps characters; None for other text.
+    """Return the bytes of a hex dump, whose lines are offset, bytes and perhaps characters.
 
-    The offsets determine the number of bytes of each line, and so separate the bytes from the
-    characters after them.
+    For other text, return None. The next line's offset determines the number of bytes of a line, so
+    that characters after the bytes are not read as bytes.
     """
     rows: list[tuple[int, str]] = []
     for line in lines:
@@ -413,7 +420,7 @@ def _decode_dump(lines: list[str]) -> bytes | None:
         count = _count_bytes(text) if is_last else rows[index + 1][0] - offset
         position = 0
         for _ in range(count):
-            pair = _PAIR.match(text, position)
+            pair = _HEX_BYTE.match(text, position)
             if pair is None:
                 return None
             out += bytes.fromhex(pair[1])

@@ -1,8 +1,8 @@
 """The inspector: an HTML page that runs this library in the browser, in a worker.
 
-A `Session` renders the messages in some bytes for the page: annotated, checked and translated. The
-page loads ``worker.mjs``, the files of Pyodide and ``amqp10msg.zip`` from its own folder;
-``make inspector`` writes them.
+A `Session` renders the messages in the user's input for the page: annotated, checked and
+translated. The page loads ``worker.mjs``, the files of Pyodide and ``amqp10msg.zip`` from its own
+folder; ``make inspector`` writes them.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ from amqp10msg.wire.primitives import Symbol, Timestamp, UInt, ULong
 
 #: The default translation profile.
 TRANSLATION = "rabbitmq-4.3"
-#: The maximum number of messages listed per input.
+#: The maximum number of messages that are listed for one input.
 MAX_MESSAGES = 500
-# The maximum size of a message that a link contains, and of a translation shown in hex, in bytes.
-_MAX_LINKED = 8_192
+# The maximum size, in bytes, of a message in a link, and of a translated message that is shown in
+# hex.
+_MAX_LINKED_BYTES = 8_192
 # The maximum number of bytes, and of fields, that the page annotates per message.
-_MAX_OCTETS = 16_384
+_MAX_ANNOTATED_BYTES = 16_384
 _MAX_FIELDS = 5_000
-# The maximum number of characters that the page shows of a value.
+# The maximum length of a value on the page, in characters.
 _MAX_VALUE_LENGTH = 400
 
 
@@ -56,8 +57,8 @@ class Shown:
 
     Attributes:
         html: an HTML fragment.
-        link: the message in URL-safe base64 without padding, for a link; empty without a message,
-            or if the message is too large for a URL.
+        link: the message in URL-safe base64 without padding, for a link to the page; empty if there
+            is no message, or if it is too large for a URL.
         exchange: the exchange of a 0-9-1 message, or "".
         routing_key: the routing key of a 0-9-1 message, or "".
     """
@@ -92,7 +93,7 @@ class Session:
 
         Args:
             number: the number of the message, from 1; a number out of range is clamped.
-            profile: the name of the set of rules to check.
+            profile: the name of the validation profile.
             translation: the name of the translation profile.
 
         Raises:
@@ -117,7 +118,7 @@ class Session:
         # Single values, such as an outcome, cannot be translated.
         if basic or values["kind"] == "message":
             values["translation"] = _translation(self, item, translation)
-        octets = item.data if len(item.data) <= _MAX_LINKED else b""
+        octets = item.data if len(item.data) <= _MAX_LINKED_BYTES else b""
         return Shown(
             pages.render("inspection.html", **values),
             base64.urlsafe_b64encode(octets).decode().rstrip("="),
@@ -127,7 +128,7 @@ class Session:
 
 
 def _empty_values() -> dict[str, Any]:
-    """Return the template values of a page without a message."""
+    """Return the template variables of a page without a message."""
     return {
         "found": [],
         "chosen": 1,
@@ -162,7 +163,7 @@ def _read(data: bytes, name: str) -> tuple[list[Item], bool]:
 
 
 def _list_entry(item: Item) -> dict[str, str]:
-    """Return the entry of a message in the list of messages."""
+    """Return the template variables of an entry in the list of messages."""
     record = item.record
     about = [
         *([record.connection] if record and record.connection else []),
@@ -178,7 +179,7 @@ def _list_entry(item: Item) -> dict[str, str]:
 
 
 def _message_values(item: Item, profile: str) -> dict[str, Any]:
-    """Return the template values for a 1.0 message, or for other AMQP values."""
+    """Return the template variables of a 1.0 message, or of other AMQP values."""
     judged = {
         name: Judged(item, name, max_fields=_MAX_FIELDS)
         for name in dict.fromkeys((profile, *PROFILES))
@@ -188,7 +189,7 @@ def _message_values(item: Item, profile: str) -> dict[str, Any]:
         "kind": "message" if chosen.is_message else "values",
         "fault": chosen.fault,
         "verdict": chosen.summary,
-        "messages": annotated([chosen.tree()], [item.source], max_octets=_MAX_OCTETS),
+        "messages": annotated([chosen.tree()], [item.source], max_octets=_MAX_ANNOTATED_BYTES),
         "profiles": [
             {
                 "name": name,
@@ -210,7 +211,7 @@ def _severity_counts(violations: list[Violation]) -> dict[str, Any]:
 
 
 def _basic_values(session: Session, item: Item) -> dict[str, Any]:
-    """Return the template values for a 0-9-1 message: its properties, or the decode error."""
+    """Return the template variables of a 0-9-1 message: its properties, or the decode error."""
     try:
         message = read_basic(item, session.exchange, session.routing_key)
     except AmqpError as error:
@@ -219,7 +220,7 @@ def _basic_values(session: Session, item: Item) -> dict[str, Any]:
 
 
 def _part_rows(message: BasicMessage | Message) -> list[tuple[str, str]]:
-    """Return the path and the shortened text of each value in a message."""
+    """Return (path, shortened text) of each value in a message."""
     return [(path, _format_value(value)) for path, value in parts_of(message)]
 
 
@@ -228,7 +229,7 @@ def _format_value(value: Any) -> str:
 
 
 def _translation(session: Session, item: Item, name: str) -> dict[str, Any]:
-    """Return the template values for the translation of a message: the result and its losses."""
+    """Return the template variables of a translation: the translated message and the losses."""
     basic = is_basic(item)
     values: dict[str, Any] = {
         "name": name,
@@ -250,11 +251,11 @@ def _translation(session: Session, item: Item, name: str) -> dict[str, Any]:
         return {**values, "refused": str(error)}
     if basic:
         tree = parse_tree(octets, limit=_MAX_FIELDS)
-        values["messages"] = annotated([tree], max_octets=_MAX_OCTETS)
+        values["messages"] = annotated([tree], max_octets=_MAX_ANNOTATED_BYTES)
         values["messages"][0]["number"] = 1
     else:
         values["rows"] = _part_rows(translated.message)
-    hexes = octets.hex() if len(octets) <= _MAX_LINKED else ""
+    hexes = octets.hex() if len(octets) <= _MAX_LINKED_BYTES else ""
     return {**values, "losses": translated.losses, "hex": hexes, "size": len(octets)}
 
 
@@ -262,7 +263,7 @@ def _translation(session: Session, item: Item, name: str) -> dict[str, Any]:
 
 
 def page() -> str:
-    """Return the HTML page, with the first example already rendered.
+    """Return the HTML page of the inspector, on which the first example is already rendered.
 
     Raises:
         ImportError: Jinja2 is not installed.
@@ -304,8 +305,8 @@ def examples() -> list[tuple[str, bytes]]:
         application_properties={"priority": "high", "attempt": 1, "ratio": 0.5},
     ).encode()
     broken = order[:-1]
-    twice = Message("hello", properties=Properties(message_id="m-1")).encode()
-    twice = twice[: -len(Message("hello").encode())] + twice
+    repeated_section = Message("hello", properties=Properties(message_id="m-1")).encode()
+    repeated_section = repeated_section[: -len(Message("hello").encode())] + repeated_section
     body = b'{"id": 4711}'
     header = encode_content_header(
         BasicProperties(
@@ -321,6 +322,6 @@ def examples() -> list[tuple[str, bytes]]:
     return [
         ("an order", order),
         ("a truncated order", broken),
-        ("a duplicate section", twice),
+        ("a duplicate section", repeated_section),
         ("a message of AMQP 0-9-1", header + body),
     ]

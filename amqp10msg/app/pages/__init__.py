@@ -1,7 +1,7 @@
-"""HTML pages: the templates, styles and charts that all pages share. Requires ``amqp10msg[pages]``.
+"""HTML pages: the templates, styles and charts of all pages. Requires ``amqp10msg[pages]``.
 
-A page is a self-contained file, and its content security policy forbids loading further files. All
-values are escaped, so the content of a message cannot add markup or scripts.
+A page is a single file; its content security policy forbids loading other files. All values are
+escaped, so the content of a message cannot add markup or scripts to a page.
 """
 
 from __future__ import annotations
@@ -16,14 +16,20 @@ from amqp10msg.wire.text import plural, printable
 
 __all__ = ["markup", "render"]
 
-# Characters after which a line may break, unless a space or the end of the text follows. Breaking
-# after "&" would split an escaped character.
-_BREAKS = re.compile(r"[/@:\]](?=[^\s/])")
+# Matches the characters after which a line may break, unless a space or the end of the text
+# follows. "&" is not among them, because it begins an escaped character.
+_BREAKABLE = re.compile(r"[/@:\]](?=[^\s/])")
 
 #: Templates of reports, which end with the text that `amqp10msg.app.made.line` returns.
-_REPORTS = {"validation.html", "job.html", "bridge.html", "migration.html", "scoreboard.html"}
+_REPORT_TEMPLATES = {
+    "validation.html",
+    "job.html",
+    "bridge.html",
+    "migration.html",
+    "scoreboard.html",
+}
 # Style sheets and scripts that are embedded in the pages.
-_INLINE = tuple(
+_EMBEDDED_FILES = tuple(
     f"{name}.{kind}" for name in ("page", "scoreboard", "inspector") for kind in ("css", "js")
 )
 
@@ -38,14 +44,14 @@ def render(template: str, **values: Any) -> str:
     Raises:
         ImportError: Jinja2 is not installed.
     """
-    if template in _REPORTS:
+    if template in _REPORT_TEMPLATES:
         values.setdefault("made", line())
     page: str = _environment().get_template(template).render(**values)
     return page
 
 
 def markup(text: str) -> Any:
-    """Return `text` as HTML that pages do not escape; the caller must have escaped untrusted text.
+    """Mark `text` as HTML that pages do not escape. The caller must escape untrusted text in it.
 
     Raises:
         ImportError: MarkupSafe is not installed; the message names the extra.
@@ -59,17 +65,18 @@ def _import_markupsafe() -> Any:
 
 @cache
 def _environment() -> Any:
+    """Return Jinja's environment, with the templates, the filters and the embedded files."""
     jinja2 = of_extra("jinja2", "pages", "HTML pages need Jinja2")
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset),
+        loader=jinja2.FunctionLoader(_read_data_file),
         autoescape=True,
         finalize=_escape_unprintable,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in _INLINE:
-        text = _asset(name)
+    for name in _EMBEDDED_FILES:
+        text = _read_data_file(name)
         import base64  # noqa: PLC0415  (only pages need it)
         import hashlib  # noqa: PLC0415  (only pages need it)
 
@@ -85,21 +92,21 @@ def _environment() -> Any:
 
 
 @cache
-def _asset(name: str) -> str:
+def _read_data_file(name: str) -> str:
     from importlib import resources  # noqa: PLC0415  (only pages need it)
 
     return (resources.files("amqp10msg.app.pages") / "data" / name).read_text(encoding="utf-8")
 
 
 def _escape_unprintable(value: Any) -> Any:
-    """Return a template value; in a str that is no markup, unprintable characters are escaped."""
+    """Escape the unprintable characters in a str; return markup and other values unchanged."""
     is_text = isinstance(value, str) and not hasattr(value, "__html__")
     return printable(value) if is_text else value
 
 
 def _with_line_breaks(text: Any) -> Any:
-    """Return `text` as HTML with line breaks allowed after slashes, colons and at signs."""
+    """Return `text` as HTML in which lines may break after ``/``, ``:``, ``@`` and ``]``."""
     if hasattr(text, "__html__"):
         return text  # a chart
     escaped = str(_import_markupsafe().escape(_escape_unprintable(text)))
-    return markup(_BREAKS.sub(r"\g<0><wbr>", escaped))
+    return markup(_BREAKABLE.sub(r"\g<0><wbr>", escaped))

@@ -1,4 +1,4 @@
-"""The parts of reports: tables, violated rules, and charts as SVG."""
+"""The parts of HTML reports: tables, violated rules, and charts as SVG."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from amqp10msg.app.pages import markup, render
 from amqp10msg.validation import RULES
 from amqp10msg.validation.rules import RuleCount
 
-__all__ = ["LEAST", "Part", "rule_rows", "table"]
+__all__ = ["MIN_PART_PERCENT", "Part", "rule_rows", "table"]
 
-#: The minimum width of a part of a bar, in percent, so that one message in a million is visible.
-LEAST = 2.0
+#: The minimum width of a part of a horizontal bar, in percent of the bar. Without a minimum, one
+#: message in a million would be invisible.
+MIN_PART_PERCENT = 2.0
 # The default maximum number of rows of a table.
-_MAX_ROWS = 500
+_DEFAULT_MAX_ROWS = 500
 
 
 @attrs.frozen
@@ -26,13 +27,14 @@ class Part:
 
     Attributes:
         title: the heading.
-        note: a paragraph below it.
-        charts: the same chart twice: for a wide page, and for a narrow one.
-        legend: names and the numbers of their colours.
+        note: a paragraph below the heading.
+        charts: two versions of a chart: for a wide page, and for a narrow page.
+        legend: (name, number of its colour) pairs; see `COLORS`.
         head: the column headings of the table.
         kinds: the CSS classes of the columns; ``n`` is for numbers.
-        rows: the rows. A cell is a text, or another form that ``parts.html`` supports.
-        more: the number of omitted rows.
+        rows: the rows of the table. A cell is text, (CSS class, text), or (CSS class, text, id of a
+            link target on the page).
+        more: the number of rows that are left out.
     """
 
     title: str
@@ -52,19 +54,19 @@ def table(
     note: str = "",
     *,
     drop_empty: bool = False,
-    most: int | None = _MAX_ROWS,
+    most: int | None = _DEFAULT_MAX_ROWS,
     legend: Sequence[tuple[str, int]] = (),
 ) -> Part:
     """Return a part with a table.
 
     Args:
         title: the heading.
-        columns: the column headings, with the CSS class of each.
-        rows: the rows.
+        columns: {heading of a column: CSS class of the column}.
+        rows: the rows; see `Part`.
         note: a paragraph below the heading.
         drop_empty: omit the columns that are empty in all rows.
         most: the maximum number of rows to show; None for all.
-        legend: names and the numbers of their colours.
+        legend: see `Part`.
     """
     listed = list(rows)
     filled = [True] * len(columns)
@@ -83,17 +85,17 @@ def table(
 
 def rule_rows(
     rows: Iterable[tuple[str, RuleCount]],
-    whole: int,
+    total: int,
     cells: Callable[[RuleCount], list[tuple[str, str, str]]],
     examples: Mapping[str, Sequence[tuple[int, str]]],
 ) -> list[dict[str, Any]]:
-    """Return the violated rules in the form that ``parts.html`` expects.
+    """Return the rows of the table of violated rules, for the macro ``rules`` in ``parts.html``.
 
     Args:
-        rows: the ids of the rules, with their counts.
-        whole: the number of messages, of which the bar of a rule shows a share.
-        cells: returns (name, CSS class, text) of further columns for a rule.
-        examples: numbers and sources of example messages, by rule.
+        rows: (id of the rule, counts) pairs.
+        total: the number of all messages; the bar of a rule shows the violating share.
+        cells: returns the further cells of a rule as (column heading, CSS class, text).
+        examples: {rule: (number on the page, source) of the example messages}.
     """
     return [
         {
@@ -102,7 +104,8 @@ def rule_rows(
             "clause": row.clause,
             "severity": row.severity,
             "share": proportions(
-                [(row.severity, row.messages), ("rest", whole - row.messages)], least=LEAST
+                [(row.severity, row.messages), ("rest", total - row.messages)],
+                least=MIN_PART_PERCENT,
             ),
             "cells": [("messages", "n", f"{row.messages:,}"), *cells(row)],
             "examples": examples.get(rule, ()),
@@ -114,12 +117,12 @@ def rule_rows(
 # Charts.
 
 
-#: The number of colours: the CSS classes ``c0``, ``c1`` and so on. The last is for "other".
+#: The number of colours. Colour n is the CSS class ``cn``; the last colour is for all others.
 COLORS = 7
-#: Widths of a chart on a wide and on a narrow page, in units of its viewBox.
-WIDE, SLIM = 960, 340
+#: Widths of a chart on a wide page and on a narrow page, in units of the chart's viewBox.
+WIDE, NARROW = 960, 340
 # The top margin and the height of the highest bar, in units of the viewBox.
-_TOP, _HEIGHT = 10, 150
+_TOP, _MAX_BAR_HEIGHT = 10, 150
 # The minimum height of a bar, and the approximate width of a character, in units of the viewBox.
 _MIN_BAR_HEIGHT = 1.5
 _CHARACTER_WIDTH = 6.4
@@ -127,7 +130,7 @@ _CHARACTER_WIDTH = 6.4
 
 @attrs.frozen
 class Bar:
-    """A vertical bar: its value, its tooltip, and the label below its left edge."""
+    """A vertical bar: `count` is the value, `text` the tooltip, `tick` the label below the bar."""
 
     count: int
     text: str
@@ -148,7 +151,7 @@ class _Rect:
 
 @attrs.frozen
 class _Text:
-    """A text at the point (x, y): it starts there, or ends there if `anchor` is ``end``."""
+    """A text that starts at the point (x, y), or ends there if `anchor` is ``end``."""
 
     x: float
     y: float
@@ -159,21 +162,21 @@ class _Text:
 def columns(bars: Sequence[Bar], label: str, width: int = WIDE) -> Any:
     """Return a vertical bar chart as SVG, with grid lines at round numbers.
 
-    `label` describes the chart to screen readers. Tick labels that do not fit are omitted.
+    `label` describes the chart to screen readers. Labels below bars are omitted if they do not fit.
     """
     highest = max((bar.count for bar in bars), default=0) or 1
     margin = 12 + _CHARACTER_WIDTH * len(f"{highest:,}")
     step = (width - margin) / max(len(bars), 1)
-    bottom = _TOP + _HEIGHT
+    bottom = _TOP + _MAX_BAR_HEIGHT
     lines, texts, rects = [], [], []
     for number in _round_numbers(highest):
-        y = bottom - _HEIGHT * number / highest
+        y = bottom - _MAX_BAR_HEIGHT * number / highest
         lines.append((margin, width, y))
         texts.append(_Text(margin - 8, y + 4, f"{number:,}", "end"))
     next_free = margin
     for index, bar in enumerate(bars):
         x = margin + (index + 0.06) * step
-        height = max(_MIN_BAR_HEIGHT, _HEIGHT * bar.count / highest) if bar.count else 0
+        height = max(_MIN_BAR_HEIGHT, _MAX_BAR_HEIGHT * bar.count / highest) if bar.count else 0
         title = f"{bar.text}: {bar.count:,}"
         rects.append(_Rect(x, bottom - height, step * 0.88, height, title))
         end = x + _CHARACTER_WIDTH * len(bar.tick)
@@ -187,12 +190,14 @@ def columns(bars: Sequence[Bar], label: str, width: int = WIDE) -> Any:
 def proportions(parts: Sequence[tuple[str, int]], least: float = 0) -> Any:
     """Return a thin horizontal bar as SVG, divided in proportion to the counts.
 
+    The bar fills the width of its container.
+
     Args:
-        parts: CSS class and count of each part, in order. The bar fills the width of its container.
-        least: the minimum width of a part with a nonzero count, in percent.
+        parts: (CSS class, count) of each part, from left to right.
+        least: the minimum width of a part with a nonzero count, in percent of the bar.
     """
-    whole = sum(count for _, count in parts) or 1
-    shares = [max(least, 100 * count / whole) if count else 0 for _, count in parts]
+    total = sum(count for _, count in parts) or 1
+    shares = [max(least, 100 * count / total) if count else 0 for _, count in parts]
     scale = 100 / max(sum(shares), 100)
     rects = []
     x = 0.0
@@ -203,7 +208,10 @@ def proportions(parts: Sequence[tuple[str, int]], least: float = 0) -> Any:
 
 
 def _round_numbers(highest: int) -> list[int]:
-    """Return up to six numbers from 0 to `highest`, in steps of 1, 2 or 5 times a power of ten."""
+    """Return the numbers of the grid lines: at most six, from 0 to `highest`.
+
+    The step is 1, 2 or 5 times a power of ten.
+    """
     step = 1
     while highest > 5 * step:
         step = step * 5 // 2 if str(step).startswith("2") else step * 2

@@ -5,8 +5,8 @@
     "text", "example", "profile", "translation", "shown", "state",
   ].map(get);
   const [bar, words, stop, again] = ["progress", "span", "#stop", "#again"].map((one) => state.querySelector(one));
-  // In ms: the pause in typing after which the input is read; the time after which a running
-  // request can be stopped; the time without loading progress after which a retry is offered.
+  // In milliseconds: the pause in typing after which the input is read, the time after which a
+  // running request can be stopped, and the time without loading progress before a retry button.
   const [PAUSE, PATIENCE, STALLED] = [200, 3000, 30000];
   const encoder = new TextEncoder();
 

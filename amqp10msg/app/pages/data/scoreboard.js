@@ -131,7 +131,7 @@
     goTo(`#case=${cases[at].id}`);
   }
 
-  // One case: its bytes, what they mean, what is expected, and what each peer made of them.
+  // One case: its bytes and fields, the expected result, and the result of each peer.
   function octets(one) {
     const bytes = (one.hex || "").match(/../g) || [];
     const kinds = Array(bytes.length).fill(["s7", -1]);
