@@ -1,9 +1,9 @@
-"""Hypothesis strategies for AMQP values, sections and messages, drawn from the declarations.
+"""Hypothesis strategies for AMQP values, sections and messages.
 
-For testing code that handles AMQP messages: `messages` draws valid messages with every section and
+They test code that handles AMQP messages: `messages` draws valid messages with every section and
 type, `encodings` every encoding that a peer may choose, `malformed` bytes that a decoder must
-refuse, and `mutated` bytes that were damaged in transit. Values have the types in which they are
-decoded, so that comparing with `amqp10msg.wire.primitives.identical` is exact.
+refuse, and `mutated` bytes with random damage. Values are drawn in the Python classes that decoding
+returns, so `amqp10msg.wire.primitives.identical` can compare them with decoded values.
 
     from hypothesis import given
     from amqp10msg import Message

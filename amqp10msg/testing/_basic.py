@@ -26,7 +26,8 @@ from amqp10msg.testing._sections import messages
 from amqp10msg.testing._values import built, with_repr
 from amqp10msg.wire.primitives import Float
 
-_RANGES = {
+# The range of each integer type of a field table, by type letter.
+_INTEGER_RANGES = {
     "b": (-(2**7), 2**7 - 1),
     "B": (0, 2**8 - 1),
     "s": (-(2**15), 2**15 - 1),
@@ -41,7 +42,7 @@ _RANGES = {
 
 
 def _decoded_strings(max_size: int) -> SearchStrategy[str]:
-    """Strings as decoding returns them: text, or lone surrogates for bytes that are not UTF-8."""
+    """Strings as decoding returns them, with surrogate escapes for bytes that are not UTF-8."""
     return (st.text(max_size=max_size // 4) | st.binary(max_size=max_size)).map(
         lambda drawn: drawn if isinstance(drawn, str) else drawn.decode("utf-8", "surrogateescape")
     )
@@ -52,13 +53,14 @@ def _double_from_bits(bits: int) -> float:
 
 
 def _with_letter(letter: str, drawn: SearchStrategy[Any]) -> SearchStrategy[tuple[str, Any]]:
+    """Fields of one type: pairs of its letter and a drawn value."""
     return drawn.map(lambda value: (letter, value))
 
 
-def _scalars() -> SearchStrategy[tuple[str, Any]]:
+def _scalar_fields() -> SearchStrategy[tuple[str, Any]]:
     integers = [
         _with_letter(letter, st.integers(low, high) | st.sampled_from([low, high]))
-        for letter, (low, high) in _RANGES.items()
+        for letter, (low, high) in _INTEGER_RANGES.items()
     ]
     octet = st.integers(2, 255).map(OddTrue)
     return st.one_of(
@@ -91,11 +93,11 @@ def _field_values() -> SearchStrategy[tuple[str, Any]]:
         )
         return _with_letter("A", arrays) | _with_letter("F", tables)
 
-    return st.recursive(_scalars(), nested, max_leaves=6)
+    return st.recursive(_scalar_fields(), nested, max_leaves=6)
 
 
 def field_tables() -> SearchStrategy[FieldTable]:
-    """Field tables of the dialect ``rabbitmq``: every letter, any names, with repetitions.
+    """Field tables of the dialect ``rabbitmq``: every type of field; any names, also repeated.
 
     Example:
         >>> from hypothesis import given
@@ -114,7 +116,8 @@ def _field_tables() -> SearchStrategy[FieldTable]:
     return entries.map(lambda drawn: FieldTable.of([(name, *field) for name, field in drawn]))
 
 
-_USUAL: dict[str, list[Any]] = {
+# Values of properties that translations treat specially, or that publishers often send.
+_TYPICAL_VALUES: dict[str, list[Any]] = {
     "content_type": ["text/plain", "application/json", "no mime", ""],
     "content_encoding": ["gzip", "utf-8", "identity", "GZIP"],
     "delivery_mode": [1, 2],
@@ -134,7 +137,7 @@ _USUAL: dict[str, list[Any]] = {
 }
 
 
-def _property(name: str, domain: str) -> SearchStrategy[Any]:
+def _property_values(name: str, domain: str) -> SearchStrategy[Any]:
     if domain == "table":
         return _field_tables()
     if domain == "shortstr":
@@ -145,11 +148,11 @@ def _property(name: str, domain: str) -> SearchStrategy[Any]:
         drawn = st.integers(0, 255)
     else:
         drawn = st.integers(0, 2**64 - 1)
-    return st.sampled_from(_USUAL[name]) | drawn if name in _USUAL else drawn
+    return st.sampled_from(_TYPICAL_VALUES[name]) | drawn if name in _TYPICAL_VALUES else drawn
 
 
 def basic_properties() -> SearchStrategy[BasicProperties]:
-    """Properties of class basic: each absent, or with any value that the wire can hold.
+    """Properties of class basic. Each is absent, or has any value that can be encoded.
 
     Example:
         >>> from hypothesis import given
@@ -165,7 +168,9 @@ def basic_properties() -> SearchStrategy[BasicProperties]:
 @functools.cache
 def _basic_properties() -> SearchStrategy[BasicProperties]:
     return built(
-        BasicProperties, {}, {row.name: _property(row.name, row.domain) for row in PROPERTIES}
+        BasicProperties,
+        {},
+        {row.name: _property_values(row.name, row.domain) for row in PROPERTIES},
     )
 
 
@@ -207,15 +212,15 @@ def basic_messages() -> SearchStrategy[BasicMessage]:
     return with_repr(
         "basic_messages()",
         messages_of(_basic_properties(), bodies)
-        | messages_of(_basic_properties().map(_with_type_of_amqp10), _body_sections()),
+        | messages_of(_basic_properties().map(_with_type_amqp10), _body_sections()),
     )
 
 
-def _with_type_of_amqp10(properties: BasicProperties) -> BasicProperties:
+def _with_type_amqp10(properties: BasicProperties) -> BasicProperties:
     return attrs.evolve(properties, type="amqp-1.0")
 
 
 def _body_sections() -> SearchStrategy[bytes]:
-    """Encoded body sections of any kind, in any encoding."""
+    """The encoded body sections of AMQP 1.0 messages: any kind of body, in any encoding."""
     attributes = dict.fromkeys(kind.attribute for kind in KINDS if kind.attribute != "body")
     return messages(**attributes, body=section_bodies()).flatmap(encodings)

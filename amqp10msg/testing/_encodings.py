@@ -1,8 +1,8 @@
 """Every legal encoding of a value, section or message.
 
-This encoder is independent of the kernel's encoder: it implements Part 1, 1.6 again, with a choice
-wherever the specification allows several encodings. The first choice is always the canonical one,
-so that hypothesis shrinks towards the bytes that the library writes.
+This encoder is independent of the kernel's encoder: it implements Part 1, 1.6 again, and draws a
+choice wherever the specification allows several encodings. The first option of each choice is the
+encoding that the library writes, so that hypothesis shrinks towards it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ from amqp10msg.wire.primitives import (
 
 T = TypeVar("T")
 
-_BY_NAME = {name: cls for cls, name in TYPES.items() if cls is not AmqpMap}
-_INTEGERS = {
-    # type name: (code, bytes, signed) of the wide form, (code, code for zero) of the small forms
+_CLASSES_BY_TYPE = {name: cls for cls, name in TYPES.items() if cls is not AmqpMap}
+_INTEGER_CODES = {
+    # {type: (code of the full-width form, its width in bytes, whether it is signed,
+    # code of the one-byte form or 0, code of the form for zero or 0)}
     "ubyte": (0x50, 1, False, 0, 0),
     "ushort": (0x60, 2, False, 0, 0),
     "uint": (0x70, 4, False, 0x52, 0x43),
@@ -51,18 +52,18 @@ _INTEGERS = {
 }
 _VARIABLE_CODES = {"binary": 0xA0, "string": 0xA1, "symbol": 0xA3}
 _COMPOUND_CODES = {"list": 0xC0, "map": 0xC1, "array": 0xE0}
-_CLASSES = {kind.cls: kind for kind in KINDS}
+_SECTIONS_BY_CLASS = {kind.cls: kind for kind in KINDS}
 
 
 def forms_of(value: Any) -> list[tuple[int, bytes]]:
-    """Return every (format code, bytes after it) of a simple value, the smallest first."""
+    """Return every encoding of a simple value, the smallest first: (format code, its payload)."""
     name = TYPES[type(value)]
     if name == "null":
         return [(0x40, b"")]
     if name == "boolean":
         return [(0x41 if value else 0x42, b""), (0x56, bytes([value]))]
-    if name in _INTEGERS:
-        wide, size, signed, small, zero = _INTEGERS[name]
+    if name in _INTEGER_CODES:
+        wide, size, signed, small, zero = _INTEGER_CODES[name]
         forms = [(wide, int(value).to_bytes(size, "big", signed=signed))]
         if small and (-128 if signed else 0) <= value <= (127 if signed else 255):
             forms.insert(0, (small, int(value).to_bytes(1, "big", signed=signed)))
@@ -82,7 +83,11 @@ def forms_of(value: Any) -> list[tuple[int, bytes]]:
 
 
 def _sized(code: int, count: int, content: bytes) -> list[tuple[int, bytes]]:
-    """Return every (format code, bytes after it) of a list, map or array, the smallest first."""
+    """Return every encoding of a list, map or array, the smallest first: (format code, payload).
+
+    `content` is the encoded items, `count` their number, and `code` the format code of the form
+    with one-byte size and count.
+    """
     forms = [(code + 0x10, struct.pack(">II", len(content) + 4, count) + content)]
     if len(content) < 255 and count < 256:
         forms.insert(0, (code, bytes([len(content) + 1, count]) + content))
@@ -92,7 +97,7 @@ def _sized(code: int, count: int, content: bytes) -> list[tuple[int, bytes]]:
 
 
 def constructors_for(type_name: str, values: Iterable[Any]) -> list[int]:
-    """Return the format codes with which an array of values of one type can be encoded.
+    """Return the format codes that can be the constructor of an array of `values`.
 
     Example:
         >>> from amqp10msg import UInt
@@ -116,16 +121,18 @@ def constructors_for(type_name: str, values: Iterable[Any]) -> list[int]:
     return sorted(fitting)
 
 
-_SEED = st.binary(min_size=16, max_size=16)
+_CHOICE_SEEDS = st.binary(min_size=16, max_size=16)
 
 
-class Speller:
-    """Encodes values; hypothesis draws the choice between alternative encodings."""
+class DrawnEncoder:
+    """Encodes values; hypothesis draws which of the possible encodings is used."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
         self.seed = 0
-        self.bound = 1  # the seed is below this number; each choice divides both
+        # Choices are taken from `seed`, a random number below `bound`. Each choice between n
+        # options divides both by n.
+        self.bound = 1
 
     def choose(self, options: Sequence[T]) -> T:
         """Let hypothesis choose from `options`."""
@@ -133,8 +140,8 @@ class Speller:
         if count == 1:
             return options[0]
         if self.bound < count << 16:
-            # Use one draw for many choices: one draw per choice would be ten times slower.
-            self.seed, self.bound = int.from_bytes(self.draw(_SEED), "big"), 1 << 128
+            # Draw a seed for many choices: a draw for each choice would be ten times slower.
+            self.seed, self.bound = int.from_bytes(self.draw(_CHOICE_SEEDS), "big"), 1 << 128
         self.seed, index = divmod(self.seed, count)
         self.bound //= count
         return options[index]
@@ -143,15 +150,17 @@ class Speller:
         """Encode any value, composite or section."""
         if isinstance(value, Described):
             return b"\x00" + self.value(value.descriptor) + self.value(value.value)
-        if type(value) in _CLASSES or (attrs.has(type(value)) and not isinstance(value, Array)):
+        if type(value) in _SECTIONS_BY_CLASS or (
+            attrs.has(type(value)) and not isinstance(value, Array)
+        ):
             return self.section(value)
         code, octets = self.choose(self.forms(value))
         return bytes([code]) + octets
 
     def forms(self, value: Any) -> list[tuple[int, bytes]]:
-        """Return the alternative encodings of a value without a descriptor: (format code, bytes).
+        """Return the possible encodings of a value without descriptor: (format code, payload).
 
-        The items of a list, map or array are encoded once: its alternatives differ only in the
+        The items of a list, map or array are encoded once: the returned encodings differ only in
         format code, size and count.
         """
         if isinstance(value, (list, tuple)):
@@ -163,21 +172,21 @@ class Speller:
         if isinstance(value, Array):
             return self.array(value)
         if type(value) not in TYPES:
-            # Convert datetime, Decimal and subclasses to AMQP values with the kernel.
+            # Have the kernel convert datetime, Decimal and subclasses to AMQP values.
             value = decode_value(encode_value(value))
         return forms_of(value)
 
     def array_value(self, array: Array) -> bytes:
-        """Encode an array; if it has no constructor, choose any that fits."""
+        """Encode an array. If it has no constructor, choose one that fits its values."""
         code, octets = self.choose(self.array(array, any_constructor=True))
         return bytes([code]) + octets
 
     def array(self, array: Array, *, any_constructor: bool = False) -> list[tuple[int, bytes]]:
-        """Return the alternative encodings of an array: (format code, bytes after it).
+        """Return the possible encodings of an array: (format code, payload).
 
-        An array without a constructor gets the constructor that `encode_value` would choose,
-        because a decoded array keeps its constructor and compares it. If `any_constructor` is true,
-        any fitting constructor may be chosen.
+        An array without a constructor gets the one that `encode_value` would choose, because
+        decoded arrays with different constructors are not equal. If `any_constructor` is true, any
+        fitting constructor may be chosen.
         """
         values = [_as_amqp_type(array.type, value) for value in array.values]
         fitting = constructors_for(array.type, values)
@@ -194,28 +203,28 @@ class Speller:
         return _sized(0xE0, len(values), content)
 
     def element(self, code: int, value: Any) -> bytes:
-        """Encode one element of an array without its constructor, which the elements share."""
+        """Encode one element of an array: the payload for the array's constructor `code`."""
         if FORMAT_CODES[code].category not in {"compound", "array"} and code != 0x45:
             return next(octets for form_code, octets in forms_of(value) if form_code == code)
         matching = [octets for form_code, octets in self.forms(value) if form_code == code]
         if not matching:
-            # The content in wide forms is too large for the constructor: use the smallest forms.
+            # The drawn encodings of the items are too large for the constructor: use the smallest.
             matching = [
-                octets for form_code, octets in Canonical().forms(value) if form_code == code
+                octets for form_code, octets in CanonicalEncoder().forms(value) if form_code == code
             ]
         return matching[0]
 
     # Composites, sections, messages.
 
     def descriptor(self, code: int, symbol: str) -> bytes:
-        """Encode a descriptor: as ulong of either width, or as symbol."""
+        """Encode a descriptor as a ulong of one or eight bytes, or as a symbol."""
         forms = forms_of(ULong(code)) + forms_of(Symbol(symbol))
         form, octets = self.choose(forms)
         return bytes([0, form]) + octets
 
     def section(self, section: Any) -> bytes:
         """Encode a section or composite with its descriptor."""
-        kind = _CLASSES.get(type(section))
+        kind = _SECTIONS_BY_CLASS.get(type(section))
         if kind is None or (kind.source == "list" and not isinstance(section, AmqpSequence)):
             entry = composite_of(type(section))
             return self.descriptor(entry.code, entry.symbol) + self.fields(entry.fields, section)
@@ -231,7 +240,7 @@ class Speller:
         return head + self.value(pairs)
 
     def fields(self, rows: Sequence[Field], value: Any) -> bytes:
-        """Encode a composite's list: defaults null or explicit, with or without trailing nulls."""
+        """Encode the list of a composite's fields, with or without trailing nulls."""
         encoded_fields = [self.field(row, getattr(value, row.name)) for row in rows]
         min_count = len(encoded_fields)
         while min_count and encoded_fields[min_count - 1] == b"\x40":
@@ -241,7 +250,11 @@ class Speller:
         return bytes([code]) + octets
 
     def field(self, row: Field, value: Any) -> bytes:
-        """Encode one field. Null, the default and an empty array (if multiple) are equivalent."""
+        """Encode one field of a composite.
+
+        If the field is absent, choose null, the default value or, in a field with `multiple`, an
+        empty array: they are equivalent.
+        """
         if value is None or (value == row.default and not row.mandatory):
             absent = [b"\x40"]
             if row.multiple:
@@ -261,8 +274,8 @@ class Speller:
         return b"".join(self.section(section) for _, section in message.sections())
 
 
-class Canonical(Speller):
-    """Always chooses the smallest form."""
+class CanonicalEncoder(DrawnEncoder):
+    """Encodes values in the smallest form, without drawing."""
 
     def __init__(self) -> None:
         pass
@@ -272,22 +285,24 @@ class Canonical(Speller):
 
 
 def _annotation_key(key: Any) -> Any:
+    """Convert an annotation key to its AMQP type: symbol or ulong."""
     return Symbol(key) if isinstance(key, str) else ULong(key)
 
 
 def _as_amqp_type(type_name: str, value: Any) -> Any:
-    """Convert a plain Python value to an AMQP type; values of the type are returned unchanged."""
+    """Convert a plain Python value to an AMQP type, unless it already has this type."""
     if isinstance(value, Enum):
         value = value.value
     if TYPES.get(type(value)) == type_name or type_name in {"*", "list", "map", "array"}:
         return value
     if type_name == "timestamp" and isinstance(value, datetime.datetime):
         return Timestamp.from_datetime(value)
-    cls: Any = _BY_NAME[type_name]
+    cls: Any = _CLASSES_BY_TYPE[type_name]
     return cls.from_decimal(value) if isinstance(value, decimal.Decimal) else cls(value)
 
 
 def _field_value(row: Field, value: Any) -> Any:
+    """Convert the value of a composite's attribute to the AMQP type of the field."""
     if row.requires == "message-id":
         return ULong(value) if type(value) is int else value
     return _as_amqp_type(row.type, value)
@@ -296,14 +311,14 @@ def _field_value(row: Field, value: Any) -> Any:
 def encodings(value: Any) -> SearchStrategy[bytes]:
     """Every legal encoding of a value, composite, section or message, the smallest first.
 
-    The encodings vary in wide and small forms, booleans with and without a byte, descriptors (ulong
-    of either width, or symbol), list0, list8 and list32, defaults (null or explicit) and trailing
-    nulls. All encodings decode to an equal value or message.
+    The encodings differ in wide and small forms, booleans with and without a byte, descriptors
+    (ulong of one or eight bytes, or symbol), list0, list8 and list32, default values (null or
+    explicit) and trailing nulls. All encodings decode to an equal value or message.
 
-    An `Array` with a constructor keeps it. An array without a constructor, inside a message or
-    another value, gets the constructor that `encode_value` chooses. If `value` itself is an array
-    without a constructor, every fitting constructor is used: the decoded arrays are equal, but each
-    keeps its constructor when it is encoded again.
+    An `Array` with a constructor is encoded with it. An array without a constructor, inside a
+    message or another value, gets the constructor that `encode_value` chooses. If `value` itself is
+    an array without a constructor, every fitting constructor is used: the decoded arrays are equal
+    to `value`, but each keeps its constructor when it is encoded again.
 
     Example:
         >>> from hypothesis import given
@@ -328,7 +343,7 @@ def encodings(value: Any) -> SearchStrategy[bytes]:
 
 @st.composite
 def _drawn_encoding(draw: st.DrawFn, value: Any) -> bytes:
-    speller = Speller(draw)
+    speller = DrawnEncoder(draw)
     if isinstance(value, Message):
         return speller.message(value)
     return speller.array_value(value) if isinstance(value, Array) else speller.value(value)

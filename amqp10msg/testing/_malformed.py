@@ -1,4 +1,4 @@
-"""Bytes that a decoder must refuse, and bytes that were damaged in transit."""
+"""Strategies for bytes that a decoder must refuse, and for bytes with random damage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import decode_value, skip_value
 from amqp10msg.wire.primitives import FORMAT_CODES
 
-# Invalid values. Sizes and counts are correct unless they are the fault.
+# Invalid encoded values by fault. Sizes and counts are correct unless the fault concerns them.
 _BROKEN_VALUES: dict[str, bytes] = {
     "unknown-constructor": b"\x3f",
     "reserved-constructor": b"\x57\x00",
@@ -42,19 +42,20 @@ _BROKEN_VALUES: dict[str, bytes] = {
     "array-zero-width-bomb": b"\xf0\x00\x00\x00\x05\xff\xff\xff\xff\x40",
     "array-unknown-constructor": b"\xe0\x02\x00\x3f",
 }
-_TOO_DEEP = 257
+# More levels of nesting than decoders allow by default.
+_TOO_MANY_LEVELS = 257
 
 
 def _deeply_nested_list() -> bytes:
     encoded = b"\x45"
-    for _ in range(_TOO_DEEP):
+    for _ in range(_TOO_MANY_LEVELS):
         encoded = b"\xd0" + (len(encoded) + 4).to_bytes(4, "big") + b"\x00\x00\x00\x01" + encoded
     return encoded
 
 
 _BROKEN_VALUES["nested-too-deeply"] = _deeply_nested_list()
 
-# Functions that put an encoded value into a list, map or described value that is otherwise valid.
+# Functions that put an encoded value into an otherwise valid list, map or described value.
 _WRAPPERS: tuple[Callable[[bytes], bytes], ...] = (
     lambda inner: b"\xd0" + (len(inner) + 4).to_bytes(4, "big") + b"\x00\x00\x00\x01" + inner,
     lambda inner: (
@@ -68,7 +69,7 @@ _WRAPPERS: tuple[Callable[[bytes], bytes], ...] = (
 
 
 _BROKEN_NAMES = st.sampled_from(sorted(_BROKEN_VALUES))
-_WRAPPED = st.lists(st.sampled_from(_WRAPPERS), max_size=4)
+_DRAWN_WRAPPERS = st.lists(st.sampled_from(_WRAPPERS), max_size=4)
 
 
 @functools.cache
@@ -79,27 +80,28 @@ def _encoded_values() -> SearchStrategy[bytes]:
 @st.composite
 def _malformed_values(draw: st.DrawFn) -> bytes:
     if draw(st.booleans()):
-        whole = draw(_encoded_values())
-        if len(whole) > 1 and draw(st.booleans()):
-            return whole[: draw(st.integers(1, len(whole) - 1))]
-        return whole + draw(st.binary(min_size=1, max_size=8))
+        intact = draw(_encoded_values())
+        if len(intact) > 1 and draw(st.booleans()):
+            return intact[: draw(st.integers(1, len(intact) - 1))]
+        return intact + draw(st.binary(min_size=1, max_size=8))
     broken = _BROKEN_VALUES[draw(_BROKEN_NAMES)]
-    for wrap in draw(_WRAPPED):
+    for wrap in draw(_DRAWN_WRAPPERS):
         broken = wrap(broken)
     return broken
 
 
-_BODY = b"\x00\x53\x77\x40"
+# An amqp-value section with a null.
+_VALID_BODY = b"\x00\x53\x77\x40"
 _MALFORMED_MESSAGES = (
-    _BODY + b"\x00\x53\x70\x45",  # a header after the body
-    b"\x00\x53\x73\x45\x00\x53\x72\xc1\x01\x00" + _BODY,  # annotations after properties
-    b"\x00\x53\x70\x45\x00\x53\x70\x45" + _BODY,  # two headers
-    _BODY + _BODY,  # two amqp-values
-    b"\x00\x53\x75\xa0\x00" + _BODY,  # two kinds of body
-    b"\x00\x53\x78\xc1\x01\x00" + _BODY,  # a footer before the body
-    b"\x00\x53\x79\x45" + _BODY,  # no section of Part 3
-    b"\x00\x53\x24\x45" + _BODY,  # an outcome
-    b"\x45" + _BODY,  # no section at all
+    _VALID_BODY + b"\x00\x53\x70\x45",  # a header after the body
+    b"\x00\x53\x73\x45\x00\x53\x72\xc1\x01\x00" + _VALID_BODY,  # annotations after properties
+    b"\x00\x53\x70\x45\x00\x53\x70\x45" + _VALID_BODY,  # two headers
+    _VALID_BODY + _VALID_BODY,  # two amqp-values
+    b"\x00\x53\x75\xa0\x00" + _VALID_BODY,  # two kinds of body
+    b"\x00\x53\x78\xc1\x01\x00" + _VALID_BODY,  # a footer before the body
+    b"\x00\x53\x79\x45" + _VALID_BODY,  # a descriptor that Part 3 does not define
+    b"\x00\x53\x24\x45" + _VALID_BODY,  # an outcome
+    b"\x45" + _VALID_BODY,  # a list without descriptor instead of a section
     b"\x00\x53\x70\xc1\x01\x00",  # a header that is a map
     b"\x00\x53\x70\xc0\x07\x06\x40\x40\x40\x40\x40\x40",  # six fields of a header
     b"\x00\x53\x70\xc0\x03\x01\x50\x01",  # durable as ubyte
@@ -120,10 +122,10 @@ def _encoded_messages() -> SearchStrategy[bytes]:
 
 @st.composite
 def _malformed_messages(draw: st.DrawFn) -> bytes:
-    way = draw(st.integers(0, 2))
-    if way == 0:
+    fault_source = draw(st.integers(0, 2))
+    if fault_source == 0:
         return draw(st.sampled_from(_MALFORMED_MESSAGES))
-    if way == 1:
+    if fault_source == 1:
         broken = draw(_malformed_values())
         if _begins_with_complete_value(broken):
             return b"\x00\x53\x77" + broken[: skip_value(broken)] + b"\x3f"
@@ -135,7 +137,10 @@ def _malformed_messages(draw: st.DrawFn) -> bytes:
 
 
 def _begins_with_complete_value(octets: bytes) -> bool:
-    """Whether the bytes begin with a complete value. The bytes after it may be a valid section."""
+    """Whether the bytes begin with a complete value.
+
+    As a body, such bytes could be valid: the bytes after the value may be a valid section.
+    """
     try:
         decode_value(octets)
     except DecodeError as error:
@@ -144,7 +149,7 @@ def _begins_with_complete_value(octets: bytes) -> bool:
 
 
 def malformed(of: str = "message") -> SearchStrategy[bytes]:
-    """Bytes that must be refused: truncated, forged, mistyped, misplaced, nested too deeply.
+    """Bytes that must be refused: truncated, or with a wrong size, type, order or depth.
 
     Example:
         >>> from hypothesis import given
@@ -170,20 +175,21 @@ def malformed(of: str = "message") -> SearchStrategy[bytes]:
     raise ValueError(f"malformed() makes a 'message' or a 'value', not {of!r}")
 
 
-_NASTY = bytes(sorted({0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF, *FORMAT_CODES}))
+# Bytes that often cause faults: format codes and limits of sizes.
+_SPECIAL_BYTES = bytes(sorted({0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF, *FORMAT_CODES}))
 _SIZES = tuple(
     size.to_bytes(4, "big")
     for size in (0, 1, 3, 4, 5, 255, 256, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
 )
-# Each strategy is created once: hypothesis inspects a new strategy before it draws from it.
+# Create each strategy only once, because hypothesis inspects a new strategy before the first draw.
 _FAULT_COUNTS = st.integers(1, 3)
 _FAULT_KINDS = st.integers(0, 6)
-_NASTY_OCTETS = st.sampled_from(_NASTY)
-_OCTETS = st.integers(0, 255)
+_DRAWN_SPECIAL_BYTES = st.sampled_from(_SPECIAL_BYTES)
+_DRAWN_BYTES = st.integers(0, 255)
 _FORGED_SIZES = st.sampled_from(_SIZES)
-_UP_TO_EIGHT = st.integers(1, 8)
-_INSERTED = st.binary(min_size=1, max_size=8)
-_UP_TO_SIXTEEN = st.integers(1, 16)
+_REMOVED_COUNTS = st.integers(1, 8)
+_INSERTED_BYTES = st.binary(min_size=1, max_size=8)
+_REPEATED_COUNTS = st.integers(1, 16)
 
 
 @st.composite
@@ -193,27 +199,27 @@ def _mutated(draw: st.DrawFn, data: bytes) -> bytes:
         offset = draw(st.integers(0, max(len(octets) - 1, 0)))
         fault_kind = draw(_FAULT_KINDS)
         if fault_kind == 0:
-            octets[offset : offset + 1] = bytes([draw(_NASTY_OCTETS)])
+            octets[offset : offset + 1] = bytes([draw(_DRAWN_SPECIAL_BYTES)])
         elif fault_kind == 1:
-            octets[offset : offset + 1] = bytes([draw(_OCTETS)])
+            octets[offset : offset + 1] = bytes([draw(_DRAWN_BYTES)])
         elif fault_kind == 2:
             octets[offset : offset + 4] = draw(_FORGED_SIZES)
         elif fault_kind == 3:
             del octets[offset:]
         elif fault_kind == 4:
-            del octets[offset : offset + draw(_UP_TO_EIGHT)]
+            del octets[offset : offset + draw(_REMOVED_COUNTS)]
         elif fault_kind == 5:
-            octets[offset:offset] = draw(_INSERTED)
+            octets[offset:offset] = draw(_INSERTED_BYTES)
         else:
-            octets[offset:offset] = octets[offset : offset + draw(_UP_TO_SIXTEEN)]
+            octets[offset:offset] = octets[offset : offset + draw(_REPEATED_COUNTS)]
     return bytes(octets)
 
 
 def mutated(data: bytes) -> SearchStrategy[bytes]:
-    """Bytes with a few faults in them, which may still be valid by chance.
+    """`data` with one to three random faults; the result may still be valid by chance.
 
-    The faults are bytes that are replaced, inserted, repeated or removed, forged sizes and counts,
-    and a missing end.
+    A fault replaces, inserts, repeats or removes bytes, overwrites four bytes with a size or count,
+    or cuts off the end.
 
     Example:
         >>> from hypothesis import given

@@ -32,7 +32,7 @@ from amqp10msg.wire.primitives import INTEGERS, Described, Symbol, ULong
 
 
 def annotation_maps(items: SearchStrategy[Any] | None = None) -> SearchStrategy[dict[Any, Any]]:
-    """Dicts of annotations (Part 3, 3.2.10).
+    """Dicts with the content of an annotations section (Part 3, 3.2.10).
 
     Example:
         >>> from hypothesis import given
@@ -44,7 +44,7 @@ def annotation_maps(items: SearchStrategy[Any] | None = None) -> SearchStrategy[
         >>> test_they_arrive()
 
     Args:
-        items: the values; None for any value.
+        items: a strategy for the values; None for any values.
     """
     keys = st.one_of(
         st.sampled_from(["x-opt-to", "x-opt-enqueued-time", "x-basic-key"]).map(Symbol),
@@ -58,7 +58,7 @@ def annotation_maps(items: SearchStrategy[Any] | None = None) -> SearchStrategy[
 def application_property_maps(
     items: SearchStrategy[Any] | None = None,
 ) -> SearchStrategy[dict[str, Any]]:
-    """Dicts of application properties (Part 3, 3.2.5).
+    """Dicts with the content of application properties (Part 3, 3.2.5).
 
     Example:
         >>> from hypothesis import given
@@ -70,14 +70,14 @@ def application_property_maps(
         >>> test_they_arrive()
 
     Args:
-        items: the values; None for simple values.
+        items: a strategy for the values; None for simple values.
     """
     keys = st.sampled_from(["tenant", "x-retries", "größe"]) | st.text(max_size=20)
     return st.dictionaries(keys, SIMPLE if items is None else items, max_size=6)
 
 
 def _restricted_maps(row: Field) -> SearchStrategy[Any] | None:
-    """Return maps that the restricted type of a field allows; None for other restricted types."""
+    """Maps for a field of the restricted type ``fields`` or ``filter-set``; None for others."""
     symbols = strategy_of("symbol")
     if row.restricted == "fields":
         return maps(symbols, nested_values(3), max_size=3)
@@ -90,7 +90,7 @@ def _restricted_maps(row: Field) -> SearchStrategy[Any] | None:
 
 
 def _plain(type_name: str) -> SearchStrategy[Any]:
-    """Values of an AMQP type in the classes of a composite's attributes: plain str and int."""
+    """Values of an AMQP type as attributes of a composite: symbols as str, integers as int."""
     drawn = strategy_of(type_name)
     if type_name in {"symbol", "char"}:
         return drawn.map(str)
@@ -98,6 +98,7 @@ def _plain(type_name: str) -> SearchStrategy[Any]:
 
 
 def _field_value(row: Field, depth: int) -> SearchStrategy[Any]:
+    """Values of a composite's field, with at most `depth` levels of composites below it."""
     drawn = _single_value(row, depth)
     return st.lists(drawn, max_size=4).map(tuple) if row.multiple else drawn
 
@@ -119,8 +120,8 @@ def _single_value(row: Field, depth: int) -> SearchStrategy[Any]:
     if row.requires and providers and depth:
         return st.one_of([_composite(cls, depth - 1) for cls in providers])
     if row.requires:
-        # No composite provides the archetype (global-tx-id), or the maximum depth is reached: draw
-        # a described value of an extension.
+        # The library has no composite for the archetype (global-tx-id), or `depth` is 0: draw a
+        # described value, as an extension would define it.
         extension = st.just(Symbol("com.example:extension")) | st.just(ULong(0x1234_0000_0001))
         return st.builds(Described, extension, st.lists(SIMPLE, max_size=2))
     if row.size is not None:
@@ -134,14 +135,14 @@ def _composite(cls: type, depth: int) -> SearchStrategy[Any]:
     always: dict[str, SearchStrategy[Any]] = {}
     sometimes: dict[str, SearchStrategy[Any]] = {}
     for row in rows(cls):
-        # Omit optional fields in half of the cases (`built`): most peers send only the defaults.
+        # `built` omits each optional field in half of the cases, because most peers omit them.
         fields = always if row.mandatory or row.multiple else sometimes
         fields[row.name] = _field_value(row, depth)
     return built(cls, always, sometimes)
 
 
 def composites(cls: type) -> SearchStrategy[Any]:
-    """Objects of a composite's class, each field drawn from its row in the declaration.
+    """Objects of a composite's class. Fields have values that the composite's declaration allows.
 
     Example:
         >>> from hypothesis import given
@@ -162,6 +163,7 @@ def composites(cls: type) -> SearchStrategy[Any]:
 
 
 def _providing(archetype: str) -> SearchStrategy[Any]:
+    """Composites that provide an archetype, such as ``outcome``."""
     entries = {entry.cls: entry for entry in COMPOSITES.values() if archetype in entry.provides}
     return st.one_of([_composite(cls, depth=2) for cls in entries])
 
@@ -229,14 +231,14 @@ def termini(role: str | None = None) -> SearchStrategy[Any]:
         >>> test_no_violations()
 
     Args:
-        role: ``sender`` or ``receiver``: the end of the link that sends the terminus; None for
-            termini that may break the rules for both roles.
+        role: ``sender`` or ``receiver``: the end of the link that sends the terminus. None for
+            termini that may break the rules that depend on the role.
     """
     return with_repr(f"termini({'' if role is None else repr(role)})", _terminus(role))
 
 
 def bodies() -> SearchStrategy[Any]:
-    """Bodies as in `Message.body`: a section, or a list of several of one kind.
+    """Bodies as in `Message.body`: a section, or a list of several sections of one kind.
 
     Example:
         >>> from hypothesis import given
@@ -283,8 +285,8 @@ def sections(kind: str | type | SectionKind) -> SearchStrategy[Any]:
         >>> test_it_is_one()
 
     Args:
-        kind: the specification's name, the attribute of `Message`, the class, or the row of
-            `amqp10msg.sections.KINDS`.
+        kind: the section's name in the specification, its attribute in `Message`, its class, or its
+            row in `amqp10msg.sections.KINDS`.
 
     Raises:
         ValueError: there is no such section.
@@ -321,9 +323,10 @@ def _resolve_conflicts(message: Message) -> Message:
 
 
 def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message]:
-    """Messages that are valid by Part 3, 3.2: a body, and each other section present or absent.
+    """Valid messages (Part 3, 3.2), with a body. Every other section is present or absent.
 
-    `validate` may still warn: most annotation keys are reserved, most content types not MIME.
+    `validate` may report warnings: most drawn annotation keys are reserved, and most content-types
+    are not MIME types.
 
     Example:
         >>> from hypothesis import given, strategies as st
@@ -335,8 +338,8 @@ def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message
         >>> test_round_trip()
 
     Args:
-        attributes: a strategy for an attribute of `Message`, which replaces the default one, or
-            None to leave the section out; ``body=None`` draws messages without a body.
+        attributes: for an attribute of `Message`, a strategy that replaces the default strategy, or
+            None to leave out the section. ``body=None`` draws messages without a body.
 
     Raises:
         TypeError: a message has no such attribute.
@@ -344,8 +347,8 @@ def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message
     sometimes = {
         kind.attribute: _section_strategy(kind) for kind in KINDS if kind.attribute != "body"
     }
-    # message_format travels in the transfer frame: were it drawn, no message would equal its
-    # decoded encoding.
+    # By default, draw no message_format: it is sent in the transfer frame, so a decoded message
+    # would not be equal to the encoded message.
     names = ("body", *sometimes, "message_format")
     always = {"body": _bodies()}
     for name, strategy in attributes.items():
@@ -354,6 +357,6 @@ def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message
         sometimes.pop(name, None)
         always[name] = st.none() if strategy is None else strategy
     drawn = built(Message, always, sometimes)
-    if "properties" not in attributes:  # values drawn from the user's strategies are not changed
+    if "properties" not in attributes:  # do not change values from the user's strategies
         drawn = drawn.map(_resolve_conflicts)
     return with_repr(f"messages({', '.join(f'{name}=…' for name in attributes)})", drawn)

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from amqp10msg.testing._encodings import Canonical, constructors_for
+from amqp10msg.testing._encodings import CanonicalEncoder, constructors_for
 from amqp10msg.wire.kernel import decode_value
 from amqp10msg.wire.primitives import (
     FORMAT_CODES,
@@ -27,18 +27,19 @@ from amqp10msg.wire.primitives import (
     ULong,
 )
 
-#: The types of Part 1 by name, ``described`` included.
+#: The names of the types in Part 1, and ``described``.
 TYPES: tuple[str, ...] = (*dict.fromkeys(row.type for row in FORMAT_CODES.values()), "described")
-#: All types except list, map, array and described values (Part 3, 3.2.5).
+#: The names of the simple types: all except list, map, array and described (Part 3, 3.2.5).
 SIMPLE_TYPES: tuple[str, ...] = tuple(
     name for name in TYPES if name not in {"list", "map", "array", "described"}
 )
 
-_MAX_ITEMS = 8  # maximum items of a compound; small, because nesting multiplies the size
+# The maximum number of items in a list, map or array. It is small, because nesting multiplies it.
+_MAX_ITEMS = 8
 
 
 class NamedStrategy:
-    """A strategy with a short name."""
+    """A strategy, with a short name as its repr."""
 
     def __init__(self, name: str, strategy: SearchStrategy[Any]) -> None:
         self.name = name
@@ -54,12 +55,12 @@ def _drawn_from(draw: st.DrawFn, strategy: NamedStrategy) -> Any:
 
 
 def with_repr(name: str, strategy: SearchStrategy[Any]) -> SearchStrategy[Any]:
-    """Wrap a strategy so that its repr contains `name`, not pages of nested strategies."""
+    """Wrap a strategy so that its repr contains `name` instead of all nested strategies."""
     return _drawn_from(NamedStrategy(name, strategy))
 
 
 def _integers(low: int, high: int) -> SearchStrategy[int]:
-    """Integers; frequently the bounds of the range and of one-byte encodings."""
+    """Integers from `low` to `high`, often the bounds of the range and of one-byte encodings."""
     edges = {0, 1, 127, 128, 255, 256, -1, -128, -129, low, high}
     fitting = sorted((edge for edge in edges if low <= edge <= high), key=abs)
     return st.integers(low, high) | st.sampled_from(fitting)
@@ -69,15 +70,15 @@ def _integers_of_class(cls: Any) -> SearchStrategy[Any]:
     return _integers(cls.min, cls.max).map(cls)
 
 
-# The last four are NaNs: quiet, signalling, with payloads.
+# The bits of floats that are edge cases. The last four are NaNs: quiet, signalling, with payloads.
 _FLOAT_EDGES = [0, 1, 1 << 31, 0x3F800000, 0x7F7FFFFF, 0x7F800000, 0xFF800000]
 _FLOAT_EDGES += [0x7FC00000, 0x7F800001, 0xFFC12345, 0x7FFFFFFF]
 
 
-def _values_from_bits(width: int, make: Any, edges: Sequence[int] = ()) -> SearchStrategy[Any]:
-    """Values that `make` creates from any `width` bits, frequently from `edges`."""
+def _values_from_bits(width: int, create: Any, edges: Sequence[int] = ()) -> SearchStrategy[Any]:
+    """Values that `create` returns for an integer of `width` bits, often for one of `edges`."""
     drawn = st.integers(0, (1 << width) - 1)
-    return (st.sampled_from(edges) | drawn if edges else drawn).map(make)
+    return (st.sampled_from(edges) | drawn if edges else drawn).map(create)
 
 
 def _double(bits: int) -> float:
@@ -85,19 +86,19 @@ def _double(bits: int) -> float:
 
 
 def _sometimes_long(narrow: SearchStrategy[Any]) -> SearchStrategy[Any]:
-    """Repeat some short texts so that they exceed 255 bytes and need the four-byte size."""
+    """Texts of `narrow`. Some are repeated, so that they exceed 255 bytes (four-byte size)."""
     return narrow | st.builds(
         lambda text, times: text * times,
         narrow.filter(lambda text: 0 < len(text) < 9),
-        _REPETITIONS,
+        _REPETITION_COUNTS,
     )
 
 
-_REPETITIONS = st.integers(200, 300)
+_REPETITION_COUNTS = st.integers(200, 300)
 
 
 def symbol_text() -> SearchStrategy[str]:
-    """ASCII text for symbols, frequently text that is typical of symbols."""
+    """ASCII text for symbols, often text that symbols typically have."""
     names = st.sampled_from(["amqp:header:list", "x-opt-to", "text/plain", "", "a"])
     return names | st.text(st.characters(max_codepoint=127), max_size=20)
 
@@ -111,21 +112,21 @@ def _described(draw: st.DrawFn, value: SearchStrategy[Any]) -> Described:
 @st.composite
 def built(
     draw: st.DrawFn,
-    make: Callable[..., Any],
+    create: Callable[..., Any],
     always: Mapping[str, SearchStrategy[Any]],
     sometimes: Mapping[str, SearchStrategy[Any]],
 ) -> Any:
-    """Call `make` with drawn keyword arguments.
+    """Results of `create`, called with drawn keyword arguments.
 
-    The arguments in `always` are always drawn, and each in `sometimes` in half of the cases. The
-    choice is one integer, used as a bit mask, because a draw per argument would dominate the time.
+    The arguments in `always` are always passed, each argument in `sometimes` in half of the cases.
+    One drawn integer, used as a bit mask, chooses them: a draw per argument would be slow.
     """
     chosen = draw(st.integers(0, (1 << len(sometimes)) - 1))
     drawn = {name: draw(strategy) for name, strategy in always.items()}
     for bit, (name, strategy) in enumerate(sometimes.items()):
         if chosen >> bit & 1:
             drawn[name] = draw(strategy)
-    return make(**drawn)
+    return create(**drawn)
 
 
 def values_of(type_name: str) -> SearchStrategy[Any]:
@@ -140,7 +141,8 @@ def values_of(type_name: str) -> SearchStrategy[Any]:
         >>> test_it_is_a_uint()
 
     Args:
-        type_name: the name in Part 1, such as ``timestamp``; one of `TYPES`, or ``*`` for any.
+        type_name: the type's name in Part 1, such as ``timestamp`` (one of `TYPES`); or ``*`` for
+            any type.
 
     Raises:
         ValueError: the type is unknown.
@@ -152,7 +154,7 @@ def values_of(type_name: str) -> SearchStrategy[Any]:
 
 @functools.cache
 def strategy_of(type_name: str) -> SearchStrategy[Any]:
-    """Return the strategy of `values_of` without its name, which would cost an extra draw."""
+    """Return the strategy of `values_of` without its name: a name costs an additional draw."""
     if type_name == "*":
         return nested_values(20)
     if type_name == "list":
@@ -187,7 +189,7 @@ SIMPLE = st.one_of([_SCALARS[name] for name in SIMPLE_TYPES])
 
 
 def simple_values() -> SearchStrategy[Any]:
-    """Values of every simple type: the values of application properties (Part 3, 3.2.5).
+    """Values of every simple type, as application properties can have (Part 3, 3.2.5).
 
     Example:
         >>> from hypothesis import given
@@ -201,20 +203,20 @@ def simple_values() -> SearchStrategy[Any]:
 
 
 def _to_map(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
-    """Return pairs as decoding does: a dict, or an AmqpMap if a dict cannot hold the keys."""
+    """Return a map as decoding does: a dict, or an AmqpMap if a dict cannot hold the keys."""
     pair_list = list(pairs)
     try:
         result = dict(pair_list)
     except TypeError:
         return AmqpMap(pair_list)
-    # A dict finds a NaN key only by object identity.
+    # A dict cannot look up a NaN key, except by object identity.
     if len(result) != len(pair_list) or any(key != key for key in result):  # noqa: PLR0124  (NaN)
         return AmqpMap(pair_list)
     return result
 
 
-class _KeyIdentityEncoder(Canonical):
-    """Encodes the identity of an AMQP map key: type and value, without the array constructor."""
+class _KeyIdentityEncoder(CanonicalEncoder):
+    """Encodes map keys such that equal keys have equal bytes: ignores constructors of arrays."""
 
     def array(self, array: Array, *, any_constructor: bool = False) -> list[tuple[int, bytes]]:
         without_code = Array(array.type, array.values, descriptors=array.descriptors)
@@ -222,6 +224,7 @@ class _KeyIdentityEncoder(Canonical):
 
 
 def _key_identity(pair: tuple[Any, Any]) -> bytes:
+    """Return bytes that are equal for the keys that AMQP regards as equal."""
     return _KeyIdentityEncoder().value(pair[0])
 
 
@@ -238,8 +241,8 @@ def maps(
         >>> test_no_entry_is_lost()
 
     Args:
-        keys: the keys; keys with equal AMQP type and value are not repeated in a map.
-        items: the values.
+        keys: a strategy for the keys. A map has no two keys with equal AMQP type and value.
+        items: a strategy for the values.
         max_size: the maximum number of entries.
     """
     return st.lists(st.tuples(keys, items), max_size=max_size, unique_by=_key_identity).map(_to_map)
@@ -258,7 +261,7 @@ def arrays_of(draw: st.DrawFn, type_name: str, elements: SearchStrategy[Any]) ->
     return Array(constructor, values, descriptors=descriptors)
 
 
-#: Zero-width constructors, with the value of all elements.
+#: {zero-width constructor: the value of every element}.
 _ZERO_WIDTH: dict[int, Any] = {
     0x40: None,
     0x41: True,
@@ -282,7 +285,8 @@ def arrays(elements: SearchStrategy[Any] | None = None) -> SearchStrategy[Array]
         >>> test_the_constructor_is_kept()
 
     Args:
-        elements: the items of lists, maps and arrays among the elements; None for simple values.
+        elements: a strategy for the items of elements that are lists or maps; None for simple
+            values.
     """
     inner = SIMPLE if elements is None else elements
     zero_width = st.builds(
@@ -313,7 +317,8 @@ def values(*, max_leaves: int = 20) -> SearchStrategy[Any]:
         >>> test_round_trip()
 
     Args:
-        max_leaves: limits size and depth, 1 or more: most values contain up to this many values.
+        max_leaves: a limit of 1 or more on size and depth. Most values contain at most this many
+            simple values.
 
     Raises:
         ValueError: `max_leaves` is less than 1.
@@ -327,8 +332,8 @@ def values(*, max_leaves: int = 20) -> SearchStrategy[Any]:
 def nested_values(max_leaves: int) -> SearchStrategy[Any]:
     """Return the strategy of `values` without its name.
 
-    `st.recursive` is not used: it starts again if a value has too many leaves, which wasted a fifth
-    of all draws.
+    It does not use `st.recursive`, which starts again if a value has too many leaves: that wasted a
+    fifth of all draws.
     """
     if max_leaves < 2:
         return SIMPLE
@@ -341,7 +346,7 @@ def nested_values(max_leaves: int) -> SearchStrategy[Any]:
         arrays(children),
         _described(children),
     )
-    # Draw the choice explicitly: `one_of` would flatten `arrays` and choose arrays too often.
+    # Do not use `one_of`, which would flatten `arrays` and therefore choose arrays too often.
     return _choose_option((SIMPLE,) * 4 + compound)
 
 

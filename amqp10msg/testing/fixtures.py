@@ -1,4 +1,4 @@
-"""Fixtures for pytest: a server of distribution nodes.
+"""Fixtures for pytest: an AMQP 1.0 server.
 
 In a ``conftest.py``:
 
@@ -19,16 +19,19 @@ from amqp10msg.net.serve import Server
 
 @pytest.fixture
 def amqp_server_options() -> dict[str, Any]:
-    """Return the arguments of the server; override it to change them.
+    """Return the arguments of the server. Override this fixture to change the arguments.
 
-    Durable messages are accepted although nothing is stored, because many clients send only durable
-    messages.
+    By default, the server accepts durable messages although it does not store them, because many
+    clients send only durable messages.
     """
     return {"accept_durable": True}
 
 
 @pytest.fixture
 def amqp_server(amqp_server_options: dict[str, Any]) -> Iterator[Server]:
-    """Start an empty server on loopback, and stop it after the test; `url` is its address."""
+    """Start a server without messages on loopback, and stop it after the test.
+
+    Its URL is `amqp_server.url`.
+    """
     with Server(**amqp_server_options) as server:
         yield server
