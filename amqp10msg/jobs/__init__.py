@@ -4,10 +4,10 @@
 
     stats = run("captures/", "typed", Job("decode"))
 
-A job decodes, validates, translates or profiles messages. `run` works on this machine, with one
-process per core and without a JVM; `amqp10msg.spark` produces the same rows on a cluster. A bad
-message does not stop the job: it becomes a row in the quarantine, with its bytes and the code,
-clause, offset and text of the error. Needs the extra ``amqp10msg[arrow]``.
+A job decodes, validates, translates or profiles messages. `run` uses this machine, with one process
+per core and without a JVM; `amqp10msg.spark` produces the same rows on a cluster. A message that
+cannot be processed does not stop the job: it becomes a row in the quarantine, with its bytes and
+the code, clause, offset and text of the error. Needs the extra ``amqp10msg[arrow]``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The HTML report of a job: one self-contained file with charts and examples."""
+"""The HTML report of a job: a single file with charts and examples."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
 from amqp10msg.validation import validate
 
-# The largest number of bars of a chart, and of labels on its axis.
+# The maximum numbers of bars in a chart, and of labels on its horizontal axis.
 _MAX_BARS = 120
-_TICKS = 6
-# Limits of the examples, which are shown byte by byte. Messages per rule, messages in total; fields
-# and bytes per message.
+_MAX_AXIS_LABELS = 6
+# Limits of the examples: messages per error code, messages in total, and the fields and bytes that
+# are shown of a message.
 EXAMPLES = 2
 _MAX_EXAMPLES = 30
-_MAX_FIELDS, _MAX_BYTES = 1_000, 2_048
+_MAX_EXAMPLE_FIELDS, _MAX_EXAMPLE_BYTES = 1_000, 2_048
 
 
 @attrs.frozen
 class Run:
-    """The description of a job in its report.
+    """The description of a finished job in its report.
 
     Attributes:
-        title: the heading.
-        source: the input.
+        title: the heading of the report.
+        source: the input of the job.
         output: the output folder.
-        seconds: elapsed wall-clock time, in s.
+        seconds: the elapsed wall-clock time in seconds.
         engine: the name of the engine; empty to leave it out.
-        profile: the profile of rules or of the translation; empty for other jobs.
+        profile: the validation or translation profile; empty for other jobs.
     """
 
     title: str
@@ -65,10 +65,10 @@ def page(
     """Return the HTML report of a job. Needs ``amqp10msg[pages]``.
 
     Args:
-        run: the job and its duration.
+        run: the description of the job.
         stats: the counts of the job.
-        examples: quarantined rows to show byte by byte; see `examples_of`.
-        quarantine: the link to the quarantine, relative to the report; empty for no link.
+        examples: quarantined rows, of which the report shows every byte; see `examples_of`.
+        quarantine: the link to the quarantine folder, relative to the report; empty for no link.
 
     Raises:
         ImportError: Jinja2 is not installed.
@@ -96,7 +96,7 @@ def page(
     examples_shown = examples_shown[:_MAX_EXAMPLES]
     labels = [_example_label(row, index) for index, row in enumerate(examples_shown, 1)]
     trees = [
-        parse_tree(row["wire"], violations=validate(row["wire"]), limit=_MAX_FIELDS)
+        parse_tree(row["wire"], violations=validate(row["wire"]), limit=_MAX_EXAMPLE_FIELDS)
         for row in examples_shown
     ]
     examples_of: dict[str, list[tuple[int, str]]] = {}
@@ -121,19 +121,19 @@ def page(
         inspected=f"{run.output}/quarantine",
         parts=list(_report_parts(stats)),
         each=EXAMPLES,
-        messages=annotated(trees, labels, max_octets=_MAX_BYTES),
+        messages=annotated(trees, labels, max_octets=_MAX_EXAMPLE_BYTES),
         more=0,
     )
 
 
 def _example_label(row: Mapping[str, Any], number: int) -> str:
-    """Return the location ``FILE@OFFSET``, which commands accept, or a number."""
+    """Return the location of an example as ``FILE@OFFSET``, or its number if that is unknown."""
     source = row.get("source")
     return f"Message {number}" if source is None else f"{source}@{row.get('offset') or 0}"
 
 
 def _format_size(count: int) -> str:
-    """Format a number of bytes with three digits and a unit."""
+    """Format a number of bytes with a unit, rounded to about three digits."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:
             value = count / size
@@ -142,7 +142,7 @@ def _format_size(count: int) -> str:
 
 
 def _report_parts(stats: Stats) -> Iterator[Part]:
-    """Yield the parts of the report for which there are counts."""
+    """Yield the parts of the report. A part without counts is left out."""
     if stats.losses:
         yield _losses_part(stats)
     if stats.hours:
@@ -164,13 +164,13 @@ def _losses_part(stats: Stats) -> Part:
 
 
 def _hours_part(stats: Stats) -> Part:
-    """Chart messages over time; a bar is several hours if the time span is long."""
+    """Return the chart of messages over time. If the time span is long, a bar is several hours."""
     first, last = min(stats.hours), max(stats.hours)
     step = max(1, -(-(last - first + 1) // _MAX_BARS))
     counts = [0] * ((last - first) // step + 1)
     for hour, count in stats.hours.items():
         counts[(hour - first) // step] += count
-    ticks = {index * len(counts) // _TICKS for index in range(_TICKS)}
+    ticks = {index * len(counts) // _MAX_AXIS_LABELS for index in range(_MAX_AXIS_LABELS)}
     labels = [_format_hour(first + index * step) for index in range(len(counts))]
     bars = [
         Bar(count, label, label if index in ticks else "")
@@ -209,13 +209,13 @@ def _sizes_part(stats: Stats) -> Part:
 
 
 def _format_power(exponent: int) -> str:
-    """Format a power of two with a binary prefix, as in ``16 Ki``."""
+    """Format 2 to the power of `exponent` with a binary prefix, as in ``16 Ki``."""
     thousands = min(exponent // 10, 4)
     return f"{1 << exponent - 10 * thousands}{('', ' Ki', ' Mi', ' Gi', ' Ti')[thousands]}"
 
 
 def _types_part(stats: Stats) -> Part:
-    """Show the value types of each property, and their shares if there are several."""
+    """Return the table of the value types of each property, with the shares of several types."""
     listed = [
         (section, key, types)
         for section, keys in sorted(stats.types.items())

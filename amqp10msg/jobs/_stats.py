@@ -1,4 +1,4 @@
-"""The counts of a job: collected per batch in the workers, summed at the end of the job."""
+"""The counts of a job. The workers count each batch; the counts are added at the end of the job."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ import pyarrow.compute as pc
 from amqp10msg.translate.report import owner_of
 from amqp10msg.validation.rules import RuleCount
 
-#: The map sections whose keys and types are counted.
+#: The map sections of which a job counts keys and types of values.
 MAPS = ("application_properties", "message_annotations", "delivery_annotations", "footer")
-# Limits on memory: the number of keys of a map section, or of losses, that are counted separately;
-# and the number of hours. Further keys are counted as `_OTHER_KEYS`, further hours not at all.
+# Limits on the memory of counts: the number of keys per map section, or of losses, that are counted
+# separately, and the number of hours. Further keys are counted together, under `_KEY_FOR_FURTHER`;
+# further hours are not counted.
 _MAX_KEYS = 10_000
 _MAX_HOURS = 100_000
-_OTHER_KEYS = "(others)"
+_KEY_FOR_FURTHER = "(others)"
+# Microseconds per hour.
 _HOUR_MICROSECONDS = 3_600_000_000
 
 
 def _value_counts(array: Any) -> Iterator[tuple[Any, int]]:
-    """Yield the distinct values of an array with their counts, without nulls."""
+    """Yield (value, count) for each distinct value of an array except null."""
     counts = pc.value_counts(array.drop_null())
     return zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True)
 
@@ -33,7 +35,10 @@ _SENDER_LOSS = 2  # the highest result of `_severity`
 
 
 def _severity(recoverable: bool, reason: str) -> int:
-    """Return 0 for a recoverable loss, 1 if a broker's annotation is lost, 2 if sender data is."""
+    """Return how severe a loss is: 0 if it is recoverable.
+
+    1 if a broker's annotation is lost permanently, 2 if data of the sender is lost permanently.
+    """
     if recoverable:
         return 0
     return _SENDER_LOSS if owner_of(reason) == "sender" else 1
@@ -44,17 +49,18 @@ class Stats:
     """The counts of a job. `str()` formats them as a table.
 
     Attributes:
-        rows: the number of messages, good and bad.
+        rows: the number of messages, including quarantined messages.
         octets: the total size of the encoded messages, in bytes.
         errors: the number of quarantined messages.
         skipped: the number of rows without a message.
-        rules: the reasons for quarantine with their counts, by error code.
-        sizes: messages by the bit length of their size: 8 for 128 to 255 bytes.
-        hours: messages by hour, in hours since the Unix epoch.
-        types: messages by section, key and AMQP type of the value.
-        losses: values that translations changed or lost, by path and action.
-        reasons: (recoverable, reason) by path and action. If some losses are not recoverable, this
-            is the reason of the first such loss.
+        rules: {error code: count, clause and first location of the quarantined messages}.
+        sizes: {bit length of a message's size in bytes: number of messages}; for example, the bit
+            length of 128 to 255 is 8.
+        hours: {hours since the Unix epoch: number of messages}.
+        types: {section: {key: {AMQP type of the value: number of messages}}}.
+        losses: {(path, action): number of values that translations changed or lost}.
+        reasons: {(path, action): (recoverable, reason)} of the losses. If their severity differs,
+            this is the first loss of the highest severity.
     """
 
     rows: int = 0
@@ -70,11 +76,11 @@ class Stats:
 
     @property
     def good(self) -> int:
-        """The number of messages without an error."""
+        """The number of messages that are not quarantined."""
         return self.rows - self.errors
 
     def rules_by_frequency(self) -> list[tuple[str, RuleCount]]:
-        """Return the reasons for quarantine, the most frequent first."""
+        """Return the items of `rules`, the most frequent first."""
         return sorted(self.rules.items(), key=lambda item: (-item[1].messages, item[0]))
 
     def __repr__(self) -> str:
@@ -97,7 +103,7 @@ class Stats:
         return "\n".join(lines)
 
     def add_sizes(self, array: Any) -> None:
-        """Count the sizes of an array of messages."""
+        """Count the sizes of the encoded messages in an array."""
         lengths = pc.binary_length(array)
         self.octets += pc.sum(lengths).as_py() or 0
         powers = pc.floor(pc.log2(pc.cast(pc.max_element_wise(lengths, 1), "float64")))
@@ -105,7 +111,7 @@ class Stats:
             self.sizes[int(power) + 1] += count
 
     def add_times(self, array: Any) -> None:
-        """Count the hours of an array of timestamps in microseconds."""
+        """Count messages by hour, from an array of timestamps in microseconds."""
         for hour, count in _value_counts(pc.divide(pc.cast(array, pa.int64()), _HOUR_MICROSECONDS)):
             self._add_hour(hour, count)
 
@@ -114,12 +120,12 @@ class Stats:
             self.hours[hour] += count
 
     def add_types(self, section: str, array: Any) -> None:
-        """Count keys and types of an array of map sections."""
+        """Count the keys, and the types of values, in an array of map sections."""
         keys, types = array.keys, array.items.field("type")
         start = array.offsets[0].as_py()
         size = array.offsets[len(array)].as_py() - start
         pairs = pa.table({"key": keys.slice(start, size), "type": types.slice(start, size)})
-        # A single thread: handing a batch to other threads costs more than it gains.
+        # Use a single thread: for one batch, the overhead of more threads exceeds their benefit.
         groups = pairs.group_by(["key", "type"], use_threads=False)
         grouped = groups.aggregate([([], "count_all")])
         for row in grouped.to_pylist():
@@ -128,16 +134,16 @@ class Stats:
     def _add_type(self, section: str, key: str, name: str, count: int) -> None:
         keys = self.types.setdefault(section, {})
         if key not in keys and len(keys) >= _MAX_KEYS:
-            key = _OTHER_KEYS
+            key = _KEY_FOR_FURTHER
         keys.setdefault(key, Counter())[name] += count
 
     def add_error(self, code: str, added: RuleCount) -> None:
-        """Count messages with an error code; the location and text of the first one are kept."""
+        """Count messages with an error code. Keep location and text of the first message."""
         row = self.rules.setdefault(code, attrs.evolve(added, messages=0))
         row.messages += added.messages
 
     def add(self, other: Stats) -> None:
-        """Add the counts of another part of the job."""
+        """Add the counts of another part of the job to these counts."""
         self.rows += other.rows
         self.octets += other.octets
         self.errors += other.errors
@@ -153,10 +159,10 @@ class Stats:
                     self._add_type(section, key, name, count)
         self.losses += other.losses
         for loss, (recoverable, reason) in other.reasons.items():
-            self._keep_worst_reason(loss, recoverable, reason)
+            self._keep_more_severe_reason(loss, recoverable, reason)
 
     def add_losses(self, array: Any) -> None:
-        """Count the losses of translations, from an array of lists of losses."""
+        """Count the losses of translations, from an array with a list of losses per message."""
         loss_structs = array.flatten()
         if not len(loss_structs):
             return
@@ -174,21 +180,23 @@ class Stats:
         for path, action, recoverable, reason, count in rows:
             key = (path, action)
             if key not in self.losses and len(self.losses) >= _MAX_KEYS:
-                key = (_OTHER_KEYS, action)  # so that the total stays right
+                key = (_KEY_FOR_FURTHER, action)  # keeps the total right
             self.losses[key] += count
-            self._keep_worst_reason(key, recoverable, reason)
+            self._keep_more_severe_reason(key, recoverable, reason)
 
-    def _keep_worst_reason(self, key: tuple[str, str], recoverable: bool, reason: str) -> None:
+    def _keep_more_severe_reason(
+        self, key: tuple[str, str], recoverable: bool, reason: str
+    ) -> None:
         """Store the reason for (path, action), unless the stored reason is at least as severe."""
         current = self.reasons.get(key)
         if current is None or _severity(recoverable, reason) > _severity(*current):
             self.reasons[key] = recoverable, reason
 
     def lost(self) -> Iterator[tuple[str, str, int, str]]:
-        """Yield (path, action, count, reason) of translation losses, the most frequent first.
+        """Yield (path, action, count, reason) of the translation losses, the most frequent first.
 
-        The action ends with "a mark of the broker" if only an annotation of the broker is lost, or
-        else with "for good" if the loss is permanent.
+        The text "a mark of the broker" is appended to the action if only an annotation of the
+        broker is lost, otherwise "for good" if the loss is permanent.
         """
         for (path, action), count in self.losses.most_common():
             recoverable, reason = self.reasons.get((path, action), (True, ""))
@@ -201,7 +209,7 @@ class Stats:
 
     @property
     def lost_for_good(self) -> int:
-        """The number of sender values that translations lost permanently."""
+        """The number of values of senders that translations lost permanently."""
         return sum(
             count
             for key, count in self.losses.items()
@@ -209,26 +217,26 @@ class Stats:
         )
 
     def drifting(self) -> list[tuple[str, str, Counter[str]]]:
-        """Return (section, key, counts by type) for keys whose values have more than one type."""
+        """Return (section, key, {type: count}) for the keys whose values have several types."""
         return [
             (section, key, types)
             for section, keys in sorted(self.types.items())
             for key, types in sorted(keys.items())
-            if len(types) > 1 and key != _OTHER_KEYS
+            if len(types) > 1 and key != _KEY_FOR_FURTHER
         ]
 
     @classmethod
     def from_json(cls, content: Any) -> Stats:
-        """Return the counts from the output of `as_json`.
+        """Create the counts from the JSON object that `as_json` returns.
 
         Args:
             content: the parsed JSON.
 
         Raises:
-            ValueError: `content` is not the counts of a job; the message names the invalid field.
+            ValueError: `content` is not such an object; the error names the invalid field.
         """
-        fields = _Fields("counts of a job", content)
-        losses = [_Fields("losses", row) for row in fields.list("losses")]
+        fields = _ObjectReader("counts of a job", content)
+        losses = [_ObjectReader("losses", row) for row in fields.list("losses")]
         pairs = [(row.text("path"), row.text("action")) for row in losses]
         return cls(
             fields.count("messages"),
@@ -239,7 +247,7 @@ class Stats:
             fields.numbered("sizes"),
             fields.numbered("hours"),
             {
-                section: {key: _Fields(key, types).counts() for key, types in keys.items()}
+                section: {key: _ObjectReader(key, types).counts() for key, types in keys.items()}
                 for section, keys in fields.maps("types")
             },
             Counter({pair: row.count("messages") for pair, row in zip(pairs, losses, strict=True)}),
@@ -284,7 +292,7 @@ class Stats:
 
 
 def _parse_rule(row: Any) -> RuleCount:
-    fields = _Fields("rules", row)
+    fields = _ObjectReader("rules", row)
     return RuleCount(
         fields.text("clause"),
         fields.count("messages"),
@@ -293,15 +301,17 @@ def _parse_rule(row: Any) -> RuleCount:
     )
 
 
-class _Fields:
+class _ObjectReader:
     """Reads the fields of a JSON object and checks their types.
+
+    The methods raise ValueError if a field is missing or has the wrong type.
 
     Args:
         name: the name of the object, for errors.
         content: the parsed JSON.
 
     Raises:
-        ValueError: `content` is not an object, or a field is missing or has another type.
+        ValueError: `content` is not an object.
     """
 
     def __init__(self, name: str, content: Any) -> None:
@@ -338,21 +348,21 @@ class _Fields:
         return items
 
     def map(self, key: str) -> dict[str, Any]:
-        return _Fields(key, self.content.get(key)).content
+        return _ObjectReader(key, self.content.get(key)).content
 
     def maps(self, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the names and maps of a map of maps."""
-        outer = _Fields(key, self.content.get(key))
+        """Yield the keys and values of a field that is an object of objects."""
+        outer = _ObjectReader(key, self.content.get(key))
         for name in outer.content:
             yield name, outer.map(name)
 
     def counts(self) -> Counter[str]:
-        """Return the whole object as counts by name."""
+        """Return the object itself as {key: count}."""
         return Counter({key: self.count(key) for key in self.content})
 
     def numbered(self, key: str) -> Counter[int]:
-        """Return a field as counts by number; JSON keys are strings, so they are parsed."""
-        counts = _Fields(key, self.content.get(key)).counts()
+        """Return a field as {number: count}. In JSON, the numbers are strings."""
+        counts = _ObjectReader(key, self.content.get(key)).counts()
         try:
             return Counter({int(number): count for number, count in counts.items()})
         except ValueError:

@@ -1,7 +1,7 @@
 """The input of a job: list its files, split them into parts, and read a part as Arrow batches.
 
-The driver sends descriptions of parts to the workers, not messages: each worker opens the files
-of its parts. The functions that parse reader options by name are here, too.
+The main process sends descriptions of parts to the workers, not messages: each worker opens the
+files of its parts. This module also parses the options for reading.
 """
 
 from __future__ import annotations
@@ -51,31 +51,31 @@ MESSAGES = pa.schema(
         ("fault", pa.string()),
     ]
 )
-# A record's attributes have the names of the columns between `source` and `fault`.
-_RECORD_FIELDS = attrgetter(*MESSAGES.names[1:-1])
+# Returns the values of a record for the columns between `source` and `fault`.
+_record_values = attrgetter(*MESSAGES.names[1:-1])
 # A batch is complete when it reaches either limit.
 _BATCH_ROWS = 8_192
 _BATCH_BYTES = 16 << 20
-#: Marks a fault after which the file is unreadable: all later messages are missing.
+#: Part of a fault after which the file is unreadable: all later messages are missing.
 REST_UNREAD = "what follows is not read"
-#: Marks a fault that the reader skipped: messages may be missing at this offset only.
+#: Part of a fault that the reader skipped: messages may be missing at this offset only.
 SKIPPED = "messages may be missing here"
 _PROTOCOLS = ("1.0", "0-9-1")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-#: Default size of a range of a message file, in bytes.
+#: The default size of a range of a message file, in bytes.
 RANGE_BYTES = 128 << 20
-# Size of a Parquet part, in uncompressed bytes, which are read in a second or less.
+# The maximum size of a Parquet part, in uncompressed bytes. It is read in a second or less.
 _PARQUET_PART_BYTES = 64 << 20
 
 
 class OnlySparkError(ValueError):
-    """The input can be read only by Spark, not by the local engine."""
+    """Only Spark can read the input; the local engine cannot."""
 
 
 def list_files(source: str) -> list[str]:
-    """List the input files in order, recursively, without hidden and unfinished files.
+    """List the input files recursively, in order, without hidden and unfinished files.
 
-    In the output folder of a job in an object store, only committed files are listed.
+    If `source` is the output folder of a job in an object store, list only committed files.
 
     Raises:
         OnlySparkError: the URL has a scheme that only Spark can read, such as ``hdfs``.
@@ -89,7 +89,7 @@ def list_files(source: str) -> list[str]:
 
 
 def is_parquet(source: str) -> bool:
-    """Return True for a Parquet file, or for a folder with at least one."""
+    """Return True for a Parquet file, or for a folder with at least one Parquet file."""
     if source.endswith(".parquet"):
         return True
     if stores.is_url(source):
@@ -107,16 +107,16 @@ def is_parquet(source: str) -> bool:
     )
 
 
-#: The ranges that one task reads.
+#: A part of the input: the ranges of files that one task reads.
 Part = tuple[files.Range, ...]
-# Cost of opening a file, as the number of bytes that could be read in the same time.
+# The cost of opening a file, expressed as the number of bytes that are read in the same time.
 _OPEN_COST_BYTES = 64 << 10
 
 
 def pack_ranges(ranges: Iterable[tuple[files.Range, int]], max_bytes: int) -> list[Part]:
-    """Group consecutive `(range, size)` pairs into parts of at most `max_bytes`.
+    """Group consecutive ranges, given as (range, size), into parts of at most `max_bytes`.
 
-    The order is kept. A range larger than `max_bytes` becomes a part by itself.
+    The order of the ranges is kept. A range larger than `max_bytes` becomes its own part.
     """
     parts: list[Part] = []
     current: list[files.Range] = []
@@ -136,10 +136,10 @@ def pack_ranges(ranges: Iterable[tuple[files.Range, int]], max_bytes: int) -> li
 def split_files(
     states: Mapping[str, State], form: str | None, range_bytes: int
 ) -> Iterator[tuple[files.Range, int]]:
-    """Split message files into ranges of about `range_bytes`; yield each with its size in bytes.
+    """Split message files into ranges of about `range_bytes`; yield (range, size in bytes).
 
-    A file that is not in the format `form` becomes one range; reading it yields a row with the
-    fault.
+    A file that is not in the format `form` becomes one range; reading this range yields a row with
+    the fault.
     """
 
     def divide(path: str) -> list[files.Range]:
@@ -147,9 +147,9 @@ def split_files(
 
     for state, ranges in zip(states.values(), stores.map_files(divide, [*states]), strict=True):
         for item in ranges:
-            # A single range of a local file, or of a small object, is read through one open handle
-            # and needs no identity. Other ranges do, because the file could be replaced before it
-            # is opened again.
+            # Add the file's identity to the range if the file is opened several times, because it
+            # could be replaced in between. A local file or a small object with a single range is
+            # opened only once.
             can_stay_open = not stores.is_url(item.path) or state.size <= stores.MAX_SINGLE_REQUEST
             size = min(item.stop, state.size) - item.start
             if len(ranges) > 1 or not can_stay_open:
@@ -160,10 +160,10 @@ def split_files(
 
 @attrs.frozen
 class Input:
-    """The input of a job, as parts that any process can open and read in parallel.
+    """The input of a job, split into parts that processes can read in parallel.
 
     Attributes:
-        names: the columns.
+        names: the names of the columns.
         parts: groups of ranges; small files share a part.
         octets: the size of all files, in bytes.
         table: the common schema of Parquet input; None for message files.
@@ -183,11 +183,12 @@ def find_input(
     Args:
         source: a file, a folder or a pattern.
         form: the file format; None to recognise it.
-        size_of_part: maps the total size to the size of a part, both in bytes; None for the size
-            that suits Spark.
+        size_of_part: returns the size of a part for the size of all files, both in bytes; None for
+            `RANGE_BYTES`, which suits Spark.
 
     Raises:
-        OnlySparkError: the file system is Spark's, or the columns of the files differ in type.
+        OnlySparkError: only Spark can read the file system, or the columns of the files differ in
+            type.
         FileNotFoundError: there is no such file.
         ValueError: a file is not in the format `form`, or its format is not recognised.
         OSError: a file cannot be read, or no Parquet file is intact.
@@ -214,7 +215,7 @@ def find_input(
 
 
 def _with_identity(row_groups: files.Range, state: State) -> files.Range:
-    """Add the identity of the file to a range, so that reading it detects a replaced file."""
+    """Add the file's identity to a range, so that reading the range detects a replaced file."""
     changed = 0 if stores.is_url(row_groups.path) else state.changed
     return attrs.evolve(row_groups, identity=state.identity, size=state.size, changed=changed)
 
@@ -226,7 +227,7 @@ _MAX_FILES_TO_CHECK = 100
 def input_columns(source: str, form: str | None) -> list[str] | None:
     """Return the column names of the input, to reject an impossible job before it starts.
 
-    None if the columns cannot be determined here: only Spark can read the input, it cannot be read,
+    Return None if they cannot be determined here: only Spark can read the input, it is unreadable,
     or it has more than `_MAX_FILES_TO_CHECK` files.
     """
     try:
@@ -243,16 +244,17 @@ def input_columns(source: str, form: str | None) -> list[str] | None:
 
 @attrs.frozen
 class Filters:
-    """Conditions that a record must meet to become a row; None means no condition.
+    """Conditions on records: only those that meet all conditions become rows of the input.
 
-    Records that could not be read always become rows.
+    An attribute that is None is no condition. Records that could not be read always become rows.
 
     Attributes:
         protocol: ``1.0`` or ``0-9-1``.
         address: the address of the link or queue.
         since: the earliest capture time, in microseconds since the Unix epoch.
-        until: the capture time to stop before, in microseconds since the Unix epoch.
-        selector: a filter expression on the message.
+        until: the time before which a message must be captured, in microseconds since the Unix
+            epoch.
+        selector: a JMS selector that the message must match.
     """
 
     protocol: str | None = None
@@ -263,7 +265,7 @@ class Filters:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Filters:
-        """Parse the filter options of a data source."""
+        """Create the filters from the options of a job or a Spark data source."""
         protocol, selector = options.get("protocol"), options.get("selector")
         if protocol not in {None, *_PROTOCOLS}:
             raise ValueError(f"{protocol!r} is not a protocol: use {' or '.join(_PROTOCOLS)}")
@@ -296,6 +298,7 @@ class Filters:
 
 
 def _parse_time(options: Mapping[str, str], name: str) -> int | None:
+    """Parse an option that is a time. Return microseconds since the Unix epoch, or None."""
     text = options.get(name)
     if text is None:
         return None
@@ -309,12 +312,12 @@ def _parse_time(options: Mapping[str, str], name: str) -> int | None:
 
 @attrs.frozen
 class Reading:
-    """Reads parts as Arrow batches.
+    """Reads parts of the input as Arrow batches.
 
     Attributes:
-        max_size: the largest message, in bytes.
-        filters: the records to keep.
-        limits: bounds on decompression.
+        max_size: the maximum size of a message, in bytes.
+        filters: the conditions on records.
+        limits: the limits on decompression and on empty records.
         table: the common schema of Parquet input; None for message files.
     """
 
@@ -325,7 +328,7 @@ class Reading:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Reading:
-        """Parse the reader options of a data source."""
+        """Create a reader from the options of a job or a Spark data source."""
         default = DEFAULT_LIMITS
         return cls(
             positive_option(options, "maxSize", files.MAX_SIZE, "bytes"),
@@ -341,11 +344,12 @@ class Reading:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part: the columns of `MESSAGES`, or of `table` for Parquet.
 
-        Each range is read within the context manager `guard`, which can add the path to errors.
+        Each range is read inside the context manager that `guard` returns, which can add the path
+        to errors.
 
         Raises:
-            ReplacedError: a file was replaced since it was split; batches that were already yielded
-                may mix rows of both files.
+            ReplacedError: a file was replaced after it was split into ranges. The batches that were
+                already yielded may mix rows of the old and the new file.
         """
         for item in part:
             with guard((item,)):
@@ -356,12 +360,14 @@ class Reading:
                 else:
                     yield from parquet.batches(item, self.table, self.limits)
                 if item.identity:
-                    # Otherwise the output would mix rows of the old and the new file.
+                    # Raise an error if the file was replaced: the output would mix rows of the old
+                    # and the new file.
                     stores.check_unchanged(item.path, item.identity, item.size, item.changed)
                 elif state_before is not None:
                     stores.check_not_truncated(item.path, state_before)
 
     def _range_batches(self, part: files.Range) -> Iterator[pa.RecordBatch]:
+        """Yield the records in a range of a message file that pass the filters, as batches."""
         rows: list[tuple[Any, ...]] = []
         size = 0
         source = readable(part.path)
@@ -369,16 +375,16 @@ class Reading:
         if self.filters != Filters():
             records = filter(self.filters.admits, records)
         for record in records:
-            rows.append((source, *_RECORD_FIELDS(record), _marked_fault(record)))
+            rows.append((source, *_record_values(record), _marked_fault(record)))
             size += len(record.wire or b"") + len(record.payload or b"")
             if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
-                yield _to_batch(rows)
+                yield _batch_of_rows(rows)
                 rows, size = [], 0
         if rows:
-            yield _to_batch(rows)
+            yield _batch_of_rows(rows)
 
     def _read_records(self, part: files.Range) -> Iterator[Record]:
-        """Read a range; if the file becomes unreadable, the last record has the fault."""
+        """Yield the records of a range. If the file becomes unreadable, the last has the fault."""
         try:
             yield from files.read(
                 part.path,
@@ -394,14 +400,14 @@ class Reading:
 
 
 def _marked_fault(record: Record) -> str | None:
-    """Return the fault, marked with `REST_UNREAD` or `SKIPPED` if messages are missing."""
+    """Return a record's fault; if messages are missing, append `REST_UNREAD` or `SKIPPED`."""
     suffix = REST_UNREAD if record.ends else SKIPPED if record.skips else ""
     if not suffix or suffix in record.fault:
         return record.fault or None
     return f"{record.fault}; {suffix}"
 
 
-def _to_batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+def _batch_of_rows(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)],
@@ -409,9 +415,9 @@ def _to_batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     )
 
 
-# Options of data sources, by name.
+# Options of jobs and of Spark data sources.
 
-#: Names of the options for reading message files.
+#: The names of the options for reading message files.
 READING = (
     *("rangeBytes", "maxSize", "expansion", "zeroWidth"),
     *("protocol", "address", "since", "until", "selector"),
@@ -419,7 +425,7 @@ READING = (
 
 
 def reject_unknown_options(options: Mapping[str, str], allowed: Iterable[str]) -> None:
-    """Raise ValueError for an option that is not in `allowed`, ignoring case."""
+    """Raise ValueError if an option is not in `allowed`. The case of names is ignored."""
     names = {name.lower() for name in allowed}
     for name in options:
         if name.lower() not in names:
@@ -427,7 +433,7 @@ def reject_unknown_options(options: Mapping[str, str], allowed: Iterable[str]) -
 
 
 def positive_option(options: Mapping[str, str], name: str, default: int, unit: str) -> int:
-    """Parse an option that must be an integer of 1 or more; `unit` is for the error."""
+    """Parse an option that must be an integer of 1 or more; the error names `unit`."""
     text = str(options.get(name, default))
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{name} must be a number of {unit}, 1 or more, got {text!r}")
@@ -443,6 +449,6 @@ def bool_option(options: Mapping[str, str], name: str, *, default: bool) -> bool
 
 
 def common_names(names: Iterable[str], other_names: Iterable[str]) -> list[str]:
-    """Return the `names` that are also in `other_names`, ignoring case as SQL does."""
+    """Return the `names` that are also in `other_names`. As in SQL, the case is ignored."""
     lowered = {name.lower() for name in other_names}
     return [name for name in names if name.lower() in lowered]

@@ -1,7 +1,7 @@
-"""Run a job on one Arrow batch: decode, validate, translate or profile its messages.
+"""Run a job on one Arrow batch: decode, validate, translate or profile the messages in it.
 
-The result is a batch of good rows, a batch of quarantined rows, and counts. The columns have types
-that Spark supports, too.
+The result is a batch of good rows, a batch of quarantined rows, and counts. All columns have types
+that Spark supports.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from amqp10msg.wire.reprs import encodable
 
 #: The kinds of jobs.
 KINDS = ("decode", "validate", "translate", "profile")
-#: Error code of an input record that the reader could not turn into a message.
+#: Error code of an input record from which the reader could not get a message.
 UNREADABLE = "unreadable-input"
 #: Error code of a damaged file, from which an unknown number of messages is missing.
 DAMAGED = "damaged-file"
-#: Error code of a message of AMQP 0-9-1 in a job for 1.0, or the reverse.
+#: Error code of a 0-9-1 message in a job for AMQP 1.0, and of a 1.0 message in a job for 0-9-1.
 OTHER_PROTOCOL = "other-protocol"
 
-#: Columns of the quarantine, after the columns that locate the message in the input.
+#: Columns of the quarantine. Before them are the columns with the message's location in the input.
 QUARANTINE = pa.schema(
     [
         ("wire", pa.binary()),
@@ -53,15 +53,16 @@ QUARANTINE = pa.schema(
         ("error_text", pa.string()),
     ]
 )
-# Columns that locate a message if the input has no such columns: the file and the row number.
+# The location of a message, if the input has no columns for it: the file and the row number.
 _LOCATION_FIELDS = [pa.field("source", pa.string()), pa.field("offset", pa.int64())]
 _TIME = pa.timestamp("us", "UTC")
 # (good rows, quarantined rows)
 _Rows = tuple[pa.RecordBatch, pa.RecordBatch]
+# Columns with the message, or with the fault that replaces it.
 _MESSAGE_COLUMNS = ("wire", "content_header", "payload", "fault")
 # Matches faults after which messages are missing.
 _DAMAGE_PATTERN = f"{REST_UNREAD}|{SKIPPED}|{UNREAD}"
-#: Columns with the reason why a message could not be decoded.
+#: The columns that explain why a message could not be decoded.
 ERRORS = ("error_code", "error_clause", "error_offset")
 
 _VIOLATIONS = pa.list_(
@@ -76,7 +77,7 @@ _VIOLATIONS = pa.list_(
         ]
     )
 )
-# Tests for the Arrow types that input columns may have.
+# Functions that accept the Arrow types of binary columns, and of text columns, in the input.
 _IS_BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 _IS_TEXT = (
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null),
@@ -88,19 +89,19 @@ VALIDATED = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS)])
 
 @attrs.frozen
 class Job:
-    """Describes one job. It is sent to the workers unchanged.
+    """The description of a job, which is sent to every worker.
 
     Attributes:
         kind: one of `KINDS`.
         column: the column of the encoded messages.
-        columns: for ``decode``, the output columns, as in `amqp10msg.columns.decode`, including
-            ``error``, which is null in good rows. None for all except ``section_offsets``, which
-            are useless without ``wire``.
-        profile: for ``validate``, the rules; for ``decode``, the rules, or None to skip validation;
-            for ``translate``, the translation profile.
+        columns: for ``decode``, the output columns, as in `amqp10msg.columns.decode`. In good rows,
+            the column ``error`` is null. None for all columns except ``section_offsets``, which are
+            useless without ``wire``.
+        profile: for ``validate``, the validation profile; for ``decode``, the validation profile,
+            or None to skip validation; for ``translate``, the translation profile.
         to: for ``translate``, the target protocol: ``1.0`` or ``0-9-1``.
-        circumstances: for ``translate``, the facts besides the message on which a broker's
-            translation depends.
+        circumstances: for ``translate``, the data, besides the message, on which the translation of
+            a broker depends.
     """
 
     #: Names of the options that `as_options` writes.
@@ -115,21 +116,21 @@ class Job:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Job:
-        """Return the job that the options of `as_options` describe.
+        """Create a job from the options that `as_options` returns.
 
         Raises:
-            ValueError: an option is not a number.
+            ValueError: an option must be a number, and is not.
         """
         return cls.of(options.get("job", "decode"), from_spark(JobOptions, options))
 
     @property
     def profile_used(self) -> str:
-        """The profile for validation or translation, or its default; empty for other jobs."""
+        """`profile`, or the default of the job if it is None; empty if the job needs no profile."""
         return self.profile or {"validate": "oasis", "translate": "lossless"}.get(self.kind, "")
 
     @classmethod
     def of(cls, kind: str, options: JobOptions) -> Job:
-        """Return the job of kind `kind` with the options."""
+        """Create a job of a kind with options."""
         return cls(
             kind,
             options.column,
@@ -143,7 +144,7 @@ class Job:
         """Return the job as options of a Spark data source.
 
         Raises:
-            ValueError: the circumstances include a field that has no option.
+            ValueError: `circumstances` sets a field for which there is no option.
         """
         circumstances = self.circumstances
         if circumstances != Circumstances(circumstances.user, circumstances.stream_offset):
@@ -156,24 +157,24 @@ class Job:
             columns=self.columns,
             profile=self.profile,
             to=self.to,
-            user=circumstances.user or "",  # empty means no user, which differs from the default
+            user=circumstances.user or "",  # empty: no user; without the option: the default user
             stream_offset=circumstances.stream_offset,
         )
         return {"job": self.kind, **to_spark(options)}
 
     def check(self, names: list[str]) -> None:
-        """Check that the job can run on input with these columns.
+        """Check that the job can run on input with the columns `names`.
 
         Raises:
-            ValueError: the job is invalid, or does not fit the columns.
+            ValueError: the job is invalid, or cannot run on input with these columns.
         """
         if self.kind not in KINDS:
             raise ValueError(f"unknown job {self.kind!r}: use {', '.join(KINDS)}")
-        for name in ("content_header", "payload") if self._reads_basic else (self.column,):
+        for name in ("content_header", "payload") if self._has_basic_input else (self.column,):
             if name not in names:
                 hint = (
                     ""
-                    if self._reads_basic
+                    if self._has_basic_input
                     else "; select the message column with --column or column"
                 )
                 raise ValueError(
@@ -198,16 +199,16 @@ class Job:
         self._reject_clash(names, QUARANTINE.names, "of the quarantine")
 
     def check_types(self, schema: pa.Schema) -> None:
-        """Check that message columns are binary, and the column ``fault``, if any, is text.
+        """Check that the columns with messages are binary, and that a column ``fault`` is text.
 
         Args:
             schema: the schema of Parquet input.
 
         Raises:
-            ValueError: a column has another type.
+            ValueError: a column has the wrong type.
         """
         descriptions = dict.fromkeys(
-            ("content_header", "payload") if self._reads_basic else (self.column,),
+            ("content_header", "payload") if self._has_basic_input else (self.column,),
             "the bytes of messages",
         )
         if "fault" in schema.names:
@@ -223,7 +224,7 @@ class Job:
                 )
 
     def _reject_clash(self, names: list[str], produced: list[str], origin: str) -> None:
-        """Raise ValueError if passed-through input columns have the name of an output column."""
+        """Raise ValueError if a copied input column has the name of a column in `produced`."""
         passed = self._passed_through(names, to_quarantine=True)
         clashes = common_names(passed, produced)
         if clashes:
@@ -232,7 +233,7 @@ class Job:
             )
 
     def _decoded_columns(self) -> list[str]:
-        """Return the columns to decode, with `ERRORS`, which separate good and bad rows."""
+        """Return the columns to decode. They include `ERRORS`, to separate good and bad rows."""
         if self.columns is None:
             return [name for name in arrow.SCHEMA.names if name != "section_offsets"]
         names = list(self.columns)
@@ -241,10 +242,10 @@ class Job:
         return [*names, *(name for name in ERRORS if name not in names)]
 
     def _passed_through(self, names: list[str], *, to_quarantine: bool = False) -> list[str]:
-        """Return the input columns that are copied to the output, such as the source.
+        """Return the input columns that are copied to the output, such as ``source``.
 
-        Columns that an earlier job added are left out if this job computes them again: `losses`,
-        `valid` with `violations`, and the columns of a quarantine.
+        Columns that an earlier job added are left out if this job computes them again: ``losses``,
+        ``valid`` with ``violations``, and the columns of a quarantine.
         """
         excluded = {self.column, "message_format", *_MESSAGE_COLUMNS, SOURCE, OFFSET, FAULT}
         if _is_quarantine(names):
@@ -256,21 +257,23 @@ class Job:
         return [name for name in names if name not in excluded]
 
     def run(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
-        """Run the job on a batch, add to `stats`, and return `(good rows, quarantined rows)`.
+        """Run the job on a batch. Return (good rows, quarantined rows), and count them in `stats`.
 
         Raises:
             ValueError: the result exceeds the size of an Arrow column. Nothing has been counted:
-                run the job on fewer rows.
+                split the batch, and run the job on each piece.
         """
         faults = _row_faults(batch)
         is_readable = pc.and_(pc.is_valid(batch.column(self._main_column)), pc.equal(faults, ""))
-        # Filtering copies the batch: skip it in the usual case that all rows are readable.
+        # Filtering copies the batch, so skip it if all rows are readable, as they usually are.
         all_readable = pc.all(is_readable, min_count=0).as_py()
         readable = batch if all_readable else batch.filter(is_readable)
         good, bad = getattr(self, f"_{self.kind}")(readable, stats)
         if not all_readable:
             is_broken = pc.invert(is_readable)
-            unread = self._quarantine_unread(batch.filter(is_broken), faults.filter(is_broken))
+            unread = self._quarantine_unprocessable(
+                batch.filter(is_broken), faults.filter(is_broken)
+            )
             if unread.num_rows:
                 bad = pa.Table.from_batches([unread, bad]).combine_chunks().to_batches()[0]
         stats.rows += good.num_rows + bad.num_rows
@@ -280,18 +283,21 @@ class Job:
         return good, bad
 
     @property
-    def _reads_basic(self) -> bool:
+    def _has_basic_input(self) -> bool:
         return self.kind == "translate" and self.to == "1.0"
 
     @property
     def _main_column(self) -> str:
-        """The column that is not null in rows with a message for this job."""
-        return "content_header" if self._reads_basic else self.column
+        """The input column that is not null if the row has a message that this job can process."""
+        return "content_header" if self._has_basic_input else self.column
 
-    def _quarantine_unread(self, batch: pa.RecordBatch, faults: pa.Array) -> pa.RecordBatch:
-        """Quarantine unreadable rows and messages of the wrong protocol; drop empty rows."""
+    def _quarantine_unprocessable(self, batch: pa.RecordBatch, faults: pa.Array) -> pa.RecordBatch:
+        """Return quarantine rows for unreadable rows and messages of the wrong protocol.
+
+        Rows without a message and without a fault are dropped.
+        """
         is_fault = pc.not_equal(faults, "")
-        protocol = "1.0" if self._reads_basic else "0-9-1"
+        protocol = "1.0" if self._has_basic_input else "0-9-1"
         is_damage = pc.match_substring_regex(faults, _DAMAGE_PATTERN)
         refusal = f"a message of AMQP {protocol}, which this job cannot process"
         rows = batch.num_rows
@@ -308,6 +314,7 @@ class Job:
         return result.filter(has_content)
 
     def _quarantine_rows(self, batch: pa.RecordBatch, errors: list[Any]) -> pa.RecordBatch:
+        """Return the quarantine rows for a batch: location, message, and the columns `errors`."""
         names = self._passed_through(batch.schema.names, to_quarantine=True)
         contents = [
             _column_or_nulls(batch, self.column if name == "wire" else name, pa.binary())
@@ -321,7 +328,7 @@ class Job:
         schema = pa.schema([*fields, *QUARANTINE])
         return pa.RecordBatch.from_arrays([*arrays, *contents, *errors], schema=schema)
 
-    def _split(
+    def _split_good_and_bad(
         self,
         batch: pa.RecordBatch,
         names: list[str],
@@ -329,9 +336,10 @@ class Job:
         new: pa.Schema,
         errors: Any,
     ) -> _Rows:
-        """Split a batch into good rows and rows with an error code.
+        """Split a batch into good rows, and quarantine rows for rows with an error code.
 
-        Good rows have the input columns `names` and the columns `arrays` with the schema `new`.
+        Good rows have the input columns `names`, and the columns `arrays` with the schema `new`.
+        `errors` are the columns with code, clause, offset and text.
         """
         schema = pa.schema([*(batch.schema.field(name) for name in names), *new])
         carried = [batch.column(name) for name in names]
@@ -343,7 +351,7 @@ class Job:
             )
         return result.filter(pc.invert(is_bad)), self._quarantine_rows(batch, errors).filter(is_bad)
 
-    # One method for each kind of job.
+    # One method for each kind of job. Each processes readable rows and counts them in `stats`.
 
     def _decode(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
@@ -359,7 +367,7 @@ class Job:
         fields = _good_schema(tuple(names_wanted))
         arrays = [cast_array(decoded_rows.column(field.name), field.type) for field in fields]
         names = self._passed_through(batch.schema.names)
-        return self._split(
+        return self._split_good_and_bad(
             batch, names, arrays, fields, error_columns(wire, decoded_rows, self.profile)
         )
 
@@ -371,7 +379,7 @@ class Job:
         errors = first_errors(valid, violations)
         names = self._passed_through(batch.schema.names)
         added = pa.schema([("wire", pa.binary()), *VALIDATED])
-        return self._split(batch, names, [wire, valid, violations], added, errors)
+        return self._split_good_and_bad(batch, names, [wire, valid, violations], added, errors)
 
     def _translate(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         profile = self.profile_used
@@ -394,7 +402,7 @@ class Job:
             self._passed_through(batch.schema.names),
             [results[field.name] for field in message_fields],
         )
-        return self._split(batch, names, arrays, pa.schema(message_fields), errors)
+        return self._split_good_and_bad(batch, names, arrays, pa.schema(message_fields), errors)
 
     def _profile(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
@@ -405,7 +413,7 @@ class Job:
         for section in MAPS:
             stats.add_types(section, decoded_rows.column(section))
         added = pa.schema([("wire", pa.binary())])
-        return self._split(
+        return self._split_good_and_bad(
             batch, [], [wire], added, error_columns(wire, decoded_rows, self.profile)
         )
 
@@ -421,12 +429,15 @@ class Job:
 
 
 def _is_quarantine(names: list[str]) -> bool:
-    """Return True if all quarantine columns are there; one alone may be a user's column."""
+    """Return True if `names` contains all columns of a quarantine.
+
+    A single column with such a name may be a column of the user.
+    """
     return {*QUARANTINE.names} <= {*names}
 
 
 def _row_faults(batch: pa.RecordBatch) -> pa.Array:
-    """Return the fault of each row; empty for rows that could be read."""
+    """Return the fault of each row; an empty text for rows that could be read."""
     names = batch.schema.names
     if FAULT in names:
         return batch.column(FAULT)
@@ -455,7 +466,7 @@ def _column_or_nulls(batch: pa.RecordBatch, name: str, arrow_type: pa.DataType) 
 
 @lru_cache(32)
 def _good_schema(names: tuple[str, ...]) -> pa.Schema:
-    """Return the schema of good rows with these decoded columns."""
+    """Return the schema of good rows of a decode job: the decoded columns except `ERRORS`."""
     fields = [field for field in arrow.schema_of(names) if field.name not in ERRORS]
     return pa.schema([(field.name, type_for_spark(field.type)) for field in fields])
 
@@ -470,7 +481,7 @@ def decode_column(
     message_format: Any = None,
     maps: arrow.MapsAs = "map",
 ) -> pa.RecordBatch:
-    """Decode an array of messages like `amqp10msg.columns.decode`; an empty message is an error."""
+    """Decode messages like `amqp10msg.columns.decode`, but treat an empty message as an error."""
     result = arrow.decode(
         array, columns, cast("Any", validate), message_format=message_format, maps=maps
     )
@@ -501,7 +512,7 @@ def validate_column(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
 
 
 def _validate_chunk(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
-    """Validate one chunk. Only messages that the prefilter suspects are validated in full."""
+    """Validate the messages in a chunk: in full only those that the prefilter suspects."""
     rows = len(chunk)
     violations_by_row: dict[int, list[dict[str, Any]]] = {}
     for row in arrow.suspects(chunk, DEFAULT_LIMITS, profile):
@@ -510,7 +521,7 @@ def _validate_chunk(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
             [] if message is None else validation.validate(message, validation.PROFILES[profile])
         )
         if violations:
-            # Texts may quote damaged bytes that are not valid UTF-8.
+            # Make texts encodable as UTF-8: they may quote damaged bytes that are not UTF-8.
             violations_by_row[row] = [
                 {
                     **attrs.asdict(violation),
@@ -539,7 +550,10 @@ def _validate_chunk(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
 
 
 def first_errors(valid: pa.Array, violations: pa.Array) -> list[pa.Array]:
-    """Return columns with rule, clause, offset and text of each message's first error, or null."""
+    """Return columns with the rule, clause, offset and text of each message's first error.
+
+    They are null for messages without errors.
+    """
     invalid = pc.indices_nonzero(pc.invert(valid))
     firsts: dict[int, dict[str, Any]] = {
         row: next(item for item in row_violations if item["severity"] == "error")
@@ -571,10 +585,10 @@ def error_columns(array: Any, decoded_rows: pa.RecordBatch, profile: str | None)
 
 
 def _explain_error(message: bytes, profile: str | None, expected: tuple[str, int]) -> str | None:
-    """Return the error text for the (code, offset) that `columns.decode` reported for a message.
+    """Return the text of the error that `columns.decode` reported as `expected`: (code, offset).
 
-    The message may have earlier errors in sections that no column needed, so errors with another
-    code or offset are used only as a fallback.
+    The message is decoded again to find the text. It may have earlier errors in sections that no
+    column needed; the text of such an error is only a fallback.
     """
     text = None
     for read in (Message.decode, scan):
@@ -600,10 +614,11 @@ def _explain_error(message: bytes, profile: str | None, expected: tuple[str, int
 
 
 def cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast an array, unless it has the type already: a cast to the same type is slow, too."""
+    """Cast an array to a type. Skip a cast to the same type, because it would be slow, too."""
     return array if array.type == kind else array.cast(kind)
 
 
+# Types that Spark supports, for types that it does not support.
 _SPARK_TYPES = {
     pa.uint64(): pa.decimal128(20, 0),
     pa.uint32(): pa.int64(),
@@ -615,7 +630,7 @@ _SPARK_TYPES = {
 
 
 def type_for_spark(arrow_type: pa.DataType) -> pa.DataType:
-    """Return a type that Spark supports, in place of `arrow_type`, without loss of values."""
+    """Return a type that Spark supports, and that can hold all values of `arrow_type`."""
     if arrow_type in _SPARK_TYPES:
         return _SPARK_TYPES[arrow_type]
     if pa.types.is_timestamp(arrow_type):
@@ -638,5 +653,5 @@ def _field_for_spark(field: pa.Field) -> pa.Field:
 
 
 def schema_for_spark(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with types that Spark supports."""
+    """Return the schema with each type replaced by a type that Spark supports."""
     return pa.schema([_field_for_spark(field) for field in schema])

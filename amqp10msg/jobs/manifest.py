@@ -1,8 +1,8 @@
-"""The manifest of an output folder in an object store: the list of files that a job committed.
+"""The manifest of an output folder in an object store: the list of files that jobs have committed.
 
 Object stores cannot rename, so the files of a job are visible before the job ends. The manifest,
-with the counts and the names of all files, is written last and atomically. A reader that follows
-the manifest sees either the whole job or the state before it.
+with the counts and the names of all files, is written last and atomically. A reader that reads only
+the files in the manifest sees either all files of a job or none.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import attrs
 from amqp10msg.files.stores import StoreLocation, is_url
 from amqp10msg.files.text import load_object
 
-#: The file in a job's folder with its counts; in an object store it also lists the files.
+#: The file in an output folder with the counts of the job. In an object store, it is the manifest.
 STATS = "_amqp10msg.json"
-#: Subfolders for the good and for the quarantined messages.
+#: The subfolders for good messages and for quarantined messages.
 GOOD, BAD = "messages", "quarantine"
-#: Subfolder with the state of an unfinished job, which a later run resumes.
+#: The subfolder for the state of an unfinished job, with which a later run resumes the job.
 UNFINISHED = "_unfinished"
 
 
@@ -28,7 +28,7 @@ def parse_object(content: bytes | None, file: StoreLocation) -> dict[str, Any]:
 
     Args:
         content: the content of the file; None if the file does not exist.
-        file: the file, for errors.
+        file: the location of the file, for errors.
 
     Returns:
         The JSON object, or an empty dict if the file does not exist.
@@ -76,8 +76,8 @@ def list_committed_files(source: str) -> list[str] | None:
         source: the output folder, or its subfolder `GOOD` or `BAD`.
 
     Returns:
-        The URLs of the files; an empty list while the first job is still running; None if `source`
-        is not in an object store, or no job has written to it.
+        The URLs of the files. An empty list while the first job is still running. None if `source`
+        is not in an object store, or is not the output folder of a job.
     """
     if not is_url(source):
         return None

@@ -1,4 +1,4 @@
-"""The output folder of a job: written part by part under a temporary name, published atomically."""
+"""The output folder of a job: parts are written to a temporary folder, and published atomically."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from amqp10msg.jobs.manifest import BAD, GOOD, STATS, is_string_list, list_commi
 from amqp10msg.jobs.store_output import StoreOutput
 from amqp10msg.jobs.writing import PartResult, parse_compression, write_part
 
-#: Subfolder with the counts of each batch of a stream.
+#: The subfolder with the counts of each batch of a stream.
 BATCHES = "_batches"
-# Limits of `examples_of`: quarantined rows to scan, and bytes of an example.
-_MAX_ROWS_SCANNED, _MAX_EXAMPLE = 20_000, 1 << 20
+# Limits of `examples_of`: the number of quarantined rows that are read, and bytes of an example.
+_MAX_ROWS_SCANNED, _MAX_EXAMPLE_BYTES = 20_000, 1 << 20
 
 
 def output_of(path: str | Path) -> tuple[Path, Path]:
-    """Return the subfolders of an output folder: good messages, quarantine."""
+    """Return the two subfolders of an output folder: for good messages, and for the quarantine."""
     return Path(path) / GOOD, Path(path) / BAD
 
 
@@ -57,7 +57,7 @@ def read_stats(path: str | Path) -> Stats:
 
     Raises:
         OSError: the folder has no counts.
-        ValueError: a file of counts is damaged; the message names it.
+        ValueError: a file with counts is damaged; the error names the file.
     """
     if is_url(path):
         manifest = StoreLocation.of(str(path)) / STATS
@@ -86,7 +86,7 @@ def quarantined(path: str | Path) -> Iterator[dict[str, Any]]:
         path: the folder of a job, or of a stream.
 
     Yields:
-        A dict of each row: the columns that locate the message in the input, then `QUARANTINE`.
+        Each row as a dict: the columns with the message's location in the input, then `QUARANTINE`.
     """
     for name in made_files(path, BAD):
         with opened(name) as file, pq.ParquetFile(file) as rows:
@@ -95,14 +95,14 @@ def quarantined(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def examples_of(path: str | Path, stats: Stats, each: int) -> list[dict[str, Any]]:
-    """Return the first `each` quarantined rows of every error code, to show as examples.
+    """Return the first quarantined rows of every error code, as examples.
 
-    At most 20,000 rows are scanned; messages above 1 MiB are left out.
+    Only the first 20,000 rows are read. Messages above 1 MiB are left out.
 
     Args:
         path: the folder of a job.
         stats: the counts of the job.
-        each: the number of examples per error code.
+        each: the maximum number of examples per error code.
     """
     remaining = {code: min(each, row.messages) for code, row in stats.rules.items()}
     examples = []
@@ -112,13 +112,13 @@ def examples_of(path: str | Path, stats: Stats, each: int) -> list[dict[str, Any
         code = row["error_code"] or ""
         if remaining.get(code):
             remaining[code] -= 1
-            if len(row["wire"] or b"") <= _MAX_EXAMPLE:
+            if len(row["wire"] or b"") <= _MAX_EXAMPLE_BYTES:
                 examples.append(row)
     return examples
 
 
 def open_output(path: str | Path, options: Mapping[str, str]) -> Output | StoreOutput:
-    """Return the output for a path or a URL; `options` are those in `WRITING`."""
+    """Create the output for a path or a URL, with the options in `WRITING`."""
     if is_url(path):
         return StoreOutput(str(path), parse_compression(options))
     return Output(Path(str(path).removeprefix("file://")), parse_compression(options))
@@ -127,18 +127,18 @@ def open_output(path: str | Path, options: Mapping[str, str]) -> Output | StoreO
 class Output:
     """A job's output folder on a local file system, with ``messages/`` and ``quarantine/``.
 
-    If `path` is a symbolic link, the link is kept and its target is written. Unfinished output is
-    in a hidden folder next to it, ``.NAME.unfinished``, so that the next job can resume or delete
-    it.
+    If `path` is a symbolic link, the output is written to the link's target. Unfinished output is
+    in the hidden folder ``.NAME.unfinished`` next to the output folder, where the next job can
+    resume or delete it.
 
     Raises:
-        ValueError: the path does not name the folder, such as ``.``.
+        ValueError: the path does not contain the name of the folder, such as ``.``.
     """
 
     def __init__(self, path: str | Path, compression: str = "snappy") -> None:
         self.path = Path(path)
         if self.path.is_symlink() and self.path.exists():
-            # Unfinished output belongs next to the target: the link's own folder may be on another
+            # Write unfinished output next to the target: the folder of the link may be on another
             # file system, with too little space.
             self.path = self.path.resolve()
         if self.path.name in {"", ".."}:
@@ -152,14 +152,15 @@ class Output:
         self._plan = self.unfinished / "plan.json"
         self._results_folder = self.unfinished / "done"
         self._move_journal = self.unfinished / "moving.json"
-        self._is_committed = False  # a killed run of the same job has already published all files
+        # Whether an earlier run of this job had published all files before it was killed.
+        self._is_committed = False
 
     def write(
         self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job
     ) -> PartResult:
         """Run a job on the batches of one part, and write the results.
 
-        File names sort in the order of the parts; every attempt writes to a new file.
+        The names of the files sort in the order of the parts. Every attempt writes a new file.
         """
         file_name = f"part-{number:05d}-{attempt:08d}-{uuid.uuid4().hex}.parquet"
         openers = {
@@ -169,7 +170,7 @@ class Output:
         return write_part(file_name, openers, self._compression, batches, job)
 
     def gather_parts(self, parts: Iterable[PartResult]) -> Path:
-        """Move the files of successful attempts into a new folder, with their counts.
+        """Move the files of finished parts, with their counts, to a new folder; return the folder.
 
         Files of abandoned tasks, which may still be writing, are left out.
         """
@@ -187,14 +188,15 @@ class Output:
         return gathered
 
     def replace(self, source: Path, name: str = "") -> None:
-        """Publish the folder `source` atomically, as the output folder or as `name` in it."""
+        """Publish the folder `source` atomically as the output folder or its subfolder `name`."""
         publish(source, self.path / name, self._old_output)
 
     def commit(self, parts: Sequence[PartResult], *, overwrite: bool) -> None:
         """Publish the files of the parts.
 
-        If the folder exists and is not overwritten, each file is moved into it. If a move fails,
-        all files are moved back; if the process is killed, the next job moves them back.
+        If the output folder exists and `overwrite` is false, the files are moved into the folder,
+        one by one. If a move fails, all are moved back. If the process is killed, the next job
+        moves them back.
 
         Raises:
             BlockingIOError: another job is committing to this folder.
@@ -209,12 +211,12 @@ class Output:
         self.delete_unfinished()
 
     def abort(self) -> None:
-        """Delete the unfinished output, and undo the moves of a killed job."""
+        """Delete the unfinished output. If a killed job had moved files, move them back first."""
         self._recover()
         self.delete_unfinished()
 
     def _recover(self) -> bool:
-        """Undo an incomplete commit of a killed job; return True if the commit was complete."""
+        """Undo the commit of a killed job if it is incomplete; return True if it is complete."""
         if self._old_output.exists() and not self.path.exists():
             self._old_output.rename(self.path)
         if not self._move_journal.exists():
@@ -222,7 +224,7 @@ class Output:
         with self._move_journal.open("r+", encoding="utf-8") as stream:
             self._lock(stream)
             journal: dict[str, Any] = {}
-            with contextlib.suppress(ValueError):  # killed before the first move
+            with contextlib.suppress(ValueError):  # incomplete: no file has been moved yet
                 journal = load_object(stream.read())
         name, files = journal.get("whole"), journal.get("files")
         if isinstance(name, str) and is_string_list(files):
@@ -234,6 +236,7 @@ class Output:
         return False
 
     def _lock(self, stream: IO[str]) -> None:
+        """Lock the open journal of moves. Raises BlockingIOError if another job has locked it."""
         try:
             lock(stream.fileno(), wait=False)
         except OSError:
@@ -247,14 +250,14 @@ class Output:
         return BlockingIOError(errno.EWOULDBLOCK, message, str(self.path))
 
     def reject_foreign_files(self, *, overwrite: bool) -> None:
-        """Accept every folder: files are added to it, or it is replaced."""
+        """Do nothing: a local folder may contain files that no job wrote. See `StoreOutput`."""
 
     def exists(self) -> bool:
         """Return True if the output folder exists."""
         return self.path.exists()
 
     def has_plan(self, key: str) -> bool:
-        """Return True if the job with this key was interrupted and `resume` can continue it."""
+        """Return True if the job with this key was interrupted, so that `resume` continues it."""
         with contextlib.suppress(OSError, ValueError):
             return bool(load_object(self._plan.read_bytes()).get("key") == key)
         return False
@@ -266,9 +269,9 @@ class Output:
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
-        """Lock the output folder against other jobs, also on other machines.
+        """Lock the output folder during the block against other jobs, also on other machines.
 
-        The operating system releases the lock if the process is killed.
+        If the process is killed, the operating system releases the lock.
 
         Raises:
             BlockingIOError: another job is writing to the folder.
@@ -291,11 +294,11 @@ class Output:
     def resume(
         self, key: str, parts: Sequence[Any], *, overwrite: bool
     ) -> tuple[list[Any], dict[int, PartResult]]:
-        """Return the parts of a job and the results of finished parts, by number.
+        """Return the parts of a job, and {part number: result} for the finished parts.
 
-        If an interrupted job has the same `key`, the parts of that job are returned, because the
-        finished results refer to them. If the interrupted job had committed all its files, and
-        `overwrite` is False, there are no parts left to run.
+        If an interrupted job had the same `key`, this returns the parts of that job, to which the
+        results of finished parts refer. If that job had already committed all its files, and
+        `overwrite` is false, no parts remain: this returns ([], {}).
 
         Args:
             key: identifies the job and the state of its input.
@@ -315,9 +318,9 @@ class Output:
         return list(parts), {}
 
     def save_result(self, number: int, result: PartResult) -> None:
-        """Save the result of a part, so that an interrupted job can skip it.
+        """Save the result of a part, so that a resumed job can skip the part.
 
-        Results are not synced to disk: a part whose result is lost in a power failure is run again.
+        The file is not synced to disk. If it is lost in a power failure, the part is run again.
         """
         self._results_folder.mkdir(parents=True, exist_ok=True)
         temporary = self._results_folder / uuid.uuid4().hex
@@ -327,7 +330,7 @@ class Output:
     def _load_results(self, count: int) -> dict[int, PartResult]:
         results = {}
         for number in range(count):
-            # If the result is missing or damaged, the part is run again.
+            # Skip a missing or damaged result: the part is then run again.
             with contextlib.suppress(OSError, ValueError):
                 result = PartResult.from_json(
                     load_object((self._results_folder / f"{number}.json").read_bytes())
@@ -341,9 +344,9 @@ class Output:
         shutil.rmtree(self.unfinished, ignore_errors=True)
 
     def _append(self, gathered: Path, files: list[str]) -> None:
-        """Move `files` from `gathered` into the output folder, and replace its counts.
+        """Move `files` from `gathered` to the output folder, and replace the counts there.
 
-        If there is no output folder, publish `gathered` as a whole.
+        If the output folder does not exist, publish `gathered` as the output folder.
         """
         with self._move_journal.open("w", encoding="utf-8") as stream:
             self._lock(stream)
@@ -363,13 +366,13 @@ class Output:
                     if folder.exists():
                         sync_folder(folder)
                 (gathered / STATS).replace(self.path / STATS)
-            except BaseException:  # Ctrl-C, too
+            except BaseException:  # including KeyboardInterrupt
                 self._undo_moves(gathered, files)
                 raise
         sync_folder(self.path)
 
     def _undo_moves(self, gathered: Path, files: Iterable[str]) -> None:
-        """Move files back to the folder of parts, from the output folder and from `gathered`."""
+        """Move files from the output folder and from `gathered` back to the folder of parts."""
         for file in files:
             (self._parts / file).parent.mkdir(parents=True, exist_ok=True)
             for folder in (self.path, gathered):

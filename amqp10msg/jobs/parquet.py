@@ -1,6 +1,6 @@
 """Read Parquet input: several files as one table, split at row groups.
 
-Unreadable files and row groups become rows with a fault; reading continues after them.
+An unreadable file or row group becomes a row with a fault, and reading continues after it.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from amqp10msg.wire.reprs import readable
 
 #: The name of the format, as in `amqp10msg.files.FORMATS`.
 PARQUET = "parquet"
-# The end of a fault: no row of the file was read, or these rows were not read.
-_ALL_UNREAD = "nothing of it is read"
+# Endings of faults: no row of the file is read, or some rows of a row group are not read.
+_FILE_UNREAD = "nothing of it is read"
 _ROWS_UNREAD = "its rows from {:,} to {:,} are not read"
-#: Regular expression that matches a fault with one of these ends.
-UNREAD = rf"{_ALL_UNREAD}|its rows from [\d,]+ to [\d,]+ are not read"
-#: Internal columns with the file and the row number, for input without the columns ``source`` and
-#: ``offset``. The job reads them and leaves them out of its output.
+#: A regular expression that matches faults with one of these endings.
+UNREAD = rf"{_FILE_UNREAD}|its rows from [\d,]+ to [\d,]+ are not read"
+#: The names of internal columns with the file and the row number, for input without the columns
+#: ``source`` and ``offset``. Good rows in the output do not have these columns.
 SOURCE, OFFSET = "amqp10msg.source", "amqp10msg.offset"
-#: Internal column. A row that replaces unreadable rows has the fault in this column.
+#: The name of an internal column with a fault, in a row that replaces unreadable rows.
 FAULT = "amqp10msg.fault"
 # A batch is complete when it reaches either limit.
 _BATCH_ROWS = 8_192
 _BATCH_BYTES = 16 << 20
-# The numbers from 0 to `_BATCH_ROWS` - 1, built from a buffer: converting a list would make
-# Arrow import pandas, which is slow.
+# The numbers from 0 to `_BATCH_ROWS` - 1. They are created from a buffer, because the conversion of
+# a list would make Arrow import pandas, which is slow.
 _ROW_NUMBERS = pa.Array.from_buffers(
     pa.int64(), _BATCH_ROWS, [None, pa.py_buffer(numbers("q", range(_BATCH_ROWS)))]
 )
-# Hive's folder name for a null value.
-_NULL = "__HIVE_DEFAULT_PARTITION__"
+# The value in a Hive folder name that means null.
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _LOCATION_COLUMNS = ("source", "offset")
 
 
@@ -58,8 +58,8 @@ class ParquetTable:
     """The common table of Parquet files.
 
     Attributes:
-        schema: the columns, including columns from folder names such as ``date=2026-01-31``.
-        folder: the input folder. Folder names ``name=value`` below it become columns.
+        schema: the columns, including those from folder names such as ``date=2026-01-31``.
+        folder: the input folder. Names of its subfolders in the form ``name=value`` become columns.
     """
 
     schema: pa.Schema
@@ -68,9 +68,9 @@ class ParquetTable:
 
 @contextmanager
 def _open_parquet(path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
-    """Open a Parquet file; return the path or stream given to pyarrow, and pyarrow's reader."""
+    """Open a Parquet file. Yield the path or stream that pyarrow reads, and pyarrow's reader."""
     with ExitStack() as stack:
-        # pyarrow reads faster from a path, but accepts only paths that are valid Unicode.
+        # pyarrow reads faster from a path than from a stream, but accepts only valid Unicode paths.
         by_name = not stores.is_url(path) and path == readable(path)
         source = (
             Path(path) if by_name else stack.enter_context(stores.opened_for_random_access(path))
@@ -88,14 +88,14 @@ class _UnreadError(Exception):
 
 @contextmanager
 def _as_unread_error() -> Iterator[None]:
-    """Convert the errors of a damaged file to `_UnreadError`; other errors are raised unchanged."""
+    """Convert errors that mean a damaged file to `_UnreadError`; raise other errors unchanged."""
     try:
         yield
     except ExpansionError as error:
         raise _UnreadError(str(error)) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        # An errno means an error of the system. Lack of memory and errors of an object store do not
-        # mean that the file is damaged, either.
+        # An error with an errno comes from the operating system. Such errors, lack of memory and
+        # errors of an object store do not mean that the file is damaged.
         is_other_cause = isinstance(error, (MemoryError, stores.StoreError))
         if is_other_cause or getattr(error, "errno", None) is not None:
             raise
@@ -111,11 +111,11 @@ def inspect_files(
 ) -> tuple[ParquetTable, list[tuple[Range, int]]]:
     """Read the footers of Parquet files, and split the files into ranges of whole row groups.
 
-    A range ends with the row group that brings it to `max_bytes` or more. A damaged file becomes an
-    empty range; reading it yields a row with the fault.
+    A range ends with the row group with which it reaches `max_bytes`. A damaged file becomes an
+    empty range; reading this range yields a row with the fault.
 
     Returns:
-        The common table, and the ranges with their sizes in bytes.
+        The common table, and (range, size in bytes) for each range.
 
     Raises:
         OSError: no file is Parquet, or a file cannot be opened.
@@ -162,7 +162,7 @@ def _reject_duplicate_names(path: str, names: Sequence[str]) -> None:
 
 
 def _readable_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the types in which `Bounded` yields the columns of a file, without metadata."""
+    """Return the schema that `Bounded` yields for a file with this schema, without metadata."""
     arrays = [pa.nulls(0, field.type) for field in schema]
     converted = plain_batch(pa.RecordBatch.from_arrays(arrays, schema=schema)).schema
     return pa.schema([field.remove_metadata().with_nullable(True) for field in converted])
@@ -181,7 +181,7 @@ def _split_row_groups(path: str, metadata: Any, max_bytes: int) -> Iterator[tupl
 
 
 def _partition_values(path: str, folder: str) -> dict[str, str]:
-    """Return the values in the folder names ``name=value`` of a path."""
+    """Return {name: value} for the folder names ``name=value`` in a path below `folder`."""
     parts = re.split(r"[/\\]", path.removeprefix(folder))[:-1]
     pairs = (part.partition("=") for part in parts)
     return {unquote(name): unquote(value) for name, equals, value in pairs if equals and name}
@@ -203,7 +203,7 @@ def _add_partition_columns(schema: pa.Schema, paths: Sequence[str], folder: str)
 
 def _partition_type(values: list[str]) -> pa.DataType:
     """Return the type that Spark infers for partition values: integer, date or string."""
-    texts = [value for value in values if value != _NULL]
+    texts = [value for value in values if value != _NULL_FOLDER]
     if texts and all(re.fullmatch(r"-?\d{1,18}", value) for value in texts):
         return pa.int32() if all(abs(int(value)) < 1 << 31 for value in texts) else pa.int64()
     if texts and all(_parse_date(value) for value in texts):
@@ -221,7 +221,8 @@ def _parse_date(value: str) -> datetime.date | None:
 
 
 def _partition_value(text: str | None, arrow_type: pa.DataType) -> Any:
-    if text is None or text == _NULL:
+    """Convert the value in a folder name to the type of its column."""
+    if text is None or text == _NULL_FOLDER:
         return None
     if pa.types.is_integer(arrow_type):
         return int(text)
@@ -234,7 +235,7 @@ def _partition_value(text: str | None, arrow_type: pa.DataType) -> Any:
 def batches(part: Range, table: ParquetTable, limits: Limits) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range, with the columns of the table and the location columns.
 
-    After damage, the remaining rows of the row group are replaced by one row with a `FAULT`.
+    If a row group is damaged, one row with a `FAULT` replaces the rows from the damage on.
     """
     file_rows = _FileRows(part.path, table)
     try:
@@ -249,17 +250,17 @@ def batches(part: Range, table: ParquetTable, limits: Limits) -> Iterator[pa.Rec
                     bounded, group, sum(row_counts[:group]), row_counts[group], file_rows
                 )
             if part.start == part.stop:
-                # The file was unreadable when the job began, so its columns are not part of the
-                # table.
+                # The range is empty because the file was unreadable when the job began. The table
+                # does not have the columns of the file.
                 raise _UnreadError("the file was damaged when the job began")
     except _UnreadError as error:
-        yield file_rows.fault_row(f"{error}; {_ALL_UNREAD}", 0)
+        yield file_rows.fault_row(f"{error}; {_FILE_UNREAD}", 0)
 
 
 def _read_row_group(
     bounded: Bounded, group: int, start: int, count: int, file_rows: _FileRows
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the `count` rows of a row group; the first has the row number `start` in the file."""
+    """Yield the `count` rows of a row group; `start` is the first row's number in the file."""
     row = start
     try:
         with _as_unread_error():
@@ -274,7 +275,7 @@ def _read_row_group(
 
 
 class _FileRows:
-    """Adds the table's columns and the location to the rows of one file."""
+    """Gives the rows of one file all columns of the table, and the location columns."""
 
     def __init__(self, path: str, table: ParquetTable) -> None:
         self._path = readable(path)
@@ -283,7 +284,7 @@ class _FileRows:
         self._has_location = any(name.lower() in _LOCATION_COLUMNS for name in table.schema.names)
 
     def rows(self, batch: pa.RecordBatch, start: int) -> pa.RecordBatch:
-        """Return `batch` with all columns of the table; `start` is the number of its first row."""
+        """Return a batch with all columns of the table; `start` is its first row's number."""
         count = batch.num_rows
         names = [*self._schema.names]
         arrays = [self._column(batch, field) for field in self._schema]
@@ -305,7 +306,7 @@ class _FileRows:
         return column if column.type == field.type else column.cast(field.type)
 
     def fault_row(self, text: str, row: int) -> pa.RecordBatch:
-        """Return one row with a fault, which replaces the unreadable rows from `row` on."""
+        """Return a row with a fault. It replaces the unreadable rows from row number `row` on."""
         empty = pa.RecordBatch.from_arrays([pa.nulls(1)], [""])
         arrays = {field.name: self._column(empty, field) for field in self._schema}
         for field in self._schema:

@@ -1,6 +1,6 @@
-"""Run a whole job on this machine, or stream its rows as Arrow.
+"""Run a job on this machine, and write its rows to a folder or return them as Arrow batches.
 
-`run` uses one process per core; each works on one part of the input at a time.
+`run` uses one process per core. Each process works on one part of the input at a time.
 """
 
 from __future__ import annotations
@@ -50,30 +50,30 @@ from amqp10msg.columns import in_pieces
 from amqp10msg.jobs.inputs import MESSAGES, RANGE_BYTES, Input
 from amqp10msg.wire.errors import expect
 
-#: What to do if the output exists.
+#: The behaviour if the output folder exists: raise an error, add files to it, or replace it.
 Mode = Literal["error", "append", "overwrite"]
-#: Called with the number of finished parts and the number of all parts.
+#: A function that is called with the number of finished parts and the number of all parts.
 Progress = Callable[[int, int], None]
-# Bytes of input for which another process pays off: a process starts in about a second, and this
-# input is a few seconds of work. By speed of the job: column by column in the kernel; in the kernel
-# with a fallback for many messages; message by message.
+# How much input, in bytes, is worth another process: a process starts in about a second, and works
+# on this input for a few seconds. The three values are for jobs of different speed: column by
+# column in the kernel; in the kernel with a fallback for many messages; message by message.
 _COLUMN_BYTES_PER_PROCESS, _TYPICAL_BYTES_PER_PROCESS, _MESSAGE_BYTES_PER_PROCESS = (
     256 << 20,
     32 << 20,
     4 << 20,
 )
-# Sizes of a part. Smaller parts would produce too many output files; with larger parts, workers
-# would wait for the last one.
+# Limits on the size of a part. With smaller parts, there would be too many output files. With
+# larger parts, most workers would be idle while the last part is processed.
 _MIN_PART_BYTES, _MAX_PART_BYTES = 4 << 20, 128 << 20
 _PARTS_PER_WORKER = 4
 
 
 class JobError(RuntimeError):
-    """A job failed because of a file, the disk, memory or a killed process."""
+    """A job failed, for example because of a file, the disk or the lack of memory."""
 
 
 class InterruptedJobError(JobError):
-    """A worker was killed or memory ran out; running the same job again resumes it."""
+    """A job was interrupted, for example by a killed worker; the same job can be run to resume it."""
 
 
 def run(
@@ -90,13 +90,14 @@ def run(
     """Run a job on files on this machine, and write the result to a folder.
 
     The folder contains Parquet files in ``messages/`` and ``quarantine/``. It is written under a
-    temporary name and renamed when the job is complete, so it is never partial. If the folder
-    exists, `mode` decides: ``overwrite`` swaps the two folders; ``append`` moves the files into
-    it; if the job is killed before all files were moved, the next job moves them back.
+    temporary name and renamed when the job is complete, so that it never contains partial results.
+    If the folder exists, the mode ``overwrite`` replaces it by the new folder, and ``append`` moves
+    the new files into it. If the job is killed before all files are moved, the next job moves them
+    back.
 
-    In an object store, files are written at their final keys, and ``_amqp10msg.json``, written
-    last, lists the files of finished jobs. `made_files`, and jobs that read the folder, follow that
-    list; a plain listing also shows files of unfinished jobs.
+    In an object store, files are written at their final keys. The file ``_amqp10msg.json``, which
+    is written last, lists the files of finished jobs. `made_files`, and jobs that read the folder,
+    use only the listed files; a plain listing of the folder also shows files of unfinished jobs.
 
     With several workers, each process imports the main module again: scripts must call this
     function under ``if __name__ == "__main__":``.
@@ -109,29 +110,30 @@ def run(
         form: the input format, a name in `amqp10msg.files.FORMATS`; None to recognise it.
         mode: if the folder exists, ``error`` raises FileExistsError, ``append`` adds files to it,
             and ``overwrite`` replaces it.
-        options: ``rangeBytes``: the size of a part, in bytes. ``maxSize``: the largest message, in
-            bytes. ``expansion`` and ``zeroWidth``: limits on decompression and empty records, as in
-            `amqp10msg.Limits`. ``compression``: of the Parquet files, ``snappy`` by default.
-            ``protocol``, ``address``, ``since``, ``until`` and ``selector``: filters on the
-            messages, as in `amqp10msg.spark.Amqp10`.
-        workers: the number of processes; 1 to work in this process. None for one per core, or fewer
-            if the input is small.
+        options: ``rangeBytes``: the size of a part, in bytes. ``maxSize``: the maximum size of a
+            message, in bytes. ``expansion`` and ``zeroWidth``: limits on decompression and empty
+            records, as in `amqp10msg.Limits`. ``compression``: the compression of the Parquet
+            files, by default ``snappy``. ``protocol``, ``address``, ``since``, ``until`` and
+            ``selector``: filters on the messages, as in `amqp10msg.spark.Amqp10`.
+        workers: the number of processes; with 1, the job runs in this process. None for one process
+            per core, or fewer if the input is small.
         progress: called after each part.
 
     Returns:
-        The counts, which `read_stats` reads later.
+        The counts of the job. `read_stats` reads them from the output folder.
 
     Raises:
         ValueError: the job does not fit the input, or an option is invalid.
         OSError: a file does not exist or cannot be read, or no Parquet file is intact.
-        BlockingIOError: another job is writing to the folder, or has written to it in the store
-            since this job began.
+        BlockingIOError: another job is writing to the folder; or, in an object store, another job
+            has committed to the folder since this job began.
         FileExistsError: the folder exists and `mode` is ``error``; or a folder in a store has files
             that no job wrote, and `mode` is not ``overwrite``.
         JobError: the job failed; its files have been removed.
-        InterruptedJobError: a worker was killed, or memory ran out. Finished parts are kept next to
-            the folder; running the same job again resumes it. Ctrl-C keeps them as well.
-        TypeError: `job` is not a Job, for example its name.
+        InterruptedJobError: a worker was killed, memory ran out, or an object store failed.
+            Finished parts are kept next to the folder, also after Ctrl-C. To resume the job, run
+            the same job again.
+        TypeError: `job` is not a Job, but for example its name.
     """
     expect(job, Job, "the job of run", "a Job", {str: f"Job({job!r:.40})"})
     settings = dict(options or {})
@@ -142,7 +144,7 @@ def run(
     reject_unknown_options(settings, (*READING, *WRITING))
     Reading.from_options(settings)
     output = open_output(path, settings)
-    cores = _cores() if workers is None else workers
+    cores = _core_count() if workers is None else workers
 
     def size_of_part(octets: int) -> int:
         preferred = max(
@@ -159,10 +161,10 @@ def run(
         count = min(count, 1 + job_input.octets // _bytes_per_process(job))
     run_parts = _run_in_this_process if count <= 1 else _run_in_pool
     work = Work(output, job, settings, job_input.table)
-    report = progress or (lambda _done, _total: None)
+    report_progress = progress or (lambda _done, _total: None)
 
     def run_remaining(parts: Sequence[Part], results: dict[int, PartResult]) -> None:
-        run_parts(work, parts, count, report, results)
+        run_parts(work, parts, count, report_progress, results)
 
     run_and_publish(work, job_input.parts, run_remaining, mode=mode)
     return read_stats(path)
@@ -175,15 +177,15 @@ def run_and_publish(
     *,
     mode: Mode,
 ) -> None:
-    """Run all parts and publish the output, or remove it after an error.
+    """Run all parts of a job and publish the output. After an error, remove the output.
 
-    If the job is interrupted, finished parts are kept and the same job resumes from them.
+    If the job is interrupted, finished parts are kept, with which the same job can be resumed.
 
     Args:
         work: the job and its output.
         parts: the parts of the input.
-        run_remaining: called with the parts and a dict of results by part number; runs the parts
-            that are missing in the dict, and adds their results.
+        run_remaining: called with the parts and {part number: result}. It must run the parts
+            without a result, and add their results to the dict.
         mode: see `run`.
 
     Raises:
@@ -202,7 +204,7 @@ def run_and_publish(
         planned, results = output.resume(
             key, [[attrs.astuple(item) for item in part] for part in parts], overwrite=overwrite
         )
-        # If the plan is empty, a killed run has committed all files.
+        # If no parts are planned, an earlier run was killed after it had committed all files.
         if mode == "error" and planned:
             refuse_existing(output)
         try:
@@ -214,10 +216,10 @@ def run_and_publish(
             )
         except (KeyboardInterrupt, InterruptedJobError):
             if not results:
-                _discard(output)
+                _discard_output(output)
             raise
         except BaseException:
-            _discard(output)
+            _discard_output(output)
             raise
 
 
@@ -237,7 +239,7 @@ def check_mode(mode: str) -> None:
 
 
 def _refuse_to_overwrite_input(folder: Path | StoreLocation, parts: Sequence[Part]) -> None:
-    """Raise ValueError if the output folder contains the input, which would be deleted."""
+    """Raise ValueError if the output folder contains an input file: it would be deleted."""
     for path in {item.path for part in parts for item in part}:
         if stores.is_below(path, folder):
             raise ValueError(
@@ -246,14 +248,14 @@ def _refuse_to_overwrite_input(folder: Path | StoreLocation, parts: Sequence[Par
             )
 
 
-def _discard(output: Output | StoreOutput) -> None:
-    """Remove the output. If the store fails, the next job removes the remaining files."""
+def _discard_output(output: Output | StoreOutput) -> None:
+    """Remove the unfinished output. If the object store fails, the next job removes the files."""
     with suppress(StoreError):
         output.abort()
 
 
 def _bytes_per_process(job: Job) -> int:
-    """Return how many bytes of input a process must have to be worth its start."""
+    """Return how much input, in bytes, is worth another process for this job."""
     if not COMPILED or (job.kind == "translate" and job.profile not in {None, "lossless"}):
         return _MESSAGE_BYTES_PER_PROCESS
     if job.kind in {"decode", "profile"} and job.profile is None:
@@ -261,7 +263,8 @@ def _bytes_per_process(job: Job) -> int:
     return _TYPICAL_BYTES_PER_PROCESS
 
 
-def _cores() -> int:
+def _core_count() -> int:
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -269,7 +272,7 @@ def _cores() -> int:
 
 @attrs.frozen
 class Work:
-    """A picklable function that runs the job on one part in a worker."""
+    """A function object that runs a job on one part; it can be pickled for a worker process."""
 
     output: Output | StoreOutput
     job: Job
@@ -285,7 +288,10 @@ class Work:
         return result
 
     def key(self, parts: Sequence[Part]) -> str:
-        """Return a hash of the job, its options, and the current state of the input files."""
+        """Return a hash of the job, its options, and the current state of the input files.
+
+        The hash identifies an interrupted job that can be resumed.
+        """
         paths = sorted({item.path for part in parts for item in part})
         file_states = stores.map_files(stores.state_of, paths)
         states = [
@@ -317,8 +323,8 @@ def _run_in_pool(
     progress: Progress,
     results: dict[int, PartResult],
 ) -> None:
-    """Run the parts in a pool of `count` processes."""
-    # Spawn, because forked children would lack the threads of Arrow.
+    """Run the parts without a result in a pool of `count` processes."""
+    # Do not fork, because forked processes would lack the threads of Arrow.
     context = get_context("spawn")
     worker_end, parent_end = context.Pipe(duplex=False)
     with ProcessPoolExecutor(count, context, _initialize_worker, (worker_end,)) as pool:
@@ -333,14 +339,17 @@ def _run_in_pool(
                 progress(len(results), len(parts))
         finally:
             if len(results) < len(parts):
-                parent_end.close()  # makes the workers exit immediately
+                parent_end.close()  # makes the workers exit: see `_initialize_worker`
                 pool.shutdown(cancel_futures=True)
     parent_end.close()
     worker_end.close()
 
 
 def _initialize_worker(lifeline: Connection) -> None:
-    """Prepare a worker: ignore Ctrl-C, and exit when the parent process ends, even if killed."""
+    """Prepare a worker to ignore Ctrl-C, and to exit when the parent process ends or is killed.
+
+    `lifeline` is a pipe that the parent keeps open.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for Windows, which has no signal masks
 
     def wait_for_parent() -> None:
@@ -353,7 +362,10 @@ def _initialize_worker(lifeline: Connection) -> None:
 
 @contextmanager
 def _block_interrupts() -> Iterator[None]:
-    """Block SIGINT while workers start: they inherit the mask, so Ctrl-C stops the parent only."""
+    """Block SIGINT while workers start.
+
+    The workers inherit the signal mask, so that Ctrl-C stops only the parent.
+    """
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
@@ -366,7 +378,7 @@ def _block_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _as_job_error(part: Part) -> Iterator[None]:
-    """Convert exceptions to `JobError` or `InterruptedJobError` with the path of the part."""
+    """Convert exceptions to a `JobError` or `InterruptedJobError` that contains the part's path."""
     location = part[0].path + (" and others" if len(part) > 1 else "")
     try:
         yield
@@ -406,14 +418,15 @@ def read(
     form: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> pa.RecordBatchReader:
-    """Return the rows of a job as a reader of Arrow batches; no file is written.
+    """Return the rows of a job as a RecordBatchReader, without writing files.
 
-    DuckDB, Polars, pandas, PyIceberg, deltalake and Arrow Flight accept such a reader. It can be
-    read once. It works in this process, lazily, with a few thousand messages in memory at a time.
+    DuckDB, Polars, pandas, PyIceberg, deltalake and Arrow Flight accept a RecordBatchReader. It can
+    be read once. The job runs lazily in this process, with a few thousand messages in memory at a
+    time.
 
     The columns of good rows are followed by the columns of the quarantine. A message that `run`
-    would quarantine has ``error_code``, ``error_clause``, ``error_offset`` and ``error_text``, its
-    bytes and its location; these columns are null in good rows.
+    would quarantine has its bytes, its location, ``error_code``, ``error_clause``, ``error_offset``
+    and ``error_text`` in these columns, which are null in good rows.
 
     Args:
         source: a file, a folder (read recursively) or a pattern.
@@ -448,6 +461,7 @@ _Rows = tuple[pa.RecordBatch, pa.RecordBatch]
 
 
 def _result_batches(job_input: Input, reading: Reading, job: Job) -> Iterator[_Rows]:
+    """Yield (good rows, quarantined rows) for each batch of the input, or for pieces of a batch."""
     for part in job_input.parts:
         for batch in reading.batches(part):
             for _, rows in in_pieces(batch, lambda piece: _run_batch(piece, job)):
@@ -459,12 +473,13 @@ def _run_batch(batch: pa.RecordBatch, job: Job) -> _Rows:
 
 
 def _empty_batch(job_input: Input) -> pa.RecordBatch:
-    """Return an input batch without rows, to find the output schema of empty input."""
+    """Return an input batch without rows, with which `read` finds the schema for empty input."""
     schema = MESSAGES if job_input.table is None else job_input.table.schema
     return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def _merged_schema(good_and_bad: _Rows) -> pa.Schema:
+    """Return the columns of good rows, then the further columns of quarantined rows."""
     good, bad = (batch.schema for batch in good_and_bad)
     return pa.schema([*good, *(field for field in bad if field.name not in good.names)])
 

@@ -1,4 +1,4 @@
-"""The output of a job in an object store, committed atomically by its manifest."""
+"""The output of a job in an object store: files become valid when the manifest lists them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from amqp10msg.jobs.writing import PartResult, write_part
 class StoreOutput:
     """A job's output folder in an object store: ``messages/``, ``quarantine/`` and a manifest.
 
-    Files are written under unique names at their final keys. They become valid when the manifest,
-    written last and atomically, lists them; a plain listing of the folder also shows the files of
-    unfinished jobs. If two jobs write to one folder, the second to commit fails and removes its
-    files. Stores have no locks: if both commit at nearly the same moment, the manifest keeps only
-    one job's files.
+    Files are written at their final keys, under unique names. They become valid when the manifest
+    lists them, which is written last and atomically; a plain listing of the folder also shows the
+    files of unfinished jobs. If two jobs write to one folder, the job that commits second fails and
+    removes its files. Stores have no locks: if both jobs commit at nearly the same time, the
+    manifest may list only the files of one job.
     """
 
     def __init__(self, url: str, compression: str = "snappy") -> None:
@@ -35,19 +35,22 @@ class StoreOutput:
         self._manifest = self.path / STATS
         self._plan = self.path / UNFINISHED / "plan.json"
         self._last_manifest = self._manifest.read()
-        self._is_committed = False  # a killed run of the same job has already written the manifest
+        # Whether an earlier run of this job had written the manifest before it was killed.
+        self._is_committed = False
 
     def write(
         self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job
     ) -> PartResult:
         """Run a job on the batches of one part, and write the results; see `Output.write`."""
-        # The run id lets a later job recognise and delete the files of a killed one.
+        # With the run id in the names, a later job can delete the files of a killed job.
         name = f"part-{number:05d}-{attempt:08d}-{self._run_id}-{uuid.uuid4().hex[:8]}.parquet"
         openers = {folder: (self.path / folder / name).create for folder in (GOOD, BAD)}
         return write_part(name, openers, self._compression, batches, job)
 
     def commit(self, parts: Sequence[PartResult], *, overwrite: bool) -> None:
-        """Write the manifest: the files of the parts and, unless `overwrite`, those already listed.
+        """Write the manifest with the files of the parts.
+
+        Unless `overwrite` is true, the manifest also keeps the files that it already lists.
 
         Raises:
             BlockingIOError: another job has committed to the folder since `guarded` began.
@@ -81,11 +84,11 @@ class StoreOutput:
         self.delete_unfinished()
 
     def abort(self) -> None:
-        """Delete the job's files and state."""
+        """Delete the files and the saved state of the job."""
         self.delete_unfinished()
 
     def reject_foreign_files(self, *, overwrite: bool) -> None:
-        """Raise FileExistsError if the folder has files but no manifest, unless `overwrite`."""
+        """Raise FileExistsError if the folder has files that no job wrote, unless `overwrite`."""
         if overwrite or self._last_manifest is not None:
             return
         run_id = parse_object(self._plan.read(), self._plan).get("mark")
@@ -105,22 +108,22 @@ class StoreOutput:
         yield
 
     def exists(self) -> bool:
-        """Return True if a job has committed its output here."""
+        """Return True if a job has committed output to this folder."""
         return self._last_manifest is not None
 
     def has_plan(self, key: str) -> bool:
-        """Return True if the job with this key was interrupted and `resume` can continue it."""
+        """Return True if the job with this key was interrupted, so that `resume` continues it."""
         with contextlib.suppress(ValueError):
             return bool(parse_object(self._plan.read(), self._plan).get("key") == key)
         return False
 
     def remove_if_empty(self) -> None:
-        """Return without an action: object stores have no empty folders."""
+        """Do nothing: object stores have no empty folders."""
 
     def resume(
         self, key: str, parts: Sequence[Any], *, overwrite: bool
     ) -> tuple[list[Any], dict[int, PartResult]]:
-        """Return the parts of a job and the results of finished parts; see `Output.resume`."""
+        """Return the parts of a job, and the results of finished parts; see `Output.resume`."""
         plan = {}
         with contextlib.suppress(ValueError):
             plan = parse_object(self._plan.read(), self._plan)
@@ -137,7 +140,7 @@ class StoreOutput:
         return list(parts), {}
 
     def save_result(self, number: int, result: PartResult) -> None:
-        """Save the result of a part, so that an interrupted job can skip it."""
+        """Save the result of a part, so that a resumed job can skip the part."""
         file = self.path / UNFINISHED / "done" / f"{number}.json"
         file.write(json.dumps(result.as_json()).encode())
 
@@ -145,18 +148,18 @@ class StoreOutput:
         existing = {item.key for item, _ in self.path.files()}
         results = {}
         for item, _ in (self.path / UNFINISHED / "done").files():
-            with contextlib.suppress(ValueError):  # damaged result file: run the part again
+            with contextlib.suppress(ValueError):  # the file is damaged: run the part again
                 result = PartResult.from_json(parse_object(item.read(), item))
                 if all((self.path / file).key in existing for file in result.files):
                     results[int(item.key.rpartition("/")[2].removesuffix(".json"))] = result
         return results
 
     def delete_unfinished(self) -> None:
-        """Delete the job's state, and its files that the manifest does not list."""
+        """Delete the saved state of the job, and its files that the manifest does not list."""
         self._remove_unlisted(self._run_id)
 
     def _remove_unlisted(self, run_id: str | None) -> None:
-        """Delete the job state, and the files of run `run_id` that the manifest does not list."""
+        """Delete the saved state, and the files of run `run_id` that the manifest does not list."""
         listed = self._object_keys(manifest_files(self._manifest.read(), self._manifest))
         for item, _ in self.path.files():
             name = item.key[len(self.path.key) :].strip("/")

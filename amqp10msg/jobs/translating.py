@@ -35,7 +35,7 @@ _LOSSES_TYPE = pa.list_(
         ]
     )
 )
-#: Columns that report on the translation, after the message columns.
+#: The columns with losses and errors of the translation. They follow the message columns.
 REPORT = [
     ("losses", _LOSSES_TYPE),
     ("error_code", pa.string()),
@@ -43,7 +43,7 @@ REPORT = [
     ("error_offset", pa.int64()),
     ("error_text", pa.string()),
 ]
-#: Columns of a 0-9-1 message, as in `BasicMessage`. The last three are optional in the input.
+#: The columns of a 0-9-1 message, as in `BasicMessage`. The input may lack the last three.
 BASIC = pa.schema(
     [
         ("content_header", pa.binary()),
@@ -53,20 +53,21 @@ BASIC = pa.schema(
         ("redelivered", pa.bool_()),
     ]
 )
+#: The output columns of translations to 0-9-1, and to 1.0.
 TO_BASIC = pa.schema([*BASIC, *REPORT])
 TO_AMQP10 = pa.schema([("wire", pa.binary()), *REPORT])
-# If these are all null, the row has no message.
+# A row in which all of these columns are null has no message.
 _MESSAGE_COLUMNS = ("wire", "content_header", "payload")
 
-# The clause that defines the content header, reported if it cannot be decoded.
-_CONTENT_HEADER = "0-9-1, 4.2.6.1"
+# The clause that defines the content header, for the error if a content header is invalid.
+_CONTENT_HEADER_CLAUSE = "0-9-1, 4.2.6.1"
 
 
 class Translator:
-    """Translates columns of messages to ``1.0`` or ``0-9-1``.
+    """Translates columns of messages to the protocol `to`: ``1.0`` or ``0-9-1``.
 
     Raises:
-        ValueError: `to` is another protocol, or the profile is unknown.
+        ValueError: `to` is neither ``1.0`` nor ``0-9-1``, or the profile is unknown.
     """
 
     def __init__(
@@ -85,19 +86,20 @@ class Translator:
         self._kernel = partial(kernel, to, profile, strict, circumstances)
         options = {"profile": profile, "strict": strict, "circumstances": circumstances}
         self._translate_row = partial(_to_basic if to == "0-9-1" else _to_amqp10, options)
-        self._decode_clause = "" if to == "0-9-1" else _CONTENT_HEADER
+        self._decode_clause = "" if to == "0-9-1" else _CONTENT_HEADER_CLAUSE
 
     def run(self, columns: dict[str, Any]) -> dict[str, pa.Array]:
-        """Translate input columns, by name, to output columns, by name."""
+        """Translate {name: input column} to {name: output column}; see `schema` for the latter."""
         translated = self._run_by_kernel(columns)
         return self._run_by_row(columns) if translated is None else translated
 
     def _run_by_kernel(self, columns: dict[str, Any]) -> dict[str, pa.Array] | None:
-        """Translate with the compiled kernel; then translate the rows that it leaves, one by one.
+        """Translate with the compiled kernel, and the rows that it does not support one by one.
 
-        Return None if there is no kernel, it leaves every row, or it cannot read the columns.
+        Return None if there is no kernel, it supports none of the rows, or it cannot read the
+        columns.
         """
-        translate = self._kernel()  # a new one for each batch: kernels are not thread-safe
+        translate = self._kernel()  # create a kernel for each batch: it is not thread-safe
         if translate is None:
             return None
         input_schema = BASIC if self._to == "1.0" else pa.schema([("wire", pa.binary())])
@@ -110,7 +112,7 @@ class Translator:
                 rows, *(kernel_buffers(arrays.get(n)) for n in input_schema.names)
             )
         except (OverflowError, pa.ArrowException):
-            return None  # too large or of the wrong type: the row-by-row path raises the error
+            return None  # too large or of the wrong type: `_run_by_row` raises the error
         if len(rows_left) == rows:
             return None
         translated = arrays_from_kernel(self.schema, rows, buffers)
@@ -131,7 +133,7 @@ class Translator:
         }
 
     def _translate_safely(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Translate one message; errors become columns of the row."""
+        """Translate the message in a row; return the error columns if that is impossible."""
         if all(row.get(name) is None for name in _MESSAGE_COLUMNS):
             return {}
         try:
@@ -153,11 +155,12 @@ def _error_columns(code: str, clause: str, offset: int | None, text: str) -> dic
 
 
 def _to_basic(options: dict[str, Any], wire: bytes) -> dict[str, Any]:
+    """Translate a 1.0 message; return the columns of the 0-9-1 message."""
     try:
         translation: Any = encoded_to_basic(wire, **options)
         message = translation.message
     except DecodeError:
-        # Decode leniently: brokers accept some invalid messages.
+        # Decode again, leniently, because brokers accept some invalid messages.
         translation = to_basic(decode_whole(wire), **options)
         message = EncodedBasic.of(translation.message)
     return {
@@ -207,15 +210,15 @@ def _loss_rows(translation: Translation[Any]) -> list[dict[str, Any]]:
     ]
 
 
-# Conversion of Arrow arrays to the buffers of the kernel in `translate.batches`, and back.
+# Conversion between Arrow arrays and the buffers of the kernel in `translate.batches`.
 
-# (validity, or None if no cell is null; offsets; data)
+# (validity bitmap, or None if no cell is null; offsets; data).
 _StringBuffers = tuple[bytes | None, bytes, bytes]
-_LOSS_TEXTS = ("path", "action", "before", "after", "reason")
+_LOSS_TEXT_FIELDS = ("path", "action", "before", "after", "reason")
 
 
 def single_array(array: Any, arrow_type: pa.DataType) -> Any:
-    """Return a column as a single array of `arrow_type`, without a copy if possible."""
+    """Return a column as one array of `arrow_type`, if possible without a copy."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
         if isinstance(array, pa.ChunkedArray):
@@ -224,7 +227,10 @@ def single_array(array: Any, arrow_type: pa.DataType) -> Any:
 
 
 def kernel_buffers(array: Any) -> tuple[Any, ...] | None:
-    """Return the buffers of an array, validity first, and its offset; None without an array."""
+    """Return the buffers of an array, the validity bitmap first, and the array's offset.
+
+    Return None if `array` is None.
+    """
     return None if array is None else (*array.buffers(), array.offset)
 
 
@@ -245,7 +251,7 @@ def _losses_array(field: pa.Field, rows: int, kernel_losses: Any, validity: Any)
     members = field.type.value_type
     children = [
         _string_array(members.field(name).type, count, buffers)
-        for name, buffers in zip(_LOSS_TEXTS, texts, strict=True)
+        for name, buffers in zip(_LOSS_TEXT_FIELDS, texts, strict=True)
     ]
     children.append(pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(recoverable)]))
     losses = pa.StructArray.from_arrays(children, fields=list(members))
@@ -254,13 +260,13 @@ def _losses_array(field: pa.Field, rows: int, kernel_losses: Any, validity: Any)
 
 
 def arrays_from_kernel(schema: pa.Schema, rows: int, kernel_result: Any) -> dict[str, Any]:
-    """Return the columns of `schema` by name from the result of the kernel.
+    """Convert the result of the kernel to {name: array} for the columns of `schema`.
 
     Args:
-        schema: the output columns; those without buffers are null.
+        schema: the output columns. Columns for which the kernel returns no buffers are null.
         rows: the number of rows.
-        kernel_result: the validity of the rows, or None if all are valid; then the columns'
-            buffers.
+        kernel_result: the validity bitmap of the rows, or None if all rows are valid; followed by
+            the buffers of the columns.
     """
     validity_bytes, *columns = kernel_result
     validity = None if validity_bytes is None else pa.py_buffer(validity_bytes)
@@ -283,7 +289,10 @@ def arrays_from_kernel(schema: pa.Schema, rows: int, kernel_result: Any) -> dict
 def replace_rows(
     columns: dict[str, Any], rows_replaced: list[int], replacements: dict[str, Any]
 ) -> dict[str, Any]:
-    """Replace the rows with the ascending numbers `rows_replaced` by the rows of `replacements`."""
+    """Return columns in which some rows are replaced by the rows of `replacements`, in order.
+
+    `rows_replaced` are the numbers of the replaced rows, in ascending order.
+    """
     count = len(next(iter(columns.values())))
     order = list(range(count))
     for number, row in enumerate(rows_replaced):

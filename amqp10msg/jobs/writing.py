@@ -15,35 +15,36 @@ from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import Job
 from amqp10msg.jobs.manifest import BAD, GOOD, is_string_list
 
-#: Names of the options for writing.
+#: The names of the options for writing.
 WRITING = ("compression",)
 _COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 # A row group is complete when it reaches either limit.
 _GROUP_ROWS, _GROUP_BYTES = 65_536, 64 << 20
-# The Parquet writer can end a page only between its encoding steps. A step encodes rows of about
-# `_PAGE_BYTES` in total, within these limits on their number.
+# The Parquet writer encodes a number of rows at a time, and can end a page only after that. Choose
+# the number of rows that have about `_PAGE_BYTES` in total, within these limits.
 _MIN_PAGE_ROWS, _MAX_PAGE_ROWS, _PAGE_BYTES = 1_024, 8_192, 4 << 20
-# Columns of mostly unique strings: the writer would build a dictionary and then discard it.
+# Columns of mostly unique strings, for which a dictionary is useless: the writer would build and
+# then discard it.
 _UNIQUE_TEXT_COLUMNS = frozenset(
     {"message_id", "correlation_id", "body_json", "error_text", "identity"}
 )
-#: Opens a new file for writing.
+#: A function that creates a file and opens it for writing.
 Opener = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 @attrs.frozen
 class PartResult:
-    """The result of one part of a job: its files, relative to the job's folder, and its counts."""
+    """The result of one part of a job: paths of files in the output folder, and the counts."""
 
     files: list[str]
     stats: Stats
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> PartResult:
-        """Return the result from the output of `as_json`.
+        """Create the result from the JSON object that `as_json` returns.
 
         Raises:
-            ValueError: `content` is not the result of a part.
+            ValueError: `content` is not such an object.
         """
         files = content.get("files")
         if not is_string_list(files):
@@ -68,12 +69,12 @@ def write_part(
     batches: Iterable[pa.RecordBatch],
     job: Job,
 ) -> PartResult:
-    """Run a job on the batches of one part, and write good and bad rows to a file each.
+    """Run a job on the batches of one part; write good rows to a file, quarantined rows to another.
 
     Args:
-        name: the file name of both.
-        openers: create the file for the folders `GOOD` and `BAD`.
-        compression: of the Parquet files.
+        name: the name of both files, which are in different folders.
+        openers: {folder: function that creates the file in it}, for the folders `GOOD` and `BAD`.
+        compression: the compression of the Parquet files.
         batches: the rows of the part.
         job: the job to run.
     """
@@ -93,7 +94,7 @@ def write_part(
 
 
 def parse_compression(options: Mapping[str, str]) -> str:
-    """Return the Parquet compression from the options, ``snappy`` by default."""
+    """Return the option ``compression`` of Parquet files, by default ``snappy``."""
     name = options.get("compression", "snappy").lower()
     if name not in _COMPRESSIONS:
         raise ValueError(f"unknown compression {name!r}: use {', '.join(_COMPRESSIONS)}")
@@ -101,11 +102,11 @@ def parse_compression(options: Mapping[str, str]) -> str:
 
 
 class ParquetFile:
-    """Writes a Parquet file, which is created with the first row and complete when closed.
+    """Writes a Parquet file. The first rows create the file; `close` completes it.
 
     Attributes:
-        rows: the number of rows written.
-        size: the size of the file in bytes, once it is closed.
+        rows: the number of rows, including buffered rows.
+        size: the size of the closed file in bytes.
     """
 
     def __init__(self, open_file: Opener, compression: str) -> None:
@@ -121,23 +122,23 @@ class ParquetFile:
 
     @property
     def metadata(self) -> Any:
-        """The Parquet metadata of the file, once it is closed."""
+        """The Parquet metadata of the closed file."""
         return self._metadata[0]
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows. The first batch defines the schema."""
+        """Add the rows of a batch. The first batch determines the schema."""
         if not batch.num_rows:
             return
         self._pending.append(batch)
         self._pending_bytes += batch.nbytes
         self._pending_rows += batch.num_rows
         self.rows += batch.num_rows
-        # Buffer a whole row group: every call of the writer has a cost per column.
+        # Buffer a whole row group, because every call of the writer has an overhead per column.
         if self._pending_rows >= _GROUP_ROWS or self._pending_bytes >= _GROUP_BYTES:
             with self._closing_on_error():
-                self._flush()
+                self._write_row_group()
 
-    def _flush(self) -> None:
+    def _write_row_group(self) -> None:
         table = pa.Table.from_batches(self._pending)
         page_rows = _PAGE_BYTES * self._pending_rows // (self._pending_bytes or 1)
         self._pending.clear()
@@ -149,7 +150,7 @@ class ParquetFile:
                 table.schema,
                 compression=self._compression,
                 use_dictionary=_dictionary_columns(table.schema),
-                # To skip row groups, readers use only the statistics of top-level columns.
+                # Readers use only the statistics of top-level columns to skip row groups.
                 write_statistics=[f.name for f in table.schema if not pa.types.is_nested(f.type)],
                 write_batch_size=max(_MIN_PAGE_ROWS, min(_MAX_PAGE_ROWS, page_rows)),
                 metadata_collector=self._metadata,
@@ -157,10 +158,10 @@ class ParquetFile:
         self._writer.write_table(table, row_group_size=_GROUP_ROWS)
 
     def close(self) -> None:
-        """Write the buffered rows and close the file, if it was created."""
+        """Write the buffered rows, and close the file if it was created."""
         with self._stack, self._closing_on_error():
             if self._pending:
-                self._flush()
+                self._write_row_group()
             if self._writer is not None:
                 self._writer.close()
                 self._writer = None
@@ -168,14 +169,15 @@ class ParquetFile:
 
     @contextlib.contextmanager
     def _closing_on_error(self) -> Iterator[None]:
-        """On an error, discard the writer, close the file, and add its name to an OSError."""
+        """If the block raises, discard the writer, close the file, and name it in an OSError."""
         try:
             yield
         except BaseException as error:
             if isinstance(error, OSError) and error.errno is not None and error.filename is None:
                 error.filename = getattr(self._file, "name", None)
             if self._writer is not None:
-                # Otherwise its destructor would retry the write and print a traceback.
+                # Mark the writer as closed: its destructor would retry the write and print a
+                # traceback.
                 self._writer.is_open = False
                 self._writer = None
             self._pending.clear()
@@ -185,7 +187,7 @@ class ParquetFile:
 
 
 def _dictionary_columns(schema: pa.Schema) -> list[str]:
-    """Return the Parquet columns worth a dictionary: strings that repeat, unlike ids."""
+    """Return the Parquet columns for which a dictionary is useful: strings, except unique ones."""
     names: list[str] = []
     for field in schema:
         if pa.types.is_map(field.type) and pa.types.is_struct(field.type.item_type):
