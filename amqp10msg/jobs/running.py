@@ -73,7 +73,7 @@ class JobError(RuntimeError):
 
 
 class InterruptedJobError(JobError):
-    """A job was interrupted, for example by a killed worker; the same job can be run to resume it."""
+    """A job was interrupted, for example by a killed worker. Running it again resumes it."""
 
 
 def run(

@@ -340,8 +340,9 @@ def _jms_body(message: Message, kind: MessageType) -> Any:
 def _body_section(jms: JmsMessage) -> tuple[Any, str | None]:
     body = jms.body
     if jms.type == "message":
-        reason = "the body of a JMS message of the type 'message' must be None"
-        return _require(AmqpValue(None), body is None, reason), None
+        return _require(
+            AmqpValue(None), body is None, "the body of a message of the type message must be None"
+        ), None
     if jms.type == "text":
         _require(None, body is None or type(body) is str, "the body of a text must be a str")
         if jms.content_type is None or body is None:
