@@ -35,9 +35,10 @@ _SENDER_LOSS = 2  # the highest result of `_severity`
 
 
 def _severity(recoverable: bool, reason: str) -> int:
-    """Return how severe a loss is: 0 if it is recoverable.
+    """Return the severity of a loss.
 
-    1 if a broker's annotation is lost permanently, 2 if data of the sender is lost permanently.
+    0: the value is recoverable. 1: an annotation of a broker is lost. 2: data of the sender is
+    lost.
     """
     if recoverable:
         return 0
@@ -330,24 +331,29 @@ class _ObjectReader:
         return value
 
     def text(self, key: str) -> str:
+        """Return a field that must be a string."""
         text: str = self._typed(key, str, "a string")
         return text
 
     def flag(self, key: str) -> bool:
+        """Return a field that must be true or false."""
         flag: bool = self._typed(key, bool, "true or false")
         return flag
 
     def count(self, key: str) -> int:
+        """Return a field that must be an integer of 0 or more."""
         count: int = self._typed(key, int, "a number")
         if count < 0:
             raise self._error(f"has {key[:80]!r}: {count}, which must be 0 or more")
         return count
 
     def list(self, key: str) -> list[Any]:
+        """Return a field that must be a list."""
         items: list[Any] = self._typed(key, list, "a list")
         return items
 
     def map(self, key: str) -> dict[str, Any]:
+        """Return a field that must be an object."""
         return _ObjectReader(key, self.content.get(key)).content
 
     def maps(self, key: str) -> Iterator[tuple[str, dict[str, Any]]]:

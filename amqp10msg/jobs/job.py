@@ -77,7 +77,7 @@ _VIOLATIONS = pa.list_(
         ]
     )
 )
-# Functions that accept the Arrow types of binary columns, and of text columns, in the input.
+# Predicates for the Arrow types that binary columns, and text columns, of the input may have.
 _IS_BINARY = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 _IS_TEXT = (
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null),
@@ -618,7 +618,7 @@ def cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array if array.type == kind else array.cast(kind)
 
 
-# Types that Spark supports, for types that it does not support.
+# {type that Spark does not support: a supported type that can hold its values}.
 _SPARK_TYPES = {
     pa.uint64(): pa.decimal128(20, 0),
     pa.uint32(): pa.int64(),

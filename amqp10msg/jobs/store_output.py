@@ -103,7 +103,7 @@ class StoreOutput:
 
     @contextlib.contextmanager
     def guarded(self) -> Iterator[None]:
-        """Read the manifest, so that `commit` can detect a concurrent job."""
+        """Read the manifest at the start of the block, so that `commit` can detect another job."""
         self._last_manifest = self._manifest.read()
         yield
 

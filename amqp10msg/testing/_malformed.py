@@ -68,7 +68,7 @@ _WRAPPERS: tuple[Callable[[bytes], bytes], ...] = (
 )
 
 
-_BROKEN_NAMES = st.sampled_from(sorted(_BROKEN_VALUES))
+_FAULT_NAMES = st.sampled_from(sorted(_BROKEN_VALUES))
 _DRAWN_WRAPPERS = st.lists(st.sampled_from(_WRAPPERS), max_size=4)
 
 
@@ -84,7 +84,7 @@ def _malformed_values(draw: st.DrawFn) -> bytes:
         if len(intact) > 1 and draw(st.booleans()):
             return intact[: draw(st.integers(1, len(intact) - 1))]
         return intact + draw(st.binary(min_size=1, max_size=8))
-    broken = _BROKEN_VALUES[draw(_BROKEN_NAMES)]
+    broken = _BROKEN_VALUES[draw(_FAULT_NAMES)]
     for wrap in draw(_DRAWN_WRAPPERS):
         broken = wrap(broken)
     return broken

@@ -178,7 +178,7 @@ def _run_pipeline(screen: _Screen, cases: list[Case]) -> None:
     """
     screen.heading("The same messages through the pipeline, every third cut off")
     try:
-        from amqp10msg import jobs  # needs an extra
+        from amqp10msg import jobs  # needs the extra arrow
     except ModuleNotFoundError as error:
         screen.line(f"{_INDENT}Left out: {error}")
         return
@@ -204,7 +204,7 @@ def _run_pipeline(screen: _Screen, cases: list[Case]) -> None:
 
 def _run_job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
     """Run a job, and print the command for it and the output of that command."""
-    from amqp10msg import jobs  # needs an extra
+    from amqp10msg import jobs  # needs the extra arrow
 
     rules = f"--profile {job.profile} " if job.profile else ""
     title = f"amqp10msg pipeline {job.kind}"
@@ -310,7 +310,7 @@ def _route_spec(
 
 
 def _run_route(spec: RouteSpec) -> dict[str, Any]:
-    """Run one route to its end; return its statistics by name."""
+    """Run one route to its end; return {name of the route: statistics}."""
     from amqp10msg.net.bridge.bridge import run_bridge
 
     quiet = logging.Logger("amqp10msg.demo", logging.ERROR)  # noqa: LOG001  (no global state)

@@ -252,7 +252,7 @@ def _run(
     from amqp10msg.files.stores import StoreLocation, files_of, is_url
 
     try:
-        from amqp10msg import jobs  # needs an extra
+        from amqp10msg import jobs  # needs the extra arrow
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
     if not overwrite and _output_exists(output):
@@ -411,7 +411,7 @@ class _JobArguments:
 
     source: str
     output: Path | str
-    job: Any  # a jobs.Job, which needs an extra
+    job: Any  # a `jobs.Job`, whose import needs the extra arrow
     overwrite: bool
     color: bool | None
 
@@ -431,7 +431,7 @@ def _run_on_engine(
     is_trusted: bool,
 ) -> _RunAndStats:
     """Run a job on the engine that --engine requests, or that ``auto`` selects."""
-    from amqp10msg.jobs import OnlySparkError  # needs an extra
+    from amqp10msg.jobs import OnlySparkError  # needs the extra arrow
 
     has_spark_options = master is not None or memory is not None
     if engine == "local" and has_spark_options:
@@ -461,7 +461,7 @@ def _run_on_engine(
 def _run_locally(
     task: _JobArguments, form: str | None, workers: int | None, options: dict[str, str] | None
 ) -> _RunAndStats:
-    from amqp10msg import jobs  # needs an extra
+    from amqp10msg import jobs  # needs the extra arrow
 
     run_job = partial(jobs.run, form=form, workers=workers, options=options)
     return _run_timed(task, run_job, jobs.JobError, "local", "parts")
@@ -475,7 +475,7 @@ def _run_on_spark(
     options: dict[str, str] | None,
 ) -> _RunAndStats:
     try:
-        from amqp10msg import spark  # needs an extra
+        from amqp10msg import spark  # needs the extra spark
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
     from amqp10msg.jobs.inputs import input_columns
@@ -511,7 +511,7 @@ def _run_timed(
     `failure` is the exception that the engine raises for a failed job. `unit` is what the progress
     bar counts, such as tasks.
     """
-    from amqp10msg.jobs import OnlySparkError, Run  # needs an extra
+    from amqp10msg.jobs import OnlySparkError, Run  # needs the extra arrow
 
     start = time.monotonic()
     try:

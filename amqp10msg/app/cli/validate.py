@@ -247,8 +247,8 @@ def _suspect_finder() -> Callable[[list[bytes], str], Sequence[int]] | None:
 class _Tally:
     """Counts of messages, and of violations per rule.
 
-    `warned` counts messages with warnings but no errors. `failed` counts messages with errors and
-    unreadable inputs; `unreadable` counts only the latter.
+    `warned` counts messages with warnings but no errors. `failed` counts messages with errors, and
+    unreadable inputs. `unreadable` counts only unreadable inputs.
     """
 
     profile: str
@@ -322,7 +322,7 @@ class _Report:
         self._unreadable: list[Item] = []
 
     def add(self, item: Item, violations: list[Violation]) -> None:
-        """Keep a message as an example if it violates a rule with too few examples."""
+        """Keep a message as an example if one of its rules has fewer than `_EXAMPLES_PER_RULE`."""
         if item.fault:
             if len(self._unreadable) < _MAX_UNREADABLE:
                 self._unreadable.append(item)

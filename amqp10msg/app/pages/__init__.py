@@ -18,7 +18,7 @@ __all__ = ["markup", "render"]
 
 # Matches the characters after which a line may break, unless a space or the end of the text
 # follows. "&" is not among them, because it begins an escaped character.
-_BREAKABLE = re.compile(r"[/@:\]](?=[^\s/])")
+_BREAK_AFTER = re.compile(r"[/@:\]](?=[^\s/])")
 
 #: Templates of reports, which end with the text that `amqp10msg.app.made.line` returns.
 _REPORT_TEMPLATES = {
@@ -109,4 +109,4 @@ def _with_line_breaks(text: Any) -> Any:
     if hasattr(text, "__html__"):
         return text  # a chart
     escaped = str(_import_markupsafe().escape(_escape_unprintable(text)))
-    return markup(_BREAKABLE.sub(r"\g<0><wbr>", escaped))
+    return markup(_BREAK_AFTER.sub(r"\g<0><wbr>", escaped))

@@ -139,9 +139,10 @@ class _Trial:
     def record_faults(
         self, facet: str, faults: Iterable[tuple[str, str]], *, is_noted: bool = False
     ) -> None:
-        """Record (clause, reason) pairs as faults, or as notes if no clause defines the result.
+        """Record (clause, reason) pairs as faults of a facet, or as notes.
 
-        A fault marks the facet as failed. A note leaves the facet out of the counts.
+        They are notes if `is_noted` is true, or if no clause defines the result. A fault marks the
+        facet as failed; a note does not count for or against it.
         """
         for clause, reason in faults:
             entry = (facet, clause or self.case.clause, reason)
@@ -195,7 +196,7 @@ class _Trial:
                 self.output = None  # omit the value from the result: it equals `case.typed`
 
     def compare(self, typed: Any) -> Agreement:
-        """Compare the decoded value with the expected value; if they differ, their normal forms.
+        """Compare the decoded and the expected value; if they differ, compare their normal forms.
 
         Only composites, messages and 0-9-1 values have a normal form. A codec without composite
         types may return the described list instead of the composite.
@@ -228,7 +229,7 @@ class _Trial:
                         for clause, text in differences(expected, actual)
                     ]
         type_clause = ""
-        if case.kind == "composite":  # blame the type of the differing field
+        if case.kind == "composite":  # return the clause of the differing field's type
             with suppress(TypeError, ValueError, LookupError):  # not typed JSON
                 type_clause = _type_clause(
                     normalize(case.kind, case.typed), normalize(case.kind, typed)

@@ -259,7 +259,7 @@ def load(path: Path) -> list[PeerResults]:
     """
     path = Path(path)
     try:
-        content = json.loads(path.read_bytes())  # not `load_json`: cases nest deeper than its limit
+        content = json.loads(path.read_bytes())  # `load_json` would refuse deeply nested cases
         (file_format,) = _string_members(content, "format")
         if file_format != _FORMAT:
             raise CorpusError(f"not of the format {_FORMAT!r}", str(path))

@@ -140,7 +140,7 @@ class Program:
         """
         line = self._exchange(json.dumps(request).encode() + b"\n")
         try:
-            answer = json.loads(line)  # not `load_object`: cases nest deeper than its limit
+            answer = json.loads(line)  # `load_object` would refuse deeply nested cases
         except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):
@@ -183,7 +183,7 @@ class Program:
 
 
 class _Process:
-    """A running program. A thread reads its output lines, so that waiting for one can time out."""
+    """A running program. A thread reads its output, so that waiting for a line can time out."""
 
     def __init__(self, program: Program) -> None:
         memory = program.memory

@@ -45,7 +45,7 @@ _REPLY_TO_KEYS = (Symbol("x-opt-jms-reply-to"), Symbol("x-opt-reply-type"))
 #: The content-type of a serialized Java object.
 JAVA_OBJECT = "application/x-java-serialized-object"
 # The content-type of a BytesMessage.
-_DEFAULT_BYTES_TYPE = "application/octet-stream"
+_BYTES_CONTENT_TYPE = "application/octet-stream"
 
 
 @attrs.frozen
@@ -149,7 +149,7 @@ def message_type(message: Message) -> MessageType:
         return "object"
     if content_type == JAVA_OBJECT:
         return "object"
-    if content_type in (None, _DEFAULT_BYTES_TYPE):
+    if content_type in (None, _BYTES_CONTENT_TYPE):
         return "bytes"
     if isinstance(content_type, str) and TEXT_TYPES.fullmatch(content_type):
         return "text"
@@ -238,7 +238,7 @@ def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
         group_sequence=None if sequence is None else (int(sequence) + 2**31) % 2**32 - 2**31,
         reply_to_group_id=properties.reply_to_group_id,
         content_type=None
-        if properties.content_type in (None, JAVA_OBJECT, _DEFAULT_BYTES_TYPE)
+        if properties.content_type in (None, JAVA_OBJECT, _BYTES_CONTENT_TYPE)
         else str(properties.content_type),
         properties=dict(message.application_properties or {}),
     )
@@ -351,7 +351,7 @@ def _body_section(jms: JmsMessage) -> tuple[Any, str | None]:
         return Data(body.encode("utf-8")), jms.content_type.partition(";")[0]
     if jms.type == "bytes":
         _require(None, isinstance(body, bytes), "the body of a bytes message must be bytes")
-        return Data(body), jms.content_type or _DEFAULT_BYTES_TYPE
+        return Data(body), jms.content_type or _BYTES_CONTENT_TYPE
     if jms.type == "object":
         if isinstance(body, bytes):
             return Data(body), JAVA_OBJECT

@@ -29,7 +29,7 @@ class Driver:
         self.name = f"azure-servicebus {metadata.version('azure-servicebus')} (_pyamqp)"
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Decode bytes to typed JSON, with the family instead of a type that the codec loses."""
+        """Decode bytes to typed JSON. If the codec loses a type, it is replaced by its family."""
         if kind == "message":
             return _message_sections(_decode.decode_payload(memoryview(data)))
         if kind not in ("value", "composite"):
@@ -88,7 +88,7 @@ def _message_sections(message: Any) -> list[Any]:
 
 
 def _to_typed(value: Any) -> list[Any]:
-    """Return a decoded value in typed JSON, with the family instead of a type that is lost."""
+    """Return a decoded value in typed JSON, with the family of each type that the codec loses."""
     if isinstance(value, dict) and len(value) == 1:
         # An outcome is {name: fields} with a str as name; decoded map keys are bytes.
         ((name, fields),) = value.items()

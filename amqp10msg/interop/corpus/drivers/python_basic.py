@@ -37,7 +37,7 @@ class Driver:
         )
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Decode properties or a table to typed JSON, with the family instead of a lost type."""
+        """Decode properties or a table to typed JSON; if a type is lost, with the type's family."""
         decoded = self._decode_bytes(kind, data)
         if kind == "basic-properties":
             return ["properties", properties(decoded, self._codec.names, self._codec.absent)]
