@@ -185,6 +185,7 @@ def _hours_part(stats: Stats) -> Part:
 
 
 def _column_charts(bars: list[Bar], note: str) -> tuple[Any, ...]:
+    """Return a chart for a wide page, and the same chart for a narrow page."""
     return columns(bars, note, WIDE), columns(bars, note, NARROW)
 
 

@@ -325,6 +325,7 @@ class _ObjectReader:
         return ValueError(f"not the counts of a job: {self.name:.80} {problem}")
 
     def _typed(self, key: str, kind: type, noun: str) -> Any:
+        """Return a field that must have the type `kind`, which errors call `noun`."""
         value = self.content.get(key)
         if type(value) is not kind:
             raise self._error(f"has {key[:80]!r}: {value!r:.80}, which must be {noun}")

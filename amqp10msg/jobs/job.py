@@ -55,7 +55,7 @@ QUARANTINE = pa.schema(
 )
 # The location of a message, if the input has no columns for it: the file and the row number.
 _LOCATION_FIELDS = [pa.field("source", pa.string()), pa.field("offset", pa.int64())]
-_TIME = pa.timestamp("us", "UTC")
+_TIME_TYPE = pa.timestamp("us", "UTC")
 # (good rows, quarantined rows)
 _Rows = tuple[pa.RecordBatch, pa.RecordBatch]
 # Columns with the message, or with the fault that replaces it.
@@ -65,7 +65,7 @@ _DAMAGE_PATTERN = f"{REST_UNREAD}|{SKIPPED}|{UNREAD}"
 #: The columns that explain why a message could not be decoded.
 ERRORS = ("error_code", "error_clause", "error_offset")
 
-_VIOLATIONS = pa.list_(
+_VIOLATIONS_TYPE = pa.list_(
     pa.struct(
         [
             ("rule", pa.string()),
@@ -84,7 +84,7 @@ _IS_TEXT = (
     lambda kind: pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type),
 )
 #: Columns that a validate job adds.
-VALIDATED = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS)])
+VALIDATED = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS_TYPE)])
 
 
 @attrs.frozen
@@ -284,6 +284,7 @@ class Job:
 
     @property
     def _has_basic_input(self) -> bool:
+        """Whether the input of the job is 0-9-1 messages."""
         return self.kind == "translate" and self.to == "1.0"
 
     @property
@@ -418,6 +419,7 @@ class Job:
         )
 
     def _count_errors(self, bad: pa.RecordBatch, stats: Stats) -> None:
+        """Count the error codes of quarantined rows."""
         names = ["error_code", "error_clause", "error_text"]
         if {"source", "offset"} <= set(bad.schema.names):
             names += ["source", "offset"]
@@ -452,7 +454,7 @@ def _row_faults(batch: pa.RecordBatch) -> pa.Array:
 
 def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:
     """Count messages by capture time; return False if the batch has no such column."""
-    if "time" not in batch.schema.names or batch.schema.field("time").type != _TIME:
+    if "time" not in batch.schema.names or batch.schema.field("time").type != _TIME_TYPE:
         return False
     stats.add_times(batch.column("time"))
     return True
@@ -540,13 +542,13 @@ def _validate_chunk(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
         total += len(row_violations)
     offsets += numbers("i", [total]) * (rows + 1 - len(offsets))
     members = pa.array(
-        list(chain.from_iterable(violations_by_row.values())), _VIOLATIONS.value_type
+        list(chain.from_iterable(violations_by_row.values())), _VIOLATIONS_TYPE.value_type
     )
     is_refused = pa.Array.from_buffers(pa.uint8(), rows, [None, pa.py_buffer(has_error)])
     valid = pc.if_else(is_message, pc.equal(is_refused, 0), pa.scalar(None, pa.bool_()))
     list_offsets = pa.Array.from_buffers(pa.int32(), rows + 1, [None, pa.py_buffer(offsets)])
     mask = pc.invert(is_message) if chunk.null_count else None
-    return valid, pa.ListArray.from_arrays(list_offsets, members, type=_VIOLATIONS, mask=mask)
+    return valid, pa.ListArray.from_arrays(list_offsets, members, type=_VIOLATIONS_TYPE, mask=mask)
 
 
 def first_errors(valid: pa.Array, violations: pa.Array) -> list[pa.Array]:
@@ -561,7 +563,7 @@ def first_errors(valid: pa.Array, violations: pa.Array) -> list[pa.Array]:
             invalid.to_pylist(), violations.take(invalid).to_pylist(), strict=True
         )
     }
-    members = _VIOLATIONS.value_type
+    members = _VIOLATIONS_TYPE.value_type
     columns = []
     for name in ("rule", "clause", "offset", "text"):
         arrow_type = members.field(name).type

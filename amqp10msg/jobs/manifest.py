@@ -39,7 +39,7 @@ def parse_object(content: bytes | None, file: StoreLocation) -> dict[str, Any]:
     try:
         return {} if content is None else load_object(content)
     except ValueError as error:
-        raise _damaged(file, str(error)) from None
+        raise _damaged_manifest_error(file, str(error)) from None
 
 
 def manifest_files(content: bytes | None, file: StoreLocation) -> dict[str, list[str]]:
@@ -53,7 +53,7 @@ def manifest_files(content: bytes | None, file: StoreLocation) -> dict[str, list
         {folder: files.get(folder, []) for folder in (GOOD, BAD)} if isinstance(files, dict) else {}
     )
     if not names or not all(map(is_string_list, names.values())):
-        raise _damaged(file, "`files` must map each folder to a list of names")
+        raise _damaged_manifest_error(file, "`files` must map each folder to a list of names")
     return names
 
 
@@ -62,7 +62,7 @@ def is_string_list(value: Any) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _damaged(file: StoreLocation, problem: str) -> ValueError:
+def _damaged_manifest_error(file: StoreLocation, problem: str) -> ValueError:
     return ValueError(
         f"{file.url}: the manifest is damaged ({problem}). The files that it listed are still in "
         "the folder: restore the manifest, or use another folder"

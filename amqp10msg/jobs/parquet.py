@@ -296,6 +296,7 @@ class _FileRows:
         return pa.RecordBatch.from_arrays(arrays, names)
 
     def _column(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        """Return a column of the table: from the batch, from a folder name, or nulls."""
         if field.name in self._partition:
             value = pa.scalar(_partition_value(self._partition[field.name], field.type), field.type)
             return pa.repeat(value, batch.num_rows)

@@ -168,4 +168,5 @@ class StoreOutput:
                 item.delete()
 
     def _object_keys(self, files: dict[str, list[str]]) -> set[str]:
+        """Return the object keys of files, which are given as {subfolder: names}."""
         return {(self.path / folder / name).key for folder in files for name in files[folder]}

@@ -104,6 +104,7 @@ def _field_value(row: Field, depth: int) -> SearchStrategy[Any]:
 
 
 def _single_value(row: Field, depth: int) -> SearchStrategy[Any]:
+    """Single values of a field, also if the field allows multiple values."""
     if row.enum is not None:
         return st.sampled_from(list(row.enum))
     if row.requires == "message-id":
@@ -264,6 +265,7 @@ def _bodies() -> SearchStrategy[Any]:
 
 
 def _kind_of(kind: str | type | SectionKind) -> SectionKind:
+    """Return the row of `KINDS` for the argument of `sections`."""
     for section_kind in KINDS:
         if kind in (section_kind, section_kind.name, section_kind.cls) or (
             kind == section_kind.attribute and section_kind.attribute != "body"

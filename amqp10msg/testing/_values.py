@@ -163,10 +163,11 @@ def strategy_of(type_name: str) -> SearchStrategy[Any]:
         return maps(SIMPLE, nested_values(5))
     if type_name == "array":
         return arrays()
-    return _described(SIMPLE) if type_name == "described" else _SCALARS[type_name]
+    return _described(SIMPLE) if type_name == "described" else _SIMPLE_STRATEGIES[type_name]
 
 
-_SCALARS: dict[str, SearchStrategy[Any]] = {
+# Strategies for the values of each simple type.
+_SIMPLE_STRATEGIES: dict[str, SearchStrategy[Any]] = {
     "null": st.none(),
     "boolean": st.booleans(),
     **{name: _integers_of_class(cls) for name, cls in INTEGERS.items()},
@@ -185,7 +186,8 @@ _SCALARS: dict[str, SearchStrategy[Any]] = {
     "string": _sometimes_long(st.text(max_size=40)),
     "symbol": _sometimes_long(symbol_text()).map(Symbol),
 }
-SIMPLE = st.one_of([_SCALARS[name] for name in SIMPLE_TYPES])
+#: Values of every simple type.
+SIMPLE = st.one_of([_SIMPLE_STRATEGIES[name] for name in SIMPLE_TYPES])
 
 
 def simple_values() -> SearchStrategy[Any]:
@@ -294,7 +296,7 @@ def arrays(elements: SearchStrategy[Any] | None = None) -> SearchStrategy[Array]
         st.sampled_from(list(_ZERO_WIDTH)),
         st.integers(0, 5) | st.integers(250, 300),
     )
-    flat = st.one_of([arrays_of(name, _SCALARS[name]) for name in SIMPLE_TYPES])
+    flat = st.one_of([arrays_of(name, _SIMPLE_STRATEGIES[name]) for name in SIMPLE_TYPES])
     return st.one_of(
         flat,
         zero_width,
@@ -351,11 +353,11 @@ def nested_values(max_leaves: int) -> SearchStrategy[Any]:
 
 
 def _choose_option(options: Sequence[SearchStrategy[Any]]) -> SearchStrategy[Any]:
-    return _chosen(st.integers(0, len(options) - 1), options)
+    return _drawn_option(st.integers(0, len(options) - 1), options)
 
 
 @st.composite
-def _chosen(
+def _drawn_option(
     draw: st.DrawFn, index: SearchStrategy[int], options: Sequence[SearchStrategy[Any]]
 ) -> Any:
     return draw(options[draw(index)])

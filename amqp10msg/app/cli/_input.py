@@ -58,7 +58,7 @@ class Selection:
             begin = int(first)
             end = begin if not dash else int(last) if last else None
             if begin < 1 or (end is not None and end < begin):
-                raise ValueError(f"{part!r}: numbers start at 1, and a range at its smaller number")
+                raise ValueError(f"{part!r}: numbers start at 1, and a range must not be reversed")
             ranges.append((begin, end))
         return cls(tuple(ranges))
 

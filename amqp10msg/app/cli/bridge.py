@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 def _host_and_port(_context: click.Context, _option: click.Parameter, text: str | None) -> Any:
+    """Parse HOST:PORT; the host is 127.0.0.1 if it is empty."""
     if text is None:
         return None
     host, colon, port = text.rpartition(":")

@@ -255,6 +255,7 @@ def _select_cases(cases: Path | None, only: str | None) -> list[Case]:
 
 
 def _is_in_clause(clause: str, chosen: str) -> bool:
+    """Return whether a clause is the clause `chosen`, or one of its subclauses."""
     return clause == chosen or clause.startswith((f"{chosen}.", f"{chosen},"))
 
 

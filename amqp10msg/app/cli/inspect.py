@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from amqp10msg.app.inspector.judging import Judged
     from amqp10msg.app.inspector.reading import Item
 
+# The flags that select another view than the annotated tree, with their help.
 _VIEWS = {
     "json": "Write indented plain JSON instead.",
     "typed": "Write indented typed JSON instead, with the type of every value.",

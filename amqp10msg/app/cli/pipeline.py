@@ -142,6 +142,7 @@ def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _show_archives(context: click.Context, _: click.Parameter, folder: str | None) -> None:
+    """Write the archives of this library to a folder, and print the value for spark-submit."""
     if folder is None or context.resilient_parsing:
         return
     from amqp10msg.spark import archives

@@ -266,6 +266,7 @@ def _short_value(value: Any) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
+    """Shorten `text` to `limit` characters, marking the cut with an ellipsis."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
@@ -471,6 +472,7 @@ def _translate_item(
 def _translate_bytes(
     item: Item, target: str, default_address: tuple[str, str], options: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[Loss, ...]]:
+    """Translate one message. Return its JSON object and the losses."""
     from amqp10msg.app.inspector.protocols import encode_message, is_basic, translate
     from amqp10msg.files.signatures import SECTION
     from amqp10msg.wire.errors import DecodeError

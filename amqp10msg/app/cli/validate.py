@@ -210,6 +210,7 @@ def judged(items: Iterable[Item], profile: str, *, in_batches: bool) -> Iterator
 def _judge_batch(
     items: list[Item], profile: str, suspects: Callable[[list[bytes], str], Sequence[int]]
 ) -> Iterator[_JudgedItem]:
+    """Yield (item, violations) for each item; check only those that `suspects` returns."""
     from amqp10msg.app.inspector.judging import judge
 
     messages = [item.data for item in items]
@@ -265,6 +266,7 @@ class _Tally:
         return self.messages - self.failed - self.warned
 
     def add(self, item: Item, violations: list[Violation]) -> None:
+        """Count an item and its violations."""
         self.messages += 1
         self.octets += len(item.data)
         self.unreadable += bool(item.fault)
@@ -288,6 +290,7 @@ class _Tally:
         )
 
     def sentence(self) -> str:
+        """Return the counts of messages as a sentence."""
         if self.sound == self.messages:
             return f"{plural(self.messages, 'message')}, no violations"
         parts = [f"{self.sound:,} sound"]

@@ -192,6 +192,7 @@ class InputReader:
         return Item(name, b"" if fault else data, fault, number, record.offset, record)
 
     def _read_all(self, stream: IO[bytes]) -> bytes:
+        """Read the rest of a stream. Raises ValueError if it exceeds `max_size`."""
         from amqp10msg.files.containers import read_up_to, too_large  # noqa: PLC0415  (see `read`)
 
         octets = read_up_to(stream, self.max_size + 1)
@@ -368,6 +369,7 @@ def messages_in_text(text: str, form: str | None = None) -> list[bytes]:
 
 
 def _decode_text(text: str, form: str | None) -> bytes:
+    """Return the bytes that a text represents: in hex, in base64, or in a literal."""
     if form == "hex":
         return octets_of_hex(text)
     if form == "base64":

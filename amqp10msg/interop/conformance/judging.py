@@ -360,7 +360,7 @@ class _Trial:
 # Maximum length of a value in a description, in characters.
 _MAX_VALUE_CHARS = 160
 _NULL = ["null"]
-# Facets that no clause defines if the bytes of the case are invalid.
+# Facets for which no clause defines the result if the bytes of the case are invalid.
 _BYTE_FACETS = frozenset(("read", "kept", "written"))
 # The 0-9-1 type letters of integers.
 _INTEGER_LETTERS = frozenset("bBsuUIilL")
@@ -677,6 +677,7 @@ def _normalize_field(field: Field | None, value: Any, loose: bool) -> Any:
 
 
 def _is_default(field: Field, value: Any, loose: bool) -> bool:
+    """Whether a value in typed JSON is the default value of its field. `loose`: see `normalize`."""
     if field.default is None or field.default == ():
         return False
     default = [field.type, getattr(field.default, "value", field.default)]

@@ -197,6 +197,7 @@ def prepare(peer: Peer, folder: Path | None = None) -> Launch:
 
 
 def _find_program(name: str) -> str:
+    """Return the path of a program. Raises PeerError if it is not on the PATH."""
     path = shutil.which(name)
     if path is None:
         raise PeerError(f"the driver needs {name}, which is not on the PATH")

@@ -88,7 +88,7 @@ def _judge_all(
     for program in programs:
         idle.put(program)
 
-    def judge_next(case: Case) -> None:
+    def judge_case(case: Case) -> None:
         program = idle.get()
         try:
             if stopped.is_set():
@@ -111,7 +111,7 @@ def _judge_all(
             stack.callback(program.close)
         pool = stack.enter_context(ThreadPoolExecutor(max(1, len(programs))))
         try:
-            for future in as_completed([pool.submit(judge_next, case) for case in cases]):
+            for future in as_completed([pool.submit(judge_case, case) for case in cases]):
                 future.result()
         except BaseException:
             stopped.set()  # discard the cases in progress

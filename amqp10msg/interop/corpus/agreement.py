@@ -121,6 +121,7 @@ def _name_array_types(typed: Any, compared: Any) -> Any:
     ]
 
 
+# Type names by format code in hex, as in the typed JSON of arrays.
 _TYPES_BY_HEX = {f"{code:02x}": type_name.type for code, type_name in FORMAT_CODES.items()}
 _TYPE_NAMES = set(_TYPES_BY_HEX.values())
 
@@ -132,7 +133,7 @@ def _replace_by_families(typed: Any, merge_numbers: bool) -> Any:
     kind = typed[0] if typed and isinstance(typed[0], str) else ""
     if kind == "t" and isinstance(typed[-1], int):
         return [kind, bool(typed[-1])]  # 0-9-1, 4.2.1: any byte other than 0 is true
-    family = _FAMILY_OF.get(kind) if len(typed) > 1 else None
+    family = _FAMILY_BY_TYPE.get(kind) if len(typed) > 1 else None
     if family is None:
         return [_replace_by_families(item, merge_numbers) for item in typed]
     if family == "sequence":
@@ -166,5 +167,5 @@ def _replace_by_families(typed: Any, merge_numbers: bool) -> Any:
 
 # Index of the element descriptors in the typed JSON of an array.
 _DESCRIPTORS_INDEX = 3
-_FAMILY_OF = {kind: family for family, kinds in FAMILIES.items() for kind in (family, *kinds)}
-_FAMILY_OF["numeric"] = "integer"
+_FAMILY_BY_TYPE = {kind: family for family, kinds in FAMILIES.items() for kind in (family, *kinds)}
+_FAMILY_BY_TYPE["numeric"] = "integer"

@@ -379,6 +379,7 @@ def _known_case(item: Any, skipped: Counter[str]) -> Case | None:
 
 @cache
 def _recorded_by_id() -> dict[str, Case]:
+    """Return {id: case} for the cases that were recorded from other implementations."""
     with resources.as_file(
         resources.files("amqp10msg.interop.corpus") / "data" / "recorded.jsonl"
     ) as file:

@@ -410,6 +410,7 @@ def _properties_from_json(typed: Any) -> BasicProperties:
 
 
 def _text_to_json(value: Any) -> Any:
+    """Return text as JSON, or as {"hex": …} if it is not UTF-8. Other values are unchanged."""
     if not isinstance(value, str):
         return value
     try:

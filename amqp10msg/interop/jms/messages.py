@@ -245,6 +245,7 @@ def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
 
 
 def _id_to_text(value: Any, to_text: Callable[[Any], str], name: str) -> str | None:
+    """Convert an id to JMS text with `to_text`. Errors contain `name`, the id's field."""
     try:
         return None if value is None else to_text(value)
     except (TypeError, ValueError) as error:
@@ -297,6 +298,7 @@ def from_jms(jms: JmsMessage) -> Message:
 def _destination(
     name: str | None, annotations: Mapping[Any, Any], keys: tuple[Symbol, Symbol]
 ) -> Destination | None:
+    """Return the destination with the address `name`, and the kind in the annotations `keys`."""
     if name is None:
         return None
     number, legacy = (annotations.get(key) for key in keys)
@@ -314,6 +316,7 @@ def _destination(
 
 
 def _jms_body(message: Message, kind: MessageType) -> Any:
+    """Return the body of the JMS message, which has the type `kind`."""
     body = Message(message.body).body
     if kind == "message":
         return None
@@ -338,6 +341,7 @@ def _jms_body(message: Message, kind: MessageType) -> Any:
 
 
 def _body_section(jms: JmsMessage) -> tuple[Any, str | None]:
+    """Return the body of the AMQP message, and its content-type."""
     body = jms.body
     if jms.type == "message":
         return _require(

@@ -584,6 +584,7 @@ def _from_client_body(kind: str, body: Any, is_received: bool) -> Any:
 
 
 def _bytes_or_invalid(part: Any) -> Any:
+    """Return the content of a data section as bytes; an invalid content is unchanged."""
     # Return other types unchanged, for which the message then raises an error when it is encoded.
     # The clients produce them for invalid messages.
     if isinstance(part, str):

@@ -279,6 +279,7 @@ def _encode_data(data: Any, content_type: str | None) -> tuple[bytes, str | None
 
 
 def _decode_data(octets: bytes, content_type: str) -> Any:
+    """Decode the data of an event according to its content-type."""
     if not octets and not content_type:
         return None
     try:

@@ -46,6 +46,7 @@ _TEXT_FORM = re.compile(
 
 
 def _check_id(_: Any, attribute: Any, value: bytes) -> None:
+    """Raise ValueError if a trace id or parent id is invalid (a validator for attrs)."""
     size = 16 if attribute.name == "trace_id" else 8
     if len(value) != size or not any(value):
         raise ValueError(f"{attribute.name} must be {size} bytes, not all zero; got {value!r}")
@@ -245,6 +246,7 @@ def _expect_context(context: object) -> None:
 
 
 def _resolve_propagator(propagator: TextMapPropagator | None) -> TextMapPropagator:
+    """Return the propagator; OpenTelemetry's global propagator if it is None."""
     if propagator is not None:
         if not hasattr(propagator, "extract"):
             raise wrong_type("the propagator", "a TextMapPropagator", propagator)

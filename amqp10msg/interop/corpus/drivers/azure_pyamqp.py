@@ -101,6 +101,7 @@ def _to_typed(value: Any) -> list[Any]:
 
 
 def _typed_by_class(value: Any) -> list[Any]:
+    """Return a value without descriptor in typed JSON, by its Python class."""
     if value is None:
         return ["null"]
     if isinstance(value, bool):

@@ -62,10 +62,12 @@ class Driver:
         return holder.encode()
 
     def _require_value_kind(self, kind: str) -> None:
+        """Raise NotImplementedError unless this driver supports cases of a kind with one value."""
         if self._is_message_driver or kind not in ("value", "composite"):
             raise NotImplementedError(f"proton handles {kind} only within connections")
 
     def _decode_value(self, octets: bytes) -> tuple[Any, int]:
+        """Decode the first value in `octets`. Return its typed JSON, and its size in bytes."""
         data = self._proton.Data()
         used = data.decode(octets)
         data.rewind()
@@ -89,6 +91,7 @@ class Driver:
         return sections
 
     def _read_typed(self, data: Any) -> list[Any]:
+        """Return the current node of a `proton.Data` in typed JSON."""
         kind = data.type()
         if kind is None:
             raise _RefusedError("proton found no value")
