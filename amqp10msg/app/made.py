@@ -15,7 +15,7 @@ __all__ = ["by_command", "command", "facts", "line"]
 
 # The running command: its arguments, and its start as `time.monotonic`, in seconds.
 _RUNNING: ContextVar[tuple[tuple[str, ...], float] | None] = ContextVar("running", default=None)
-#: Matches user and password in a URL, up to the last @: a password may contain an unescaped @.
+#: Matches user and password in a URL, up to the last @. A password may contain an unescaped @.
 _CREDENTIALS = r"(?<=://)[^/\s]*@"
 
 

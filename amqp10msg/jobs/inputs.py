@@ -56,9 +56,9 @@ _record_values = attrgetter(*MESSAGES.names[1:-1])
 # A batch is complete when it reaches either limit.
 _BATCH_ROWS = 8_192
 _BATCH_BYTES = 16 << 20
-#: Part of a fault after which the file is unreadable: all later messages are missing.
+#: Part of a fault after which the file is unreadable, so that all later messages are missing.
 REST_UNREAD = "what follows is not read"
-#: Part of a fault that the reader skipped: messages may be missing at this offset only.
+#: Part of a fault that the reader skipped, so that messages may be missing at this offset only.
 SKIPPED = "messages may be missing here"
 _PROTOCOLS = ("1.0", "0-9-1")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -107,7 +107,7 @@ def is_parquet(source: str) -> bool:
     )
 
 
-#: A part of the input: the ranges of files that one task reads.
+#: A part of the input, which consists of the ranges of files that one task reads.
 Part = tuple[files.Range, ...]
 # The cost of opening a file, expressed as the number of bytes that are read in the same time.
 _OPEN_COST_BYTES = 64 << 10

@@ -50,7 +50,7 @@ from amqp10msg.columns import in_pieces
 from amqp10msg.jobs.inputs import MESSAGES, RANGE_BYTES, Input
 from amqp10msg.wire.errors import expect
 
-#: The behaviour if the output folder exists: raise an error, add files to it, or replace it.
+#: The behaviour if the output folder exists, to raise an error, add files to it, or replace it.
 Mode = Literal["error", "append", "overwrite"]
 #: A function that is called with the number of finished parts and the number of all parts.
 Progress = Callable[[int, int], None]

@@ -29,7 +29,7 @@ from amqp10msg.wire.primitives import (
 
 #: The names of the types in Part 1, and ``described``.
 TYPES: tuple[str, ...] = (*dict.fromkeys(row.type for row in FORMAT_CODES.values()), "described")
-#: The names of the simple types: all except list, map, array and described (Part 3, 3.2.5).
+#: The names of the simple types, all except list, map, array and described (Part 3, 3.2.5).
 SIMPLE_TYPES: tuple[str, ...] = tuple(
     name for name in TYPES if name not in {"list", "map", "array", "described"}
 )
@@ -263,7 +263,7 @@ def arrays_of(draw: st.DrawFn, type_name: str, elements: SearchStrategy[Any]) ->
     return Array(constructor, values, descriptors=descriptors)
 
 
-#: {zero-width constructor: the value of every element}.
+#: The value of every element, by zero-width constructor.
 _ZERO_WIDTH: dict[int, Any] = {
     0x40: None,
     0x41: True,

@@ -23,7 +23,7 @@ from amqp10msg.wire.errors import AmqpError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-#: {command name: (module and function in `amqp10msg.app.cli`, short help)}.
+#: The commands by name, as (module and function in `amqp10msg.app.cli`, short help).
 COMMANDS = {
     "bridge": ("bridge:bridge", "Move messages from one broker to another without losing any."),
     "conformance": (

@@ -18,7 +18,7 @@ from amqp10msg.wire.text import plural
 if TYPE_CHECKING:
     from amqp10msg.net.bridge import Statistics
 
-#: Terminal escape: return to the start of the line and erase it.
+#: The terminal escape sequence that returns to the start of the line and erases it.
 _CLEAR_LINE = "\r\x1b[K"
 #: Seconds over which the status line averages the message rate.
 _RATE_SECONDS = 3.0

@@ -33,7 +33,7 @@ _NOTATIONS = {
     "plain": "JSON as people write it, with types only if they matter",
     "cbor": "lossless and compact",
 }
-#: The output formats: the values of --out.
+#: The output formats, which are the values of --out.
 TARGETS = ("typed", "plain", "cbor", "hex", "base64", "jsonl", "raw", "prefixed")
 
 

@@ -69,7 +69,7 @@ def _is_within(errors: int, messages: int, max_errors: str) -> bool:
     return errors <= (int(max_errors) if share == max_errors else messages * Fraction(share) / 100)
 
 
-#: The options of a job for --trust-files: limits on expansion that are never reached.
+#: The options of a job for --trust-files, with limits on expansion that are never reached.
 _UNLIMITED_EXPANSION = {"expansion": str(1 << 62), "zeroWidth": str(1 << 62)}
 
 

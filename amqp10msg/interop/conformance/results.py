@@ -15,7 +15,7 @@ from amqp10msg.atomic_files import write_whole
 from amqp10msg.interop.corpus import Case, CorpusError
 from amqp10msg.wire.errors import expect
 
-#: The facets of a case that are judged: {name in reports: meaning}.
+#: The facets of a case that are judged, by their names in reports, with their meanings.
 FACETS = {
     "read": "valid bytes are decoded",
     "kept": "the decoded values are the expected ones",
@@ -29,12 +29,12 @@ FACETS = {
 }
 #: Further facets, judged for live brokers only.
 BROKER_FACETS = {"unchanged": "a broker passes the bare message on byte for byte"}
-#: Facets that no clause requires: longer encodings are valid, and an API may merge related types.
+#: Facets that no clause requires. Longer encodings are valid, and an API may merge related types.
 OPTIONAL = frozenset(("typed", "identical"))
 #: Outcomes of cases in which the implementation broke no clause.
 SOUND = frozenset(("pass", "skip", "note"))
 #: Outcomes of a case, worst last. ``note`` is a difference that no clause forbids. ``hang`` and
-#: ``memory``: the process exceeded the timeout or the memory limit, and was killed.
+#: ``memory`` mean that the process exceeded the timeout or the memory limit, and was killed.
 OUTCOMES = ("pass", "skip", "note", "fail", "error", "hang", "memory", "crash")
 #: Outcomes of cases in which the process crashed or was killed.
 DEATHS = frozenset(("hang", "memory", "crash"))

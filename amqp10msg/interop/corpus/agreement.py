@@ -15,7 +15,7 @@ from amqp10msg.wire.primitives import FORMAT_CODES
 #: family; None for different values.
 Agreement: TypeAlias = Literal["exact", "value"] | None
 
-#: Families of similar types: names of AMQP 1.0 types and letters of 0-9-1 types. If an
+#: Families of similar types, with the names of AMQP 1.0 types and the letters of 0-9-1 types. If an
 #: implementation does not preserve the type of a value, its adapter writes the family's name.
 FAMILIES: dict[str, frozenset[str]] = {
     "integer": frozenset(

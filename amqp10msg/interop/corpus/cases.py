@@ -23,12 +23,12 @@ from amqp10msg.wire.limits import Limits
 
 #: The kinds of cases with AMQP 0-9-1 bytes.
 BASIC_KINDS = ("basic-properties", "field-table")
-#: The kinds of cases that ask a question about a message or a delivery: their result is an answer.
+#: The kinds of cases that ask a question about a message or a delivery. Their result is an answer.
 QUESTIONS = ("filter", "resumption", "translation", "terminus")
 #: All kinds of cases, by their bytes. These are an AMQP 1.0 value, message or composite (such as an
 #: outcome), an AMQP 0-9-1 property list or field table, or what a question is about.
 KINDS = ("value", "message", "composite", *BASIC_KINDS, *QUESTIONS)
-#: Severities of a violation: errors break a MUST or MUST NOT, warnings a SHOULD or SHOULD NOT.
+#: Severities of a violation. Errors break a MUST or MUST NOT, warnings a SHOULD or SHOULD NOT.
 SEVERITIES = ("error", "warning")
 
 _ID_PATTERN = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")

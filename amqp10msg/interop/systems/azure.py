@@ -49,7 +49,7 @@ __all__ = [
     "with_partition_key",
 ]
 
-#: An Azure service, and the suffix of its client library: ``azure-servicebus``, ``azure-eventhub``.
+#: An Azure service. Its client library is ``azure-servicebus`` or ``azure-eventhub``.
 Service: TypeAlias = Literal["servicebus", "eventhub"]
 
 #: Names of message states. The index of a name is its number in ``x-opt-message-state``.
