@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CLEAR_LINE = "\r\x1b[K"
 #: Seconds over which the status line averages the message rate.
 _RATE_SECONDS = 3.0
-#: The terminal's width in characters if the terminal does not report it.
+#: The assumed width, in characters, of a terminal that does not report its width.
 _DEFAULT_WIDTH = 80
 
 

@@ -348,7 +348,7 @@ def declared_options(
         helps: {field name: help text to use instead of the declared help text}.
     """
     decorators: list[Callable[..., Any]] = []
-    # Import late: this module imports attrs, which `amqp10msg --help` does not need.
+    # Import late, because the module imports attrs, which `amqp10msg --help` does not need.
     from amqp10msg.options import options_of
 
     for field, option in options_of(options):

@@ -38,7 +38,7 @@ def safe(text: str) -> str:
     return printable(re.sub(_RAW_BYTES, lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", text))
 
 
-# Matches the surrogates as which Python decodes the bytes of a file name that are not UTF-8
+# Matches surrogates. Python decodes the bytes of a file name that are not UTF-8 to surrogates
 # (PEP 383).
 _RAW_BYTES = "[\udc80-\udcff]"
 # Matches the end of `Item.source`, such as ``:3 (order)``: a line number or offset, and the name of

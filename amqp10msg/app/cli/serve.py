@@ -96,7 +96,7 @@ def serve(
     The server creates a node for each address that a client attaches to. The first line on standard
     output is the URL of the server. SIGINT and SIGTERM stop it.
     """
-    # Import late: this module imports sockets, which --help does not need.
+    # Import late, because the server imports sockets, which --help does not need.
     from amqp10msg.net.serve import Server, tls_context
 
     if key is not None and cert is None:

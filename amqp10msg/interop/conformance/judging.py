@@ -158,7 +158,7 @@ class _Trial:
         return is_open(self.case)
 
     def decode(self) -> None:
-        """Judge decoding: the facets read, kept and typed, or refused and cause."""
+        """Judge decoding: the facets `read`, `kept` and `typed`, or `refused` and `cause`."""
         case = self.case
         if case.typed is None and case.error is None:
             return
@@ -280,7 +280,7 @@ class _Trial:
             pass
 
     def encode(self) -> None:
-        """Judge encoding: the facets written and identical."""
+        """Judge encoding: the facets `written` and `identical`."""
         case = self.case
         if case.typed is None or case.limits is not None or self.facets.get("read") is False:
             return
@@ -333,7 +333,7 @@ class _Trial:
             self.record_faults("written", [(clause, text)], is_noted=is_optional or is_noted)
 
     def validate(self) -> None:
-        """Judge the reported violations of a message: the facet rules."""
+        """Judge the reported violations of a message: the facet `rules`."""
         case = self.case
         if case.violations is None:
             return
@@ -342,7 +342,7 @@ class _Trial:
         self.record("rules", not difference, difference)
 
     def answer(self) -> None:
-        """Judge the answer to the question of a case: the facet answered."""
+        """Judge the answer to the question of a case: the facet `answered`."""
         case = self.case
         if case.answer is None:
             return

@@ -153,7 +153,7 @@ def _drivers_folder() -> Path:
 
 
 def driver_of(peer: Peer) -> Path:
-    """Return the path of a peer's driver, or the folder of the drivers for a peer without one."""
+    """Return the path of a peer's driver; for a peer without driver, the folder of all drivers."""
     return _drivers_folder() / peer.driver  # `/` returns an absolute `peer.driver` unchanged
 
 

@@ -38,9 +38,9 @@ def agreement(expected: Any, actual: Any) -> Agreement:
 
     If an implementation does not preserve a type, the result names the type's family:
     ``["integer", 5]``, ``["number", 0.5]``, ``["octets", "78"]`` (hex of bytes or text),
-    ``["sequence", […]]`` or ``["decimal", "1.50"]``. If all its numbers are doubles, each is
-    ``["numeric", 5]``, with or without a fraction. An array may name the element type instead of
-    the constructor.
+    ``["sequence", […]]`` or ``["decimal", "1.50"]``. If the implementation has only doubles, every
+    number is ``["numeric", 5]``, with or without a fraction. An array may have the name of the
+    element type instead of the constructor.
 
     Args:
         expected: typed JSON of the case.

@@ -254,7 +254,7 @@ def _are_valid_limits(limits: Mapping[str, int]) -> bool:
     return bool(limits)
 
 
-# The attributes of a case in files: the types that JSON and CBOR have for them.
+# {attribute of a case: the Python types that it may have in JSON and CBOR}.
 _ATTRIBUTE_TYPES: dict[str, tuple[type, ...]] = {
     "id": (str,),
     "kind": (str,),
