@@ -514,7 +514,7 @@ def validate_column(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
 
 
 def _validate_chunk(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
-    """Validate a chunk of messages. Only those that the prefilter suspects are validated in full."""
+    """Validate a chunk of messages: in full only those that the prefilter suspects."""
     rows = len(chunk)
     violations_by_row: dict[int, list[dict[str, Any]]] = {}
     for row in arrow.suspects(chunk, DEFAULT_LIMITS, profile):
