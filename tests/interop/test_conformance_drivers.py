@@ -106,6 +106,36 @@ def test_the_template_in_javascript_is_a_driver(tmp_path: Path) -> None:
 
 
 @needs_node
+def test_methods_get_the_same_arguments_in_javascript_as_in_python(tmp_path: Path) -> None:
+    node, drivers = shutil.which("node"), Path(corpus.__file__).parent / "drivers"
+    assert node is not None
+    (tmp_path / "shown.js").write_text(
+        "module.exports = () => ({ name: 'shown',\n"
+        "  validate(data, profile) { return [[`${data.toString('hex')} ${profile}`, '', 0]]; },\n"
+        "  answer(kind, data, given) { return [kind, data.toString('hex'), given]; } });\n"
+    )
+    (tmp_path / "shown.py").write_text(
+        "class Driver:\n"
+        "    name = 'shown'\n"
+        "    def validate(self, data, profile):\n"
+        "        return [[f'{data.hex()} {profile}', '', 0]]\n"
+        "    def answer(self, kind, data, given):\n"
+        "        return [kind, data.hex(), given]\n"
+    )
+    commands = {
+        "javascript": [node, str(drivers / "lines.js"), str(tmp_path / "shown.js")],
+        "python": [sys.executable, str(drivers / "lines.py"), str(tmp_path / "shown.py")],
+    }
+    for command in commands.values():
+        with corpus.Program(command) as program:
+            assert [["4142 oasis", "", 0]] == [
+                list(one) for one in program.validate(b"AB", "oasis")
+            ]
+            asked = {"do": "answer", "kind": "settlement", "data": "41", "given": {"a": 1}}
+            assert ["settlement", "41", {"a": 1}] == program.ask(asked)["answer"]
+
+
+@needs_node
 @pytest.mark.parametrize(
     "thrown, outcome",
     [

@@ -204,7 +204,10 @@ def _describe_change(sent_typed: Any, received_typed: Any) -> str:
 def _bare_differences(sent_octets: bytes, received: bytes | None) -> list[tuple[str, str]]:
     """Return a (broken clause, description) pair for each change in the bare message."""
     sent_typed, received_typed = _decode_lenient(sent_octets), _decode_lenient(received or b"")
-    if sent_typed is None or received_typed is None:
+    if sent_typed is None:
+        text = "the message cannot be read, and comes back with other bytes"
+        return [(_BARE_MESSAGE_CLAUSE, text)]
+    if received_typed is None:
         return [(_BARE_MESSAGE_CLAUSE, "the message that comes back cannot be read")]
     return differences(_bare_sections(sent_typed), _bare_sections(received_typed))
 

@@ -111,8 +111,8 @@ class _Trial:
             outcome = "pass" if self.facets else "skip"
             outcome = "fail" if self.faults else "note" if self.notes else outcome
         reported = dict.fromkeys(reason for _, _, reason in (*self.faults, *self.notes))
-        reasons = [self.skip_reason] if outcome == "skip" else [*self.errors, *reported, note]
-        return self.build_result(outcome, "; ".join(filter(None, reasons)))
+        reasons = [self.skip_reason] if outcome == "skip" else [*self.errors, *reported]
+        return self.build_result(outcome, "; ".join(filter(None, (*reasons, note))))
 
     def request(self, action: str, **parameters: Any) -> Any:
         """Send the program a request with the bytes of the case; return the answer."""

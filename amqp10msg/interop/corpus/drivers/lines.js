@@ -34,8 +34,13 @@ function answer(driver, request) {
   if (!driver[kind]) return { unsupported: `${driver.name} does not ${kind}` };
   if (request.limits) return { unsupported: "the case requires limits, which the implementation does not support" };
   const data = request.data === undefined ? undefined : Buffer.from(request.data, "hex");
+  const parameters = {
+    encode: [request.kind, request.typed],
+    validate: [data, request.profile],
+    answer: [request.kind, data, request.given],
+  };
   try {
-    const result = driver[kind](request.kind, kind === "encode" ? request.typed : data, request.given);
+    const result = driver[kind](...(parameters[kind] || [request.kind, data]));
     const key = { decode: "typed", validate: "violations", answer: "answer" }[kind] || "data";
     return { [key]: key === "data" ? Buffer.from(result).toString("hex") : result };
   } catch (error) {
