@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         wire,
     )
     from amqp10msg.message import Message
+    from amqp10msg.message.differences import Difference, differences
     from amqp10msg.message.picks import Picker
     from amqp10msg.message.templates import Template
     from amqp10msg.sections import (
@@ -105,6 +106,7 @@ __all__ = [
     "DecodeError",
     "DeliveryAnnotations",
     "Described",
+    "Difference",
     "EncodeError",
     "Float",
     "Footer",
@@ -131,6 +133,7 @@ __all__ = [
     "__version__",
     "decode_value",
     "decode_values",
+    "differences",
     "encode_value",
     "scan",
     "skip_value",
@@ -157,6 +160,7 @@ _MODULE_OF = {
     "DecodeError": "wire.errors",
     "DeliveryAnnotations": "sections",
     "Described": "wire.primitives",
+    "Difference": "message.differences",
     "EncodeError": "wire.errors",
     "Float": "wire.primitives",
     "Footer": "sections",
@@ -182,6 +186,7 @@ _MODULE_OF = {
     "Violation": "validation",
     "decode_value": "wire.kernel",
     "decode_values": "wire.kernel",
+    "differences": "message.differences",
     "encode_value": "wire.kernel",
     "scan": "sections.parts",
     "skip_value": "wire.kernel",

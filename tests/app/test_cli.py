@@ -25,7 +25,7 @@ from amqp10msg.notation import from_plain, from_typed
 ROOT = Path(__file__).parents[2]
 OCTETS = Message("hello").encode()
 COMMANDS = (
-    *("inspect", "encode", "validate", "filter", "convert"),
+    *("inspect", "encode", "validate", "filter", "convert", "compare"),
     *("bridge", "conformance", "migrate", "migrate-check"),
     *("translate", "diff-profiles", "serve", "pipeline", "spool", "demo"),
 )
@@ -126,7 +126,7 @@ def test_os_error_is_one_line_with_status_1(tmp_path: Path) -> None:
 
 
 @given(
-    command=st.sampled_from([*COMMANDS[:5], *COMMANDS[6:8]]),
+    command=st.sampled_from([*COMMANDS[:6], *COMMANDS[7:9]]),
     options=st.lists(
         st.sampled_from(
             ["--json", "--typed", "--html", "--value", "-q", "--out", "typed", "cbor", "--format",

@@ -24,6 +24,7 @@ from amqp10msg import (
     Timestamp,
     decode_value,
     decode_values,
+    differences,
     encode_value,
     notation,
     scan,
@@ -339,6 +340,10 @@ MESSAGE: Rows = {
             UNENCODABLE.encode,
             Message(b"", application_properties={"k": [1]}).encode,
         ]
+    },
+    "differences": {
+        "EncodeError": lambda: differences(TEXT, Message(b"", ttl=2**32)),
+        "TypeError": lambda: differences(TEXT, b"x"),  # type: ignore[arg-type]
     },
     "Message.evolve": {
         "TypeError": [

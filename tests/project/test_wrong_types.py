@@ -163,10 +163,12 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "validation.Profile": lambda: PROFILES["oasis"],
 }
 
-#: Parts of the package whose arguments need a broker, a JVM or files.
+#: Parts of the package whose arguments need a broker, a JVM or files, and the methods of a filter
+#: that others call with checked arguments.
 ELSEWHERE = re.compile(
     r"(spark|net|jobs|columns|files|interop\.proton|delivery\.node\.sqlite|testing)\."
     r"|interop\.conformance\.(run|prepare|judge)$|interop\.corpus\.Pro"
+    r"|delivery\.filters\.(register$|\w+\.(from_value|passes|prepare|reasons|to_value)$)"
     r"|Template\.write$"  # a method of the kernel, which the compiled build hides
 )
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: The commands by name, as (module and function in `amqp10msg.app.cli`, short help).
 COMMANDS = {
     "bridge": ("bridge:bridge", "Move messages from one broker to another without losing any."),
+    "compare": ("compare:compare", "Show which fields of messages differ."),
     "conformance": (
         "conformance:conformance",
         "Test AMQP implementations with a corpus of test cases.",

@@ -176,7 +176,7 @@ class Case:
 
     @property
     def is_open(self) -> bool:
-        """Whether no clause defines the decoded value: a different value is a note, not a fault.
+        """Whether no clause defines the decoded value. Then a different value is only a note.
 
         This is so if `preference` is set, or if invalid bytes can still be decoded. Cases whose
         bytes must be refused are not open. What `violations` lists is never open.
