@@ -56,10 +56,10 @@ _record_values = attrgetter(*MESSAGES.names[1:-1])
 # A batch is complete when it reaches either limit.
 _BATCH_ROWS = 8_192
 _BATCH_BYTES = 16 << 20
-#: Part of a fault after which the file is unreadable, so that all later messages are missing.
-REST_UNREAD = "what follows is not read"
-#: Part of a fault that the reader skipped, so that messages may be missing at this offset only.
-SKIPPED = "messages may be missing here"
+#: Appended to a fault after which the file is unreadable, so that all later messages are missing.
+REST_UNREAD_SUFFIX = "what follows is not read"
+#: Appended to a fault that the reader skipped, so that messages may be missing at its offset only.
+SKIPPED_SUFFIX = "messages may be missing here"
 _PROTOCOLS = ("1.0", "0-9-1")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 #: The default size of a range of a message file, in bytes.
@@ -400,8 +400,8 @@ class Reading:
 
 
 def _marked_fault(record: Record) -> str | None:
-    """Return a record's fault; if messages are missing, append `REST_UNREAD` or `SKIPPED`."""
-    suffix = REST_UNREAD if record.ends else SKIPPED if record.skips else ""
+    """Return a record's fault, with a suffix if messages are or may be missing."""
+    suffix = REST_UNREAD_SUFFIX if record.ends else SKIPPED_SUFFIX if record.skips else ""
     if not suffix or suffix in record.fault:
         return record.fault or None
     return f"{record.fault}; {suffix}"

@@ -20,8 +20,8 @@ from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.files.recognition import advice
 from amqp10msg.jobs._stats import MAPS, Stats
-from amqp10msg.jobs.inputs import REST_UNREAD, SKIPPED, common_names
-from amqp10msg.jobs.parquet import FAULT, OFFSET, SOURCE, UNREAD
+from amqp10msg.jobs.inputs import REST_UNREAD_SUFFIX, SKIPPED_SUFFIX, common_names
+from amqp10msg.jobs.parquet import FAULT, OFFSET, SOURCE, UNREAD_PATTERN
 from amqp10msg.jobs.translating import BASIC, Translator
 from amqp10msg.message import Message
 from amqp10msg.options import JobOptions, from_spark, names_in_spark, to_spark
@@ -61,7 +61,7 @@ _Rows = tuple[pa.RecordBatch, pa.RecordBatch]
 # Columns with the message, or with the fault that replaces it.
 _MESSAGE_COLUMNS = ("wire", "content_header", "payload", "fault")
 # Matches faults after which messages are missing.
-_DAMAGE_PATTERN = f"{REST_UNREAD}|{SKIPPED}|{UNREAD}"
+_DAMAGE_PATTERN = f"{REST_UNREAD_SUFFIX}|{SKIPPED_SUFFIX}|{UNREAD_PATTERN}"
 #: The columns that explain why a message could not be decoded.
 ERRORS = ("error_code", "error_clause", "error_offset")
 

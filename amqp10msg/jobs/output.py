@@ -27,7 +27,7 @@ from amqp10msg.jobs.store_output import StoreOutput
 from amqp10msg.jobs.writing import PartResult, parse_compression, write_part
 
 #: The subfolder with the counts of each batch of a stream.
-BATCHES = "_batches"
+BATCH_STATS_FOLDER = "_batches"
 # Limits of `examples_of`: the number of quarantined rows that are read, and bytes of an example.
 _MAX_ROWS_SCANNED, _MAX_EXAMPLE_BYTES = 20_000, 1 << 20
 
@@ -66,7 +66,7 @@ def read_stats(path: str | Path) -> Stats:
             raise FileNotFoundError(errno.ENOENT, "no job has written to this folder", str(path))
         return _parse_stats(content, manifest.url)
     stats = Stats()
-    batches = sorted((Path(path) / BATCHES).glob("*.json"))
+    batches = sorted((Path(path) / BATCH_STATS_FOLDER).glob("*.json"))
     for file in batches or [Path(path) / STATS]:
         stats.add(_parse_stats(file.read_bytes(), str(file)))
     return stats
@@ -224,7 +224,7 @@ class Output:
         with self._move_journal.open("r+", encoding="utf-8") as stream:
             self._lock(stream)
             journal: dict[str, Any] = {}
-            with contextlib.suppress(ValueError):  # incomplete: no file has been moved yet
+            with contextlib.suppress(ValueError):  # cut off when written: no file was moved
                 journal = load_object(stream.read())
         name, files = journal.get("whole"), journal.get("files")
         if isinstance(name, str) and is_string_list(files):

@@ -29,8 +29,8 @@ PARQUET = "parquet"
 # Endings of faults: no row of the file is read, or some rows of a row group are not read.
 _FILE_UNREAD = "nothing of it is read"
 _ROWS_UNREAD = "its rows from {:,} to {:,} are not read"
-#: A regular expression that matches faults with one of these endings.
-UNREAD = rf"{_FILE_UNREAD}|its rows from [\d,]+ to [\d,]+ are not read"
+#: A regular expression that matches a fault with the ending `_FILE_UNREAD` or `_ROWS_UNREAD`.
+UNREAD_PATTERN = rf"{_FILE_UNREAD}|its rows from [\d,]+ to [\d,]+ are not read"
 #: The names of internal columns with the file and the row number, for input without the columns
 #: ``source`` and ``offset``. Good rows in the output do not have these columns.
 SOURCE, OFFSET = "amqp10msg.source", "amqp10msg.offset"

@@ -23,7 +23,7 @@ from amqp10msg.files.stores import is_url
 from amqp10msg.jobs import Job
 from amqp10msg.jobs.inputs import reject_unknown_options
 from amqp10msg.jobs.manifest import BAD, GOOD, STATS
-from amqp10msg.jobs.output import BATCHES, Output, open_output
+from amqp10msg.jobs.output import BATCH_STATS_FOLDER, Output, open_output
 from amqp10msg.jobs.running import Mode, check_mode, refuse_existing
 from amqp10msg.jobs.store_output import StoreOutput
 from amqp10msg.jobs.writing import WRITING, PartResult
@@ -264,7 +264,7 @@ class StreamJobWriter(_JobSink, StreamWriter):  # type: ignore[misc]  # the base
             self._claim_folder(query)
         name = f"batch={batchId:09d}"
         for name_in_gathered, target in (
-            (STATS, f"{BATCHES}/{name}.json"),
+            (STATS, f"{BATCH_STATS_FOLDER}/{name}.json"),
             (BAD, f"{BAD}/{name}"),
             (GOOD, f"{GOOD}/{name}"),
         ):

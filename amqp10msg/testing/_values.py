@@ -154,7 +154,7 @@ def values_of(type_name: str) -> SearchStrategy[Any]:
 
 @functools.cache
 def strategy_of(type_name: str) -> SearchStrategy[Any]:
-    """Return the strategy of `values_of` without its name: a name costs an additional draw."""
+    """Return the strategy of `values_of` without `with_repr`, which costs an additional draw."""
     if type_name == "*":
         return nested_values(20)
     if type_name == "list":
@@ -332,7 +332,7 @@ def values(*, max_leaves: int = 20) -> SearchStrategy[Any]:
 
 @functools.cache
 def nested_values(max_leaves: int) -> SearchStrategy[Any]:
-    """Return the strategy of `values` without its name.
+    """Return the strategy of `values` without `with_repr`.
 
     It does not use `st.recursive`, which starts again if a value has too many leaves: that wasted a
     fifth of all draws.

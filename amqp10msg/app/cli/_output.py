@@ -35,12 +35,12 @@ def safe(text: str) -> str:
 
     The result is safe to print: it cannot control the terminal.
     """
-    return printable(re.sub(_RAW_BYTES, lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", text))
+    return printable(re.sub(_SURROGATES, lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", text))
 
 
-# Matches surrogates. Python decodes the bytes of a file name that are not UTF-8 to surrogates
+# Matches the surrogates to which Python decodes the bytes of a file name that are not UTF-8
 # (PEP 383).
-_RAW_BYTES = "[\udc80-\udcff]"
+_SURROGATES = "[\udc80-\udcff]"
 # Matches the end of `Item.source`, such as ``:3 (order)``: a line number or offset, and the name of
 # the message.
 _SOURCE_END = r"(?s)([:@]\d+) \(.*\)$"

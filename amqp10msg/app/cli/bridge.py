@@ -211,8 +211,8 @@ def bridge(
             reports, lambda: report.as_json(specs, counts), lambda: report.as_html(specs, counts)
         )
     finally:
-        # The command line blocks signals from the start of its process until the exit. For any
-        # other program that calls this function, unblock them.
+        # With `hold_signals`, `run_bridge` leaves signals blocked. Unblock them, unless they were
+        # blocked before this call: the command line blocks signals until its process exits.
         if not were_held:
             drop_signals()
     show_counts(counts)

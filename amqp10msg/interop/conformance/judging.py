@@ -619,8 +619,8 @@ def _normalize_section(section: Any, loose: bool) -> Any:
     name, content = section
     if name in _MAP_SECTIONS and content == []:
         return None
-    # Fields are lists. If the section has the wrong type, the content is one typed value instead,
-    # which begins with the name of the type.
+    # The content of a valid composite is a list of fields, each of which is a list in typed JSON.
+    # Content of the wrong type is one typed value, such as ["string", "x"], which begins with text.
     if name not in _COMPOSITE_CODES or not all(isinstance(field, list) for field in content):
         return section
     fields = _normalize_fields(COMPOSITES[_COMPOSITE_CODES[name]], content, loose)

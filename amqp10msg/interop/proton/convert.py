@@ -364,9 +364,9 @@ def losses(message: Message) -> tuple[Loss, ...]:
 # Classes whose values, except for NaN, proton preserves, also in maps and lists.
 _SIMPLE_CLASSES = frozenset((*_SHARED_CLASSES, *_PROTON_CLASSES))
 _BODY_CLASSES = frozenset((Data, AmqpSequence, AmqpValue))
-# The limits of the fast path (`_convert_fast`): the types of the keys of a body that is a map, of
-# the keys of annotations and of times, and the number of values in a map or list.
-_FAST_KEY_TYPES: tuple[set[type], ...] = (set(), {str}, {Symbol})
+# Limits of the fast path (`_convert_fast`): the allowed sets of key types in a map body, the types
+# of annotation keys and of times, and the maximum number of values in a map or list.
+_FAST_BODY_KEY_TYPES: tuple[set[type], ...] = (set(), {str}, {Symbol})
 _ANNOTATION_KEY_TYPES = {str, Symbol}
 _FAST_TIME_TYPES = (type(None), int, Timestamp)
 _MAX_FAST_VALUES = 1_000
@@ -396,7 +396,8 @@ def _convert_fast(message: Message) -> proton.Message | None:
     if type(content) is list:
         is_preserved = _are_simple(content)
     elif type(content) is dict:
-        is_preserved = set(map(type, content)) in _FAST_KEY_TYPES and _are_simple(content.values())
+        key_types = set(map(type, content))
+        is_preserved = key_types in _FAST_BODY_KEY_TYPES and _are_simple(content.values())
     elif content is not None:
         is_preserved = _are_simple((content,))
     maps = (

@@ -272,8 +272,11 @@ _TIMESTAMP_ANNOTATIONS = (
 
 
 def _to_client_object(kind: Any, message: Message) -> Any:
-    """Have the client's class `kind` decode a message, with annotations in supported forms."""
-    converted: dict[str, Any] = {}  # the annotations that the client cannot read as they are
+    """Encode a message, and decode it with `kind`, a class of the client.
+
+    Annotations with types that the client cannot read are converted first.
+    """
+    converted: dict[str, Any] = {}
     for key in _TIMESTAMP_ANNOTATIONS:
         value = entry_of(message.message_annotations, key)
         time = _convert_annotation(value, int) if isinstance(value, Described) else None
