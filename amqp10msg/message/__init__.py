@@ -1,9 +1,10 @@
 """The class `Message`: an annotated message (Part 3, 3.2).
 
 A decoded message keeps its original bytes, and `encode` reuses the bytes of every section that has
-not changed. A section is unchanged if its new encoding equals the original bytes, or equals a new
-encoding of the section that the original bytes decode to. This comparison also detects a changed
-entry of a mapping, and a value of which only the AMQP type has changed.
+not changed. To find out, `encode` encodes each section again. The section is unchanged if the
+result equals the original bytes, or equals the result for a section decoded from the original
+bytes. This comparison also detects a changed entry of a mapping, and a value of which only the AMQP
+type has changed.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ _T = TypeVar("_T")
 
 
 class Shortcut(Generic[_T]):
-    """A read-only attribute of a message for a field of its header or properties.
+    """A read-only attribute of a message that reads one field of its header or properties.
 
     The attribute is None if the section or the field is missing.
     """
@@ -111,7 +112,7 @@ class Shortcut(Generic[_T]):
         """Return the value of the field."""
         if message is None:
             return self
-        # After lenient decoding, the section may be an AmqpMap, which has no such field.
+        # After lenient decoding, the section may be an AmqpMap, which has no attribute for a field.
         value: _T | None = getattr(getattr(message, self.section), self.name, None)
         return value
 
@@ -127,7 +128,7 @@ class Shortcut(Generic[_T]):
 
 
 class MessageChanges(FlatArguments, total=False):
-    """The arguments of `Message.evolve`, which are also arguments of `Message`."""
+    """The keyword arguments of `Message.evolve`. `Message` has the same arguments."""
 
     body: Any
     header: Header | None
@@ -148,16 +149,16 @@ class Message(kernel.Record):
         Message(body={"a": 1}, application_properties={"tenant": "x"})
 
     Each field of the header and the properties is an argument, in place of its section. ``json``,
-    ``text`` and ``data`` set a body of bytes: ``json`` with the content-type ``application/json``,
-    ``text`` with ``text/plain; charset=utf-8``, if none is passed, and ``data`` without one. A
-    section and one of its fields, or two bodies, are a TypeError.
+    ``text`` and ``data`` set a body of bytes. The default content-type is ``application/json`` for
+    ``json``, and ``text/plain; charset=utf-8`` for ``text``; ``data`` has none. Passing both a
+    section and one of its fields, or two bodies, raises TypeError.
 
     A body of bytes becomes `Data`, a list of `Data` or of `AmqpSequence` is used unchanged, and any
     other body becomes an `AmqpValue`. Map sections may be plain dicts. Two messages are equal if
     they have the same message-format and the same sections with the same values of the same AMQP
     types, regardless of their encoding.
 
-    Each field of the header and the properties is a read-only attribute of the message, too:
+    Each field of the header and the properties is also a read-only attribute of the message:
     ``message.message_id`` is ``message.properties.message_id``, or None if the message has no
     properties. ``message.application_property("tenant")`` reads an entry of a map in the same way.
     A missing section stays None, because an empty section has a different encoding.
@@ -185,7 +186,9 @@ class Message(kernel.Record):
     body: Body | None
     footer: Footer | None
     message_format: int
+    # The original bytes of a decoded message.
     _wire: bytes | None = attrs.field(alias="_wire")
+    # Whether the message was decoded with ``strict=False``.
     _lenient: bool = attrs.field(alias="_lenient")
 
     durable = Shortcut[bool]()
@@ -229,7 +232,7 @@ class Message(kernel.Record):
             body = expanded.get("body", body)
             header = expanded.get("header", header)
             properties = expanded.get("properties", properties)
-        # A copy of a leniently decoded message may have sections of other types.
+        # The header and properties of a copy may have a wrong type after lenient decoding.
         if not (_lenient or header is None or isinstance(header, Header)):
             raise _wrong_section_error("header", Header, header)
         if not (_lenient or properties is None or isinstance(properties, Properties)):
@@ -273,14 +276,14 @@ class Message(kernel.Record):
         ) -> Self: ...
 
     else:
-        # The kernel's function itself: a wrapper would add a call for each message.
+        # Not wrapped in a Python function: that would add a call for each message.
         decode = classmethod(kernel.decode_message)
 
     @property
     def violations(self) -> tuple[Violation, ...]:
         """The violations in a message that was decoded with ``strict=False``.
 
-        Empty for every other message: use `validate` for those.
+        Empty for messages that were decoded strictly or built: use `validate` for those.
         """
         if not self._lenient or self._wire is None:
             return ()
@@ -296,9 +299,9 @@ class Message(kernel.Record):
         encode = kernel.encode_message
 
     def _encode_new(self) -> bytes:
-        """Encode section by section, if the kernel cannot encode the message in one call.
+        """Encode section by section; the kernel calls this for a message that it cannot encode.
 
-        This accepts every type that a section may have, and finds the path of an error.
+        It accepts every type that a section may have, and adds the path to an EncodeError.
         """
         writer = kernel.Writer(self._lenient)
         for kind in SECTION_KINDS:
@@ -311,6 +314,7 @@ class Message(kernel.Record):
         return writer.finish()
 
     def _encode_changes(self, wire: bytes) -> bytes:
+        """Encode a message that was decoded from `wire`, reusing bytes of unchanged sections."""
         sections = {kind.code: getattr(self, kind.attribute) for kind in SECTION_KINDS}
         return encode_changes(
             sections, body_sections(self.body, self._lenient), wire, self._lenient
@@ -461,7 +465,7 @@ class Message(kernel.Record):
         Raises:
             ContentError: the body has several sections.
         """
-        body = to_body(self.body)  # `body` may have been assigned a plain value
+        body = to_body(self.body)  # a plain value may have been assigned to `body`
         if isinstance(body, list):
             hint = ", body_bytes() joins them" if type(body[0]) is Data else ""
             raise ContentError(f"the body has {len(body)} sections: message.body lists them{hint}")
@@ -708,8 +712,8 @@ class Message(kernel.Record):
     ) -> int | None:
         """Return the ttl for forwarding the message, in milliseconds (Part 3, 3.2.1).
 
-        That is the ttl minus the time since the arrival, and at least 0. If the clock was set back
-        since the arrival, it is the whole ttl. None if the message has no ttl.
+        The result is the ttl minus the time since the arrival, at least 0. If the clock was set
+        back since the arrival, the result is the whole ttl; if the message has no ttl, None.
 
         Args:
             arrival: when the message arrived, as for `expires_at`.
@@ -760,7 +764,7 @@ def _section_rows(name: str, section: Any) -> list[tuple[str, str, str]]:
             for field, value, *default in section.__rich_repr__()
             if default != [value]
         ]
-    else:  # a value of another type, which lenient decoding leaves
+    else:  # lenient decoding may leave a section of a wrong type
         fields = [("", section)]
     return [(name, field, short_repr(value)) for field, value in fields] or [(name, "", "")]
 
@@ -768,24 +772,27 @@ def _section_rows(name: str, section: Any) -> list[tuple[str, str, str]]:
 def _body_rows(section: Any) -> list[tuple[str, str, str]]:
     """Return the row of a body section in a table for notebooks."""
     spec = BODY_SPECS.get(type(section))
-    if spec is None:  # `Message.body` may have been assigned a plain value
+    if spec is None:  # a plain value may have been assigned to `Message.body`
         return [("body", "", short_repr(section))]
     return [(spec.name, "", short_repr(getattr(section, spec.attribute)))]
 
 
 def _checked_int(value: Any, path: str) -> int:
+    """Return `value` as an int, or raise EncodeError with `path` if it is not an integer."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise EncodeError(f"must be a number, not {type(value).__name__}", path)
     return int(value)
 
 
 def _milliseconds(time: datetime.datetime | int) -> int:
+    """Return a time in milliseconds since the Unix epoch."""
     if isinstance(time, datetime.datetime):
         return Timestamp.from_datetime(time)
     return int(time)
 
 
 def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_format: int) -> Any:
+    """Decode a message with ``strict=False``; the kernel's decode_message calls this."""
     octets, sections = read_message(data, limits)
     message = cls(message_format=message_format)
     for name, section in sections.items():
@@ -795,7 +802,7 @@ def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_forma
     return message
 
 
-# The types that `__init__` stores without a conversion.
+# For the kernel's fast constructor: the types that `__init__` stores without a conversion.
 kernel.make_fast(
     Message,
     header=(NoneType, Header),

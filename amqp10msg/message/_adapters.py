@@ -51,7 +51,7 @@ def decompress_body(octets: bytes, coding: Any, limit: int | None) -> bytes:
         ImportError: the coding needs an extra that is not installed.
     """
     if not isinstance(coding, str):
-        raise ContentError(f"the content-encoding is {coding!r:.80}, and must be a symbol")
+        raise ContentError(f"the content-encoding must be a symbol, not {coding!r:.80}")
     from amqp10msg.wire import codings  # noqa: PLC0415  (few bodies have a content-encoding)
 
     maximum = codings.DEFAULT_LIMIT if limit is None else limit
@@ -102,12 +102,14 @@ def _is_pydantic_type(target_type: Any) -> bool:
 
 
 def _type_adapter(target_type: Any) -> Any:
+    """Return pydantic's TypeAdapter for a type; a TypeAdapter is returned unchanged."""
     if hasattr(target_type, "validate_json"):
         return target_type
     return _import_module("pydantic").TypeAdapter(target_type)
 
 
 def _import_module(name: str) -> Any:
+    """Import pydantic or msgspec; the ImportError tells the user which package to install."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -27,11 +27,12 @@ from amqp10msg.wire.primitives import HEAD_SIZES, AmqpMap, Array, Described, ULo
 
 Body: TypeAlias = Data | AmqpSequence | AmqpValue | list[Data] | list[AmqpSequence]
 
+#: The kernel's description of each body section, by its class.
 BODY_SPECS = {kind.cls: SPEC_OF[kind.code] for kind in BODY_KINDS}
 
 
 def to_body(body: Any) -> Body | None:
-    """Convert any value that a user may set as the body to one or more body sections."""
+    """Convert a value that a user has set as the body to a body section, or a list of them."""
     if body is None or isinstance(body, (Data, AmqpSequence, AmqpValue)):
         return body
     if isinstance(body, (bytes, bytearray, memoryview)):
@@ -70,7 +71,7 @@ def body_sections(body: Any, lenient: bool) -> list[Any]:
 
 
 def encoded(kind: SectionKind, section: Any, lenient: bool) -> bytes:
-    """Encode one section."""
+    """Return the encoding of one section."""
     writer = kernel.Writer(lenient)
     write(writer, SPEC_OF[kind.code], section)
     return writer.finish()
@@ -80,7 +81,7 @@ def write(writer: Any, spec: Any, section: Any) -> None:
     """Write one section. The path of an EncodeError names the value that cannot be encoded."""
     try:
         if type(section) is AmqpMap and writer.lenient:
-            # A map section with keys that a dict cannot distinguish, from lenient decoding.
+            # Lenient decoding keeps a map section whose keys a dict cannot distinguish.
             writer.value(Described(ULong(spec.code), section))
             return
         kernel.check_section(spec, section)
@@ -94,20 +95,20 @@ def write(writer: Any, spec: Any, section: Any) -> None:
 
 
 def _with_path(spec: Any, section: Any, error: EncodeError) -> EncodeError:
-    """Return the error with the path of the value that cannot be encoded."""
+    """Return a copy of `error` whose path names the value that cannot be encoded."""
     content = (
         section if isinstance(section, Mapping) else getattr(section, spec.attribute or "", None)
     )
     return EncodeError(error.reason, f"{spec.name}{error.path or _path_within(content)}")
 
 
-# Maximum levels of nesting that `_path_within` searches. It encodes the items again at each level,
-# and a value that contains itself is nested without end.
+# Maximum levels of nesting that `_path_within` searches. The search encodes the items again at each
+# level, and would never end for a value that contains itself.
 _MAX_PATH_LEVELS = 16
 
 
 def _path_within(value: Any, level: int = 0) -> str:
-    """Return the path within `value` of the first value that cannot be encoded."""
+    """Return the path of the first item in `value` that cannot be encoded, such as ``['k'][0]``."""
     entries: list[tuple[Any, Any]] = []
     if isinstance(value, Mapping):
         entries = list(value.items())
@@ -128,8 +129,10 @@ def _path_within(value: Any, level: int = 0) -> str:
 
 #: The kinds of section outside of the body, in wire order.
 SECTION_KINDS = tuple(kind for kind in KINDS if kind.attribute != "body")
+#: The position of the body in a message, see `SectionKind.order`.
 _BODY_ORDER = BODY_KINDS[0].order
-# A part as the kernel's scan returns it: code, offset, content, end.
+# A section as the kernel's scan returns it: its numeric descriptor (-1 for an unknown section), and
+# the offsets of the section, its value and its end.
 _Part = tuple[int, int, int, int]
 
 
@@ -137,7 +140,7 @@ def encode_changes(sections: dict[int, Any], body: list[Any], wire: bytes, lenie
     """Encode a message that was decoded from `wire`, and reuse the bytes of unchanged sections.
 
     Args:
-        sections: the section of each code, or None; without the body.
+        sections: each section outside of the body, or None, by its numeric descriptor.
         body: the body sections.
         wire: the original bytes.
         lenient: whether the message was decoded with ``strict=False``.
@@ -145,7 +148,7 @@ def encode_changes(sections: dict[int, Any], body: list[Any], wire: bytes, lenie
     parts = parts_of(wire, lenient)
     old_body = body_parts(lenient, wire, parts)
     if body and not old_body:
-        # No body section of `wire` can be decoded: a body that the user has set replaces them.
+        # All body sections of `wire` are malformed: the body that the user has set replaces them.
         old_body = [part for part in parts if part[0] in BODY_CODES]
     body_starts = {part[1] for part in old_body}
     is_body_kept = len(old_body) == len(body) and all(
@@ -169,7 +172,7 @@ def encode_changes(sections: dict[int, Any], body: list[Any], wire: bytes, lenie
     for part in parts:
         code, start, _, end = part
         if new and part is parts[-1] and lenient and is_cut(wire, part):
-            # Write new sections before a truncated section, which would swallow them.
+            # A truncated section extends to the end of the message: new sections must precede it.
             for order in sorted(new):
                 out.extend(new.pop(order))
         if code >= 0:
@@ -206,10 +209,10 @@ def body_parts(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
 
 
 def parts_of_attributes(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
-    """Return the parts of `wire` that the attributes other than `body` hold.
+    """Return the part of `wire` that belongs to each attribute of a message except `body`.
 
-    Of several sections of one kind, the attribute holds the first that can be decoded. If all are
-    malformed, the attribute is None, and a new value replaces the first section.
+    If a section occurs several times, the attribute holds the first one that can be decoded. If all
+    are malformed, the attribute is None, and a new value replaces the first one.
     """
     by_code: dict[int, _Part] = {}
     readable: set[int] = set()

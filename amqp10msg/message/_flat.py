@@ -1,4 +1,7 @@
-"""The flat arguments of `Message`: fields of its header and properties, and bodies to encode."""
+"""The flat arguments of `Message`: fields of its header and properties, and values for its body.
+
+Flat arguments are passed in place of a section: ``ttl=5`` in place of ``header=Header(ttl=5)``.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ Identifier = int | uuid.UUID | bytes | str
 
 
 class FlatArguments(TypedDict, total=False):
-    """Arguments of `Message` and `Message.evolve` in place of a section.
+    """Arguments of `Message` and `Message.evolve` that are passed in place of a section.
 
-    The fields of the header and of the properties, None for the default; and one of ``json``,
-    ``text`` and ``data`` for the body.
+    The arguments are the fields of the header and of the properties, where None means the default
+    of the field; and one of ``json``, ``text`` and ``data`` for the body.
     """
 
     durable: bool | None
@@ -47,7 +50,8 @@ class FlatArguments(TypedDict, total=False):
     data: bytes | bytearray | memoryview
 
 
-#: The other arguments of `Message`, in the order of their positions in a ``case`` pattern.
+#: The arguments of `Message` that are not flat, in the order of the positions in a ``case``
+#: pattern.
 SECTIONS: Final = (
     "body",
     "properties",
@@ -58,34 +62,38 @@ SECTIONS: Final = (
     "footer",
     "message_format",
 )
+#: The class of each section whose fields are flat arguments.
 _CLASSES: dict[str, Any] = {"header": Header, "properties": Properties}
+#: The defaults of the fields, by section and field name.
 _DEFAULTS = {
     section: {field.name: field.default for field in attrs.fields(cls)}
     for section, cls in _CLASSES.items()
 }
-#: The section, and its class, of each field of the header and the properties.
+#: For each field of the header and the properties: the name and the class of its section.
 SECTION_OF_FIELD: dict[str, tuple[str, type]] = {
     field.name: (section, cls) for section, cls in _CLASSES.items() for field in attrs.fields(cls)
 }
 _OWNER_OF_FIELD = {name: section for name, (section, _) in SECTION_OF_FIELD.items()}
 _BODIES = ("json", "text", "data")
+#: The default content-type of a body, by flat argument.
 _CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8"}
+#: The charset parameter of a content-type; group 1 is its value.
 CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]+)', re.IGNORECASE)
 
 
 def expand(
     arguments: Mapping[str, Any], sections: Mapping[str, Any], base: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the sections that flat arguments stand for, as arguments of `Message`.
+    """Convert flat arguments to the sections that they set, by the name of their argument.
 
     Args:
-        arguments: the flat arguments, of `FlatArguments`.
-        sections: the other arguments that were passed, by name.
-        base: the header and the properties whose other fields are kept, by name. Empty for a new
-            message.
+        arguments: the flat arguments, see `FlatArguments`.
+        sections: the arguments of `Message` that are not flat, by name.
+        base: the header and the properties of the message to copy, by name: fields that are not in
+            `arguments` keep their values. Empty for a new message.
 
     Raises:
-        TypeError: an argument does not exist, or a section was passed in addition to its fields.
+        TypeError: an argument is unknown, or a section was passed in addition to its fields.
     """
     fields: dict[str, dict[str, Any]] = {}  # by section
     bodies: dict[str, Any] = {}
@@ -104,7 +112,7 @@ def expand(
         if section in sections:
             name, value = next(iter(values.items()))
             raise TypeError(
-                f"{name} is a field of the {section}, which is passed, too: "
+                f"{name} is a field of the {section}, which is also passed: "
                 f"write {section}={constructor_call(_CLASSES[section], {name: value})}"
             )
         expanded[section] = _with_fields(base.get(section), section, values)
@@ -125,7 +133,7 @@ def _body_of(
         return Data(bytes(value))
     if "properties" in sections:
         raise TypeError(
-            f"{name} sets the content-type, and the properties are passed, too: pass their "
+            f"{name} sets the content-type, and the properties are also passed: pass their "
             "fields, such as message_id=, instead of properties="
         )
     properties = fields.setdefault("properties", {})
@@ -137,7 +145,10 @@ def _body_of(
 
 
 def _with_fields(current: Any, section: str, fields: dict[str, Any]) -> Any:
-    """Return a section with changed fields. None if the section was missing and all are None."""
+    """Return the section `current` with changed fields.
+
+    Returns None if `current` is None and all the fields are None.
+    """
     cls = _CLASSES[section]
     if current is None:
         values = {name: value for name, value in fields.items() if value is not None}
@@ -155,7 +166,7 @@ def _with_fields(current: Any, section: str, fields: dict[str, Any]) -> Any:
 
 
 def _encode_json(value: Any) -> bytes:
-    """Return `value` as JSON, as httpx writes it: compact, and without the NaN that JSON lacks."""
+    """Return `value` as compact JSON, as httpx writes it. NaN and Infinity raise ValueError."""
     import json  # noqa: PLC0415  (few messages need it)
 
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -171,6 +182,7 @@ def _encode_text(text: Any, content_type: Any) -> bytes:
 
 
 def _encode(text: str, encoding: str) -> bytes:
+    """Return `text` in a charset; EncodeError if the charset is unknown or lacks a character."""
     try:
         return text.encode(encoding)
     except LookupError:
@@ -182,7 +194,7 @@ def _encode(text: str, encoding: str) -> bytes:
 
 
 def constructor_call(cls: type, values: dict[str, Any]) -> str:
-    """Return the source of a call of `cls`, with long values cut, for an error."""
+    """Return the source of a call of `cls`, with long values shortened, for an error text."""
     return f"{cls.__name__}({', '.join(f'{name}={value!r:.60}' for name, value in values.items())})"
 
 

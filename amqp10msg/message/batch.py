@@ -26,8 +26,8 @@ def wrap(messages: Iterable[Message], *, envelope: Message | None = None) -> Mes
 
     Args:
         messages: one or more messages.
-        envelope: a message without a body whose sections the result gets, such as message
-            annotations with the partition key; or None.
+        envelope: a message without a body; its sections, such as message annotations with the
+            partition key, become sections of the result. None for an envelope with only a body.
 
     Raises:
         ValueError: there are no messages, or `envelope` has a body.
@@ -46,6 +46,7 @@ def wrap(messages: Iterable[Message], *, envelope: Message | None = None) -> Mes
 
 
 def _encoded(message: Message) -> bytes:
+    """Return the encoding of a message of the batch; TypeError if it is not a `Message`."""
     expect_message(message, "wrap", "messages")
     return message.encode()
 
@@ -76,7 +77,7 @@ def unwrap(
             damaged section.
     """
     expect_message(envelope, "unwrap")
-    converted = Message(envelope.body).body  # `body` may have been assigned a plain value
+    converted = Message(envelope.body).body  # a plain value may have been assigned to `body`
     body = converted if isinstance(converted, list) else [converted]
     for number, part in enumerate(body):
         if not isinstance(part, Data):
@@ -91,4 +92,4 @@ def unwrap(
     if strict:
         for _, section in envelope.sections():
             if isinstance(section, Malformed):
-                raise section.error  # the damaged section may have contained a message
+                raise section.error  # the damaged section may contain a message

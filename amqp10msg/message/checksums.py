@@ -4,9 +4,9 @@
 are not, and `faults` returns the reasons. A checksum detects damage. It does not prove who sent the
 message, because anybody can compute it; an HMAC does, for holders of its key.
 
-Both cover the bytes of `Message.bare`. No intermediary may change them (Part 3, 3.2), so the
-consumer can verify a checksum of the producer. RabbitMQ's Erlang client writes ``x-opt-crc-32`` and
-``x-opt-adler-32``; this library defines ``x-opt-hmac-sha-256``.
+Checksums and HMACs cover the bytes of `Message.bare`. Intermediaries must not change these bytes
+(Part 3, 3.2), so the consumer can verify a checksum of the producer. RabbitMQ's Erlang client
+writes ``x-opt-crc-32`` and ``x-opt-adler-32``; this library defines ``x-opt-hmac-sha-256``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from amqp10msg.wire.primitives import AmqpMap, UInt
 
 __all__ = ["HMAC_KEY", "faults", "require", "sign", "verify", "with_checksum"]
 
-_DEFAULT = "crc-32"
+_DEFAULT_ALGORITHM = "crc-32"
+#: The function that computes each checksum, by the name of the algorithm.
 _CHECKSUMS: Mapping[str, Callable[[bytes], int]] = {
-    _DEFAULT: zlib.crc32,
+    _DEFAULT_ALGORITHM: zlib.crc32,
     "adler-32": zlib.adler32,
 }
-_PREFIX = "x-opt-"
+#: A footer key is this prefix and the name of the algorithm.
+_KEY_PREFIX = "x-opt-"
 #: The footer key of an HMAC-SHA-256; its value is a binary of 32 bytes.
 HMAC_KEY = "x-opt-hmac-sha-256"
 
@@ -54,9 +56,12 @@ def with_checksum(message: Message, *algorithms: str) -> Message:
         if name not in _CHECKSUMS:
             raise ValueError(f"unknown checksum {name!r}: use {' or '.join(_CHECKSUMS)}")
     bare = message.bare
-    return _with_entries(
+    return _with_footer_entries(
         message,
-        {_PREFIX + name: UInt(_CHECKSUMS[name](bare)) for name in algorithms or (_DEFAULT,)},
+        {
+            _KEY_PREFIX + name: UInt(_CHECKSUMS[name](bare))
+            for name in algorithms or (_DEFAULT_ALGORITHM,)
+        },
     )
 
 
@@ -73,21 +78,21 @@ def sign(message: Message, key: bytes) -> Message:
         EncodeError: the message cannot be encoded.
     """
     _check_arguments(message, key)
-    return _with_entries(message, {HMAC_KEY: hmac.digest(key, message.bare, "sha256")})
+    return _with_footer_entries(message, {HMAC_KEY: hmac.digest(key, message.bare, "sha256")})
 
 
 def verify(message: Message, key: bytes | EllipsisType = ...) -> bool:
     """Return whether the checksums and HMACs in the footer are correct.
 
-    With a key, the footer must have an HMAC that was made with the key. Without a key, it must have
-    a checksum and no HMAC, which cannot be verified without its key. In both cases, all checksums
-    and HMACs in the footer must be correct.
+    With a key, the footer must have an HMAC that was computed with the key. Without a key, the
+    footer must have a checksum; an HMAC makes the result False, because verifying it needs its key.
+    In both cases, all checksums and HMACs in the footer must be correct.
 
     Args:
         message: the received message.
         key: the key of the HMAC. Omit it if messages are not signed: a valid result then means that
-            the message is not damaged, but it may be forged. None is refused, because a missing
-            configuration value must not turn off the check of signatures.
+            the message is not damaged, but it may be forged. None raises TypeError, because a
+            missing configuration value must not turn off the check of signatures.
 
     Raises:
         ValueError: the key is empty.
@@ -130,7 +135,7 @@ def faults(message: Message, key: bytes | EllipsisType = ...) -> tuple[str, ...]
     _check_arguments(message, key)
     bare = message.bare
     reasons: list[str] = []
-    signatures = _entries(message, HMAC_KEY)
+    signatures = _footer_values(message, HMAC_KEY)
     if isinstance(key, EllipsisType):
         if signatures:
             reasons.append(f"{HMAC_KEY} cannot be verified without a key")
@@ -145,33 +150,34 @@ def faults(message: Message, key: bytes | EllipsisType = ...) -> tuple[str, ...]
             reasons.append(f"{HMAC_KEY} is wrong for the bare message and this key")
     count = 0
     for name, algorithm in _CHECKSUMS.items():
-        for value in _entries(message, _PREFIX + name):
+        for value in _footer_values(message, _KEY_PREFIX + name):
             count += 1
             if isinstance(value, bool) or not isinstance(value, int) or value != algorithm(bare):
-                reasons.append(f"{_PREFIX}{name} is wrong for the bare message")
+                reasons.append(f"{_KEY_PREFIX}{name} is wrong for the bare message")
     if not count and isinstance(key, EllipsisType):
-        names = " nor ".join(_PREFIX + name for name in _CHECKSUMS)
+        names = " nor ".join(_KEY_PREFIX + name for name in _CHECKSUMS)
         reasons.append(f"the footer has no checksum, neither {names}")
     return tuple(reasons)
 
 
-def _entries(message: Message, name: str) -> list[Any]:
+def _footer_values(message: Message, name: str) -> list[Any]:
     """Return the values of a footer key; after lenient decoding, there may be several."""
     pairs: Mapping[Any, Any] = message.footer or {}
     return [value for key, value in pairs.items() if isinstance(key, str) and key == name]
 
 
-def _with_entries(message: Message, entries: Mapping[str, Any]) -> Message:
+def _with_footer_entries(message: Message, entries: Mapping[str, Any]) -> Message:
     """Return a copy of the message with entries added to its footer."""
     copy = message.evolve()
     footer = merged(message.footer, entries)
-    # Lenient decoding may have left an AmqpMap.
+    # After lenient decoding, the footer may be an AmqpMap.
     is_map = isinstance(footer, AmqpMap)
     copy.footer = footer if is_map else Footer(footer)
     return copy
 
 
 def _check_arguments(message: Message, key: bytes | EllipsisType = ...) -> None:
+    """Raise TypeError or ValueError for an invalid message or key; ``...`` means no key."""
     expect_message(message, "a checksum")
     if isinstance(key, EllipsisType):
         return

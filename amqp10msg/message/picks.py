@@ -24,20 +24,20 @@ class Picker(kernel.Picks):
     missing value is None, or the default of its path. A field that a present header omits has the
     default of Part 3, 3.2.1. An entry with the value null is None.
 
-    A path is written as in errors and violations, with dashes or underscores: ``header.ttl``,
+    Paths have the notation of errors and violations, with dashes or underscores: ``header.ttl``,
     ``properties.message_id``, ``application_properties.tenant``,
     ``message_annotations['x-opt-trace']`` (in brackets, a string is quoted and a number is a
     ulong). The name of a section, such as ``header``, is the path of the whole section. ``body`` is
     `Message.value`; for several data sections it is their joined bytes, for several sequences all
     of their values.
 
-    The picked values are checked as by decoding. The rest is checked as little as by `scan`: it
-    must be a sequence of encoded values, but malformed contents and the order and number of
-    sections are not detected. In the header and the properties, the fields before a picked field
-    are skipped by their sizes. In a map, all values that are not picked are skipped, and the types
-    of all keys are checked. A duplicate of a picked section or entry is an error, and so are body
-    sections of different kinds. So a valid message always yields its values, and an invalid one
-    may yield values, too.
+    The picked values are checked as in decoding. The rest of the message is checked as little as in
+    `scan`: it must be a sequence of encoded values, but malformed contents and a wrong order or
+    number of sections are not detected. In the header and the properties, the fields before a
+    picked field are skipped by their sizes. In a map, all values that are not picked are skipped,
+    and the types of all keys are checked. A duplicate of a picked section or entry is an error, and
+    so are body sections of different kinds. So a valid message always returns its values, and an
+    invalid message may return values or raise DecodeError.
 
     Args:
         fields: paths, or tuples of a path and its default.
@@ -48,9 +48,9 @@ class Picker(kernel.Picks):
         defaults: the results for missing values, in the same order.
 
     Raises:
-        ValueError: there is no such section or field, the section cannot have such a key, a path
-            occurs twice, or both a section and a value inside it are picked.
-        DecodeError: raised by a call, for the errors explained above.
+        ValueError: a path names an unknown section or field, or a key that the section cannot have;
+            a path occurs twice; or both a section and a value inside it are picked.
+        DecodeError: raised by a call of the picker, for the errors explained above.
     """
 
     __slots__ = ("paths",)
@@ -68,7 +68,7 @@ class Picker(kernel.Picks):
             else:
                 by_section.setdefault(KINDS.index(path.kind), []).append((position, path))
         for index, positions in by_section.items():
-            plans[index] = _plan_of(index, positions)
+            plans[index] = _section_plan(index, positions)
         self.paths = tuple(path.text for path in paths)
         super().__init__(
             plans,
@@ -85,7 +85,7 @@ class Picker(kernel.Picks):
         return f"Picker({', '.join(fields)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (tuple(zip(self.paths, self.defaults, strict=True)), self.limits))
+        return (_unpickle, (tuple(zip(self.paths, self.defaults, strict=True)), self.limits))
 
 
 def check_paths(paths: list[Path]) -> None:
@@ -106,12 +106,12 @@ def check_paths(paths: list[Path]) -> None:
         earlier_paths[section, path.index, path.key] = path
 
 
-def _rebuild(fields: tuple[tuple[str, Any], ...], limits: Limits) -> Picker:
-    """Create a picker: unpickling cannot pass the keyword argument `limits` to the class."""
+def _unpickle(fields: tuple[tuple[str, Any], ...], limits: Limits) -> Picker:
+    """Create a picker for pickle, which cannot pass the keyword argument `limits` to the class."""
     return Picker(*fields, limits=limits)
 
 
-def _plan_of(index: int, parts: list[tuple[int, Path]]) -> kernel.SectionPlan:
+def _section_plan(index: int, parts: list[tuple[int, Path]]) -> kernel.SectionPlan:
     """Return the kernel's plan for reading a section.
 
     Args:
@@ -133,6 +133,6 @@ def _plan_of(index: int, parts: list[tuple[int, Path]]) -> kernel.SectionPlan:
             keys[path.key.encode()] = position
     for field in reversed(range(len(fields) - 1)):
         if fields[field] < 0:
-            # A negative number counts the consecutive fields to skip.
+            # A negative number means fields to skip: -n is n consecutive fields.
             fields[field] = min(fields[field + 1], 0) - 1
     return kernel.SectionPlan(SPECS[index], whole, fields, keys, numbers)

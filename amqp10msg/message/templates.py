@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["Template"]
 
 Step = kernel.Step
-_ANY = 0  # instead of the kernel's number of a type: the value determines its type
-_COMPOUND = (codes.KIND_LIST, codes.KIND_MAP, codes.KIND_ARRAY)
+_ANY = 0  # in place of the kernel's number of an AMQP type: each value determines its own type
+_COMPOUND_TYPES = (codes.KIND_LIST, codes.KIND_MAP, codes.KIND_ARRAY)
 # Number of bytes before the entries of a map (constructor, size and count), by constructor.
 _MAP_HEAD_SIZES = {0xC1: 3, 0xD1: 9}
 
 
 class Template(kernel.Pattern):
-    """Encodes messages that differ in a few values, and copies the bytes of the constant parts.
+    """Encodes messages that differ in a few values, copying the bytes of the constant parts.
 
         template = Message(
             b"", application_properties={"attempt": Int(0), "tenant": "acme"}
@@ -46,11 +46,11 @@ class Template(kernel.Pattern):
     `Message.template` creates templates. ``encode(*values)`` returns the same bytes as
     ``message(*values).encode()``. Later changes of the prototype message have no effect.
 
-    A field has its AMQP type of Part 3. An entry or the body has the declared type, or the type of
-    the prototype's value; without either, each value determines its own type, as in a message. A
-    plain int, str or float is converted to any type that it fits. None is null in an entry and in
-    an amqp-value, and omits a field or a section. The body has sections of the kind in the
-    prototype, or of the declared kind, which is ``Data`` or ``AmqpSequence``.
+    A field has its AMQP type of Part 3. An entry or the body has the declared type, or else the
+    type of the prototype's value; without both, each value determines its own type, as in a
+    message. A plain int, str or float is converted to any type that it fits. None is null in an
+    entry and in an amqp-value, and omits a field or a section. The body has sections of the
+    declared kind (``Data`` or ``AmqpSequence``), or else of the kind in the prototype.
 
     Attributes:
         paths: the paths of the values, in the order of the arguments of `encode`.
@@ -61,12 +61,12 @@ class Template(kernel.Pattern):
     __slots__ = ("_declared", "_paths", "_prototype", "_types", "kinds", "paths")
 
     def __init__(self, message: Message, fields: tuple[str | tuple[str, type], ...]) -> None:
-        """Create a template from a prototype and the paths of the values, as `Message.template`."""
+        """Create a template from a prototype message; `fields` as in `Message.template`."""
         pairs = [field if isinstance(field, tuple) else (field, None) for field in fields]
         self._declared = fields
         self._paths = [path_of(text) for text, _ in pairs]
         check_paths(self._paths)
-        self._prototype = _copied(message)
+        self._prototype = _unshared_copy(message)
         self._types = [
             self._resolve_type(path, declared)
             for path, (_, declared) in zip(self._paths, pairs, strict=True)
@@ -89,7 +89,7 @@ class Template(kernel.Pattern):
         return (Template, (self._prototype, self._declared))
 
     def message(self, *values: Any) -> Message:
-        """Return the message that `encode` would encode.
+        """Return the message with these values, as a `Message` instead of its encoding.
 
         Args:
             values: one value for each path.
@@ -98,27 +98,36 @@ class Template(kernel.Pattern):
             EncodeError: a value cannot be encoded; the error's path names it.
             TypeError: there are more or fewer values than paths.
         """
-        message = self._filled(values)
+        message = self._fill_in(values)
         message.encode()  # checks the types of all values
         return message
 
-    def _filled(self, values: tuple[Any, ...]) -> Message:
+    def _fill_in(self, values: tuple[Any, ...]) -> Message:
         """Return a copy of the prototype with these values. Encoding it checks their types."""
         if len(values) != len(self.paths):
             raise TypeError(f"the template takes {len(self.paths)} values, not {len(values)}")
-        message = _copied(self._prototype)
+        message = _unshared_copy(self._prototype)
         for path, (cls, kind), value in zip(self._paths, self._types, values, strict=True):
-            _set_value(message, path, cls, value if kind == _ANY else _typed(path, kind, value))
+            _set_value(
+                message, path, cls, value if kind == _ANY else _convert_to_type(path, kind, value)
+            )
         return message
 
     def _encode_filled(self, values: tuple[Any, ...]) -> bytes:
-        """Encode values that the kernel refuses: raise the error with its path, or accept them."""
-        return self._filled(values).encode()
+        """Encode values that the kernel's fast path refuses.
 
-    # Finding the type of each varying value.
+        Raises the EncodeError with its path, or returns the encoding if the values are valid.
+        """
+        return self._fill_in(values).encode()
+
+    # Resolve the type of each varying value.
 
     def _resolve_type(self, path: Path, declared: Any) -> tuple[type | None, int]:
-        """Return the class of the body section or None, and the number of the value's type."""
+        """Return the type of the value at `path` as a tuple.
+
+        The first element is the class of the body section; None for a path outside of the body. The
+        second element is the kernel's number of the value's AMQP type, or `_ANY`.
+        """
         if path.kind is None:
             return self._resolve_body_type(declared)
         if path.is_whole:
@@ -144,7 +153,7 @@ class Template(kernel.Pattern):
             value = (getattr(self._prototype, path.kind.attribute) or {}).get(path.key)
             kind = _number_of_value(value)
         if SPEC_OF[path.kind.code].shape == kernel.SHAPE_PROPERTIES:
-            if kind in _COMPOUND:
+            if kind in _COMPOUND_TYPES:
                 raise ValueError(
                     f"{path.text} must have a simple type, not {codes.FIELD_TYPES[kind]}"
                 )
@@ -153,6 +162,7 @@ class Template(kernel.Pattern):
         return None, kind
 
     def _resolve_body_type(self, declared: Any) -> tuple[type | None, int]:
+        """Return the class of the body section, and its type's number, as `_resolve_type`."""
         if declared is Data or declared is AmqpSequence:
             return declared, _ANY
         if declared is bytes:
@@ -165,9 +175,10 @@ class Template(kernel.Pattern):
         cls = type(sections[0])
         return cls, _number_of_value(sections[0].value) if cls is AmqpValue else _ANY
 
-    # Building the steps, which the kernel executes to encode a message.
+    # Build the steps that the kernel executes to encode a message.
 
     def _all_steps(self) -> list[Step]:
+        """Return the steps for the whole message."""
         steps: list[Step] = []
         for kind in KINDS:
             if kind is BODY_KINDS[0]:
@@ -177,6 +188,7 @@ class Template(kernel.Pattern):
         return _merge_copy_steps(steps)
 
     def _section_steps(self, kind: SectionKind) -> list[Step]:
+        """Return the steps for a section outside of the body."""
         spec = SPEC_OF[kind.code]
         section: Any = getattr(self._prototype, kind.attribute)
         varying = [i for i, path in enumerate(self._paths) if path.kind is kind]
@@ -191,7 +203,10 @@ class Template(kernel.Pattern):
     def _list_section_steps(
         self, kind: SectionKind, section: Any, varying: list[int]
     ) -> list[Step]:
-        """Return the steps for a header or properties; `varying` has the indexes of its paths."""
+        """Return the steps for a header or properties.
+
+        `varying` contains the indexes in `self._paths` of the paths in this section.
+        """
         spec = SPEC_OF[kind.code]
         section = kind.cls() if section is None else section
         sources = {self._paths[i].index: i for i in varying}
@@ -229,7 +244,7 @@ class Template(kernel.Pattern):
     def _map_section_steps(
         self, kind: SectionKind, section: Mapping[Any, Any], varying: list[int]
     ) -> list[Step]:
-        """Return the steps for a map section; `varying` has the indexes of its paths."""
+        """Return the steps for a map section; `varying` as in `_list_section_steps`."""
         spec = SPEC_OF[kind.code]
         sources = {_plain_key(self._paths[i]): i for i in varying}
         entries = {**section, **{key: None for key in sources if key not in section}}
@@ -254,6 +269,7 @@ class Template(kernel.Pattern):
         return [*steps, Step(codes.STEP_MAP, index=2 * len(entries))]
 
     def _body_steps(self) -> list[Step]:
+        """Return the steps for the body."""
         source = next((i for i, path in enumerate(self._paths) if path.kind is None), -1)
         if source < 0:
             writer = kernel.Writer()
@@ -272,7 +288,7 @@ class Template(kernel.Pattern):
 
 
 def _merge_copy_steps(steps: list[Step]) -> list[Step]:
-    """Merge the bytes of each STEP_COPY into the next step of another kind; return the result."""
+    """Return the steps with the bytes of each STEP_COPY merged into the next step."""
     merged: list[Step] = []
     copied = b""
     for step in steps:
@@ -284,8 +300,8 @@ def _merge_copy_steps(steps: list[Step]) -> list[Step]:
     return [*merged, Step(codes.STEP_COPY, copied)] if copied else merged
 
 
-def _copied(message: Message) -> Message:
-    """Return a copy of a message with copies of its sections, and without its original bytes."""
+def _unshared_copy(message: Message) -> Message:
+    """Return a copy of a message that shares no sections and has no original bytes."""
     copied = message.evolve()
     copied._wire = None
     copied._lenient = False
@@ -299,7 +315,7 @@ def _copied(message: Message) -> Message:
 
 
 def _encode_field(kind: SectionKind, name: str, value: Any) -> bytes:
-    """Encode a constant field; return no bytes if the field is omitted."""
+    """Return the encoding of one field of a list section; empty if encoding omits the field."""
     section = kind.cls()
     setattr(section, name.replace("-", "_"), value)
     octets = encoded(kind, section, False)[len(SPEC_OF[kind.code].head) :]
@@ -310,13 +326,13 @@ def _encode_field(kind: SectionKind, name: str, value: Any) -> bytes:
 
 
 def _encode_entry(kind: SectionKind, key: Any, value: Any) -> bytes:
-    """Encode an entry of a map section."""
+    """Return the encoding of one entry of a map section."""
     octets = encoded(kind, kind.cls({key: value}), False)[len(SPEC_OF[kind.code].head) :]
     return octets[_MAP_HEAD_SIZES[octets[0]] :]
 
 
 def _number_of_class(path: Path, declared: Any) -> int:
-    """Return the kernel's number of a declared type."""
+    """Return the kernel's number of the AMQP type with the Python class `declared`."""
     kind = codes.KINDS.get(declared, _ANY) if isinstance(declared, type) else _ANY
     if kind in {_ANY, codes.KIND_NULL}:
         raise ValueError(f"{path.text}: {declared!r:.80} is not the class of an AMQP type")
@@ -324,19 +340,19 @@ def _number_of_class(path: Path, declared: Any) -> int:
 
 
 def _number_of_value(value: Any) -> int:
-    """Return the kernel's number of a value's type; `_ANY` for None."""
+    """Return the kernel's number of a value's AMQP type; `_ANY` for None."""
     kind = codes.KINDS.get(type(value), _ANY)
     return _ANY if kind == codes.KIND_NULL else _wire_number(kind)
 
 
 def _wire_number(kind: int) -> int:
-    """Return the number of the AMQP type that a Python type is encoded as."""
+    """Return the number of the AMQP type on the wire, for the number of a Python type."""
     return {codes.KIND_DATETIME: codes.KIND_TIMESTAMP, codes.KIND_PAIRS: codes.KIND_MAP}.get(
         kind, kind
     )
 
 
-def _typed(path: Path, kind: int, value: Any) -> Any:
+def _convert_to_type(path: Path, kind: int, value: Any) -> Any:
     """Convert a value to the Python class of the AMQP type with the number `kind`.
 
     Raises:
@@ -346,7 +362,7 @@ def _typed(path: Path, kind: int, value: Any) -> Any:
         -1 if path.kind is None or path.index < 0 else SPEC_OF[path.kind.code].kinds[path.index]
     )
     if value is None or kind == field_kind:
-        return value  # encoding the field converts the value
+        return value  # the encoder of the field converts the value
     writer = kernel.Writer()
     try:
         writer.typed(kind, value)
@@ -366,7 +382,7 @@ def _error_path(path: Path) -> str:
 
 
 def _set_value(message: Message, path: Path, cls: type | None, value: Any) -> None:
-    """Set the value at a path, in a message whose sections are not shared."""
+    """Set the value at a path. The sections of `message` are changed: they must not be shared."""
     if path.kind is None:
         message.body = to_body(value) if cls is None else cls(value)
         return
