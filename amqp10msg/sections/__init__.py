@@ -47,7 +47,7 @@ __all__ = [
 
 @attrs.frozen
 class SectionKind:
-    """One kind of section. The rest of the library reads these rows instead of repeating them.
+    """One kind of section, such as the header. `KINDS` contains a `SectionKind` for each of them.
 
     Attributes:
         code: the numeric descriptor, 0x70 to 0x78.
@@ -57,10 +57,11 @@ class SectionKind:
             kinds.
         cls: the class of the section.
         source: the AMQP type of the section's value: ``list``, ``map``, ``binary`` or ``*``.
-        clause: the clause of the specification that defines it.
-        order: its position in a message, 0 to 6; the three body kinds have the same position.
-        bare: whether it is part of the bare message.
-        repeatable: whether a message may have several.
+        clause: the clause of the specification that defines the section.
+        order: the position of the section in a message, 0 to 6; the three body kinds have the same
+            position.
+        bare: whether the section is part of the bare message.
+        repeatable: whether a message may have several sections of this kind.
     """
 
     code: int
@@ -116,9 +117,12 @@ BODY_KINDS = tuple(kind for kind in KINDS if kind.attribute == "body")
 BODY_CODES = frozenset(kind.code for kind in BODY_KINDS)
 #: Numeric descriptors of the sections of the bare message.
 BARE_CODES = frozenset(kind.code for kind in KINDS if kind.bare)
-#: The numeric descriptor for each descriptor, numeric or symbolic; the kernel reads this table.
+#: Maps the numeric and the symbolic descriptor of each section to its numeric descriptor. The
+#: kernel reads this table.
 CODES: dict[int | str, int] = {key: kind.code for kind in KINDS for key in (kind.code, kind.symbol)}
 
+#: The kernel's number of the format of a section's value, by name of the section. The header and the
+#: properties are composites instead.
 _SHAPES = {
     "delivery-annotations": kernel.SHAPE_ANNOTATIONS,
     "message-annotations": kernel.SHAPE_ANNOTATIONS,
@@ -128,16 +132,23 @@ _SHAPES = {
     "amqp-value": kernel.SHAPE_VALUE,
     "footer": kernel.SHAPE_ANNOTATIONS,
 }
-_CONTENT: dict[type, str] = {Data: "data", AmqpSequence: "values", AmqpValue: "value"}
+#: The attribute that holds the content of a body section.
+_CONTENT_ATTRIBUTES: dict[type, str] = {Data: "data", AmqpSequence: "values", AmqpValue: "value"}
 
 
 def _spec_of(kind: SectionKind) -> kernel.Spec:
+    """Create the kernel's description of a section, and register it with the section's class."""
     if kind.source == "list" and kind.name not in _SHAPES:
         registered: kernel.Spec = composite_of(kind.cls).spec
         kernel.register_section(kind.cls, registered)
         return registered
     spec = kernel.Spec(
-        kind.name, kind.code, kind.symbol, _SHAPES[kind.name], kind.cls, _CONTENT.get(kind.cls, "")
+        kind.name,
+        kind.code,
+        kind.symbol,
+        _SHAPES[kind.name],
+        kind.cls,
+        _CONTENT_ATTRIBUTES.get(kind.cls, ""),
     )
     kernel.register_section(kind.cls, spec)
     return spec

@@ -31,7 +31,7 @@ from amqp10msg.wire.primitives import (
 )
 from amqp10msg.wire.reprs import with_bounded_repr
 
-# For each AMQP type, the Python types whose values need no further check except of the range.
+# For each AMQP type, the Python types whose values need only a check of their range.
 _ACCEPTED_TYPES: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "ubyte": (int, UByte),
@@ -46,7 +46,7 @@ _ACCEPTED_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def fitting_types(cls: type) -> dict[str, tuple[type, ...]]:
-    """Return the Python types that each field of a section class accepts, by field name."""
+    """Return the Python types that each field accepts without a conversion, by field name."""
     return {
         field.name: (NoneType, *_ACCEPTED_TYPES[field.requires or field.type])
         for field in composite_of(cls).fields
@@ -54,7 +54,9 @@ def fitting_types(cls: type) -> dict[str, tuple[type, ...]]:
 
 
 def check_types(section: Any, cls: type) -> None:
-    """Raise EncodeError if a field has a value of a wrong type. Encoding checks the ranges.
+    """Raise EncodeError if a field of a section has a value of a wrong type.
+
+    Encoding checks the ranges of the values.
 
     Args:
         section: an instance of `cls` or of a subclass.
@@ -182,7 +184,9 @@ class Footer(kernel.Mapping):
     __slots__ = ()
 
 
+#: The type of message-id and correlation-id (3.2.11 to 3.2.14).
 identifier = Annotated[int | uuid.UUID | bytes | str, Wire("*", requires="message-id")]
+#: The type of addresses of nodes (3.2.15).
 address = Annotated[str, Wire("*", requires="address")]
 
 
@@ -211,17 +215,17 @@ def _field_milliseconds(field: str, time: int | datetime.datetime | None) -> int
         raise EncodeError(str(error), f"properties.{field}") from None
 
 
-def _expiry_of(time: int | datetime.datetime | None) -> int | None:
+def _expiry_milliseconds(time: int | datetime.datetime | None) -> int | None:
     return _field_milliseconds("absolute-expiry-time", time)
 
 
-def _creation_of(time: int | datetime.datetime | None) -> int | None:
+def _creation_milliseconds(time: int | datetime.datetime | None) -> int | None:
     return _field_milliseconds("creation-time", time)
 
 
 @composite("amqp:properties:list", 0x73, provides=("section",))
-# The converters run only in the constructor: for assignments, they would need a __setattr__ in
-# Python, which makes decoding six times as slow. Encoding converts a datetime that was assigned.
+# Only the constructor converts datetimes. Converting assigned values would need a __setattr__ in
+# Python, which makes decoding six times as slow, so encoding converts them.
 @attrs.define(on_setattr=attrs.setters.NO_OP, weakref_slot=False)
 class Properties(kernel.Record):
     """The standard properties of the bare message (Part 3, 3.2.4).
@@ -244,7 +248,7 @@ class Properties(kernel.Record):
         creation_time: when the message was created, in milliseconds since the Unix epoch, or a
             datetime with a time zone.
         group_id: the group that the message belongs to.
-        group_sequence: its position in the group, 0 to 2^32 - 1 (RFC 1982 arithmetic).
+        group_sequence: the message's position in its group, 0 to 2^32 - 1 (RFC 1982 arithmetic).
         reply_to_group_id: the group that the reply belongs to.
     """
 
@@ -256,8 +260,10 @@ class Properties(kernel.Record):
     correlation_id: identifier | None = None
     content_type: symbol | None = None
     content_encoding: symbol | None = None
-    absolute_expiry_time: timestamp | None = attrs.field(default=None, converter=_expiry_of)
-    creation_time: timestamp | None = attrs.field(default=None, converter=_creation_of)
+    absolute_expiry_time: timestamp | None = attrs.field(
+        default=None, converter=_expiry_milliseconds
+    )
+    creation_time: timestamp | None = attrs.field(default=None, converter=_creation_milliseconds)
     group_id: string | None = None
     group_sequence: sequence_no | None = None
     reply_to_group_id: string | None = None

@@ -46,24 +46,25 @@ from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.primitives import AmqpMap, Described, Symbol, ULong
 from amqp10msg.wire.reprs import html_table
 
-#: Maximum number of violations to list for one rule: a megabyte of nulls breaks a rule a million
-#: times.
+#: Maximum number of violations to list for one rule, because a megabyte of nulls violates a rule a
+#: million times.
 LISTED = 100
 
 # An element of `Reader.scan`: numeric descriptor or -1, then the offsets of the section, its value
 # and its end.
 PartOf = tuple[int, int, int, int]
-#: The section's name and its field names by descriptor, for the path in an error.
+#: The name and the field names of each section, by numeric and symbolic descriptor, for the path in
+#: an error.
 FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {
     key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)
 }
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _BY_ATTRIBUTE = {kind.attribute: kind for kind in KINDS if kind.attribute != "body"}
 
-# Rules whose violation leaves later values in the section readable.
-_RECOVERABLE = ("map-duplicate-key", "array-without-constructor")
-# Size in bytes. A map of at most this size cannot exceed the kernel's limit of ulong keys (rule
-# ``keys-limit``), which protects dicts from colliding keys.
+# Ids of rules; after a violation of one of them, the rest of the section can still be read.
+_RECOVERABLE_RULES = ("map-duplicate-key", "array-without-constructor")
+# Only a map of more than this many bytes can exceed the kernel's limit of ulong keys (rule
+# ``keys-limit``). The limit protects dicts from keys with equal hashes.
 _MIN_SIZE_OF_MANY_KEYS = 4096
 
 
@@ -114,8 +115,11 @@ class Scan(kernel.Scanned):
 
     @property
     def _parts(self) -> list[PartOf]:
-        # The list is not stored: scanning again is fast, and `replace`, the only call of a
-        # forwarder, does not need the list.
+        """The positions of the sections, from a new scan.
+
+        The list is not stored: a scan is fast, and `replace`, the only method that a forwarder
+        calls, does not need the list.
+        """
         parts: list[PartOf] = kernel.Reader(self.data, 0, self.limits).scan()
         return parts
 
@@ -204,7 +208,7 @@ class Scan(kernel.Scanned):
         return bytes(_span(self.data, self._parts, BARE_CODES))
 
 
-# Positions of sections, and single sections.
+# Find the positions of sections, and decode single sections.
 
 
 def parts_of(octets: bytes, lenient: bool = True) -> list[PartOf]:
@@ -228,6 +232,7 @@ def octets_of_sections(data: bytes, codes: Container[int], lenient: bool = False
 
 
 def _span(data: bytes, parts: list[PartOf], codes: Container[int]) -> bytes:
+    """Return the bytes from the first to the last of `parts` whose code is in `codes`."""
     matches = [part for part in parts if part[0] in codes]
     if not matches:
         return b""
@@ -236,7 +241,7 @@ def _span(data: bytes, parts: list[PartOf], codes: Container[int]) -> bytes:
 
 
 def kind_of(descriptor: object) -> SectionKind | None:
-    """Return the kind of section with this descriptor, a ULong or a Symbol; None for any other."""
+    """Return the kind of section with this descriptor (ULong or Symbol); None if there is none."""
     if type(descriptor) is ULong or type(descriptor) is Symbol:
         code = CODES.get(descriptor)
         if code is not None:
@@ -252,6 +257,7 @@ def _reader(
     *,
     lenient: bool = True,
 ) -> Any:
+    """Return a kernel reader of ``data[pos:end]``."""
     reader = kernel.Reader(data, pos, limits)
     if end is not None:
         reader.end = end
@@ -288,7 +294,8 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
     """Decode every section that can be decoded.
 
     Returns:
-        The message as bytes, and the sections by the attribute of Message that holds them.
+        The encoded message as bytes, and the decoded sections by the attribute of Message that
+        holds them.
 
     Raises:
         DecodeError: no section can be decoded, or a limit is exceeded.
@@ -301,7 +308,7 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
         parts = reader.scan()
         if all(code < 0 for code, *_ in parts[:-1]) and parts and is_cut(octets, parts[-1]):
             reader = kernel.Reader(octets, 0, limits)
-            reader.scan()  # raises the error
+            reader.scan()  # raises the error that lenient reading ignored
         # A single reader for all sections applies the limits to the whole message.
         reader = _reader(octets, 0, len(octets), limits)
         for code, start, content, end in parts:
@@ -319,7 +326,7 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
             if code < 0:
                 continue
             kind = KIND_OF[code]
-            section = _section(octets, kind, content, end, value)
+            section = _section_object(octets, kind, content, end, value)
             if section is None:
                 continue
             if kind.attribute == "body":
@@ -332,7 +339,7 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
     return octets, sections
 
 
-def _section(octets: bytes, kind: SectionKind, content: int, end: int, value: Any) -> Any:
+def _section_object(octets: bytes, kind: SectionKind, content: int, end: int, value: Any) -> Any:
     """Return the section object for a decoded value, or None if the value has a wrong type."""
     try:
         # `read_section` would also search for the path of an error. That is too slow here, because
@@ -349,17 +356,17 @@ def _section(octets: bytes, kind: SectionKind, content: int, end: int, value: An
 
 
 def read_again(octets: bytes, part: PartOf) -> Any:
-    """Decode a section as `read_message` does; return None if that fails."""
+    """Decode one section leniently, as `read_message` does; return None if that fails."""
     code, _, content, end = part
     try:
         value = _reader(octets, content, end).value()
     except kernel.READ_FAULTS:
         return None
-    return _section(octets, KIND_OF[code], content, end, value)
+    return _section_object(octets, KIND_OF[code], content, end, value)
 
 
 def is_cut(octets: bytes, part: PartOf) -> bool:
-    """Return whether the end of a section is unknown, so that it extends to the message's end."""
+    """Return whether a section has no valid size, so that it extends to the message's end."""
     _, start, _, end = part
     try:
         return kernel.skip_value(octets, start) != end
@@ -379,8 +386,8 @@ def value_at(octets: bytes, start: int, end: int) -> Any:
 def located(data: bytes, start: int, end: int, pos: int, error: BaseException) -> DecodeError:
     """Return the DecodeError for an exception that was raised while reading ``data[start:end]``.
 
-    The path is searched in these bytes alone: searching the whole message for each of many damaged
-    sections would need quadratic time.
+    Only these bytes are read again to find the path of the error: reading the whole message again
+    for each of many damaged sections would take quadratic time.
     """
     reader = _reader(data[start:end], 0, end - start)
     reader.pos = pos - start
@@ -413,8 +420,8 @@ def check_fields(message: Any) -> None:
 def entry_of(section: Mapping[Any, Any] | None, key: str | int, default: Any = None) -> Any:
     """Return the value of `key` in a section, or `default` if the section or the key is missing.
 
-    In an AmqpMap, which lenient decoding creates for ambiguous keys, the first key that equals
-    `key` counts.
+    Lenient decoding creates an AmqpMap for keys that a dict cannot distinguish; in an AmqpMap, the
+    first key that equals `key` counts.
     """
     if section is None:
         return default
@@ -430,12 +437,15 @@ def entry_of(section: Mapping[Any, Any] | None, key: str | int, default: Any = N
 def merged(
     section: Mapping[Any, Any] | None, new: Mapping[Any, Any], key_type: type[str] = Symbol
 ) -> Any:
-    """Return a section's entries updated with `new`, as a dict; an AmqpMap stays an AmqpMap.
+    """Return the entries of a map section updated with `new`.
 
     Args:
         section: the section, or None.
         new: the new entries, which replace entries with the same keys.
-        key_type: the type of the section's string keys, for an AmqpMap.
+        key_type: the type of the section's string keys; only needed for an AmqpMap.
+
+    Returns:
+        A dict; an AmqpMap if `section` is an AmqpMap.
     """
     if not isinstance(section, AmqpMap):
         return {**(section or {}), **new}
@@ -474,7 +484,7 @@ def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:
     return section
 
 
-# The positions of sections and fields, for the validator.
+# Map the positions of sections and fields, for the validator.
 
 
 class Child(NamedTuple):
@@ -499,11 +509,12 @@ class Section(Part):
 
     Attributes:
         kind: the kind of section.
-        offset: offset of the constructor of its descriptor.
-        content: offset of the constructor of its value; the message's length if it has no value.
-        end: offset of the first byte after it; the message's length if the end is unknown.
+        offset: offset of the constructor of the section's descriptor.
+        content: offset of the constructor of the section's value; the message's length if the
+            section has no value.
+        end: offset of the first byte after the section; the message's length if the end is unknown.
         data: the whole message.
-        type: the AMQP type of its value; empty if it has no value.
+        type: the AMQP type of the section's value; empty if it has no value.
     """
 
     kind: SectionKind
@@ -516,7 +527,10 @@ class Section(Part):
 
     @cached_property
     def _compound(self) -> tuple[int, int, int]:
-        """The element count of the list or map, and the offsets of its first element and end."""
+        """The element count of the section's list or map, and the offsets of its content and end.
+
+        ``(0, content, content)`` if the list or map is invalid.
+        """
         value = head(self.data, self.content, self.end)
         is_invalid = not value.is_compound or value.stop > self.end
         if is_invalid or value.count > value.end - value.content:
@@ -525,14 +539,14 @@ class Section(Part):
 
     @property
     def count(self) -> int:
-        """The element count in the section's list or map."""
+        """The element count of the section's list or map; a map entry counts as two elements."""
         return self._compound[0]
 
     @cached_property
     def _children(self) -> tuple[list[int], bool]:
-        """The offsets of the elements and of their end; whether the last element's size is invalid.
+        """The offsets of the elements and of their end; and whether the last element is invalid.
 
-        An element with an invalid size is treated as the last one, which extends to the end.
+        The first element with an invalid size is treated as the last one. It extends to the end.
         """
         count, first, stop = self._compound
         starts = [first]
@@ -554,7 +568,7 @@ class Section(Part):
         }
 
     def path(self, row: Field) -> str:
-        """Return the path of a field."""
+        """Return the path of a field, such as ``properties.to``."""
         return f"{self.kind.name}.{row.wire_name}"
 
     def field(self, name: str) -> Child | None:
@@ -581,7 +595,7 @@ class Section(Part):
         return zip(starts[0::2], starts[1::2], starts[2::2], strict=False)
 
     def entry(self, offsets: tuple[int, int, int]) -> Child:
-        """Return the entry with these offsets, as `entries` yields them."""
+        """Return the entry with these offsets (of the key, the value and the end)."""
         key, value, end = offsets
         name = key_text(self.data, key, value)
         return Child(f"{self.kind.name}[{name}]", key, value, end)
@@ -589,7 +603,7 @@ class Section(Part):
 
 @attrs.define
 class MessageMap:
-    """The sections of a message and the errors of its encoding, for the validator.
+    """The positions of a message's sections, and the errors of its encoding, for the validator.
 
     Attributes:
         data: the encoded message.
@@ -599,9 +613,9 @@ class MessageMap:
             most `LISTED` of each kind.
         faults: the errors of the encoding, usually one for each damaged section.
         complete: whether the message could be read to its end.
-        known_keys: by section name, the reserved annotation keys that the profile defines; a key
+        known_keys: the reserved annotation keys that the profile defines, by section name; a key
             that ends with ``*`` is a prefix.
-        doubtful: the sections that may break rules; None if every section must be checked.
+        doubtful: the sections that may violate rules; None if every section must be checked.
     """
 
     data: bytes
@@ -622,7 +636,7 @@ class MessageMap:
         return all(FOLLOWERS[last + 1][code] for last, code in zip(previous, codes, strict=False))
 
     def of(self, *names: str) -> Iterable[Section]:
-        """Return the sections with these names whose value has the AMQP type of their kind.
+        """Return the sections with these names, except those whose value has a wrong AMQP type.
 
         If `doubtful` is not None, only its sections are returned.
         """
@@ -637,7 +651,7 @@ class MessageMap:
 
 
 def map_valid_message(data: bytes, limits: Limits) -> MessageMap:
-    """Return the map of a message that was decoded without an error before."""
+    """Return the `MessageMap` of a message that was decoded without an error before."""
     sections = [
         Section(offset, content, end, KIND_OF[code], data)
         for code, offset, content, end in parts_of(data, lenient=False)
@@ -648,7 +662,7 @@ def map_valid_message(data: bytes, limits: Limits) -> MessageMap:
 def map_message(data: bytes, limits: Limits) -> MessageMap:
     """Return the `MessageMap` of a message. Never raises: `faults` lists errors of the encoding."""
     view = MessageMap(data, limits)
-    unknown_counts = {True: 0, False: 0}  # values that are not sections; key: is described
+    unknown_counts = {True: 0, False: 0}  # values that are not sections, by whether described
     fault_counts: dict[str, int] = {}
     full_limits = limits
     reader = kernel.Reader(data, 0, limits)
@@ -679,19 +693,19 @@ def map_message(data: bytes, limits: Limits) -> MessageMap:
             end = end_of(data, start, len(data))
             view.complete = end >= 0
             end = end if view.complete else len(data)
-            # At most `LISTED` errors per rule are listed. A UnicodeDecodeError has no rule yet, so
-            # its encoding is used to count it.
+            # At most `LISTED` errors per rule are listed. A UnicodeDecodeError has no rule before
+            # `located` converts it, so it is counted by its encoding.
             rule = getattr(error, "rule", "") or getattr(error, "encoding", "")
             fault_counts[rule] = fault_counts.get(rule, 0) + 1
             if fault_counts[rule] <= LISTED:
                 fault = located(data, start, end, reader.pos, error)
-                # The reader after an error has its own budget of zero-width elements, half of the
-                # previous budget: the sum of the budgets stays below twice the limit. An error that
-                # only a reduced budget causes is not an error of the message.
+                # After each error, a new reader gets half of the previous budget of zero-width
+                # elements: the sum of the budgets stays below twice the limit. An error that only a
+                # reduced budget causes is not an error of the message.
                 if limits is full_limits or fault.condition != RESOURCE_LIMIT_EXCEEDED:
                     # Remove the traceback: its frames refer to `view`, a reference cycle.
                     view.faults.append(fault.with_traceback(None))
-                if fault.rule in _RECOVERABLE and view.complete:
+                if fault.rule in _RECOVERABLE_RULES and view.complete:
                     first = content if kind is not None else start
                     section = Section(start, first, end, kind or KINDS[0], data)
                     for later_fault in _more_faults(
@@ -715,13 +729,14 @@ def map_message(data: bytes, limits: Limits) -> MessageMap:
 def _more_faults(
     section: Section, limits: Limits, rule: str, *, is_section: bool
 ) -> Iterator[DecodeError]:
-    """Yield further errors of a section that breaks a rule of `_RECOVERABLE`.
+    """Yield further errors of a section that violates `rule`, one of `_RECOVERABLE_RULES`.
 
-    Reading the section as its class may report another error first, since that checks for duplicate
-    keys last. Lenient reading ignores the recoverable rules, and reports later errors.
+    Reading the section strictly as its class may report another error first, because it checks for
+    duplicate keys last. Reading it leniently ignores the recoverable rules, and so reports errors
+    that come later in the section.
     """
     strict = _section_fault(section, limits) if is_section else None
-    if strict is not None and strict.rule != rule and not _is_found_by_rule(strict):
+    if strict is not None and strict.rule != rule and not _is_reported_by_rule(strict):
         yield strict
     lenient = _section_fault(section, limits, lenient=True)
     if lenient is not None and (strict is None or lenient.offset != strict.offset):
@@ -748,8 +763,8 @@ def _section_fault(
     return None
 
 
-def _is_found_by_rule(fault: DecodeError) -> bool:
-    """Return whether a validation rule of Part 3 reports this error, too."""
+def _is_reported_by_rule(fault: DecodeError) -> bool:
+    """Return whether a validation rule of Part 3 also reports this error."""
     return fault.condition == INVALID_FIELD
 
 
@@ -762,5 +777,5 @@ if TYPE_CHECKING:
     ) -> Scan: ...
 
 else:
-    # The kernel's function itself: a wrapper would add a call for each message.
+    # Not wrapped in a Python function: that would add a call for each message.
     scan = kernel.scan

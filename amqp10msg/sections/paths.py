@@ -15,14 +15,16 @@ from amqp10msg.wire.primitives import Symbol, ULong
 
 #: The path of the body, for all three kinds of body section.
 BODY = "body"
+#: A section, then optionally a dot and a field or key, or a key in brackets (see `path_of`).
 _PATH = re.compile(r"([a-z]+(?:[_-][a-z]+)*)(?:\.(.+)|\[(.+)\])?", re.DOTALL)
+#: The kinds of section outside of the body, by name.
 _KINDS = {kind.name: kind for kind in KINDS if kind.attribute != BODY}
-_LARGEST = 2**64 - 1
+_MAX_ULONG = 2**64 - 1
 
 
 @attrs.frozen
 class Path:
-    """The parsed path of a section, of a field or entry in it, or of the body.
+    """The parsed path of a section, of a field or entry of a section, or of the body.
 
     Attributes:
         text: the path as the caller wrote it.
@@ -49,19 +51,19 @@ def path_of(text: str) -> Path:
     A path names a section (``header``, ``body``), a field of the header or the properties
     (``header.ttl``, ``properties.message-id``), or an entry of a section that is a map. The key of
     an entry follows a dot (``application-properties.tenant``) or is a Python literal in brackets
-    (``message-annotations['x-opt-trace']``). A number in brackets is a ulong key; ``0x`` in
-    brackets begins an encoded key in hex. Names may have underscores instead of dashes.
+    (``message-annotations['x-opt-trace']``). A number in brackets is a ulong key, and ``[0x…]`` is
+    an encoded key in hex. Names may have underscores instead of dashes.
 
     Raises:
-        ValueError: there is no such section or field, or the section cannot have such a key.
+        ValueError: the section or field does not exist, or the section cannot have this key.
         TypeError: `text` is not a str.
     """
     if not isinstance(text, str):
-        raise TypeError(f"a path is a str, not {type(text).__name__}")
+        raise TypeError(f"a path must be a str, not {type(text).__name__}")
     match = _PATH.fullmatch(text)
     name = match[1].replace("_", "-") if match else text
     if match is None or (name not in _KINDS and name != BODY):
-        raise ValueError(_unknown(text, name, [*_KINDS, BODY]))
+        raise ValueError(_unknown_path_error(text, name, [*_KINDS, BODY]))
     _, after_dot, in_brackets = match.groups()
     if name == BODY:
         if after_dot or in_brackets:
@@ -76,11 +78,14 @@ def path_of(text: str) -> Path:
     names = SPEC_OF[kind.code].names
     field = (after_dot or "").replace("_", "-")
     if field not in names:
-        raise ValueError(_unknown(text, f"{name}.{field}", [f"{name}.{field}" for field in names]))
+        raise ValueError(
+            _unknown_path_error(text, f"{name}.{field}", [f"{name}.{field}" for field in names])
+        )
     return Path(text, kind, names.index(field))
 
 
 def _key_in_brackets(text: str, literal: str) -> Any:
+    """Parse the key in the brackets of the path `text`: a Python literal, or an encoding in hex."""
     try:
         if literal.startswith("0x"):
             return kernel.decode_value(bytes.fromhex(literal[2:]))
@@ -92,19 +97,20 @@ def _key_in_brackets(text: str, literal: str) -> Any:
 
 
 def _key_of(text: str, kind: SectionKind, key: Any) -> Any:
-    """Convert a key to the type of the section's keys."""
+    """Convert the key of the path `text` to the type of the section's keys."""
     if SPEC_OF[kind.code].shape == kernel.SHAPE_PROPERTIES:
         if type(key) is str and _is_encodable(key):
             return key
         raise ValueError(f"{text!r}: the key of an application property must be a string")
     if isinstance(key, str) and key.isascii():
         return Symbol(key)
-    if isinstance(key, int) and not isinstance(key, bool) and 0 <= key <= _LARGEST:
+    if isinstance(key, int) and not isinstance(key, bool) and 0 <= key <= _MAX_ULONG:
         return ULong(key)
     raise ValueError(f"{text!r}: the key of an annotation must be an ASCII string or a ulong")
 
 
 def _is_encodable(key: str) -> bool:
+    """Return whether UTF-8 can encode a string: it cannot encode lone surrogates."""
     try:
         key.encode()
     except UnicodeEncodeError:
@@ -112,7 +118,7 @@ def _is_encodable(key: str) -> bool:
     return True
 
 
-def _unknown(text: str, name: str, valid: list[str]) -> str:
+def _unknown_path_error(text: str, name: str, valid: list[str]) -> str:
     """Return the error text for an unknown path, with a suggestion."""
     from difflib import get_close_matches  # noqa: PLC0415  (only errors need it)
 

@@ -201,7 +201,7 @@ def test_wrong_paths(paths: list[str], text: str) -> None:
 
 def test_picker_path_must_be_a_str() -> None:
     wrong: Any = 5
-    with pytest.raises(TypeError, match="a path is a str, not int"):
+    with pytest.raises(TypeError, match="a path must be a str, not int"):
         Picker(wrong)
 
 
