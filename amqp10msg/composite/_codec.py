@@ -25,13 +25,13 @@ def decode_composite(data: Any, *, limits: Limits | None = None, strict: bool = 
     Args:
         data: the encoded composite: bytes, bytearray or memoryview.
         limits: the limits of decoding; None for the defaults of `Limits`.
-        strict: whether to raise `DecodeError` if a field breaks the declaration. If False, a field
-            of a wrong type holds the decoded value, a missing mandatory field is None, and fields
-            after the declared fields are ignored.
+        strict: whether to raise `DecodeError` if a field violates its declaration. If False, a
+            field of a wrong type holds the decoded value, a missing mandatory field is None, and
+            fields after the declared fields are ignored.
 
     Raises:
-        DecodeError: the input is not a registered composite, it breaks its declaration, or more
-            bytes follow.
+        DecodeError: the input is not a registered composite, a field violates its declaration, or
+            more bytes follow.
     """
     return _read(data, limits, whole=True, strict=strict)[0]
 
@@ -43,13 +43,17 @@ def read_composite(data: bytes, *, limits: Limits | None = None) -> tuple[Any, i
         The composite, and the offset of the first byte after it.
 
     Raises:
-        DecodeError: the input does not begin with a registered composite, or the composite breaks
-            its declaration.
+        DecodeError: the input does not begin with a registered composite, or a field violates its
+            declaration.
     """
     return _read(data, limits, whole=False, strict=True)
 
 
 def _read(data: Any, limits: Limits | None, *, whole: bool, strict: bool) -> tuple[Any, int]:
+    """Decode a composite at the start of `data`; return it with the offset after it.
+
+    With `whole`, raises DecodeError if bytes follow the composite.
+    """
     limits = limits or DEFAULT_LIMITS
     octets = kernel.octets_of(data, limits)
     reader = kernel.Reader(octets, 0, limits)
@@ -81,8 +85,8 @@ def from_described(value: Described, *, limits: Limits | None = None, strict: bo
         strict: as in `decode_composite`.
 
     Raises:
-        DecodeError: no composite has this descriptor, or the fields break its declaration. The
-            offset refers to the encoding of `value`.
+        DecodeError: no registered composite has this descriptor, or a field violates its
+            declaration. The offset refers to the encoding of `value`.
     """
     writer = kernel.Writer(not strict)
     try:
@@ -93,7 +97,7 @@ def from_described(value: Described, *, limits: Limits | None = None, strict: bo
 
 
 def _registered(descriptor: Any) -> Composite:
-    """Return the composite with a decoded descriptor, or raise DecodeError."""
+    """Return the registered composite with a decoded descriptor, or raise DecodeError."""
     entry = composite_with(descriptor)
     if entry is None:
         raise DecodeError(
@@ -106,6 +110,10 @@ def _registered(descriptor: Any) -> Composite:
 
 
 def _refine_strictly(composite: Any, entry: Composite, octets: bytes, start: int) -> Any:
+    """Call `_refine` for the fields of a composite that the kernel has decoded.
+
+    `start` is the offset in `octets` of the composite's list, for the offset of an error.
+    """
     for index, field in entry.refined:
         raw = getattr(composite, field.name)
         if raw is not None and raw is not field.default:
@@ -119,6 +127,7 @@ def _refine_strictly(composite: Any, entry: Composite, octets: bytes, start: int
 
 
 def _refine_leniently(composite: Any, entry: Composite) -> Any:
+    """Call `_refine` for the fields of a leniently decoded composite, ignoring errors."""
     for field in entry.fields:
         raw = getattr(composite, field.name)
         if raw is None or raw is field.default:
@@ -129,7 +138,13 @@ def _refine_leniently(composite: Any, entry: Composite) -> Any:
 
 
 def _with_offset(error: DecodeError, octets: bytes, offset: int) -> DecodeError:
-    """Return the error of the field at `offset`, with an offset that refers to `octets`."""
+    """Return the error of a field, with an offset that refers to `octets`.
+
+    Args:
+        error: the error; its offset may refer to another encoding.
+        octets: the encoded composite.
+        offset: the offset of the field in `octets`.
+    """
     if octets[offset] == 0:
         # `error` comes from a new encoding of the nested composite, and so does its offset. Decode
         # the original bytes to get the right offset.
@@ -143,9 +158,9 @@ def _with_offset(error: DecodeError, octets: bytes, offset: int) -> DecodeError:
 
 
 def offset_of_field(octets: bytes, start: int, index: int) -> int:
-    """Return the offset of the field `index` of the valid list that begins at `start`.
+    """Return the offset of the field at `index` in the list that begins at `start`.
 
-    The list must contain that field.
+    The list must be valid and contain the field.
     """
     pos = start + HEAD_SIZES[octets[start]]
     for _ in range(index):
@@ -154,9 +169,10 @@ def offset_of_field(octets: bytes, start: int, index: int) -> int:
 
 
 def _refine(field: Field, raw: Any, entry: Composite, *, strict: bool = True) -> Any:
-    """Check a decoded value, and convert it to an enum member, a tuple or a nested composite."""
+    """Check a field's decoded value, and convert it to an enum member, a tuple or a composite."""
     if field.multiple:
-        # `raw` is a tuple if the class has converted it (`_convert_multiple_fields`).
+        # `raw` is a tuple if the composite's class has already converted it: see
+        # `_convert_multiple_fields`.
         values = list(raw) if isinstance(raw, (Array, tuple)) else [raw]
         if isinstance(raw, Array) and raw.values and field.type not in {raw.type, "*"}:
             raise _field_error(field, entry, f"an array of {field.type}, not of {raw.type}")
@@ -176,18 +192,21 @@ def _refine(field: Field, raw: Any, entry: Composite, *, strict: bool = True) ->
             nested = from_described(raw, strict=strict)
             if field.requires not in composite_of(type(nested)).provides:
                 raise _field_error(
-                    field, entry, f"{_archetype_of(field)}, which {raw.descriptor!r} is not"
+                    field,
+                    entry,
+                    f"{_archetype_with_article(field)}, which {raw.descriptor!r} is not",
                 )
             return nested
     return raw
 
 
-def _archetype_of(field: Field) -> str:
+def _archetype_with_article(field: Field) -> str:
+    """Return the archetype that a field requires, for an error text, such as ``an address``."""
     return f"{'an' if field.requires[0] in 'aeiou' else 'a'} {field.requires}"
 
 
 def _field_error(field: Field, entry: Composite, expected: str) -> DecodeError:
-    """Return the error for a field; `what` follows the words "must be"."""
+    """Return the error for a field; `expected` follows the words "must be"."""
     return DecodeError(
         f"{field.wire_name} of {entry.name} must be {expected}",
         0,
@@ -201,7 +220,7 @@ def encode_composite(value: Any) -> bytes:
     """Encode a composite with its numeric descriptor and without trailing nulls.
 
     Raises:
-        EncodeError: a field's value is not of its declared type, or a mandatory field is None.
+        EncodeError: a field's value violates the declaration, or a mandatory field is None.
         TypeError: the class of `value` is not a registered composite.
     """
     composite_of(type(value))
@@ -211,7 +230,7 @@ def encode_composite(value: Any) -> bytes:
 
 
 def _check_restrictions(composite: Any) -> None:
-    """Raise EncodeError if a field breaks its restricted type or its archetype.
+    """Raise EncodeError if a field violates its restricted type or its archetype.
 
     Call it after the kernel has encoded the composite: the kernel checks the wire types.
     """
@@ -234,11 +253,13 @@ def _check_restrictions(composite: Any) -> None:
                 provides = composite_of(type(value)).provides
                 _check_restrictions(value)
             elif not isinstance(value, Described):
-                raise EncodeError(f"must be {_archetype_of(field)}, not {value!r:.80}", path)
+                raise EncodeError(
+                    f"must be {_archetype_with_article(field)}, not {value!r:.80}", path
+                )
             else:
                 registered = composite_with(value.descriptor)
                 provides = (field.requires,) if registered is None else registered.provides
             if field.requires not in provides:
                 raise EncodeError(
-                    f"must be {_archetype_of(field)}, which {value!r:.80} is not", path
+                    f"must be {_archetype_with_article(field)}, which {value!r:.80} is not", path
                 )

@@ -29,9 +29,9 @@ from amqp10msg.wire.reprs import cut, html_table, short_repr
 T = TypeVar("T")
 
 #: Types that a multiple field does not accept as a single value.
-_COMPOUND = (tuple, dict, AmqpMap)
-# Archetypes that the kernel checks. Fields of other archetypes are read as any value, and this
-# package checks them.
+_COMPOUND_CLASSES = (tuple, dict, AmqpMap)
+# Archetypes that the kernel checks. For other archetypes, the kernel accepts any value, and this
+# package checks the value.
 _KERNEL_ARCHETYPES = {"message-id", "address"}
 
 
@@ -43,11 +43,12 @@ class Field:
         name: the Python attribute, such as ``delivery_count``.
         wire_name: the specification's name, such as ``delivery-count``.
         type: the AMQP type on the wire, or ``*`` if the specification allows any type.
-        restricted: the specification's name of a restricted type, such as ``milliseconds``.
+        restricted: the specification's name of the field's restricted type (Part 1, 1.4), such as
+            ``milliseconds``; empty if the field has none.
         mandatory: whether the field must be set.
         multiple: whether the field holds null, a single value or an array of values.
         default: the value that null means, or None.
-        requires: the archetype that the value must provide, such as ``address``.
+        requires: the archetype that the value must provide, such as ``address``; empty for none.
         enum: the enum class with the choices of a restricted type, or None.
         size: the maximum length of a restricted type, in bytes, or None.
     """
@@ -95,17 +96,19 @@ class Composite:
     provides: tuple[str, ...]
     fields: tuple[Field, ...]
     spec: Any = attrs.field(repr=False, eq=False)
-    #: The fields with `Field.is_refined`, each with its index.
+    #: The fields whose `Field.is_refined` is true, each with its index.
     refined: tuple[tuple[int, Field], ...] = attrs.field(repr=False, eq=False)
 
 
 #: All registered composites, by numeric descriptor (int) and by symbolic descriptor (str).
 COMPOSITES: dict[int | str, Composite] = {}
+#: All registered composites, by their Python class.
 BY_CLASS: dict[type, Composite] = {}
+#: The name and the field names of each composite, by numeric and symbolic descriptor.
 FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {}
 
-# The composites that modules of `delivery` declare. Looking up one of their descriptors imports its
-# module, so that decoding does not depend on earlier imports.
+# The composites that modules of `delivery` declare: by module, their names by numeric descriptor.
+# Looking up one of these descriptors imports its module, so decoding depends on no earlier import.
 _MODULES: dict[str, dict[int, str]] = {
     "states": {
         0x23: "received",
@@ -130,6 +133,7 @@ _MODULES: dict[str, dict[int, str]] = {
 }
 #: A symbolic descriptor consists of an optional domain, the composite's name and its source type.
 _SYMBOL = re.compile(r"(?:[!-~]+:)?[!-9;-~]+:[!-9;-~]+")
+#: The module that declares a composite, by numeric and symbolic descriptor.
 _DECLARED_IN: dict[int | str, str] = {
     key: f"amqp10msg.delivery.{module}"
     for module, names in _MODULES.items()
@@ -150,7 +154,8 @@ def composite(
 
     Raises:
         TypeError: the class is not an attrs class or is a frozen one, a field's annotation does not
-            name its AMQP type, the descriptor is taken, or an argument has the wrong type.
+            name its AMQP type, another class has registered the descriptor, or an argument has the
+            wrong type.
         ValueError: `symbol` is not of the form ``domain:name:list`` in ASCII, or `code` is out of
             range.
     """
@@ -219,9 +224,10 @@ def _is_frozen(cls: type, name: str) -> bool:
 
 
 def _convert_multiple_fields(cls: Any, fields: tuple[Field, ...]) -> None:
-    """Make `cls` convert values that are assigned to a multiple field to a tuple.
+    """Make `cls` convert every value of a multiple field to a tuple.
 
-    Without the conversion, an object built with a list would differ from its own decoding.
+    Decoding returns tuples: without the conversion, an object built with a list would differ from
+    the object that its encoding decodes to.
     """
     multiple = {field.name: field for field in fields if field.multiple}
     if not multiple:
@@ -242,11 +248,11 @@ def _convert_multiple_fields(cls: Any, fields: tuple[Field, ...]) -> None:
 
 
 def as_tuple(field: Field, value: Any) -> Any:
-    """Return the value of a multiple field as a tuple, as decoding does.
+    """Return the value of a multiple field as a tuple, like decoding.
 
     None becomes the field's default, and a single value becomes a tuple with one element. A value
-    of a wrong type is returned unchanged: encoding and strict decoding refuse it, lenient decoding
-    keeps it.
+    of a wrong type is returned unchanged: encoding and strict decoding refuse it, and lenient
+    decoding keeps it.
     """
     if value is None:
         return field.default
@@ -255,13 +261,15 @@ def as_tuple(field: Field, value: Any) -> Any:
     if isinstance(value, Array):
         return tuple(value) if field.type in {value.type, "*"} else value
     is_single = (
-        isinstance(value, str) if field.type == "symbol" else not isinstance(value, _COMPOUND)
+        isinstance(value, str)
+        if field.type == "symbol"
+        else not isinstance(value, _COMPOUND_CLASSES)
     )
     return (value,) if is_single else value
 
 
 def _rich_repr(self: Any) -> Iterator[tuple[Any, ...]]:
-    """Yield the fields with their defaults, so that rich leaves out fields that are not set."""
+    """Yield the fields with their defaults, so that rich omits fields that have their default."""
     for field in rows(type(self)):
         default = () if field.mandatory else (field.default,)
         yield (field.name, cut(getattr(self, field.name)), *default)
@@ -279,7 +287,7 @@ def _repr_html(self: Any) -> str:
 def _type_id_of(field: Field) -> int:
     """Return the kernel's number of a field's type or archetype."""
     if field.type == "map":
-        # In the specification, the keys of every map in a composite are symbols.
+        # The specification allows only symbols as keys of maps in composites.
         return kernel.TYPE_IDS["fields"]
     if field.requires in _KERNEL_ARCHETYPES:
         return kernel.TYPE_IDS[field.requires]
@@ -287,6 +295,7 @@ def _type_id_of(field: Field) -> int:
 
 
 def _fields_of(cls: type) -> Iterator[Field]:
+    """Yield the declarations of the fields of an attrs class, read from its annotations."""
     try:
         hints = typing.get_type_hints(cls, include_extras=True)
     except NameError as error:
@@ -295,7 +304,7 @@ def _fields_of(cls: type) -> Iterator[Field]:
         wire = _find_wire(hints[attribute.name])
         if wire is None:
             raise TypeError(
-                f"{cls.__name__}.{attribute.name} does not say its AMQP type: annotate it with "
+                f"{cls.__name__}.{attribute.name} has no AMQP type: annotate it with "
                 "an alias of amqp10msg.wire.primitives"
             )
         mandatory = attribute.default is attrs.NOTHING
@@ -330,7 +339,7 @@ def composite_with(descriptor: Any) -> Composite | None:
 
 
 def find_composite(key: int | str) -> Composite | None:
-    """Return the composite with this numeric or symbolic descriptor, or None.
+    """Return the registered composite with this numeric or symbolic descriptor, or None.
 
     Imports the module that declares it, if necessary.
     """
@@ -341,7 +350,7 @@ def find_composite(key: int | str) -> Composite | None:
 
 
 def named_composite(name: str) -> Composite | None:
-    """Return the composite with this name in the specification, such as ``accepted``, or None."""
+    """Return the registered composite with this name, such as ``accepted``, or None."""
     for module in {*_DECLARED_IN.values()}:
         importlib.import_module(module)
     return next((entry for entry in COMPOSITES.values() if entry.name == name), None)
@@ -377,8 +386,8 @@ class Error:
 
     Attributes:
         condition: a symbol that names the kind of error, such as ``amqp:not-found``; ASCII.
-        description: a text for people, or None.
-        info: a map with more about the error; its keys are symbols.
+        description: an explanation for people, or None.
+        info: a map with further details of the error; its keys are symbols.
     """
 
     condition: symbol

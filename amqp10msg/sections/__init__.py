@@ -121,8 +121,8 @@ BARE_CODES = frozenset(kind.code for kind in KINDS if kind.bare)
 #: kernel reads this table.
 CODES: dict[int | str, int] = {key: kind.code for kind in KINDS for key in (kind.code, kind.symbol)}
 
-#: The kernel's number of the format of a section's value, by name of the section. The header and the
-#: properties are composites instead.
+#: The kernel's number of the format of a section's value, by name of the section. The header and
+#: the properties are composites instead.
 _SHAPES = {
     "delivery-annotations": kernel.SHAPE_ANNOTATIONS,
     "message-annotations": kernel.SHAPE_ANNOTATIONS,

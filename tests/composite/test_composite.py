@@ -386,7 +386,7 @@ def test_field_must_declare_its_amqp_type() -> None:
     class Vague:
         name: str
 
-    with pytest.raises(TypeError, match=r"Vague\.name does not say its AMQP type"):
+    with pytest.raises(TypeError, match=r"Vague\.name has no AMQP type"):
         composite.composite("test:vague:list", 0x4242_0002)(Vague)
 
 
