@@ -1,10 +1,10 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
 """Reading the encodings of 0-9-1 (4.2.5 and 4.2.6): `BasicReader`, and `PropertyRows`.
 
-The file runs as Python, or compiled by Cython with the C types of `_reader.pxd`; both must behave
-alike down to the offset of an error. Like the kernel of AMQP 1.0, it uses one cursor over one bytes
-object, flat branches on letters in the order of their frequency, and compares every size with the
-remaining bytes before it slices.
+The file runs as Python, or compiled by Cython with the C types of `_reader.pxd`. Both builds must
+raise the same errors with the same offsets. Like the kernel of AMQP 1.0, `BasicReader` is one
+cursor over one bytes object. It tests for the most frequent type letters first, and compares every
+size with the remaining bytes before it slices.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
 _DECIMAL = struct.Struct(">Bi")
 
-#: The formats of the letters that are integers of fixed width; in ``spec``, l is unsigned.
+#: The formats of integers, by type letter. In the dialect ``spec``, ``l`` is unsigned instead.
 FIXED: dict[str, struct.Struct] = {
     "b": struct.Struct(">b"),
     "B": _U8,
@@ -37,25 +37,29 @@ FIXED: dict[str, struct.Struct] = {
     "L": struct.Struct(">q"),
     "k": _U8,
 }
-#: The letters of each dialect; the code below handles letters whose meaning differs.
+#: The type letters of each dialect. The code below handles letters that have different meanings.
 LETTERS: dict[str, frozenset[str]] = {
     "rabbitmq": frozenset("tbBsuUIilLfdDSATFVx"),
     "spec": frozenset("tbBUuIiLlfdDsSATFV"),
     "qpid": frozenset("tbBsuIilfdDSATFVxcCk"),
 }
-# Index: byte. Whether it is a letter, the width of its integers, and whether they are signed.
+# The next three tables are indexed by byte. `_KNOWN`: whether it is a type letter, by dialect.
+# `_WIDTHS`: the width of the letter's integers, 0 for other types. `_SIGNED`: whether they are
+# signed.
 _KNOWN = {
     dialect: bytes([chr(octet) in letters for octet in range(256)])
     for dialect, letters in LETTERS.items()
 }
 _WIDTHS = bytes([FIXED[chr(octet)].size if chr(octet) in FIXED else 0 for octet in range(256)])
 _SIGNED = bytes([chr(octet) in "bsIlUL" for octet in range(256)])
+#: `FIXED` for the dialect ``spec``.
 SPEC_FIXED = {**FIXED, "l": _U64}
-# The letters that the code below handles one by one; Qpid has two more letters for strings.
+# The type letters that the code below tests for. Only Qpid has `_STR8` and `_STR16`.
 _LONG_STRING, _INT, _BOOLEAN, _LONG, _DOUBLE, _SHORT, _VOID, _BYTES, _FLOAT, _TABLE, _ARRAY = (
     b"SItldsVxfFA"
 )
 _STR8, _STR16 = b"cC"
+#: The letter as a str, by byte.
 _LETTER_OF = [chr(octet) for octet in range(256)]
 
 
@@ -64,32 +68,33 @@ def _signed32(number: int) -> int:
 
 
 class KeepsOriginal(Record):
-    """The base class of objects that keep the bytes that they were decoded from.
+    """The base class of objects that keep the bytes that they were decoded from, as `Original`.
 
-    The slot is empty in objects that were not decoded, and in copies.
+    The slot ``_original`` is empty in objects that were not decoded, and in copies.
     """
 
     __slots__ = ("_original",)
 
 
-#: Reads and sets the `Original` of such an object.
+#: Reads and sets the `Original` of a `KeepsOriginal` object.
 ORIGINAL = Slot(KeepsOriginal, "_original")
 
 
 class Original:
     """The bytes that properties were decoded from, and the decoded values.
 
-    An object is unchanged if it has the same value objects, and each of its tables and arrays has
-    the same entry tuples. That is certain only if all values are immutable, so objects with mutable
-    values (`OddTrue`) have no `Original`.
+    Encoding copies the bytes of properties that are unchanged: they still hold the same value
+    objects, and each of their tables and arrays still holds the same entry tuples. This comparison
+    does not detect changes inside mutable values, so properties with an `OddTrue` have no
+    `Original`.
 
     Attributes:
         octets: the input.
         start: the offset of the property flags in the input.
-        stop: the offset after the property list.
+        stop: the offset after the property list in the input.
         dialect: the dialect in which the letters were read.
-        values: the values of the properties.
-        tables: each table and array with its entries.
+        values: the decoded values of the properties.
+        tables: each decoded table and array with its entries.
     """
 
     def __init__(
@@ -109,7 +114,7 @@ class Original:
         self.tables = tables
 
     def has_values(self, values: tuple[Any, ...], dialect: Dialect) -> bool:
-        """Return whether `values` are the decoded values, unchanged, in the same dialect."""
+        """Return whether `values` are the decoded values, unchanged; False in another dialect."""
         if dialect != self.dialect or not 0 <= self.start <= self.stop <= len(self.octets):
             return False
         for index in range(len(values)):
@@ -126,11 +131,17 @@ class Original:
 
 
 class PropertyRows:
-    """The properties of one content class, prepared for reading and writing.
+    """The wire layout of the properties of one content class, for the reader and the writer.
 
     Attributes:
-        rows: the properties in the order of their flags.
-        known_flags: the flags of all properties, as bits.
+        rows: the declarations of the properties, in the order of their flags.
+        known_flags: a bit mask of the flags of all properties.
+        names: the wire names of the properties.
+        domains: the domain of each property as a number: 0 for shortstr, 1 for table, 2 for octet,
+            3 for timestamp.
+        blank: a value of None for each property.
+        attributes: reads and sets the attributes of the properties' class.
+        keeps: whether decoded objects keep their original bytes.
     """
 
     def __init__(self, cls: Any, rows: Any) -> None:
@@ -145,7 +156,7 @@ class PropertyRows:
         self.keeps = issubclass(cls, KeepsOriginal)
 
     def unchanged(self, source: Any, values: tuple[Any, ...], dialect: Dialect) -> Original | None:
-        """Return the `Original` of an object; None if its values were changed or not decoded."""
+        """Return the `Original` of `source`; None if it was changed or not decoded."""
         if not self.keeps or type(source) is not self.attributes.cls:
             return None
         original: Original | None = ORIGINAL.get(source)
@@ -155,15 +166,16 @@ class PropertyRows:
 
 
 class BasicReader(Cursor):
-    """A cursor over encoded 0-9-1 values. Its limits apply to all values that it reads.
+    """A cursor over encoded 0-9-1 values. The limits apply to all values that it reads together.
 
-    Every method reads at `pos` and moves `pos` after the read bytes, or raises DecodeError.
+    Each reading method reads at `pos` and moves `pos` after the bytes that it has read, or raises
+    DecodeError. `end` is the end of the input, or of the enclosing table or array.
     """
 
     def __init__(self, data: bytes, dialect: Dialect, limits: Limits | None) -> None:
         known_letters = _KNOWN.get(dialect)
         if known_letters is None:
-            raise ValueError(f"there is no dialect {dialect!r}: use {', '.join(LETTERS)}")
+            raise ValueError(f"unknown dialect {dialect!r}: use one of {', '.join(LETTERS)}")
         limits = limits or DEFAULT_LIMITS
         if not isinstance(limits, Limits):
             raise TypeError(f"limits must be a Limits or None, not {type(limits).__name__}")
@@ -193,6 +205,7 @@ class BasicReader(Cursor):
         return DecodeError(reason, offset, rule=rule, condition=condition, data=self.buf)
 
     def cut(self, subject: str, offset: int, needs: int, end: int) -> DecodeError:
+        """Return the error for a value of `needs` bytes that does not fit between two offsets."""
         return self.fault(
             f"{subject} needs {needs} bytes, and {max(end - offset, 0)} are left",
             offset,
@@ -200,7 +213,7 @@ class BasicReader(Cursor):
         )
 
     def finish(self) -> None:
-        """Raise DecodeError if bytes follow."""
+        """Raise DecodeError if bytes follow the last value."""
         if self.pos != self.end:
             raise self.fault(
                 f"{self.end - self.pos} trailing bytes after the last value", self.pos, "trailing"
@@ -288,7 +301,10 @@ class BasicReader(Cursor):
         return layout.build(values)
 
     def table(self, depth: int) -> FieldTable:
-        """Read a table: four bytes of length, then name, letter and value of each field."""
+        """Read a table: four bytes of length, then name, letter and value of each field.
+
+        `depth` is the number of tables and arrays that contain the table.
+        """
         data = self.buf
         stop = self.enter("a table", depth)
         pos = self.pos
@@ -344,7 +360,10 @@ class BasicReader(Cursor):
         return new_table
 
     def array(self, depth: int) -> FieldArray:
-        """Read an array: four bytes of length, then letter and value of each element."""
+        """Read an array: four bytes of length, then letter and value of each element.
+
+        `depth` is the number of tables and arrays that contain the array.
+        """
         data = self.buf
         stop = self.enter("an array", depth)
         entries: list[tuple[str, Any]] = []
@@ -366,7 +385,7 @@ class BasicReader(Cursor):
         return new_array
 
     def enter(self, subject: str, depth: int) -> int:
-        """Read the length of a table or array; return the end of its content."""
+        """Read the length of a table or array; return the offset of its end."""
         pos = self.pos
         if pos + 4 > self.end:
             raise self.cut(subject, pos, 4, self.end)
@@ -379,10 +398,17 @@ class BasicReader(Cursor):
         return pos + 4 + size
 
     def too_many(self, offset: int) -> DecodeError:
+        """Return the error for more fields than the limit."""
         return self.fault(f"more than {self.limits.items} fields", offset, "items-limit")
 
     def value(self, code: int, stop: int, depth: int) -> Any:
-        """Read the value of a letter; `pos` is after the letter."""
+        """Read the value of a field, after its type letter.
+
+        Args:
+            code: the byte of the letter.
+            stop: the offset that the value must not exceed.
+            depth: the number of tables and arrays that contain the value.
+        """
         data = self.buf
         pos = self.pos
         if not self.known_letters[code]:
@@ -414,7 +440,7 @@ class BasicReader(Cursor):
                 return data[start : self.pos]
             return data[start : self.pos].decode("utf-8", "surrogateescape")
         if code in (_TABLE, _ARRAY):
-            # Limit the inner table or array to the bytes of the outer one.
+            # Limit the table or array to the bytes of the one that contains it.
             outer = self.end
             self.end = stop
             nested: Any = self.table(depth) if code == _TABLE else self.array(depth)
@@ -424,7 +450,7 @@ class BasicReader(Cursor):
             self.advance(code, 1, stop)
             if data[pos] < 2:
                 return data[pos] == 1
-            self.is_odd = True  # OddTrue is mutable
+            self.is_odd = True  # so the properties get no `Original`
             return OddTrue(data[pos])
         if code == _DOUBLE:
             self.advance(code, 8, stop)
@@ -436,7 +462,7 @@ class BasicReader(Cursor):
         return ScaledDecimal(*_DECIMAL.unpack_from(data, pos))
 
     def advance(self, code: int, size: int, stop: int) -> int:
-        """Skip `size` bytes of a value, and return their end."""
+        """Skip `size` bytes of a value; return the offset after them."""
         pos = self.pos
         if pos + size > stop:
             raise self.cut(f"the value of {chr(code)!r}", pos, size, stop)

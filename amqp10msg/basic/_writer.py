@@ -25,8 +25,8 @@ _U64 = struct.Struct(">Q")
 _F64 = struct.Struct(">d")
 _DECIMAL = struct.Struct(">Bi")
 _2_63 = 2**63
-# Letters of numbers in all dialects: their byte, width, minimum and maximum. The maximum of a
-# timestamp is limited to a signed 64-bit number.
+# The integer types that are the same in all dialects, by letter: byte of the letter, width in
+# bytes, minimum and maximum. Larger timestamps, up to 2^64 - 1, are written elsewhere.
 _WHOLE = {
     "b": (0x62, 1, -0x80, 0x7F),
     "B": (0x42, 1, 0, 0xFF),
@@ -37,7 +37,7 @@ _WHOLE = {
 
 
 def octets_of(text: Any, path: str) -> bytes:
-    """Encode text; lone surrogates become the bytes that they were decoded from."""
+    """Return text as UTF-8. Lone surrogates become the bytes that they were decoded from."""
     if isinstance(text, str):
         try:
             return text.encode("utf-8", "surrogateescape")
@@ -54,7 +54,7 @@ def write_shortstr(out: Any, text: Any, path: str) -> None:
         return
     octets = octets_of(text, path)
     if len(octets) > 255:
-        raise EncodeError(f"a short string has 255 bytes at most, and this has {len(octets)}", path)
+        raise EncodeError(f"a short string has at most 255 bytes, not {len(octets)}", path)
     out.octet(len(octets))
     out.add(octets)
 
@@ -66,7 +66,7 @@ def write_longstr(out: Any, octets: Any) -> None:
 
 
 def _begin(out: Any, path: str, depth: int) -> int:
-    """Reserve the length field of a table or an array; return the mark for `end_table`."""
+    """Reserve the length field of a table or an array; return its position for `_end`."""
     if depth >= DEFAULT_LIMITS.depth:
         raise EncodeError("values are nested too deeply, or contain themselves", path)
     start: int = out.begin_table()
@@ -74,13 +74,16 @@ def _begin(out: Any, path: str, depth: int) -> int:
 
 
 def _end(out: Any, start: int, path: str) -> None:
-    """Write the length of the table or array that begins at the mark `start`."""
+    """Write the length of a table or array into the field that `_begin` reserved at `start`."""
     if not out.end_table(start):
         raise EncodeError("a table or an array has 2^32 - 1 bytes at most", path)
 
 
 def _parts_of(entry: Any, count: int, path: str) -> Any:
-    """Return `entry` if it is a tuple of `count` parts with a letter; otherwise EncodeError."""
+    """Return `entry`, or raise EncodeError unless it is a field with `count` parts.
+
+    The parts are name, letter and value in a table, and letter and value in an array.
+    """
     if not isinstance(entry, (tuple, list)) or len(entry) != count:
         parts = "name, letter and value" if count == 3 else "letter and value"
         raise EncodeError(f"an entry is a tuple of {parts}, not {entry!r:.60}", path)
@@ -118,6 +121,7 @@ def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int =
 
 
 def _write_array(out: Any, array: Any, dialect: Any, path: str, depth: int) -> None:
+    """Append an array; errors as for `write_table`."""
     if type(array) is not FieldArray:
         if not isinstance(array, (FieldArray, list, tuple)):
             raise EncodeError(
@@ -134,7 +138,17 @@ def _write_array(out: Any, array: Any, dialect: Any, path: str, depth: int) -> N
 def write_value(
     out: Any, letter: str, value: Any, dialect: Any, path: str, name: Any, depth: int
 ) -> None:
-    """Append letter and value of a field; EncodeError if the value does not fit."""
+    """Append the letter and the value of a field; EncodeError if the letter cannot represent it.
+
+    Args:
+        out: the output.
+        letter: the type letter.
+        value: the value.
+        dialect: the dialect of field tables.
+        path: the path of the enclosing table or array, for errors.
+        name: the name in a table, or the index in an array, for errors.
+        depth: the number of tables and arrays that contain the enclosing one.
+    """
     # Fast path for the usual types, without the lookups in `LETTERS` and `FIXED`.
     if letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
         out.number(0x49, 4, value)
@@ -201,10 +215,10 @@ def write_value(
 
 
 def write_number(out: Any, value: Any, width: int, path: str) -> None:
-    """Append a byte or a timestamp; EncodeError if it does not fit."""
+    """Append an octet (width 1) or a timestamp (width 8); EncodeError if it is out of range."""
     if type(value) is int and 0 <= value < _2_63:
         if width == 8:
-            # `number` writes a constructor and a number: pass the first byte as the constructor.
+            # `number` writes a byte and then a number: pass the timestamp's first byte as the byte.
             out.number(value >> 56, 7, value)
             return
         if value < 256:
@@ -223,14 +237,14 @@ def write_number(out: Any, value: Any, width: int, path: str) -> None:
 
 
 def is_unchanged(layout: PropertyRows, source: Any, dialect: Any) -> bool:
-    """Return whether properties were decoded, and have not been changed since."""
+    """Return whether the properties `source` were decoded, and have not been changed since."""
     return layout.unchanged(source, layout.attributes.values(source), dialect) is not None
 
 
 def write_rows(out: Any, layout: PropertyRows, source: Any, dialect: Any) -> None:
     """Append the property flags and the property list of `source`, an object of the layout's class.
 
-    Properties that were not changed since decoding are copied from their original bytes.
+    If `source` has not been changed since decoding, its original bytes are copied.
     """
     flags = 0
     values = layout.attributes.values(source)

@@ -1,8 +1,8 @@
 """Convert properties of class basic from and to the classes of pika and pamqp (used by aio-pika).
 
 `lost_in_pika` and `lost_in_pamqp` list the values that a conversion would lose. Field tables of
-these libraries have no type letters, so a value gets the letter that the library writes for its
-type. pika has a class for long integers.
+these libraries have no type letters, so each value gets the letter that the library writes for its
+Python type.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ __all__ = ["from_pamqp", "from_pika", "lost_in_pamqp", "lost_in_pika", "to_pamqp
 
 
 def _expect_properties(properties: object, function: str) -> None:
+    """Raise TypeError if the argument of `function` is not a BasicProperties."""
     expect(properties, BasicProperties, f"the properties of {function}", "BasicProperties")
 
 
 def _expect_attributes(properties: object, function: str, expected: str) -> None:
     """Raise TypeError unless `properties` is None or has the attribute `headers`."""
     if properties is not None and not hasattr(properties, "headers"):
-        is_method = hasattr(properties, "routing_key")  # pika passes a consumer the method first
+        # pika calls a consumer's callback with the method before the properties.
+        is_method = hasattr(properties, "routing_key")
         hint = "pass properties, body, method in this order" if is_method else ""
         raise wrong_type(f"the properties of {function}", expected, properties, hint)
 
 
 def _expect_long(value: int) -> None:
-    """Raise ValueError for an integer of more than 64 bits, the widest field type."""
+    """Raise ValueError for an integer that does not fit 64 bits, the widest field type."""
     if not -(2**63) <= value < 2**63:
         raise ValueError(f"the header value {value} needs more than 64 bits: write it as a string")
 
@@ -50,17 +52,19 @@ def _expect_long(value: int) -> None:
 
 
 def _pika_letter(value: Any) -> str:
+    """Return the type letter that pika writes for a value."""
     if isinstance(value, bool):
         return "t"
     if isinstance(value, int):
         _expect_long(value)
-        # pika decodes 64-bit integers to its class `long`.
+        # pika's class `long` is for integers that were decoded from 64 bits.
         is_int = -(2**31) <= value < 2**31 and type(value).__name__ != "long"
         return "I" if is_int else "l"
     return _common_letter(value, "d")
 
 
 def _pamqp_letter(value: Any) -> str:
+    """Return the type letter that pamqp writes for a value."""
     if isinstance(value, bool):
         return "t"
     if isinstance(value, int):
@@ -79,6 +83,10 @@ def _pamqp_letter(value: Any) -> str:
 
 
 def _common_letter(value: Any, float_letter: str) -> str:
+    """Return the type letter for a value that is neither bool nor int.
+
+    The two libraries differ only in the letter for floats.
+    """
     if value is None:
         return "V"
     for cls, letter in (
@@ -97,6 +105,7 @@ def _common_letter(value: Any, float_letter: str) -> str:
 
 
 def _to_field_table(values: Any, letter_of: Any) -> FieldTable:
+    """Convert a library's dict; `letter_of` returns the type letter for a value."""
     return FieldTable.of(
         [
             (name, letter, value)
@@ -107,6 +116,7 @@ def _to_field_table(values: Any, letter_of: Any) -> FieldTable:
 
 
 def _to_field(value: Any, letter_of: Any) -> tuple[str, Any]:
+    """Return the type letter for a library's value, and the value for a `FieldTable`."""
     letter = letter_of(value)
     if letter == "F":
         return letter, _to_field_table(value, letter_of)
@@ -122,15 +132,16 @@ def _to_field(value: Any, letter_of: Any) -> tuple[str, Any]:
 
 
 def _aware(time: datetime.datetime) -> datetime.datetime:
-    """Return an aware datetime. A naive one is in UTC, as in both libraries."""
+    """Return an aware datetime. In both libraries, a naive datetime is in UTC."""
     return time if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC)
 
 
-#: The classes that a library uses for integers or bytes, by letter.
+#: The classes that a library uses for integers and bytes of some type letters, by letter.
 _Classes: TypeAlias = Mapping[str, Callable[[Any], Any]]
 
 
 def _plain(value: Any, classes: _Classes) -> Any:
+    """Convert the value of a field to a plain Python value for a library."""
     if isinstance(value, FieldTable):
         return _plain_table(value, classes)
     if isinstance(value, FieldArray):
@@ -143,6 +154,7 @@ def _plain(value: Any, classes: _Classes) -> Any:
 
 
 def _plain_table(table: Any, classes: _Classes) -> dict[str, Any] | None:
+    """Convert a table to a dict; of several fields with one name, the first is kept."""
     if table is None:
         return None
     table = as_table(table)
@@ -157,7 +169,7 @@ def _plain_field(letter: str, value: Any, classes: _Classes) -> Any:
     """Convert a field to the type that the library uses for its letter."""
     if letter == "T":
         return _datetime_or_seconds(seconds_of(value))
-    # The libraries support neither tuples and memoryviews, nor a FieldTable in a plain list.
+    # The libraries cannot write a tuple, a memoryview, or a FieldTable in a plain list.
     value = as_decoded(letter, value) if letter in "AFx" else value
     if letter in classes and isinstance(value, (int, bytes)):
         return classes[letter](value)
@@ -165,6 +177,7 @@ def _plain_field(letter: str, value: Any, classes: _Classes) -> Any:
 
 
 def _datetime_or_seconds(seconds: Any) -> Any:
+    """Convert seconds since the Unix epoch to a datetime, if they are in its range."""
     if not isinstance(seconds, int):
         return seconds
     try:
@@ -174,7 +187,7 @@ def _datetime_or_seconds(seconds: Any) -> Any:
 
 
 def _list_losses(properties: BasicProperties, letter_of: Any) -> list[str]:
-    """Return the losses of converting properties to a library's classes and back."""
+    """Return what a conversion to a library's classes and back would change, as sentences."""
     name = "pika" if letter_of is _pika_letter else "pamqp"
     _expect_properties(properties, f"lost_in_{name}")
     losses: list[str] = []
@@ -188,11 +201,13 @@ def _list_losses(properties: BasicProperties, letter_of: Any) -> list[str]:
 
 
 def _add_losses_of_text(text: str, path: str, losses: list[str]) -> None:
+    """Add a sentence to `losses` if the library cannot write a text."""
     if not text.isascii() and any("\udc80" <= c <= "\udcff" for c in text):
         losses.append(f"{path}: its bytes are not UTF-8, and the library cannot write them")
 
 
 def _add_losses_of_table(table: FieldTable, path: str, letter_of: Any, losses: list[str]) -> None:
+    """Add a sentence to `losses` for each loss in a table."""
     earlier_names: set[str] = set()
     for name, letter, value in table.entries:
         field_path = f"{path}[{name!r}]"
@@ -210,6 +225,7 @@ def _add_losses_of_table(table: FieldTable, path: str, letter_of: Any, losses: l
 def _add_losses_of_value(
     letter: str, value: Any, path: str, letter_of: Any, losses: list[str]
 ) -> None:
+    """Add a sentence to `losses` for each loss in the value of a field."""
     value = as_decoded(letter, value)
     if isinstance(value, FieldTable):
         _add_losses_of_table(value, path, letter_of, losses)
@@ -238,7 +254,7 @@ def _add_losses_of_value(
 
 
 def from_pika(properties: Any) -> BasicProperties:
-    """Convert a ``pika.BasicProperties``.
+    """Convert a ``pika.BasicProperties`` to `BasicProperties`.
 
     Raises:
         TypeError: `properties` has no attribute ``headers``, or a header value has a type without a
@@ -283,11 +299,11 @@ def lost_in_pika(properties: BasicProperties) -> list[str]:
     return _list_losses(properties, _pika_letter)
 
 
-# pamqp, which aio-pika uses.
+# Conversions for pamqp, which aio-pika uses.
 
 
 def from_pamqp(properties: Any) -> BasicProperties:
-    """Convert a ``pamqp.commands.Basic.Properties``.
+    """Convert a ``pamqp.commands.Basic.Properties`` to `BasicProperties`.
 
     Raises:
         TypeError: `properties` has no attribute ``headers``, or a header value has a type without a

@@ -1,6 +1,6 @@
-"""Content of AMQP 0-9 that 0-9-1 dropped: classes file, stream and tunnel, and message.transfer.
+"""Classes of AMQP 0-9 that 0-9-1 removed: file (70), stream (80), tunnel (110), message (120).
 
-The classes are file (70), stream (80) and tunnel (110); message.transfer is method 10 of class 120.
+Of the class message, only the method message.transfer (10) contains a message.
 
 The package encodes and decodes their properties, and `to_basic_message` converts them to a message
 of class basic, which `amqp10msg.translate` can translate to 1.0. A property that class basic lacks
@@ -42,7 +42,8 @@ __all__ = [
     "to_basic_message",
 ]
 
-_PREFIX = "amqp-0-9."
+#: The prefix of headers for properties that class basic lacks.
+_HEADER_PREFIX = "amqp-0-9."
 
 
 @attrs.define
@@ -52,11 +53,11 @@ class FileProperties:
     Attributes:
         content_type: MIME type.
         content_encoding: MIME content encoding.
-        headers: the application's fields.
+        headers: a field table of the application.
         priority: 0 to 9.
-        reply_to: where to send replies to.
-        message_id: the application's identifier.
-        filename: the file's name.
+        reply_to: the address for replies.
+        message_id: the application's identifier of the message.
+        filename: the name of the file.
         timestamp: seconds since the Unix epoch.
         cluster_id: for routing within a cluster.
     """
@@ -79,7 +80,7 @@ class StreamProperties:
     Attributes:
         content_type: MIME type.
         content_encoding: MIME content encoding.
-        headers: the application's fields.
+        headers: a field table of the application.
         priority: 0 to 9.
         timestamp: seconds since the Unix epoch.
     """
@@ -96,7 +97,7 @@ class TunnelProperties:
     """Properties of class tunnel (110), for other protocols in an AMQP connection.
 
     Attributes:
-        headers: the application's fields.
+        headers: a field table of the application.
         proxy_name: identity of the tunnelling proxy.
         data_name: name or type of the tunnelled data.
         durable: 0 to 255; whether the content survives a restart.
@@ -112,7 +113,8 @@ class TunnelProperties:
 
 ClassProperties: TypeAlias = FileProperties | StreamProperties | TunnelProperties
 
-#: The class of the properties and their wire layout, by content class.
+#: For each content class (70, 80 or 110): the Python class of the properties, and their wire
+#: layout.
 CLASSES: dict[int, tuple[type[Any], PropertyRows]] = {
     70: (FileProperties, layout_of(FileProperties)),
     80: (StreamProperties, layout_of(StreamProperties)),
@@ -135,8 +137,8 @@ def decode_class_header(
         The properties, and the size of the body in bytes.
 
     Raises:
-        DecodeError: the payload is truncated or has another class or a weight, or the properties
-            are invalid.
+        DecodeError: the payload is truncated, has another class or a weight other than 0, or the
+            properties are invalid.
     """
     octets = input_octets(data)
     reader = BasicReader(octets, dialect, limits)
@@ -194,16 +196,16 @@ class Transfer:
         expiration: expiration time in seconds since the Unix epoch.
         exchange: the exchange that the message was published to.
         routing_key: the routing key that the message was published with.
-        message_id: the application's identifier.
+        message_id: the application's identifier of the message.
         correlation_id: the application's correlation identifier.
-        reply_to: where to send replies to.
+        reply_to: the address for replies.
         content_type: MIME type.
         content_encoding: MIME content encoding.
         user_id: the user who created the message.
         app_id: the application that created the message.
         transaction_id: identifies a distributed transaction.
         security_token: a token for authentication and similar uses.
-        application_headers: the application's fields.
+        application_headers: a field table of the application.
         body: the body, or the name of the reference that contains the body.
         by_reference: whether `body` is the name of a reference.
     """
@@ -233,7 +235,8 @@ class Transfer:
     by_reference: bool = False
 
 
-_TEXTS = (
+#: The short strings among the arguments of a transfer, in wire order.
+_STRING_ARGUMENTS = (
     "exchange",
     "routing_key",
     "message_id",
@@ -245,7 +248,8 @@ _TEXTS = (
     "app_id",
     "transaction_id",
 )
-_NUMBERS = (
+#: The integers among the arguments of a transfer, in wire order, with their width in bytes.
+_INTEGER_ARGUMENTS = (
     ("ttl", 8),
     ("priority", 1),
     ("timestamp", 8),
@@ -262,8 +266,9 @@ def decode_transfer(
 ) -> Transfer:
     """Decode the 22 arguments of message.transfer, without the class and method numbers.
 
-    The specification does not define the encoding of the body (domain ``content``). This function
-    expects a byte, 0 for the body and 1 for a reference, and a long string.
+    The specification does not define the encoding of the last argument, the body (domain
+    ``content``). This function expects a byte (0 for the body, 1 for a reference), and then a long
+    string with the body or the name of the reference.
 
     Raises:
         DecodeError: the input is truncated, more bytes follow, or an argument is invalid.
@@ -275,9 +280,9 @@ def decode_transfer(
     if bits > 3:
         raise reader.fault(f"the bits {bits:#04x} are undefined", start, "bits")
     transfer.redelivered, transfer.immediate = bool(bits & 1), bool(bits & 2)
-    for name, width in _NUMBERS:
+    for name, width in _INTEGER_ARGUMENTS:
         setattr(transfer, name, reader.unsigned(width, name.replace("_", "-")))
-    for name in _TEXTS:
+    for name in _STRING_ARGUMENTS:
         setattr(transfer, name, reader.shortstr())
     transfer.security_token = reader.longstr()
     transfer.application_headers = reader.table(0)
@@ -308,9 +313,9 @@ def encode_transfer(transfer: Transfer, *, dialect: Dialect = "rabbitmq") -> byt
         ) from None
     write_shortstr(out, transfer.destination, "destination")
     write_number(out, bool(transfer.redelivered) | bool(transfer.immediate) << 1, 1, "bits")
-    for name, width in _NUMBERS:
+    for name, width in _INTEGER_ARGUMENTS:
         write_number(out, getattr(transfer, name), width, name.replace("_", "-"))
-    for name in _TEXTS:
+    for name in _STRING_ARGUMENTS:
         write_shortstr(out, getattr(transfer, name), name.replace("_", "-"))
     write_longstr(out, _binary(transfer.security_token, "security-token"))
     write_table(out, transfer.application_headers, dialect, "application-headers")
@@ -334,8 +339,8 @@ def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> 
         body: the payload; ignored for a `Transfer`, which contains its own body.
 
     Returns:
-        The message. A property that class basic lacks is a header ``amqp-0-9.NAME`` with the name
-        in the specification.
+        The message. A property that class basic lacks becomes the header ``amqp-0-9.NAME``, where
+        NAME is the name in the specification.
 
     Raises:
         TypeError: `content` has another class, or `body` is not bytes.
@@ -353,12 +358,12 @@ def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> 
         if field.name == "durable":
             properties.delivery_mode = 2 if value else 1
             if value > 1:
-                extra_headers.append((f"{_PREFIX}durable", "B", value))
+                extra_headers.append((f"{_HEADER_PREFIX}durable", "B", value))
         elif hasattr(properties, field.name):
             setattr(properties, field.name, value)
         else:
             letter = "S" if isinstance(value, str) else "B"
-            extra_headers.append((_PREFIX + field.name.replace("_", "-"), letter, value))
+            extra_headers.append((_HEADER_PREFIX + field.name.replace("_", "-"), letter, value))
     _set_headers(properties, content.headers, extra_headers)
     return BasicMessage(properties, body)
 
@@ -368,14 +373,16 @@ def _set_headers(
     headers: FieldTable | None,
     extra_headers: list[tuple[str, str, Any]],
 ) -> None:
+    """Set the headers of `properties` to `headers` followed by `extra_headers`, if any."""
     if headers is not None or extra_headers:
         entries = headers.entries if headers is not None else []
         properties.headers = FieldTable.of([*entries, *extra_headers])
 
 
 def _basic_of_transfer(content: Transfer) -> BasicMessage:
+    """Convert a transfer to a message of class basic."""
     properties = BasicProperties()
-    for name in _TEXTS:
+    for name in _STRING_ARGUMENTS:
         value = getattr(content, name)
         if value and hasattr(properties, name):
             setattr(properties, name, value)
@@ -396,9 +403,9 @@ def _basic_of_transfer(content: Transfer) -> BasicMessage:
     ):
         value = getattr(content, name)
         if value:
-            extra_headers.append((_PREFIX + name.replace("_", "-"), letter, value))
+            extra_headers.append((_HEADER_PREFIX + name.replace("_", "-"), letter, value))
     if content.by_reference:
-        extra_headers.append((f"{_PREFIX}reference", "x", content.body))
+        extra_headers.append((f"{_HEADER_PREFIX}reference", "x", content.body))
     _set_headers(properties, content.application_headers or None, extra_headers)
     return BasicMessage(
         properties,

@@ -23,7 +23,7 @@ from amqp10msg.wire.kernel.twin import FieldOutput, Slots
 from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.reprs import with_bounded_repr
 
-# The constructor of BasicMessage for the properties of each library.
+# For each library: the constructor of BasicMessage that converts its properties.
 _CONSTRUCTORS = {"pika": "from_pika", "pamqp": "from_pamqp"}
 #: The number of class basic.
 BASIC_CLASS = 60
@@ -130,7 +130,7 @@ kernel.make_fast(BasicMessage, properties=(BasicProperties,), body=(bytes, bytea
 
 
 def as_encoded(basic: BasicMessage, dialect: Dialect = "rabbitmq") -> BasicMessage:
-    """Return the message that a receiver would decode, with values of the types of decoding.
+    """Return the message that a receiver would decode, with the types that decoding returns.
 
     For example, a datetime as timestamp becomes a number, and bytes as message-id become a str.
 
@@ -161,7 +161,10 @@ def as_encoded(basic: BasicMessage, dialect: Dialect = "rabbitmq") -> BasicMessa
 
 
 def _origin(method: Any, library: str) -> tuple[str, str, bool]:
-    """Return exchange, routing key and redelivered of a method, or the defaults for None."""
+    """Return the exchange, the routing key and the redelivered flag of a library's method.
+
+    Returns the defaults if `method` is None.
+    """
     if method is None:
         return "", "", False
     try:
@@ -189,6 +192,7 @@ class ContentHeader:
     weight: int = 0
 
 
+#: Class, weight and body size.
 _HEAD = struct.Struct(">HHQ")
 _CONTENT_HEADER = Slots(ContentHeader, [field.name for field in attrs.fields(ContentHeader)])
 

@@ -40,7 +40,10 @@ _DOMAINS = {"str": "shortstr", "FieldTable": "table", "int": "octet"}
 
 
 def layout_of(cls: type[Any]) -> PropertyRows:
-    """Return the wire layout of properties; the fields of `cls` are in the order of the flags."""
+    """Return the wire layout of a class of properties.
+
+    The fields of `cls` must be in the order of the property flags.
+    """
     return PropertyRows(
         cls,
         tuple(
@@ -55,25 +58,27 @@ def layout_of(cls: type[Any]) -> PropertyRows:
     )
 
 
-_MILLISECONDS = {int: "text of milliseconds, such as '5000'"}
+#: The hint in the error for an int as expiration.
+_EXPIRATION_HINTS = {int: "text of milliseconds, such as '5000'"}
 
 
 @attrs.define(weakref_slot=False)
 class BasicProperties(KeepsOriginal):
     """The properties of a message of class basic. A missing property is None.
 
-    Strings are str. Invalid UTF-8 from a peer becomes lone surrogates (PEP 383), and is encoded as
-    the same bytes. Decoded properties keep their original bytes and encode to them unless they are
-    changed; a copy does not keep them.
+    Strings are str. Invalid UTF-8 from a peer becomes lone surrogates (PEP 383), which are encoded
+    as the same bytes. Decoded properties keep their original bytes: encoding returns these bytes
+    unless the properties were changed. A copy does not keep them.
 
     Attributes:
         content_type: MIME type of the body.
         content_encoding: MIME content encoding of the body.
-        headers: the fields of the application, also as a dict. An empty table is not None.
+        headers: the field table of the application; a dict is accepted. An empty table differs from
+            None.
         delivery_mode: 1 for non-persistent, 2 for persistent; 0 to 255 on the wire.
         priority: 0 to 9; 0 to 255 on the wire.
         correlation_id: the application's correlation identifier.
-        reply_to: address to reply to, usually the name of a queue.
+        reply_to: the address for replies, usually the name of a queue.
         expiration: the specification does not define it. RabbitMQ reads it as the time to live in
             milliseconds, in decimal digits.
         message_id: the application's message identifier.
@@ -82,7 +87,7 @@ class BasicProperties(KeepsOriginal):
         type: the application's name for the type of the message.
         user_id: the user who created the message; RabbitMQ requires the connection's user.
         app_id: the application that created the message.
-        cluster_id: reserved in 0-9-1, and must be empty there; the cluster id in 0-9 and 0-8.
+        cluster_id: the cluster id in 0-9 and 0-8. In 0-9-1, it is reserved and must be empty.
     """
 
     content_type: str | None = None
@@ -101,10 +106,11 @@ class BasicProperties(KeepsOriginal):
     cluster_id: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        # An int as expiration is the most frequent mistake. Encoding and translating check the
-        # other properties: checking them here would double the time to create an object.
+        # Only the expiration is checked here, because an int is the most frequent mistake. Encoding
+        # and translating check the other properties: checking all of them here would double the
+        # time to create an object.
         if self.expiration is not None:
-            expect(self.expiration, (str, bytes), "expiration", "a str", _MILLISECONDS)
+            expect(self.expiration, (str, bytes), "expiration", "a str", _EXPIRATION_HINTS)
 
     def __repr__(self) -> str:
         arguments = ", ".join(
@@ -139,8 +145,8 @@ def decode_properties(
 ) -> BasicProperties:
     """Decode the property flags and the property list of class basic.
 
-    Values that break a rule of 0-9-1, such as priority 10, are accepted; `check_properties` reports
-    them.
+    Values that violate a rule of 0-9-1, such as priority 10, are accepted; `check_properties`
+    reports them.
 
     Args:
         data: the flags and the list, without class, weight and body size.
@@ -158,6 +164,7 @@ def decode_properties(
 
 
 def _expect_dialect(dialect: object) -> None:
+    """Raise ValueError for an unknown dialect."""
     if dialect not in LETTERS:
         raise ValueError(f"unknown dialect {dialect!r}: use one of {', '.join(LETTERS)}")
 

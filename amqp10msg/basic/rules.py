@@ -1,4 +1,4 @@
-"""Check properties against rules of 0-9-1 that decoding does not enforce, as clients break them."""
+"""Check properties for violations of 0-9-1 that decoding accepts, because clients cause them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from amqp10msg.basic.properties import PROPERTIES, BasicProperties
 from amqp10msg.basic.tables import FieldTable, as_array, as_table
 from amqp10msg.wire.errors import expect
 
-# 0-9-1, 4.2.5.5: a letter, $ or #, then letters, digits, $, # and underscores; at most 128.
-_NAME = re.compile(r"[A-Za-z$#][A-Za-z0-9$#_]{0,127}")
+# Field names (0-9-1, 4.2.5.5): a letter, $ or #, then letters, digits, $, # and underscores; at
+# most 128 characters.
+_FIELD_NAME = re.compile(r"[A-Za-z$#][A-Za-z0-9$#_]{0,127}")
 
 
 @attrs.frozen
@@ -54,6 +55,7 @@ def check_properties(properties: BasicProperties) -> list[Finding]:
 
 
 def _findings_in_properties(properties: BasicProperties) -> Iterator[Finding]:
+    """Yield the violations in all properties."""
     for row in PROPERTIES:
         value = getattr(properties, row.name)
         if value is None:
@@ -73,6 +75,7 @@ def _findings_in_properties(properties: BasicProperties) -> Iterator[Finding]:
 
 
 def _findings_in_shortstr(text: Any, path: str) -> Iterator[Finding]:
+    """Yield the violations in a short string (a property or a field name)."""
     octets = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
     if len(octets) > 255:
         yield Finding(
@@ -90,13 +93,14 @@ def _findings_in_shortstr(text: Any, path: str) -> Iterator[Finding]:
 
 
 def _findings_in_table(table: FieldTable, path: str) -> Iterator[Finding]:
+    """Yield the violations in the names and the values of a table."""
     counts = Counter(name for name, _, _ in table.entries)
     for name, count in counts.items():
         here = f"{path}[{name!r}]"
         if count > 1:
             yield Finding("field-name-twice", "error", here, f"the name occurs {count} times")
         yield from _findings_in_shortstr(name, here)
-        if not _NAME.fullmatch(name):
+        if not _FIELD_NAME.fullmatch(name):
             yield Finding(
                 "field-name-form",
                 "warning",
@@ -108,6 +112,7 @@ def _findings_in_table(table: FieldTable, path: str) -> Iterator[Finding]:
 
 
 def _findings_in_value(letter: str, value: Any, path: str) -> Iterator[Finding]:
+    """Yield the violations in the value of a field."""
     if letter == "F":
         yield from _findings_in_table(as_table(value), path)
     elif letter == "A":

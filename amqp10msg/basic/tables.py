@@ -17,13 +17,14 @@ import attrs
 from amqp10msg.wire.errors import EncodeError, expect
 from amqp10msg.wire.primitives import Float, Timestamp, identical
 
-#: The meaning of type letters. ``rabbitmq``: s int16, U int16, l and L int64, x bytes. ``spec``, as
-#: in the text of 0-9-1: s short string, U int16, l uint64, L int64, no x. ``qpid``: s int16, l
-#: int64, x bytes, c and C strings, k one byte, no U and L.
+#: The dialects give some type letters different meanings. ``rabbitmq``: s int16, U int16, l and L
+#: int64, x bytes. ``spec``, as in the text of 0-9-1: s short string, U int16, l uint64, L int64, no
+#: x. ``qpid``: s int16, l int64, x bytes, c and C strings, k one byte, no U and L.
 Dialect: TypeAlias = Literal["rabbitmq", "spec", "qpid"]
 #: One field of a table: name, letter, value.
 Entry: TypeAlias = tuple[str, str, Any]
 
+#: For `letter_of`: letters of signed integers, with their number of bits without the sign.
 _INT_LETTERS = (("b", 7), ("s", 15), ("I", 31), ("l", 63))
 
 
@@ -73,7 +74,7 @@ class ScaledDecimal:
 
 
 class OddTrue(int):
-    """A boolean field (letter ``t``) whose byte is neither 0 nor 1. Equals True.
+    """A boolean field (letter ``t``) whose byte is neither 0 nor 1. It equals True.
 
     Attributes:
         octet: the byte, 2 to 255.
@@ -82,7 +83,7 @@ class OddTrue(int):
     octet: int
 
     def __new__(cls, octet: int) -> Self:
-        """Raise ValueError unless `octet` is 2 to 255."""
+        """Create the value; ValueError unless `octet` is 2 to 255."""
         if not 2 <= octet <= 255:
             raise ValueError(f"an OddTrue has a byte of 2 to 255, not {octet}: use a bool")
         self = int.__new__(cls, 1)
@@ -114,7 +115,7 @@ def letter_of(value: Any) -> str:
             if -(1 << bits) <= value < 1 << bits:
                 return letter
         raise EncodeError(f"{value} does not fit 64 bits: use a string or a decimal")
-    for cls, letter in _LETTERS:
+    for cls, letter in _LETTERS_OF_TYPES:
         if isinstance(value, cls):
             return letter
     raise EncodeError(f"0-9-1 has no field type for {type(value).__name__}: {value!r:.60}")
@@ -124,7 +125,7 @@ class FieldArray(Sequence[Any]):
     """A field array (letter ``A``): a sequence of values of any field types.
 
     Two arrays are equal if they have the same letters, and values with the same bits. A list equals
-    the array that its values make.
+    the array that is created from it.
 
     Attributes:
         entries: the list of (letter, value) tuples.
@@ -134,7 +135,7 @@ class FieldArray(Sequence[Any]):
     entries: list[tuple[str, Any]]
 
     def __init__(self, values: Iterable[Any] = ()) -> None:
-        """Create an array; `letter_of` returns the letter of each value."""
+        """Create an array from values, with the letters that `letter_of` returns."""
         if isinstance(values, FieldArray):
             self.entries = list(values.entries)
             return
@@ -179,7 +180,7 @@ class FieldTable(Mapping[str, Any]):
 
     As a mapping, a table contains the first field with each name; `entries` contains all fields.
     Two tables are equal if they have the same names and letters in the same order, and values with
-    the same bits. A dict equals the table that its items make.
+    the same bits. A dict equals the table that is created from it.
 
     Attributes:
         entries: the list of (name, letter, value) tuples.
@@ -189,7 +190,7 @@ class FieldTable(Mapping[str, Any]):
     entries: list[Entry]
 
     def __init__(self, fields: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
-        """Create a table; `letter_of` returns the letter of each value."""
+        """Create a table from a mapping, with the letters that `letter_of` returns."""
         if isinstance(fields, FieldTable):
             self.entries = list(fields.entries)
             return
@@ -226,8 +227,8 @@ class FieldTable(Mapping[str, Any]):
     def __len__(self) -> int:
         return len({name for name, _, _ in self.entries})
 
-    # The inherited `items` and `values` look up each name, which takes quadratic time for a hostile
-    # table with many fields.
+    # The inherited `items` and `values` search the list of fields for each name: that takes
+    # quadratic time for a hostile table with many fields.
 
     def items(self) -> ItemsView[str, Any]:
         """Return a view of each name with the value of its first field."""
@@ -304,6 +305,7 @@ def _are_equal_compounds(first: Any, second: Any) -> bool:
 
 
 def _have_same_entries(first: Any, second: Any) -> bool:
+    """Return whether two tables or arrays have the same entries, also in nested ones."""
     pairs = [(first, second)]
     compared: set[tuple[int, int]] = set()  # ids of compared pairs: a table may contain itself
     while pairs:
@@ -344,10 +346,10 @@ def as_decoded(letter: str, value: Any) -> Any:
 
 
 def _repr_of(value: Any) -> str:
-    """Return the repr of a table or an array, with dots for a table within itself."""
+    """Return the repr of a table or an array, with dots for a table that contains itself."""
     pieces: list[str] = []
     ancestors: set[int] = set()
-    # The stack of parts to write: a text, a value, or the end of a value.
+    # A stack of parts to write. Each part is a text, a value, or the end of a value.
     stack: list[tuple[str, Any]] = [("value", value)]
     while stack:
         kind, item = stack.pop()
@@ -375,8 +377,8 @@ def _repr_of(value: Any) -> str:
     return "".join(pieces)
 
 
-# Types and their letters, in the order of the tests. `letter_of` handles bool and int.
-_LETTERS: tuple[tuple[type, str], ...] = (
+# Python types and their letters, in the order in which `letter_of` tests them after bool and int.
+_LETTERS_OF_TYPES: tuple[tuple[type, str], ...] = (
     (str, "S"),
     (bytes, "x"),
     (bytearray, "x"),

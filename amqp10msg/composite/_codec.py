@@ -146,8 +146,8 @@ def _with_offset(error: DecodeError, octets: bytes, offset: int) -> DecodeError:
         offset: the offset of the field in `octets`.
     """
     if octets[offset] == 0:
-        # `error` comes from a new encoding of the nested composite, and so does its offset. Decode
-        # the original bytes to get the right offset.
+        # The offset of `error` refers to a new encoding of the nested composite. Decode the
+        # original bytes to get the right offset.
         try:
             decode_composite(octets[offset : kernel.skip_value(octets, offset)])
         except DecodeError as inner:
