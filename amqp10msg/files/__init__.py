@@ -13,9 +13,9 @@
 `FORMATS` lists the formats. A file may be compressed with gzip. Parquet needs the extra ``arrow``,
 and Avro the extra ``avro``. Network captures contain AMQP 1.0 and 0-9-1; decrypt TLS first.
 
-A message that cannot be read is a record with a fault, not an exception. A file that is empty or of
-another form raises `UnusableFileError`. Files are read as streams: the memory depends on the
-largest message, not on the size of the file.
+For a message that cannot be read, `read` returns a record with a fault instead of raising. A file
+that is empty or has another form raises `UnusableFileError`. Files are read as streams: the memory
+depends on the largest message, not on the size of the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read Avro files block by block, with limits, which fastavro's own reader does not have.
+"""Read Avro files block by block, with limits: fastavro's own reader has no limits.
 
 The format is "Object Container Files" in the specification of Avro 1.11.
 """
@@ -20,7 +20,8 @@ from amqp10msg.files.containers import RAISE_EXPANSION, ROOM, read_up_to, too_ma
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.limits import Limits
 
-_HEADER = {
+#: The schema of the file header.
+_HEADER_SCHEMA = {
     "type": "record",
     "name": "Header",
     "fields": [
@@ -29,11 +30,12 @@ _HEADER = {
         {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": 16}},
     ],
 }
-_SIMPLE = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
-# Maximum size limit in bytes: decompressors get one byte more.
+#: The Avro types that are neither records nor collections.
+_SIMPLE_TYPES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+# Maximum of `room` in bytes: decompressors get a limit that is one byte larger.
 _MAX_ROOM = sys.maxsize - 1
 # Decompressors with a size limit, by codec.
-_INFLATERS: dict[str, Callable[[], Any] | None] = {
+_DECOMPRESSORS: dict[str, Callable[[], Any] | None] = {
     "null": None,
     "deflate": lambda: zlib.decompressobj(-15),
     "bzip2": bz2.BZ2Decompressor,
@@ -42,7 +44,7 @@ _INFLATERS: dict[str, Callable[[], Any] | None] = {
 
 
 class AvroError(ValueError):
-    """The rest of an Avro file is damaged, or exceeds a limit."""
+    """An Avro file is damaged or exceeds a limit, so the rest of it cannot be read."""
 
 
 @attrs.frozen
@@ -68,15 +70,15 @@ class Avro:
         """
         fastavro = of_extra("fastavro", "avro", "Avro needs fastavro")
         try:
-            header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
+            header: Any = fastavro.schemaless_reader(stream, _HEADER_SCHEMA, None)
             meta = header["meta"]
             schema = fastavro.parse_schema(json.loads(meta["avro.schema"]))
             names = {field["name"]: field["type"] for field in schema["fields"]}
             codec = meta.get("avro.codec", b"null").decode()
         except Exception as error:  # noqa: BLE001  (fastavro has no exception class)
             raise ValueError(f"this is not Avro, or damaged: {error}") from None
-        if codec not in _INFLATERS:
-            codecs = ", ".join(_INFLATERS)
+        if codec not in _DECOMPRESSORS:
+            codecs = ", ".join(_DECOMPRESSORS)
             raise ValueError(f"unsupported codec {codec!r}: rewrite the file with one of {codecs}")
         return cls(names, schema, codec, header["sync"])
 
@@ -85,12 +87,12 @@ class Avro:
 
         Args:
             stream: the file, positioned after the header.
-            limits: `expansion` bounds the unpacked size of the blocks. `zero_width` and
-                `zero_width_per_byte` bound the records without a byte: a block of a few bytes may
-                announce any number of such records.
+            limits: `expansion` limits the decompressed size of the blocks. `zero_width` and
+                `zero_width_per_byte` limit the number of records that have no bytes: a block of a
+                few bytes may claim any number of such records.
 
         Raises:
-            AvroError: the file is damaged from here on, or exceeds a limit.
+            AvroError: the file is damaged or exceeds a limit. The records before are valid.
         """
         fastavro = of_extra("fastavro", "avro", "Avro needs fastavro")
         room, bytes_read, empty = ROOM, 0, 0
@@ -121,7 +123,8 @@ class Avro:
                 raise AvroError("a block does not end with the sync marker")
 
     def _unpacked(self, packed: bytes, room: int) -> bytes:
-        make = _INFLATERS[self._codec]
+        """Return the decompressed block; AvroError if it has more than `room` bytes."""
+        make = _DECOMPRESSORS[self._codec]
         if make is None:
             return packed
         try:
@@ -136,8 +139,8 @@ class Avro:
 def is_simple(kind: Any) -> bool:
     """Return whether an Avro type is a simple type, or a map or union of simple types.
 
-    Values of simple types have at least a byte per object. Arrays and records could create any
-    number of objects from no bytes.
+    Each value of a simple type takes at least one byte, so it cannot exhaust the memory. Arrays and
+    records could contain any number of values without a byte.
     """
     if isinstance(kind, list):
         return all(map(is_simple, kind))
@@ -145,11 +148,11 @@ def is_simple(kind: Any) -> bool:
         if kind.get("type") in {"enum", "fixed"}:
             return kind.get("size") != 0
         return is_simple(kind.get("values") if kind.get("type") == "map" else kind.get("type"))
-    return kind in _SIMPLE
+    return kind in _SIMPLE_TYPES
 
 
 def _long(stream: IO[bytes], *, may_end: bool = False) -> int | None:
-    """Read a varint (Avro type long). At the end of the stream, return None if `may_end`."""
+    """Read a varint (Avro type long). Return None at the end of the stream, if `may_end`."""
     number = 0
     for shift in range(0, 70, 7):
         octet = stream.read(1)

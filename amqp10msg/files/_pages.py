@@ -2,7 +2,7 @@
 
 The footer contains the decompressed sizes of the row groups, but pyarrow does not enforce them: it
 allocates the size in each page header. So `Pages` adds up the sizes in the page headers before
-pyarrow reads a row group. Footer and headers are structs of Thrift's compact protocol.
+pyarrow reads a row group. The footer and the page headers are structs of Thrift's compact protocol.
 """
 
 from __future__ import annotations
@@ -13,22 +13,24 @@ from typing import IO, Any
 import attrs
 
 _MAGIC = b"PAR1"
-# Field ids in FileMetaData, RowGroup and ColumnChunk; in ColumnMetaData; in PageHeader.
+# Thrift field ids: in FileMetaData, RowGroup and ColumnChunk; in ColumnMetaData; in PageHeader.
 _ROW_GROUPS, _COLUMNS, _METADATA = 4, 1, 3
 _TOTAL_COMPRESSED_SIZE, _DATA_PAGE, _DICTIONARY_PAGE = 7, 9, 11
 _UNCOMPRESSED_SIZE, _COMPRESSED_SIZE = 2, 3
 # For data page headers of version 1 and version 2: the field id in PageHeader, and the field id of
 # the encoding in the data page header.
 _ENCODINGS = ((5, 2), (8, 4))
+#: The number of the encoding DELTA_BYTE_ARRAY.
 _DELTA_BYTE_ARRAY = 7
-# Bytes to read first for a header: usually a few, but statistics may contain two long values.
+# Bytes to read first for a page header. A header usually has fewer, but its statistics may contain
+# two long values.
 _HEADER_READ_SIZE = 1 << 10
 _MAX_HEADER_SIZE = 16 << 20
 _MAX_DEPTH = 32
 
 
 class _TruncatedError(Exception):
-    """The bytes end in the middle of a value."""
+    """The data to parse ends in the middle of a value."""
 
 
 class _ThriftReader:
@@ -39,12 +41,14 @@ class _ThriftReader:
         self.pos = pos
 
     def _octet(self) -> int:
+        """Read one byte."""
         if self.pos >= len(self.data):
             raise _TruncatedError
         self.pos += 1
         return self.data[self.pos - 1]
 
     def _varint(self) -> int:
+        """Read an unsigned varint of at most 64 bits."""
         value = shift = 0
         while True:
             octet = self._octet()
@@ -56,11 +60,12 @@ class _ThriftReader:
                 raise ValueError("an integer exceeds 64 bits")
 
     def _integer(self) -> int:
+        """Read a signed integer: a varint in zigzag encoding."""
         value = self._varint()
         return (value >> 1) ^ -(value & 1)
 
     def struct(self, level: int = 0) -> dict[int, Any]:
-        """Parse a struct. Returns {field id: value}."""
+        """Parse a struct that is nested in `level` others. Returns {field id: value}."""
         if level > _MAX_DEPTH:
             raise ValueError("structs are nested too deeply")
         fields: dict[int, Any] = {}
@@ -71,6 +76,10 @@ class _ThriftReader:
         return fields
 
     def _value(self, kind: int, level: int, *, in_struct: bool = False) -> Any:
+        """Parse a value of the Thrift type `kind`; None for a map or text, which are skipped.
+
+        `in_struct`: the value is the field of a struct, where the type contains a boolean.
+        """
         if kind in (1, 2):
             return kind == 1 if in_struct else self._octet() == 1
         if kind == 3:
@@ -97,12 +106,13 @@ class _ThriftReader:
         raise ValueError(f"unknown Thrift type {kind}")
 
     def _skip(self, size: int) -> None:
+        """Skip `size` bytes."""
         self.pos += size
         if self.pos > len(self.data):
             raise _TruncatedError
 
     def _check_count(self, count: int) -> None:
-        # Every element needs at least one byte.
+        """Raise _TruncatedError for more elements than bytes: an element has at least one byte."""
         if count > len(self.data) - self.pos:
             raise _TruncatedError
 
@@ -113,9 +123,9 @@ class PageSizes:
 
     Attributes:
         octets: the sum for all pages, in bytes.
-        longest: the size of the largest page with delta-encoded byte arrays, in bytes; 0 if there
-            is no such page. Byte arrays in such a page share prefixes, so that each of them may be
-            as long as the page.
+        longest: the maximum size of a delta-encoded byte array, in bytes; 0 if there are none. It
+            is the size of the largest page with this encoding: byte arrays in such a page share
+            prefixes, so each of them may be as long as the page.
     """
 
     octets: int
@@ -123,7 +133,11 @@ class PageSizes:
 
 
 class Pages:
-    """Reads the page headers of a Parquet file, of all columns or of the column indexes `columns`.
+    """Reads the page headers of a Parquet file.
+
+    Args:
+        stream: the file.
+        columns: the indexes of the columns whose pages are read; None for all.
 
     Raises:
         ValueError: the footer cannot be parsed.
@@ -131,12 +145,12 @@ class Pages:
 
     def __init__(self, stream: IO[bytes], columns: Sequence[int] | None = None) -> None:
         end = stream.seek(0, 2)
-        tail = _read(stream, max(end - 8, 0), 8)
+        tail = _read_at(stream, max(end - 8, 0), 8)
         size = int.from_bytes(tail[:4], "little")
         if tail[4:] != _MAGIC or size > end - 8:
             raise ValueError("the footer is missing")
         try:
-            footer = _ThriftReader(_read(stream, end - 8 - size, size)).struct()
+            footer = _ThriftReader(_read_at(stream, end - 8 - size, size)).struct()
             self._groups = [
                 [
                     _struct_field(column, _METADATA)
@@ -149,7 +163,7 @@ class Pages:
             raise ValueError("the footer is damaged") from None
 
     def spans(self, group: int) -> list[tuple[int, int]]:
-        """Return (start, end) of each column of a row group whose offsets are valid."""
+        """Return the offsets (start, end) of each column of a row group, if they are valid."""
         columns = self._groups[group] if group < len(self._groups) else ()
         return [span for column in columns if 0 <= (span := _span(column))[0] <= span[1]]
 
@@ -173,24 +187,25 @@ class Pages:
 
 
 def _struct_field(fields: dict[int, Any], number: int) -> dict[int, Any]:
-    """Return a field that must be a struct, or {} if it is not."""
+    """Return the field `number` if it is a struct, else {}."""
     value = fields.get(number)
     return value if isinstance(value, dict) else {}
 
 
 def _int_field(fields: dict[int, Any], number: int) -> int:
-    """Return a field that must be an integer, or -1 if it is not."""
+    """Return the field `number` if it is an integer, else -1."""
     value = fields.get(number)
     return value if isinstance(value, int) else -1
 
 
-def _read(stream: IO[bytes], offset: int, size: int) -> bytes:
+def _read_at(stream: IO[bytes], offset: int, size: int) -> bytes:
+    """Read `size` bytes at an offset, or fewer at the end of the file."""
     stream.seek(offset)
     return stream.read(size)
 
 
 def _page_headers(stream: IO[bytes], column: dict[int, Any]) -> Iterator[dict[int, Any]]:
-    """Yield the page headers of a column."""
+    """Yield the page headers of a column of a row group."""
     begin, end = _span(column)
     if not 0 <= begin <= end:
         raise ValueError("the offset of a column is invalid")
@@ -203,7 +218,10 @@ def _page_headers(stream: IO[bytes], column: dict[int, Any]) -> Iterator[dict[in
 
 
 def _span(column: dict[int, Any]) -> tuple[int, int]:
-    """Return (start, end) of a column; invalid metadata does not give 0 <= start <= end."""
+    """Return the offsets (start, end) of a column.
+
+    If its metadata is invalid, the result does not satisfy ``0 <= start <= end``.
+    """
     begin, dictionary = _int_field(column, _DATA_PAGE), _int_field(column, _DICTIONARY_PAGE)
     if 0 < dictionary < begin:
         begin = dictionary
@@ -211,9 +229,12 @@ def _span(column: dict[int, Any]) -> tuple[int, int]:
 
 
 def _read_header(stream: IO[bytes], offset: int, read_size: int) -> tuple[dict[int, Any], int]:
-    """Parse a page header. Returns (fields, header size). `read_size`: bytes to read first."""
+    """Parse a page header; return its fields and its size.
+
+    `read_size` is the number of bytes to read first; more are read for a larger header.
+    """
     while True:
-        data = _read(stream, offset, read_size)
+        data = _read_at(stream, offset, read_size)
         reader = _ThriftReader(data)
         try:
             return reader.struct(), reader.pos

@@ -19,8 +19,9 @@ class Record:
     """One message of a file, or the reason why it cannot be read.
 
     Attributes:
-        offset: the offset of the record in the file, in bytes: of its size, line or item; in a
-            capture, of the packet with its last byte. In Parquet and Avro, the index of the row.
+        offset: where the record begins in the file, in bytes: the offset of its size, line or item;
+            in a capture, the offset of the packet that contains the message's last byte. In Parquet
+            and Avro, the index of the row.
         wire: the encoded AMQP 1.0 message; with a fault, the bytes that could be read.
         fault: why the message cannot be read; empty for a valid record.
         protocol: ``1.0`` or ``0-9-1``.
@@ -35,10 +36,10 @@ class Record:
         exchange: the exchange that the message was published to (AMQP 0-9-1).
         routing_key: the routing key that the message was published with (AMQP 0-9-1).
         redelivered: whether the broker marked the message as redelivered; None if a client sent it.
-        origin: the input that a job read the message from, as ``FILE@OFFSET``, if a Parquet column
-            contains it.
-        ends: whether the file is damaged here and cannot be read any further.
-        skips: whether the file is damaged here and reading continues after the damage. An unknown
+        origin: for a Parquet file that a job has written: the input that the job read the message
+            from, as ``FILE@OFFSET``.
+        ends: whether the file is damaged here, and the rest of it cannot be read.
+        skips: whether the file is damaged here, and reading continues after the damage. An unknown
             number of messages is missing.
     """
 
@@ -70,9 +71,9 @@ class Range:
         form: the name of the format, a key of `FORMATS`.
         start: offset of the first record, in bytes.
         stop: records that begin at this offset or later are not in the range.
-        identity: distinguishes the file from other files with the same name at other times; empty
-            if not determined.
-        size: size of the file when it was divided, in bytes; 0 if not determined.
+        identity: distinguishes the file from earlier and later files with the same name; empty if
+            not determined.
+        size: size of the file when it was divided into ranges, in bytes; 0 if not determined.
         changed: modification time of the file, in ns since the Unix epoch; 0 if the file may grow.
     """
 

@@ -1,7 +1,7 @@
 """Find the next AMQP frame in a byte stream after missing bytes.
 
-A frame is recognised by its header and the beginning of its content. Once it is complete, another
-frame or the end of the bytes must follow.
+A frame is recognised by its header and the beginning of its content, and then by what follows it:
+another frame, or the end of the bytes.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _FRAME_START_0_9_1 = re.compile(
     rb"|\x08\x00\x00\x00\x00\x00\x00\xce",
     re.DOTALL,
 )
-# Maximum bytes of a 0-9-1 method. No broker accepts more, so waiting for its end is useless.
+# Maximum bytes of a 0-9-1 method. No broker accepts larger methods, so larger sizes are not frames.
 _MAX_METHOD = 128 << 10
-# Bytes of a frame to check, which bounds the time for many false candidates.
+# Bytes of a frame's content to check, so that many false candidates do not take too long.
 _MAX_CHECKED_BYTES = 4_096
 _PATTERNS = {AMQP_1_0: _FRAME_START_1_0, AMQP_0_9_1: _FRAME_START_0_9_1}
 #: Length of the longest pattern: this many bytes at the end may be the beginning of a frame.
@@ -58,11 +58,12 @@ def find_frame(
         octets: consecutive bytes of one direction of a connection.
         protocol: ``1.0`` or ``0-9-1``.
         begin: the offset at which the search begins.
-        is_all: whether `octets` extends to the end of the stream or to a gap.
+        is_all: whether `octets` extends to the end of the stream or to a gap, so that no bytes
+            follow directly.
 
     Returns:
-        (offset, certain). `certain` is False if more bytes are needed to decide. None if no frame
-        was found.
+        A tuple (offset, is certain). The second value is False if more bytes are needed to decide
+        whether a frame begins there. None if no frame was found.
     """
     unfinished = None
     while (offset := _next_candidate(octets, protocol, begin)) >= 0:
@@ -70,7 +71,7 @@ def find_frame(
         if size:
             if offset + size > len(octets):
                 if protocol == AMQP_1_0:
-                    # Do not search its content, which may contain apparent frames.
+                    # Do not search the content of the frame: it may contain bytes like a frame.
                     return None if is_all else (offset, False)
                 unfinished = unfinished or (offset, False)
             elif _is_valid_frame(octets, protocol, offset, size):
@@ -84,6 +85,7 @@ def find_frame(
 
 
 def _next_candidate(octets: bytearray, protocol: str, begin: int) -> int:
+    """Return the next offset whose bytes look like the beginning of a frame, or -1."""
     # Do not keep the match object: while it exists, the bytearray cannot be resized.
     match = _PATTERNS[protocol].search(octets, begin)
     return match.start() if match else -1
@@ -99,7 +101,7 @@ def _frame_size(octets: bytearray, protocol: str, offset: int) -> int:
 
 
 def _is_valid_frame(octets: bytearray, protocol: str, offset: int, size: int) -> bool:
-    """Whether a complete frame has valid content."""
+    """Return whether a complete frame has valid content."""
     if protocol == AMQP_0_9_1:
         return bool(octets[offset + size - 1] == FRAME_END)
     checked = min(size, _MAX_CHECKED_BYTES)
@@ -111,7 +113,7 @@ def _is_valid_frame(octets: bytearray, protocol: str, offset: int, size: int) ->
 
 
 def _may_follow(head: bytes, protocol: str) -> bool:
-    """Whether a frame, or a protocol header, can begin with these bytes."""
+    """Return whether a frame, or a protocol header, can begin with `head`."""
     if head.startswith(b"AMQP"):
         return True
     if protocol == AMQP_1_0:

@@ -24,7 +24,7 @@ LINKS = frozenset((0, 1, 12, 14, 101, 108, 113, 228, 229, 276))
 # Bytes of a packet above which a capture counts as damaged; real packets have up to 256 kB.
 _MAX_PACKET = 1 << 24
 # The largest time of a datetime (end of the year 9999), in microseconds since the Unix epoch.
-_LAST_TIME = 253_402_300_799_999_999
+_MAX_TIME = 253_402_300_799_999_999
 
 
 @attrs.frozen
@@ -32,11 +32,11 @@ class Packet:
     """One captured packet.
 
     Attributes:
-        offset: the offset of its header in the file, in bytes.
+        offset: the offset of the packet's header in the file, in bytes.
         time: the time of capture in microseconds since the Unix epoch; None if unknown or after
             the year 9999.
         link: the link-layer type, such as 1 for Ethernet.
-        data: its bytes, possibly truncated.
+        data: the bytes of the packet, possibly truncated.
     """
 
     offset: int
@@ -46,7 +46,7 @@ class Packet:
 
 
 def read_packets(stream: IO[bytes]) -> Iterator[Packet | Record]:
-    """Yield the packets of a file, and a record with a fault for each damage."""
+    """Yield the packets of a pcap or pcapng file, and a record with a fault where it is damaged."""
     head = stream.read(4)
     if head == PCAPNG:
         yield from _pcapng(stream)
@@ -86,6 +86,7 @@ def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record
 
 
 def _pcapng(stream: IO[bytes]) -> Iterator[Packet | Record]:
+    """Read a pcapng file after its magic number."""
     offset, order = 0, "<"
     head = PCAPNG + stream.read(4)
     # (link-layer type, clock ticks per second) of each interface of the section.
@@ -118,7 +119,7 @@ def _pcapng(stream: IO[bytes]) -> Iterator[Packet | Record]:
 def _read_block(
     offset: int, order: str, kind: int, body: bytes, interfaces: list[tuple[int, int]]
 ) -> Packet | Record | None:
-    """Read one block. Returns None if it contains no packet."""
+    """Parse a block of a pcapng file. Returns None if the block contains no packet."""
     if kind == _INTERFACE and len(body) >= 8:
         interfaces.append(
             (struct.unpack_from(f"{order}H", body)[0], _ticks_per_second(order, body))
@@ -129,7 +130,7 @@ def _read_block(
             return Record(offset, body, "a packet of an unknown interface, or cut off in its block")
         link, ticks = interfaces[number]
         time = (high << 32 | low) * 1_000_000 // ticks
-        valid_time = time if time <= _LAST_TIME else None
+        valid_time = time if time <= _MAX_TIME else None
         return Packet(offset, valid_time, link, body[20 : 20 + size])
     elif kind == _SIMPLE_PACKET and len(body) >= 4:
         size = min(struct.unpack_from(f"{order}I", body)[0], len(body) - 4)
@@ -140,7 +141,7 @@ def _read_block(
 
 
 def _ticks_per_second(order: str, body: bytes) -> int:
-    """Return the clock ticks per second: the option if_tsresol of an interface, or 10^6."""
+    """Return an interface's clock ticks per second: the option if_tsresol, or else 10^6."""
     offset = 8
     while offset + 4 <= len(body):
         code, size = struct.unpack_from(f"{order}HH", body, offset)
@@ -153,8 +154,8 @@ def _ticks_per_second(order: str, body: bytes) -> int:
     return 1_000_000
 
 
-# Limits of the bytes and segments that wait for missing bytes: per direction of a connection, and
-# for all connections.
+# Maximum bytes and segments to buffer while earlier bytes are missing: for one direction of a
+# connection, and for all connections.
 _MAX_FLOW_BYTES = 8 << 20
 _MAX_FLOW_SEGMENTS = 8_192
 _MAX_TOTAL_BYTES = 64 << 20
@@ -176,10 +177,10 @@ class Segment:
     Attributes:
         sender: address and port of the sender, as bytes.
         receiver: address and port of the receiver, as bytes.
-        sequence: the sequence number of its first byte.
-        data: its bytes.
-        syn: whether it opens the connection.
-        reset: whether it aborts the connection.
+        sequence: the sequence number of the first byte of `data`.
+        data: the payload.
+        syn: whether the segment opens the connection.
+        reset: whether the segment aborts the connection.
     """
 
     sender: bytes
@@ -191,10 +192,12 @@ class Segment:
 
     @property
     def connection(self) -> str:
+        """The sender and the receiver, as in `Record.connection`."""
         return f"{_format_endpoint(self.sender)} > {_format_endpoint(self.receiver)}"
 
 
 def _format_endpoint(endpoint: bytes) -> str:
+    """Return ``ADDRESS:PORT`` for the bytes of an address and a port."""
     address = ipaddress.ip_address(endpoint[:-2])
     port = int.from_bytes(endpoint[-2:], "big")
     return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
@@ -270,7 +273,7 @@ def _parse_network_layer(packet: Packet) -> tuple[bytes, bytes, bytes] | None:
 
 @attrs.define
 class BufferCounter:
-    """Counts the segments and bytes that all flows of a capture buffer while bytes are missing."""
+    """Counts the segments and bytes that all flows of a capture buffer together."""
 
     segments: int = 0
     octets: int = 0
@@ -279,21 +282,25 @@ class BufferCounter:
 class Flow:
     """Reassembles one direction of a connection: orders the bytes and drops retransmissions.
 
-    Positions are sequence numbers, extended so that they do not wrap at 2^32.
+    Positions in the stream are sequence numbers that do not wrap at 2^32.
 
     Args:
-        together: the counter shared by all flows of the capture.
+        total: the counter of what all flows of the capture buffer.
     """
 
-    def __init__(self, together: BufferCounter) -> None:
-        self._together = together
-        self._next: int | None = None
-        self._buffered: dict[int, bytes] = {}
+    def __init__(self, total: BufferCounter) -> None:
+        self._total = total
+        self._next: int | None = None  # the position of the next byte to yield
+        self._buffered: dict[int, bytes] = {}  # segments after missing bytes, by position
         self._positions: list[int] = []  # a heap of the keys of `_buffered`
         self._octets = 0
 
     def feed(self, segment: Segment) -> Iterator[tuple[str, bytes]]:
-        """Yield (description of the gap before the bytes or "", next bytes in order)."""
+        """Add a segment; yield the next bytes of the stream.
+
+        Yields:
+            A description of the gap before the bytes, or "" without a gap; and the bytes.
+        """
         sequence = segment.sequence
         if segment.syn:
             sequence = self._next = (sequence + 1) & _SEQUENCE_MASK
@@ -315,37 +322,42 @@ class Flow:
             yield from self._skip_gap(f"were given up, as more than {bound} waited after them")
 
     def finish(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the buffered bytes like `feed`, with the gaps before them."""
+        """Yield the bytes that are still buffered, as `feed` does."""
         while self._buffered:
             yield from self._skip_gap("are missing in the capture")
 
     def _buffer(self, position: int, data: bytes) -> None:
+        """Buffer the bytes at a position; of several segments there, keep the longest."""
         earlier = self._buffered.get(position)
         if earlier is None:
             heapq.heappush(self._positions, position)
-            self._together.segments += 1
+            self._total.segments += 1
         elif len(data) <= len(earlier):
             return
         added = len(data) - len(earlier or b"")
         self._buffered[position] = data
         self._octets += added
-        self._together.octets += added
+        self._total.octets += added
 
     def _exceeded_limit(self) -> str | None:
-        """Return the exceeded limit as text, or None. Always None if the flow's buffer is empty."""
+        """Return the exceeded limit as a text, or None.
+
+        A flow that buffers nothing never exceeds a limit, since it could not free any memory.
+        """
         if not self._buffered:
             return None
         if self._octets > _MAX_FLOW_BYTES:
             return f"{_MAX_FLOW_BYTES:,} bytes"
         if len(self._buffered) > _MAX_FLOW_SEGMENTS:
             return f"{_MAX_FLOW_SEGMENTS:,} segments"
-        if self._together.octets > _MAX_TOTAL_BYTES:
+        if self._total.octets > _MAX_TOTAL_BYTES:
             return f"{_MAX_TOTAL_BYTES:,} bytes of all connections"
-        if self._together.segments > _MAX_TOTAL_SEGMENTS:
+        if self._total.segments > _MAX_TOTAL_SEGMENTS:
             return f"{_MAX_TOTAL_SEGMENTS:,} segments of all connections"
         return None
 
     def _take_contiguous(self) -> Iterator[tuple[str, bytes]]:
+        """Remove and yield the buffered bytes up to the next gap, as `feed` does."""
         while self._positions:
             assert self._next is not None  # noqa: S101  (set before data is buffered)
             first = self._positions[0]
@@ -355,13 +367,14 @@ class Flow:
             heapq.heappop(self._positions)
             data = self._buffered.pop(first)
             self._octets -= len(data)
-            self._together.octets -= len(data)
-            self._together.segments -= 1
+            self._total.octets -= len(data)
+            self._total.segments -= 1
             if len(data) + ahead > 0:
                 self._next = first + len(data)
                 yield "", data[-ahead:] if ahead else data
 
     def _skip_gap(self, reason: str) -> Iterator[tuple[str, bytes]]:
+        """Give up the missing bytes, and yield the bytes after them, as `feed` does."""
         assert self._next is not None  # noqa: S101  (set before data is buffered)
         missing = self._positions[0] - self._next
         self._next = self._positions[0]

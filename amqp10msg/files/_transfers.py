@@ -1,7 +1,8 @@
 """Parse the frames of one direction of a connection, and assemble messages from them.
 
-AMQP 1.0: Part 2, 2.3 (frames) and 2.7.5 (transfers, whose `more` means that another follows).
-AMQP 0-9-1: 2.3.5 (frames) and 4.2.6 (content: a method, a header, and bodies).
+AMQP 1.0: Part 2, 2.3 (frames) and 2.7.5 (a message is one or more transfers; all but the last have
+the field `more`). AMQP 0-9-1: 2.3.5 (frames) and 4.2.6 (a message is a method, a content header,
+and bodies).
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import decode_value, skip_value
 from amqp10msg.wire.primitives import Described
 
-# AMQP 1.0: frame type, and codes of the performatives that are read (Part 2, 2.3 and 2.7).
+# AMQP 1.0: frame type, and descriptors of the performatives that are read (Part 2, 2.3 and 2.7).
 _AMQP_FRAME = 0
 _ATTACH, _TRANSFER, _DETACH, _END, _CLOSE = 0x12, 0x14, 0x16, 0x17, 0x18
+#: The numeric descriptor, by symbolic descriptor.
 _CODES: dict[Any, int] = {
     "amqp:attach:list": _ATTACH,
     "amqp:transfer:list": _TRANSFER,
@@ -42,7 +44,7 @@ _CODES: dict[Any, int] = {
     "amqp:end:list": _END,
     "amqp:close:list": _CLOSE,
 }
-# (name, index) of the uint fields that identify a message.
+# The name and the index of each uint field that identifies a message, by performative.
 _ID_FIELDS: dict[Any, tuple[tuple[str, int], ...]] = {
     _ATTACH: (("handle", 1),),
     _TRANSFER: (("handle", 0), ("delivery-id", 1)),
@@ -54,22 +56,29 @@ _MAX_FIELDS = 14
 # Indexes of fields: source and target of attach; more and aborted of transfer.
 _SOURCE, _TARGET = 5, 6
 _MORE, _ABORTED = 5, 9
-# Methods with content: class basic, the method ids, and the offsets of their short strings.
+# AMQP 0-9-1: the class basic, its methods with content, and the offset of the first short string in
+# each of these methods.
 _BASIC = 60
 _PUBLISH, _RETURN, _DELIVER, _GET_OK = 40, 50, 60, 71
 _STRINGS_OFFSET = {_PUBLISH: 6, _RETURN: 6, _DELIVER: 4, _GET_OK: 13}
+#: The last four bytes of the protocol headers of AMQP 0-8 to 0-9-1.
 _BASIC_VERSIONS = {
     b"\x00\x00\x09\x01",
     b"\x00\x00\x09\x00",
     b"\x01\x01\x00\x09",
     b"\x01\x01\x08\x00",
 }
+# Protocols of a connection besides 1.0 and 0-9-1: not recognised yet, and not readable (such as
+# TLS).
 _UNKNOWN, _FOREIGN = "unknown", "foreign"
 
 
 @attrs.define
 class _Partial:
-    """An incomplete message."""
+    """An incomplete message.
+
+    `is_start_missing` is true if its first transfer, or its method, was not captured.
+    """
 
     octets: bytearray = attrs.Factory(bytearray)
     delivery_id: Any = None
@@ -82,14 +91,14 @@ class _Partial:
     exchange: str | None = None
     routing_key: str | None = None
     redelivered: bool | None = None
-    headless: bool = False
+    is_start_missing: bool = False
 
 
 class Frames:
-    """One direction of a connection: bytes in, messages out.
+    """Parses the bytes of one direction of a connection, and yields its messages.
 
-    After missing or invalid bytes, it searches for the next frame. The skipped bytes become a
-    record with a fault, once the connection has been recognised as AMQP.
+    After missing or invalid bytes, `Frames` searches for the next frame. Once the connection has
+    been recognised as AMQP, it yields a record with a fault for the skipped bytes.
     """
 
     def __init__(self, connection: str, max_size: int) -> None:
@@ -99,14 +108,17 @@ class Frames:
         self._protocol = _UNKNOWN
         self._searching = False  # whether to search for the next frame
         self._skipped = 0  # bytes skipped since the search began
-        # {protocol: offset in the buffer at which the search continues}: search no byte twice.
+        # {protocol: offset in the buffer}: the search continues there, and searches no byte twice.
         self._searched: dict[str, int] = {}
         self._is_reported = False  # whether a record already reports this gap
         self._pending_gaps: list[str] = []  # gaps to report once the protocol is recognised
-        self._had_gap = False
+        self._had_gap = False  # whether bytes were missing or invalid earlier in the stream
+        # Incomplete messages by (channel, handle); the handle is None in AMQP 0-9-1.
         self._parts: dict[tuple[int, Any], _Partial] = {}
-        # {(channel, handle): delivery-id} of deliveries cut by a gap, which may continue.
+        # {(channel, handle): delivery-id} of deliveries that a gap interrupted: their next
+        # transfers may follow the gap.
         self._cut_deliveries: dict[tuple[int, Any], Any] = {}
+        # Addresses of links by (channel, handle).
         self._addresses: dict[tuple[int, Any], str | None] = {}
 
     def feed(self, octets: bytes, packet: Packet) -> Iterator[Record]:
@@ -117,7 +129,7 @@ class Frames:
         yield from self._read_frames(packet)
 
     def gap(self, reason: str, packet: Packet) -> Iterator[Record]:
-        """Handle missing bytes: end incomplete messages, and resynchronise.
+        """Handle missing bytes: yield the incomplete messages, and search for the next frame.
 
         `reason` describes the gap.
         """
@@ -128,7 +140,7 @@ class Frames:
             self._skip(len(self._buffer))
             yield from self._report_skipped(packet)
         self._start_search()
-        self._buffer.clear()  # discard the incomplete frame, whose rest is missing
+        self._buffer.clear()  # the rest of the incomplete frame is missing
         if self._protocol == _UNKNOWN:
             self._pending_gaps.append(reason)
         elif not self._parts:
@@ -160,6 +172,7 @@ class Frames:
         self._is_reported = is_reported
 
     def _skip(self, count: int) -> None:
+        """Remove `count` bytes from the buffer, and count them as skipped."""
         del self._buffer[:count]
         self._skipped += count
         self._searched = {name: max(offset - count, 0) for name, offset in self._searched.items()}
@@ -203,12 +216,13 @@ class Frames:
                 yield self._fault(fault, packet, skips=True)
 
     def _give_up_all(self, reason: str, packet: Packet, *, skips: bool = False) -> Iterator[Record]:
+        """Remove all incomplete messages, and yield their records with the fault `reason`."""
         while self._parts:
             record = self._finish_message(next(iter(self._parts)), packet, reason)
             yield attrs.evolve(record, skips=skips)
 
     def _finish_message(self, key: tuple[int, Any], packet: Packet, fault: str) -> Record:
-        """Remove a message and return its record, with `fault` if it is incomplete."""
+        """Remove a message from the incomplete ones and return its record; `fault` may be empty."""
         partial = self._parts.pop(key)
         is_basic = self._protocol == AMQP_0_9_1
         octets = bytes(partial.octets)
@@ -232,13 +246,17 @@ class Frames:
     def _fault(
         self, fault: str, packet: Packet, octets: bytes | None = None, *, skips: bool = False
     ) -> Record:
+        """Return a record with a fault and the bytes `octets`."""
         protocol = self._protocol if self._protocol in {AMQP_1_0, AMQP_0_9_1} else AMQP_1_0
         return Record(
             packet.offset, octets, fault, protocol, packet.time, self._connection, skips=skips
         )
 
     def _read_frames(self, packet: Packet, *, is_all: bool = False) -> Iterator[Record]:
-        """Read the frames in the buffer. `is_all`: no bytes follow directly after the buffer."""
+        """Read the frames in the buffer.
+
+        `is_all`: the stream ends after the buffer, or continues after a gap.
+        """
         while self._buffer:
             has_progress: Any
             if self._searching:
@@ -287,12 +305,13 @@ class Frames:
         return True
 
     def _resynchronise(self, *, is_reported: bool = False) -> bool:
-        """Skip the first byte of the buffer, start a search like `_start_search`; return True."""
+        """Skip the first byte of the buffer, and start a search as `_start_search`; return True."""
         self._start_search(is_reported=is_reported)
         self._skip(1)
         return True
 
     def _handle_invalid_frame(self, packet: Packet) -> Iterator[Record] | Any:
+        """Yield the incomplete messages, and search for the next frame; return True."""
         is_reported = bool(self._parts)
         yield from self._give_up_all("what follows is not a frame", packet, skips=True)
         return self._resynchronise(is_reported=is_reported)
@@ -300,6 +319,7 @@ class Frames:
     # AMQP 1.0.
 
     def _read_frame(self, packet: Packet) -> Iterator[Record] | Any:
+        """Read an AMQP 1.0 frame. Returns False if the buffer does not contain a complete frame."""
         buffer = self._buffer
         if len(buffer) < FRAME_HEAD.size:
             return False
@@ -329,6 +349,7 @@ class Frames:
     def _handle_performative(
         self, performative: Described, channel: int, payload: bytes, packet: Packet
     ) -> Iterator[Record]:
+        """Handle a transfer, an attach, or the end of a link or session."""
         code = _CODES.get(performative.descriptor, performative.descriptor)
         fields = [*performative.value, *[None] * _MAX_FIELDS][:_MAX_FIELDS]
         key = (channel, fields[0])
@@ -349,6 +370,10 @@ class Frames:
     def _handle_transfer(
         self, key: tuple[int, Any], fields: list[Any], payload: bytes, packet: Packet
     ) -> Iterator[Record]:
+        """Add a transfer to its message; yield the message if it is complete, aborted or too large.
+
+        `key` is the channel and the handle.
+        """
         delivery_id, tag, message_format = fields[1:4]
         has_more, aborted = fields[_MORE] is True, fields[_ABORTED] is True
         partial = self._parts.get(key)
@@ -356,7 +381,7 @@ class Frames:
             yield self._finish_message(key, packet, "the rest of the message is missing")
             partial = None
         if partial is None:
-            # After a gap, this may continue a delivery that was cut.
+            # After a gap, the transfer may continue a delivery that the gap interrupted.
             is_more = self._had_gap and (
                 tag is None or self._cut_deliveries.get(key) == delivery_id
             )
@@ -366,7 +391,7 @@ class Frames:
                 delivery_tag=tag if isinstance(tag, bytes) else None,
                 message_format=message_format if _is_uint(message_format) else None,
                 address=self._addresses.get(key),
-                headless=delivery_id is None or is_more,
+                is_start_missing=delivery_id is None or is_more,
             )
         self._parts[key] = partial
         partial.octets += payload
@@ -375,12 +400,13 @@ class Frames:
         elif len(partial.octets) > self._max_size:
             yield self._finish_message(key, packet, too_large(self._max_size))
         elif not has_more:
-            fault = "the beginning of the message is missing" if partial.headless else ""
+            fault = "the beginning of the message is missing" if partial.is_start_missing else ""
             yield self._finish_message(key, packet, fault)
 
     # AMQP 0-9-1.
 
     def _read_basic_frame(self, packet: Packet) -> Iterator[Record] | Any:
+        """Read an AMQP 0-9-1 frame. Returns False if the buffer contains no complete frame."""
         buffer = self._buffer
         if len(buffer) < 7:
             return False
@@ -404,7 +430,7 @@ class Frames:
                 self._parts[key] = message
         elif kind == HEADER:
             if partial is None or partial.header is not None:
-                partial = _Partial(headless=True)  # its method was not captured
+                partial = _Partial(is_start_missing=True)  # its method was not captured
             partial.header = payload
             partial.size = int.from_bytes(payload[4:12], "big")
             self._parts[key] = partial
@@ -419,11 +445,12 @@ class Frames:
     def _finish_content(
         self, key: tuple[int, Any], partial: _Partial, packet: Packet
     ) -> Iterator[Record]:
+        """Yield a 0-9-1 message if its body is complete or too large."""
         size = len(partial.octets)
         if size < partial.size and size <= self._max_size:
             return
         fault = ""
-        if partial.headless and self._had_gap:
+        if partial.is_start_missing and self._had_gap:
             fault = "the method is missing, which says exchange and routing key"
         elif size > partial.size:
             fault = f"a body of {size:,} bytes, and its header says {partial.size:,}"
@@ -437,7 +464,10 @@ _PROBE_BYTES = 1 << 20
 
 
 def _begins_frame(octets: bytes, protocol: str) -> bool:
-    """Whether a frame begins here, by strict rules: other data rarely matches."""
+    """Return whether a frame begins at the start of `octets`.
+
+    The rules are strict, so that the data of other protocols rarely satisfies them.
+    """
     if protocol == AMQP_1_0:
         if len(octets) < FRAME_HEAD.size:
             return False
@@ -460,7 +490,7 @@ def _begins_frame(octets: bytes, protocol: str) -> bool:
 
 
 def _describe_invalid(performative: Described) -> str:
-    """Describe the invalid descriptor or identifying field of a performative; "" if valid."""
+    """Describe the invalid descriptor or field of `_ID_FIELDS` of a performative; "" if valid."""
     descriptor = performative.descriptor
     if isinstance(descriptor, bool) or not isinstance(descriptor, (int, str)):
         return f"its descriptor is of the type {type(descriptor).__name__}"
@@ -472,7 +502,7 @@ def _describe_invalid(performative: Described) -> str:
 
 
 def _is_uint(value: Any) -> bool:
-    """Whether a value is an integer in the range of uint, of any type."""
+    """Return whether a value is an integer from 0 to 2^32 - 1, of any integer type."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_UINT
 
 
@@ -485,7 +515,7 @@ def _address(terminus: Any) -> str | None:
 
 
 def _content_method(payload: bytes) -> _Partial | None:
-    """Return the message that a 0-9-1 method begins, or None for methods without content."""
+    """Return a new message for a 0-9-1 method with content; None for methods without content."""
     method = int.from_bytes(payload[2:4], "big")
     if int.from_bytes(payload[:2], "big") != _BASIC or method not in _STRINGS_OFFSET:
         return None
@@ -506,5 +536,5 @@ def _content_method(payload: bytes) -> _Partial | None:
             )
             offset += 1 + size
     except IndexError:
-        return _Partial(headless=True)
+        return _Partial(is_start_missing=True)
     return _Partial(exchange=texts[0], routing_key=texts[1], redelivered=redelivered)

@@ -31,13 +31,14 @@ _INCOMPLETE = "this is not all of the message: more packets or frames belong to 
 def read_capture(
     stream: IO[bytes], *, max_size: int = MAX_SIZE, max_flows: int = _MAX_FLOWS
 ) -> Iterator[Record]:
-    """Read the messages of a pcap or pcapng file, in the order in which they were complete.
+    """Read the messages of a pcap or pcapng file, in the order of their last packets.
 
     Args:
         stream: the file.
         max_size: maximum size of a message, in bytes; a larger one is a record with a fault.
         max_flows: maximum number of directions of connections that are followed at the same time.
-            Beyond it, the flow without data for the longest time is given up, with a fault.
+            Beyond this number, the flow that has had no data for the longest time is given up, with
+            a fault.
     """
     flows: dict[tuple[bytes, bytes], tuple[Flow, Frames]] = {}
     counter = BufferCounter()
@@ -77,6 +78,7 @@ def read_capture(
 def _feed_frames(
     chunks: Iterator[tuple[str, bytes]], frames: Frames, packet: Packet
 ) -> Iterator[Record]:
+    """Pass what `Flow.feed` yields to `frames`, and yield its records."""
     for gap, octets in chunks:
         if gap:
             yield from frames.gap(gap, packet)
@@ -89,11 +91,12 @@ def _finish(
     packet: Packet,
     reason: str = "the capture ends before the message does",
 ) -> Iterator[Record]:
+    """Yield the remaining records of a flow; `reason` is the fault of incomplete messages."""
     yield from _feed_frames(flow.finish(), frames, packet)
     yield from frames.finish(reason, packet)
 
 
-# A single packet or frames, for example copied from Wireshark.
+# Read a single packet, or frames, for example copied from Wireshark.
 
 
 def read_packet_or_frames(data: bytes, *, max_size: int = MAX_SIZE) -> list[Record] | None:
@@ -125,7 +128,7 @@ def _segment_of_packet(data: bytes) -> Segment | None:
 
 
 def _are_frames(data: bytes) -> bool:
-    """Whether the bytes are complete frames of AMQP 1.0 (Part 2, 2.3) or 0-9-1 (2.3.5)."""
+    """Return whether the bytes are complete frames of AMQP 1.0 (Part 2, 2.3) or 0-9-1 (2.3.5)."""
     offset = 0
     while len(data) - offset >= FRAME_HEAD.size:
         size, words, kind, _ = FRAME_HEAD.unpack_from(data, offset)
