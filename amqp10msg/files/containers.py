@@ -23,11 +23,12 @@ from amqp10msg.wire.reprs import encodable
 
 #: The magic number of gzip files (RFC 1952, 2.3.1).
 GZIP = b"\x1f\x8b"
-# Bytes to read from a compressed file at a time, and maximum bytes to decompress at a time.
+# Bytes to read from a compressed file at a time, and maximum bytes of content to decompress at a
+# time.
 _COMPRESSED_CHUNK, _CONTENT_CHUNK = 8 << 10, 64 << 10
 # The wbits argument of zlib for gzip data with header and checksum.
 _GZIP_WBITS = 31
-#: Bytes of content that a compressed file of any size may have.
+#: Bytes of content that are always allowed for a compressed file, however small the file is.
 ROOM = 64 << 20
 # Maximum number of bytes for the first read of a large record.
 _FIRST_READ = 1 << 20
@@ -36,8 +37,8 @@ _FIRST_READ = 1 << 20
 def read_up_to(stream: Any, size: int) -> bytes:
     """Read `size` bytes, or fewer at the end of the stream.
 
-    A buffered reader allocates memory for the requested size, and a damaged size may be huge. So
-    this reads growing chunks.
+    This function reads in growing chunks: a buffered reader would allocate memory for the requested
+    size, which may be huge in a damaged file.
     """
     chunk: bytes = stream.read(min(size, _FIRST_READ))
     if size <= _FIRST_READ or len(chunk) < _FIRST_READ:
@@ -53,7 +54,7 @@ class DamagedGzipError(Exception):
     """A gzip file is truncated or damaged, or its content exceeds the limit.
 
     Attributes:
-        offset: offset in the content of the first byte that cannot be read.
+        offset: offset of the first byte that cannot be read, in the decompressed content.
     """
 
     def __init__(self, reason: str, offset: int) -> None:
@@ -77,12 +78,12 @@ def opened(path: str | PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Any:
 
 
 def unpacked(stream: Any, limits: Limits = DEFAULT_LIMITS, *, closes: bool = False) -> Any:
-    """Return a stream unchanged, or if it is a gzip file, a stream of its content.
+    """Return a stream of the content of a gzip file; any other stream is returned unchanged.
 
     Args:
         stream: a stream with a method ``peek``.
         limits: `expansion` limits the size of the content.
-        closes: whether closing the returned stream closes `stream`.
+        closes: whether closing the returned stream also closes `stream`.
     """
     is_gzip = stream.peek(2)[:2] == GZIP
     return Gunzipped(stream, limits, closes=closes) if is_gzip else stream
@@ -114,7 +115,7 @@ class Gunzipped(io.BufferedIOBase):
         return True
 
     def close(self) -> None:
-        """Close the stream, and the gzip file if requested."""
+        """Close the stream; with the argument `closes`, also the gzip file."""
         super().close()
         if self._closes:
             self._packed.close()
@@ -147,6 +148,7 @@ class Gunzipped(io.BufferedIOBase):
         return self._take(end + 1)
 
     def _take(self, size: int | None) -> bytes:
+        """Remove up to `size` bytes from the decompressed ones (None: all) and return them."""
         if self._damage and (size is None or len(self._content) < size):
             raise DamagedGzipError(self._damage, self._offset + len(self._content))
         # Slicing the bytearray would copy the bytes twice.
@@ -188,6 +190,7 @@ class Gunzipped(io.BufferedIOBase):
         return False
 
     def _inflate(self, packed: bytes) -> bytes:
+        """Return content decompressed from `packed`; keep the unconsumed bytes in `_rest`."""
         inflater_before = self._inflater.copy()
         try:
             piece = self._inflater.decompress(packed, _CONTENT_CHUNK)
@@ -211,10 +214,10 @@ def _inflated_before_damage(inflater: Any, packed: bytes) -> bytes:
 
 # Containers.
 
-# Reads the head of an item: its bytes, which are empty at the end of the file, and the item's size,
-# which is None if the head is truncated.
+# A function that reads the head of an item from a stream. It returns the bytes of the head (empty
+# at the end of the file), and the size of the item's content (None if the head is truncated,
+# `_NO_ITEM` if the item is not a byte string).
 _HeadOf = Callable[[Any], tuple[bytes, int | None]]
-# Instead of a size: the item is not a byte string.
 _NO_ITEM = -1
 # A file that ends with at least this many empty records is damaged: file systems may append zeros
 # after a crash.
@@ -226,8 +229,9 @@ RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
     "base64": octets_of_base64,
     "data_base64": octets_of_base64,
 }
-# Keys of a record with the key ``kind``, which is a case of the corpus (`amqp10msg.interop`). There
-# `data` is hex; in other records, it may be a section of a message in the plain notation.
+# `RECORD_KEYS` for a record with the key ``kind``, which is a case of the corpus
+# (`amqp10msg.interop`). In such a record, ``data`` is hex; in other records, it may be a section of
+# a message in the plain notation.
 _CASE_KEYS = {"data": octets_of_hex, **RECORD_KEYS}
 
 
@@ -245,7 +249,7 @@ def too_many_empty(limits: Limits, allowed: int | None = None) -> str:
 
     Args:
         limits: the limits that the file exceeds.
-        allowed: how many such records it may have, if fewer than `limits.zero_width`.
+        allowed: the maximum number of such records, if it is less than `limits.zero_width`.
     """
     limit = "zero_width" if allowed in (None, limits.zero_width) else "zero_width_per_byte"
     return (
@@ -284,13 +288,13 @@ def read_cborseq(
 
 
 def _prefix_head(stream: Any) -> tuple[bytes, int | None]:
-    """Read the size before a message of the form prefixed; see `_HeadOf`."""
+    """Read the size before a message of the form prefixed, as a `_HeadOf`."""
     prefix = stream.read(4)
     return prefix, int.from_bytes(prefix, "big") if len(prefix) == 4 else None
 
 
 def _cbor_head(stream: Any) -> tuple[bytes, int | None]:
-    """Read the head of a CBOR byte string; see `_HeadOf`."""
+    """Read the head of a CBOR byte string, as a `_HeadOf`."""
     first = stream.read(1)
     if not first:
         return b"", None
@@ -311,6 +315,7 @@ def _read_sized(
     *,
     head_of: _HeadOf,
 ) -> Iterator[Record]:
+    """Read messages that follow a head with their size."""
     offset, empty = start, limits.zero_width
     zeros, previous_head = 0, b""  # number of empty records before this one, and the last head
     while stop is None or offset < stop:
@@ -346,17 +351,17 @@ def _read_sized(
 
 
 def prefixed_starts(path: Path, size: int, octets: int) -> list[int]:
-    """Return the starts of ranges of about `octets` bytes in a file of messages with sizes."""
+    """Return the offsets of ranges of about `octets` bytes in a file of the form prefixed."""
     return _starts(path, size, octets, head_of=_prefix_head)
 
 
 def cborseq_starts(path: Path, size: int, octets: int) -> list[int]:
-    """Return the starts of ranges of about `octets` bytes in a CBOR sequence."""
+    """Return the offsets of ranges of about `octets` bytes in a CBOR sequence."""
     return _starts(path, size, octets, head_of=_cbor_head)
 
 
 def _starts(path: Path, size: int, octets: int, *, head_of: _HeadOf) -> list[int]:
-    """Return the starts of ranges of about `octets` bytes, found by reading the head of each item.
+    """Return the offsets of ranges of about `octets` bytes, found by reading the head of each item.
 
     The last range begins before the first damaged item.
     """
@@ -380,8 +385,8 @@ def read_lines(
     """Read lines, including blank lines, of at most `longest` bytes.
 
     Yields:
-        The offset of the line in bytes, the line with its line break, and a fault, which is empty
-        unless the line is too long. Of such a line, only the beginning is returned.
+        The offset of the line in bytes; the line with its line break, or only its beginning if it
+        is too long; and a fault, which is empty unless the line is too long.
     """
     offset = start
     while (stop is None or offset < stop) and (line := stream.readline(longest + 1)):
@@ -409,8 +414,8 @@ def read_jsonl(
 ) -> Iterator[Record]:
     """Read JSON lines: one message per line."""
     empty = limits.zero_width
-    is_damaged = False  # whether a record has reported damage already
-    # Hex has two characters per byte, and a record has other members, too.
+    is_damaged = False  # whether a record has already reported damage
+    # Hex has two characters per byte, and a record may have further members.
     for offset, line, fault in read_lines(stream, 2 * max_size + (1 << 20), start, stop):
         if fault:
             yield Record(offset, line, f"a line {fault}")
@@ -451,10 +456,11 @@ def _invalid_record(offset: int, line: bytes, error: ValueError) -> Record:
 
 
 def _record_of_document(offset: int, document: Any) -> Record:
+    """Return the record of a JSON object; ValueError if it contains no message."""
     octets = octets_of_record(document) if isinstance(document, dict) else None
     if octets is None:
         raise ValueError(f"no object with one of the keys {', '.join(RECORD_KEYS)}")
-    if len(document) == 1:  # the message alone
+    if len(document) == 1:  # only the message
         return Record(offset, octets)
     message_format = document.get("message_format")
     tag = document.get("delivery_tag")
@@ -475,7 +481,7 @@ def _record_of_document(offset: int, document: Any) -> Record:
 
 
 def jsonl_starts(path: Path, size: int, octets: int) -> list[int]:
-    """Return the starts of ranges of about `octets` bytes, each at the beginning of a line."""
+    """Return the offsets of ranges of about `octets` bytes, each at the beginning of a line."""
     starts, offset = [0], octets
     with path.open("rb") as file:
         while offset < size:

@@ -4,10 +4,10 @@ The fields and types are documented by Microsoft's page "Capture streaming event
 Event Hubs"; in published files, ``Properties`` may be null. Names in ``SystemProperties`` are
 the names of properties in the specification, or the keys of annotations.
 
-Capture does not write the original message, but its parts: the body, the application properties,
-and in ``SystemProperties`` the properties and the message annotations. `message_of` builds the
-message that the service would deliver over AMQP. Avro has fewer types than AMQP, so an int has
-become a long, and a symbol a string.
+Capture does not write the original message. It writes the body, the application properties, and in
+``SystemProperties`` the properties and the message annotations. `message_of` builds the message
+that the service would deliver over AMQP. Avro has fewer types than AMQP, so Capture has converted
+an int to a long, and a symbol to a string.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ FIELDS = (
 _PROPERTIES = {field.name.replace("_", "-"): field for field in rows(Properties)}
 #: Maximum number of fields of a record; Capture writes six.
 _MAX_FIELDS = 64
-_TIMES = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S")
+#: The formats of ``EnqueuedTimeUtc`` for `strptime`, with and without AM and PM.
+_TIME_FORMATS = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S")
 
 
 def time_of(text: Any) -> int | None:
     """Parse an ``EnqueuedTimeUtc``; return ms since the Unix epoch, or None if it is invalid.
 
-    Capture writes ``7/25/2017 5:22:18 PM``. ISO 8601 is accepted, too.
+    Capture writes ``7/25/2017 5:22:18 PM``. ISO 8601 is also accepted.
     """
-    for form in (None, *_TIMES):
+    for form in (None, *_TIME_FORMATS):
         try:
             if form is None:
                 return to_milliseconds(moment_of(text))
@@ -61,21 +62,21 @@ def message_of(event: Mapping[str, Any]) -> Message:
             str, int, float, bytes, bool or None.
 
     Raises:
-        EncodeError: a field has another type than in Capture's records.
+        EncodeError: a field has a type that Capture does not write.
     """
     body = event.get("Body")
     if not isinstance(body, (bytes, bytearray, type(None))):
         raise EncodeError(f"Body must be bytes, not {type(body).__name__}")
     fields: dict[str, Any] = {}
     annotations: dict[Any, Any] = {}
-    for name, value in _entries(event, "SystemProperties"):
+    for name, value in _map_entries(event, "SystemProperties"):
         converted = _property_value(name, value)
         if converted is None:
             annotations[Symbol(name)] = value
         else:
             fields[name.replace("-", "_")] = converted
-    # Event Hubs delivers these fields as message annotations. They replace entries of
-    # SystemProperties with the same keys.
+    # Event Hubs delivers the following fields as message annotations. They replace entries of
+    # SystemProperties that have the same keys.
     number, enqueued = event.get("SequenceNumber"), time_of(event.get("EnqueuedTimeUtc"))
     delivered = {
         "x-opt-sequence-number": number,
@@ -86,7 +87,7 @@ def message_of(event: Mapping[str, Any]) -> Message:
         else Timestamp(enqueued),
     }
     annotations |= {Symbol(name): value for name, value in delivered.items() if value is not None}
-    properties = dict(_entries(event, "Properties"))
+    properties = dict(_map_entries(event, "Properties"))
     return Message(
         Data(bytes(body or b"")),
         message_annotations=annotations or None,
@@ -95,7 +96,8 @@ def message_of(event: Mapping[str, Any]) -> Message:
     )
 
 
-def _entries(event: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any]]:
+def _map_entries(event: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of the map in the field `name`; EncodeError if it is not a map."""
     entries = event.get(name) or {}
     pairs = entries.items() if isinstance(entries, Mapping) else entries
     try:
@@ -107,8 +109,8 @@ def _entries(event: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any]]:
 def _property_value(name: str, value: Any) -> Any:
     """Convert a value of SystemProperties to the type of the property `name`.
 
-    Return None if there is no such property or it cannot hold the value: the value then stays an
-    annotation, so that no data is lost.
+    Return None if the property does not exist or cannot hold the value: the value is then kept as
+    an annotation, so that no data is lost.
     """
     field = _PROPERTIES.get(name)
     if field is None or value is None:
@@ -133,8 +135,9 @@ def read_avro(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Reco
     Args:
         stream: the file.
         max_size: maximum size of a message in bytes.
-        limits: `expansion` limits the decompressed size, and `zero_width` the records without a
-            byte. The part of the file beyond a limit is not read, and reported as a fault.
+        limits: `expansion` limits the decompressed size, and `zero_width` the number of records
+            that have no bytes. The part of the file beyond a limit is not read, and reported as a
+            fault.
 
     Raises:
         ValueError: the file is not an Avro file of Capture.
@@ -165,6 +168,7 @@ def read_avro(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Reco
 
 
 def _record(number: int, event: Mapping[str, Any], max_size: int) -> Record:
+    """Return the record of an event; `number` is its index in the file."""
     enqueued = time_of(event.get("EnqueuedTimeUtc"))
     try:
         wire = message_of(event).encode()

@@ -11,9 +11,9 @@ from typing import Any
 
 #: A range of bytes in a file: the offset of its first byte, and of the first byte after it.
 Span = tuple[int, int]
-# Size of an expected request in bytes, and maximum number of concurrent requests: each request has
+# Size of a read-ahead request in bytes, and maximum number of concurrent requests: each request has
 # a latency of tens of milliseconds and a rate of tens of megabytes per second.
-_PIECE = 8 << 20
+_PIECE_SIZE = 8 << 20
 _MAX_REQUESTS = 4
 # Minimum size in bytes of a request that `expect` did not announce: pyarrow reads this much of a
 # footer.
@@ -28,7 +28,8 @@ DEFAULT_CACHE_SIZE = 512 << 20
 class Fetched(io.RawIOBase):
     """A file that is fetched in pieces, which are cached.
 
-    Except for `readinto`, reads return fewer bytes than requested only at the end of the file.
+    Reads return fewer bytes than requested only at the end of the file; `readinto` may return fewer
+    anywhere.
 
     Args:
         fetch: returns the bytes between two offsets. Several threads call it.
@@ -52,21 +53,22 @@ class Fetched(io.RawIOBase):
         self._close_source = close
         self._cache_size = cache_size
         self._position = 0
-        # The expected pieces, sorted, and their offsets.
+        # The pieces for the spans that `expect` announced, sorted, and the offsets of these pieces.
         self._plan: list[Span] = []
         self._starts: list[int] = []
         # The cached and requested pieces of the plan, in order of their last use.
         self._cache: OrderedDict[Span, Future[memoryview]] = OrderedDict()
-        # The last two pieces that `expect` did not announce, such as the footer of a Parquet file,
-        # with their offsets.
+        # The last two pieces that were read although `expect` did not announce them, such as the
+        # footer of a Parquet file, with their offsets.
         self._unplanned: deque[tuple[int, memoryview]] = deque(maxlen=2)
         self._threads = ThreadPoolExecutor(_MAX_REQUESTS)
 
     def expect(self, *groups: Iterable[Span]) -> None:
-        """Set the spans that will be read next, for read-ahead. Other pieces leave the cache.
+        """Announce the spans that will be read next, for read-ahead. Other pieces leave the cache.
 
-        Spans of a group are read together, so spans with small gaps are fetched with one request.
-        The same groups are always divided into the same pieces, which may be in the cache.
+        The caller reads the spans of a group together, so spans with small gaps are fetched with
+        one request. The same groups are always divided into the same pieces, so pieces that are in
+        the cache are reused.
         """
         self._plan = sorted(
             piece
@@ -151,7 +153,7 @@ class Fetched(io.RawIOBase):
         return self._unplanned[-1]
 
     def _expected_piece(self, index: int) -> memoryview:
-        """Return a piece of the plan by its index; request it and the next pieces if necessary."""
+        """Return the piece with this index in `_plan`; request it and the next ones if needed."""
         for piece in self._plan[index : index + _MAX_REQUESTS]:
             if piece not in self._cache:
                 self._cache[piece] = self._threads.submit(self._fetch_view, *piece)
@@ -169,6 +171,7 @@ class Fetched(io.RawIOBase):
         return requested.result()
 
     def _fetch_view(self, start: int, stop: int) -> memoryview:
+        """Fetch the bytes between two offsets."""
         return memoryview(self._fetch(start, stop))
 
     def close(self) -> None:
@@ -195,5 +198,6 @@ def _join_spans(spans: Iterable[Span], size: int) -> Iterator[Span]:
 
 
 def _split_span(start: int, stop: int) -> Iterator[Span]:
-    for offset in range(start, stop, _PIECE):
-        yield offset, min(offset + _PIECE, stop)
+    """Yield the pieces of a span."""
+    for offset in range(start, stop, _PIECE_SIZE):
+        yield offset, min(offset + _PIECE_SIZE, stop)

@@ -27,27 +27,28 @@ RangeFinder: TypeAlias = "Callable[[Path, int, int], list[int]]"
 
 @attrs.frozen(kw_only=True)
 class FileFormat:
-    """All that the library knows about one format of files.
+    """One format of files: how to recognise, read and divide a file of this format.
 
     Attributes:
         name: the name of the format in Python and on the command line.
         description: the content of a file, as the help of ``amqp10msg convert`` shows it.
-        hint: what a file of this format is, and how to read it. It is added to the first fault of a
-            file that was read as another format.
+        hint: says what a file of this format is and how to read it. The hint is added to the first
+            fault of a file that was read as another format.
         read: reads the messages of an open file.
         find_ranges: finds the ranges that can be read in parallel. None if a file can only be read
             from its start.
         suffixes: the suffixes of file names, in lower case.
-        trusted_suffixes: the suffixes that decide the format, whatever the file contains.
+        trusted_suffixes: suffixes that decide the format without a look at the content.
         signature: matches the first bytes of files of this format, and of no other format.
         is_always_signed: whether the first bytes of every file match `signature`.
         fallback_signature: matches the first bytes of files that are read as this format if no
             signature and no suffix decides.
-        resembles: matches the first bytes of files that get `hint`, if no signature matches.
+        resembles: matches the first bytes of files for which `hint` is useful, if no signature
+            matches.
         is_text: whether a file is text.
-        may_be_empty: whether an empty file is valid. It contains no messages.
-        needs_random_access: whether a file has to be seekable. It is not compressed with gzip, and
-            not divided into ranges of bytes.
+        may_be_empty: whether an empty file is valid, as a file without messages.
+        needs_random_access: whether a file must be seekable. Such a file cannot be compressed with
+            gzip, and is not divided into ranges of bytes.
     """
 
     name: str
@@ -66,7 +67,7 @@ class FileFormat:
     needs_random_access: bool = False
 
 
-# The readers are imported when a file is read: recognising a format does not need them.
+# These functions import the readers when a file is read: recognising a format does not need them.
 
 
 def _read_raw(*arguments: Any) -> Iterator[Record]:
@@ -136,6 +137,7 @@ def _read_avro(
 
 
 def _one_of(magic_numbers: Iterable[bytes]) -> re.Pattern[bytes]:
+    """Return a pattern that matches any of the magic numbers."""
     return re.compile(b"|".join(map(re.escape, magic_numbers)))
 
 

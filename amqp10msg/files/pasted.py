@@ -1,4 +1,4 @@
-r"""Bytes from text that people paste: literals and lists of numbers of many languages.
+r"""Parse text that people paste: byte literals and lists of numbers of many languages.
 
 ============  =====================================================================
 C, C++, C#    ``{0x00, 0x53}``, ``"\0Sw\xa1"``, ``new byte[] {0, 83}``, ``00-53-77``
@@ -26,6 +26,7 @@ _BEFORE_LIST = re.compile(
     r"(?:new\s+)?(?:unsigned\s+char|[A-Za-z_][\w.:]*)?!?\s*(?:\(\s*\d*\s*\))?\s*(?:\[\s*\d*\s*\]\s*[A-Za-z_]\w*\s*(?=[{(]))?"
     r"(?:\[\s*\d*\s*\]\s*(?=\{))?&?\s*"
 )
+# Calls that decode a string of hex or base64, as in Python, Go, C#, Rust and JavaScript.
 _HEX_CALL = re.compile(
     r"[\w.:]*(?:fromhex|unhexlify|DecodeString|FromHexString|decode_hex|hex::decode|hex!)\s*"
     r"\(\s*[bB]?([\"'])(?P<text>[^\"']*)\1\s*\)"
@@ -36,11 +37,13 @@ _BASE64_CALL = re.compile(
     r"\(\s*[bB]?([\"'])(?P<text>[^\"']*)\1\s*\)"
     r"|Buffer\.from\(\s*([\"'`])(?P<node>[^\"'`]*)\3\s*,\s*[\"']base64[\"']\s*\)"
 )
+# Any other call around a literal; a Buffer that Node.js printed; and string literals.
 _CALL = re.compile(r"(?:new\s+)?(?:\[\]\s*)?[A-Za-z_][\w.:]*\((?P<inside>.*)\)", re.DOTALL)
 _NODE = re.compile(r"<(?:Slow)?Buffer\s*(?P<hex>[^>]*)>", re.IGNORECASE)
 _STRING = r"\$?(?:[bB]|u8|L)?(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
 _STRINGS = re.compile(rf"{_STRING}(?:\s*\+?\s*{_STRING})*", re.DOTALL)
 _ONE_STRING = re.compile(_STRING, re.DOTALL)
+# A number or a character in a list, with casts and suffixes; and what separates the items.
 _NUMBER = re.compile(
     r"(?:\(\s*(?:byte|sbyte|char|signed char|unsigned char|uint8_t|int8_t|uint8|u8)\s*\)\s*)?"
     r"(?P<sign>-?)(?:(?:0[xX]|16#)(?P<hex>[0-9a-fA-F]{1,2})|0[bB](?P<bits>[01]{1,8})"
@@ -48,22 +51,24 @@ _NUMBER = re.compile(
 )
 _CHARACTER = re.compile(r"b?'(?P<body>[^'\\]|\\.[0-9a-fA-F]{0,2})'", re.DOTALL)
 _SEPARATOR = re.compile(r"[\s,;]+")
+# Hex with separators between all bytes; and an escape sequence in a string literal.
 _HEX_PAIRS = re.compile(r"[0-9a-fA-F]{2}(?:[\s,;:]+[0-9a-fA-F]{2})*")
 _ESCAPE = re.compile(
     r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2})|(?P<octal>[0-7]{1,3})|u\{(?P<braced>[0-9a-fA-F]{1,6})\}"
     r"|u(?P<short>[0-9a-fA-F]{4})|U(?P<long>[0-9a-fA-F]{8})|(?P<newline>\r?\n[ \t]*)|(?P<other>.))",
     re.DOTALL,
 )
+#: The byte of each escape with a single letter, such as ``\n``.
 _NAMED_ESCAPES = dict(zip("abtnvfres", (7, 8, 9, 10, 11, 12, 13, 27, 32), strict=True))
 _NAMED_ESCAPES |= {character: ord(character) for character in "\\\"'`?"}
-# Calls around a literal that are unwrapped, as in ``bytes(bytearray(b"..."))``.
+# Maximum number of nested calls around a literal, as in ``bytes(bytearray(b"..."))``.
 _MAX_CALLS = 3
 # The beginning of a list of numbers in brackets. JSON in the typed notation begins otherwise.
 _LIST = re.compile(r"\s*(?:\[\s*\d*\s*\]\s*[A-Za-z]|[\[{(]\s*(?:\(|-?[0-9]|b?'))")
 
 
 def begins_list(text: str) -> bool:
-    """Whether a text, which may be truncated, begins like a list of numbers in brackets."""
+    """Return whether a text begins like a list of numbers in brackets. It may be truncated."""
     return _LIST.match(text) is not None
 
 
@@ -72,13 +77,13 @@ def octets_of_pasted(text: str, *, depth: int = 0) -> bytes | None:
 
     Args:
         text: the text.
-        depth: the number of calls around the literal that have been unwrapped.
+        depth: the number of calls around the literal that have been removed.
 
     Returns:
-        The bytes, or None if the text is neither.
+        The bytes, or None if the text is neither a literal nor a list of numbers.
 
     Raises:
-        ValueError: the text begins like a literal or a list, but is broken or ambiguous. The error
+        ValueError: the text begins like a literal or a list, but is invalid or ambiguous. The error
             quotes the invalid part.
     """
     text = text.strip().rstrip(";").rstrip()
@@ -125,13 +130,14 @@ def _octets_of_node_buffer(digits: str) -> bytes:
 
 
 def _octets_of_bare_numbers(text: str) -> bytes | None:
-    """Read numbers without brackets; None for hex, whose bytes all have two digits."""
+    """Read numbers without brackets; None for hex, in which every byte has two digits."""
     items = [item for item in _SEPARATOR.split(text) if item]
     if len(items) < 2:
         return None
     prefixed = sum(item[:2] in ("0x", "0X") for item in items)
     if prefixed == len(items):
-        # If an item is longer than a byte, such as 0x005377, this is hex and not a list of numbers.
+        # If an item has more than one byte, such as 0x005377, the text is hex and not a list of
+        # numbers.
         return _octets_of_numbers(text, "the list") if max(map(len, items)) <= 4 else None
     if prefixed or not all(re.fullmatch(r"-?(?:0|[1-9][0-9]{0,2})", item) for item in items):
         return None
@@ -160,6 +166,7 @@ def _octets_of_numbers(text: str, subject: str) -> bytes:
 
 
 def _octet(match: re.Match[str], subject: str) -> int:
+    """Return the byte for a match of `_NUMBER`; ValueError if it is out of range."""
     if match["hex"]:
         value = int(match["hex"], 16)
     elif match["bits"]:
@@ -179,7 +186,7 @@ def _octets_of_strings(text: str) -> bytes:
         quoted = match[0].lstrip("$bBuL8")
         octets += _unescape(quoted[1:-1])
     if "\\" not in text and octets[:1] != b"\0":
-        # No message begins without a NUL byte, so the string holds hex or base64.
+        # Every message begins with a NUL byte, so the string contains hex or base64.
         content = octets.decode()
         for read in (octets_of_hex, octets_of_base64):
             try:
@@ -190,7 +197,7 @@ def _octets_of_strings(text: str) -> bytes:
 
 
 def _unescape(text: str) -> bytes:
-    """Return the bytes of a string literal's content; characters count as UTF-8."""
+    """Return the bytes of a string literal's content, with its characters in UTF-8."""
     octets = bytearray()
     copied_end = 0
     for match in _ESCAPE.finditer(text):

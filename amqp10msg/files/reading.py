@@ -16,8 +16,9 @@ from amqp10msg.files.formats import FORMATS
 from amqp10msg.files.recognition import HEAD, advice, fallback_form, form_of_head
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
-# The end of a range that extends to the end of the file, whose size may be unknown.
+# The `Range.stop` of a range that extends to the end of the file, for files of unknown size.
 _END = 1 << 62
+#: The name of the format, by suffix of the file name.
 _FORM_OF_SUFFIX = {suffix: name for name, item in FORMATS.items() for suffix in item.suffixes}
 _TRUSTED_SUFFIXES = {suffix for item in FORMATS.values() for suffix in item.trusted_suffixes}
 
@@ -25,9 +26,10 @@ _TRUSTED_SUFFIXES = {suffix for item in FORMATS.values() for suffix in item.trus
 def form_of(path: str | PathLike[str]) -> str:
     """Return the form of a file, recognised by its first bytes or its suffix.
 
+    A form is the name of a format, a key of `FORMATS`.
+
     Raises:
-        UnusableFileError: the form cannot be recognised, or the first bytes rule out the form of
-            the suffix.
+        UnusableFileError: the form cannot be recognised, or the first bytes contradict the suffix.
         OSError: the file cannot be read.
     """
     with opened(path) as stream:
@@ -50,17 +52,20 @@ def form_of_name(path: str | PathLike[str]) -> str | None:
 
 
 def _suffix_of(path: str | PathLike[str]) -> str:
+    """Return the suffix of a file name, ignoring ``.gz``; empty without a suffix."""
     suffixes = [suffix for suffix in stores.name_of(path).suffixes if suffix != ".gz"]
     return suffixes[-1] if suffixes else ""
 
 
 def _form_or_recognise(path: str | PathLike[str], form: str | None) -> str:
+    """Return `form`, or the recognised form of the file if `form` is None."""
     form = form_of(path) if form is None else form
     _check_form(form)
     return form
 
 
 def _check_form(form: str) -> None:
+    """Raise ValueError for an unknown form."""
     if form not in FORMATS:
         raise ValueError(f"unknown form {form!r}: use one of {', '.join(FORMATS)}")
 
@@ -130,9 +135,9 @@ def read_stream(
         stop: offset to stop at: records that begin there or later are not read. None for the end of
             the file.
         max_size: maximum size of a message in bytes.
-        limits: `zero_width` limits the records without a byte. `expansion` limits the content of a
-            gzip or Avro file, and the rows, the size and the row groups of a Parquet file. Content
-            beyond a limit is not read, and reported as a fault.
+        limits: `zero_width` limits the number of records that have no bytes. `expansion` limits the
+            content of a gzip or Avro file, and the rows, the size and the row groups of a Parquet
+            file. Content beyond a limit is not read, and reported as a fault.
 
     Raises:
         ValueError: the form is unknown; or the stream is not of the form Parquet or Avro, has no
@@ -171,8 +176,8 @@ def ranges(
         form: a name in `FORMATS`; None to recognise the form.
         octets: target size of a range in bytes.
         keep_unusable: if the form cannot be recognised, return a single range with an empty form
-            instead of raising. `read` raises UnusableFileError for it, so that a job can report
-            the file and continue with the next file.
+            instead of raising. `read` raises UnusableFileError for this range, so that a job can
+            report the file and continue with the next file.
 
     Raises:
         ValueError: the form is unknown, or is Parquet, which has row groups instead; or `octets` is

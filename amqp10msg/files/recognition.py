@@ -22,13 +22,14 @@ _COMPRESSED = {
     b"PK\x03\x04": "zip",
 }
 
-# Minimum number of bytes to call text: fewer may look like text by chance.
+# Minimum number of bytes to recognise as text: fewer bytes may look like text by chance.
 _MIN_TEXT = 4
 # Maximum number of characters of a text that a hint quotes.
 _MAX_QUOTED = 20
 
 
-# Magic numbers are compared first: a capture's header could look like the size of a message.
+# The formats in the order in which signatures are tested: magic numbers first, because a capture's
+# header could look like the size of a message.
 _BY_SIGNATURE = sorted(FORMATS.values(), key=lambda item: not item.is_always_signed)
 
 
@@ -50,6 +51,7 @@ def fallback_form(head: bytes) -> str | None:
 
 
 def _matches(pattern: re.Pattern[bytes] | None, head: bytes) -> bool:
+    """Return whether the first bytes of a file match a pattern; False without a pattern."""
     return pattern is not None and pattern.match(head) is not None
 
 
@@ -74,7 +76,7 @@ def advice(head: bytes, form: str = "") -> str:
 
 
 def _text_of(head: bytes) -> str:
-    """Return the text at the start of some bytes; empty if they are too short or not text."""
+    """Return the beginning of a text file; empty if the bytes are too few or not text."""
     even = head[: len(head) // 2 * 2]
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return _printable(even, "utf-16")

@@ -1,8 +1,8 @@
 """List, open and write local files and files of object stores, by path or URL.
 
 `pyarrow.fs` opens ``s3://``, ``gs://`` and ``abfss://``; fsspec opens other URLs. Credentials come
-from the environment, configuration files or the machine, as for the store's own tools. They are
-never part of a URL.
+from the environment, configuration files or the machine, as for the store's own tools. URLs never
+contain credentials.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from amqp10msg.files.fetching import DEFAULT_CACHE_SIZE, Fetched
 from amqp10msg.wire.later import of_extra
 
 _T = TypeVar("_T")
+# A URL: scheme, host, and the rest; and the query string at the end of it.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)(.*)", re.DOTALL)
 _QUERY = re.compile(r"\?([A-Za-z_]+=[^&/]*(?:&[A-Za-z_]+=[^&/]*)*)$")
 # Query parameters that a URL may have.
-_PARAMETERS = frozenset({"region", "scheme", "endpoint_override", "tls_verify_certificates"})
+_QUERY_PARAMETERS = frozenset({"region", "scheme", "endpoint_override", "tls_verify_certificates"})
 # Schemes of Hadoop file systems, whose settings are in Spark's configuration.
 _HADOOP_SCHEMES = frozenset({"s3a", "s3n", "hdfs", "viewfs", "wasb", "wasbs", "dbfs"})
 # Maximum number of concurrent requests for the states of files.
@@ -63,9 +64,9 @@ class State:
     Attributes:
         size: the size in bytes.
         changed: the modification time, in ns since the Unix epoch; 0 if unknown.
-        identity: distinguishes the file from earlier and later files with the same name: in a
-            store, a hash of its metadata, such as the ETag; locally, its inode, since a local file
-            may grow.
+        identity: distinguishes the file from earlier and later files with the same name. In a
+            store, it is a hash of the file's metadata, such as the ETag. Locally, it is the inode,
+            because a local file may grow.
     """
 
     size: int
@@ -116,10 +117,10 @@ class StoreLocation:
         if query is not None:
             path = path[: query.start()]
             names = [pair.partition("=")[0] for pair in query[1].split("&")]
-            if unknown := [name for name in names if name not in _PARAMETERS]:
+            if unknown := [name for name in names if name not in _QUERY_PARAMETERS]:
                 raise ValueError(
                     f"a URL {scheme}:// cannot have the parameters {', '.join(unknown)}: "
-                    f"use {', '.join(sorted(_PARAMETERS))}"
+                    f"use {', '.join(sorted(_QUERY_PARAMETERS))}"
                 )
         return cls(f"{scheme}://{authority}", path.strip("/"), query[0] if query else "")
 
@@ -132,6 +133,7 @@ class StoreLocation:
         return attrs.evolve(self, key=f"{self.key}/{name}".strip("/"))
 
     def _store(self) -> tuple[Any, str]:
+        """The file system of the store, and the path of the file in it."""
         store, base = _store(self.root, self.query)
         return store, f"{base}/{self.key}" if self.key else base
 
@@ -169,7 +171,7 @@ class StoreLocation:
                 State(info.size, info.mtime_ns or 0),
             )
             for info in infos
-            # The consoles of stores create empty files for folders.
+            # Skip the empty files that the consoles of stores create for folders.
             if info.type == fs.FileType.File and not info.path.endswith("/")
         ]
         return sorted(files, key=lambda pair: pair[0].key)
@@ -214,7 +216,7 @@ class StoreLocation:
 
     @contextmanager
     def create(self) -> Iterator[Any]:
-        """Open a new file for writing. The file is visible in the store after the block."""
+        """Open a new file for writing. It appears in the store when the ``with`` block ends."""
         store, path = self._store()
         with _converted_errors(self), store.open_output_stream(path, compression=None) as file:
             yield file
@@ -226,8 +228,8 @@ class StoreLocation:
             with self.create() as file:
                 file.write(content)
 
-        # Ctrl-C in the middle of writing would replace the file with a part of the content. It
-        # interrupts the main thread only, so another thread writes.
+        # Another thread writes, because Ctrl-C interrupts only the main thread: interrupted writing
+        # would replace the file with a part of the content.
         with ThreadPoolExecutor(1) as pool:
             pool.submit(int).result()  # starts the thread before the first write
             pool.submit(put).result()
@@ -252,13 +254,14 @@ def _converted_errors(location: StoreLocation) -> Iterator[None]:
     except StoreError:
         raise
     except OSError as error:
-        # An error of the operating system has an errno, and an error of the store does not.
+        # Only errors of the operating system have an errno, not errors of the store.
         if error.errno is not None:
             raise
         raise StoreError(f"{location.url}: {' '.join(str(error).split())}") from None
 
 
 def _pyarrow_fs() -> Any:
+    """Import `pyarrow.fs`, which needs an extra."""
     return of_extra("pyarrow.fs", "arrow", "object stores need pyarrow")
 
 
@@ -296,7 +299,7 @@ def _store(root: str, query: str) -> tuple[Any, str]:
     return store, base.strip("/")
 
 
-# Functions for local files and files of stores alike.
+# Functions for both local files and files of stores.
 
 
 def opened(path: str | os.PathLike[str]) -> Any:
@@ -361,7 +364,7 @@ def check_unchanged(path: str, identity: str, size: int = 0, changed: int = 0) -
 def check_not_truncated(path: str, state: State) -> None:
     """Raise ReplacedError if a file was truncated while it was read through one open stream.
 
-    If the file was deleted, or another file has replaced it, the stream still had all its bytes.
+    A file that was deleted or replaced by another file is accepted: the stream still had all bytes.
 
     Args:
         path: the file.
@@ -377,6 +380,7 @@ def check_not_truncated(path: str, state: State) -> None:
 
 
 def _check_size(path: str, size: int, state: State) -> None:
+    """Raise ReplacedError if a file is smaller than `size`, its size before reading."""
     if state.size < size:
         raise ReplacedError(
             f"{path}: it had {size:,} bytes when the job started, and now has {state.size:,}: run "
@@ -387,7 +391,8 @@ def _check_size(path: str, size: int, state: State) -> None:
 def map_files(function: Callable[[str], _T], paths: Sequence[str]) -> Iterator[_T]:
     """Yield `function(path)` for each path, in order. Calls are concurrent if a path is a URL.
 
-    A request has a latency of tens of milliseconds, and a folder may have thousands of files.
+    Each call for a URL has a latency of tens of milliseconds, and a folder may have thousands of
+    files.
     """
     if not any(map(is_url, paths)):
         yield from map(function, paths)
@@ -400,7 +405,7 @@ def map_files(function: Callable[[str], _T], paths: Sequence[str]) -> Iterator[_
 
 
 def is_below(path: str, folder: Path | StoreLocation) -> bool:
-    """Return whether a file is in a folder or below it."""
+    """Return whether a file is in a folder or in one of its subfolders."""
     if isinstance(folder, Path):
         return not is_url(path) and Path(path).parent.resolve().is_relative_to(folder.resolve())
     if not is_url(path):
@@ -412,7 +417,7 @@ def is_below(path: str, folder: Path | StoreLocation) -> bool:
 
 
 def files_of(source: str) -> list[str]:
-    """Return the sorted files below a folder, of a pattern, or the file itself.
+    """Return the files of `source`, sorted: a file, all files below a folder, or of a pattern.
 
     Names that begin with ``.`` or ``_`` are skipped: they are hidden or temporary. Links to files
     are followed. Links to folders are followed only if `source` names them.
@@ -437,7 +442,8 @@ def iterate_local_files(source: str) -> Iterator[str]:
 
 
 def _files_below(folder: Path) -> Iterator[str]:
-    for parent, folders, names in os.walk(folder, onerror=_raise):
+    """Yield the files below a local folder, except hidden ones."""
+    for parent, folders, names in os.walk(folder, onerror=_raise_walk_error):
         folders[:] = [name for name in folders if name[0] not in "._"]
         for name in names:
             path = Path(parent, name)
@@ -450,13 +456,13 @@ def _files_below(folder: Path) -> Iterator[str]:
                 raise FileNotFoundError(errno.ENOENT, reason, str(path))
 
 
-def _raise(error: OSError) -> NoReturn:
-    # os.walk ignores errors by default, so that the files of an unreadable folder would be missing.
+def _raise_walk_error(error: OSError) -> NoReturn:
+    """Raise the error of an unreadable folder; by default, os.walk would skip the folder."""
     raise error
 
 
 def folder_of(source: str) -> str:
-    """Return the part of `source` before its first pattern, or the whole `source`."""
+    """Return the part of `source` before its first pattern; without patterns, the whole."""
     if is_url(source):
         location = StoreLocation.of(source)
         return attrs.evolve(
@@ -474,10 +480,12 @@ def _literal_prefix(path: PurePosixPath | Path) -> str:
 
 
 def _is_hidden(path: PurePosixPath | Path) -> bool:
+    """Return whether a part of a path begins with ``.`` or ``_``."""
     return any(part[0] in "._" for part in path.parts)
 
 
 def _stored_files(location: StoreLocation) -> list[str]:
+    """Return the URLs of a file, of the files below a folder, or of a pattern in a store."""
     if not glob.has_magic(location.key):
         if location.key and location.state() is not None:
             return [location.url]
@@ -487,7 +495,7 @@ def _stored_files(location: StoreLocation) -> list[str]:
             for file, _ in location.files()
             if not _is_hidden(PurePosixPath(file.key[start:]))
         ]
-    # As in a shell, a pattern matches a name between slashes.
+    # As in a shell, a pattern never matches a slash.
     patterns = PurePosixPath(location.key).parts
     base = attrs.evolve(
         location, key=_literal_prefix(PurePosixPath(location.key)).removesuffix(".")

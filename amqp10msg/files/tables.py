@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 #: Names of columns with encoded messages, in order of preference.
 COLUMNS = ("wire", "raw")
-# The column of AMQP 0-9-1 content headers, and the columns that are attributes of `Record`.
+# The column of AMQP 0-9-1 content headers, and all columns whose names are attributes of `Record`.
 _HEADER_COLUMN = "content_header"
 _RECORD_COLUMNS = (
     *("protocol", "connection", "address", "delivery_tag", "message_format"),
     *(_HEADER_COLUMN, "payload", "exchange", "routing_key", "redelivered"),
 )
+# Columns about faults and origins, in tables that jobs have written.
 _FAULT_COLUMNS = ("fault", "error_code", "error_text", "source", "offset")
 _TEXT_COLUMNS = (
     *("protocol", "connection", "address", "exchange", "routing_key"),
@@ -36,7 +37,7 @@ _TEXT_COLUMNS = (
 _PROTOCOLS = ("1.0", "0-9-1")
 # Error codes of quarantined messages that could not be read (`amqp10msg.jobs`).
 _UNREADABLE_CODES = {"unreadable-input", "damaged-file"}
-# Types of the columns that are not text.
+# The Python types of the columns that are not text.
 _COLUMN_TYPES: dict[str, type] = {
     "delivery_tag": bytes,
     "message_format": int,
@@ -44,14 +45,14 @@ _COLUMN_TYPES: dict[str, type] = {
     "payload": bytes,
     "redelivered": bool,
 }
-# Limits of one batch: rows and bytes.
+# Maximum rows and bytes of one batch.
 _BATCH_ROWS = 256
 _BATCH_OCTETS = 4 << 20
 #: Bytes that pyarrow reads at a time from a column, instead of the whole row group.
 BUFFER_SIZE = 256 << 10
-# Decompressed bytes always allowed for a row group, however small the file is.
+# Decompressed bytes that are always allowed for a row group, however small the file is.
 _MIN_GROUP_BYTES = 256 << 20
-# Rows, and decompressed bytes, always allowed for a file, however small the file is.
+# Rows and decompressed bytes that are always allowed for a file, however small the file is.
 _MIN_ROWS = 1 << 20
 _MIN_FILE_BYTES = 16 << 30
 
@@ -127,7 +128,7 @@ class Bounded:
         limits: the limits; only `expansion` is used.
         names: the columns to read; None for all.
         stop: the index of the first row group that is not read; None to read to the end.
-        room: decompressed bytes that the remaining rows may have.
+        room: the maximum number of decompressed bytes of the remaining rows.
     """
 
     source: Any
@@ -149,16 +150,17 @@ class Bounded:
             self.stop = metadata.num_row_groups
 
     def _allowance(self, always_allowed: int) -> int:
+        """Return the limit in rows or bytes: `expansion` per byte, at least `always_allowed`."""
         return max(always_allowed, self.limits.expansion * self.octets)
 
     def refused(self, group: int | None = None) -> str:
-        """Return why a row group (None: the file) must not be read, or "" if it may be read.
+        """Return why a row group (None for the whole file) must not be read; "" if it may be read.
 
         A row group is refused if its pages decompress to more than 256 MiB and more than
         `expansion` times the file size. A file is refused if it has more than a million rows and
         more than `expansion` rows per byte.
         """
-        # Count rows, too: null or repeated values need no bytes in the file.
+        # Rows are also limited, because null or repeated values need no bytes in the file.
         if self._rows > self._allowance(_MIN_ROWS):
             return self._describe_excess(f"the file has {self._rows:,} rows", "the size")
         if group is None:
@@ -179,7 +181,7 @@ class Bounded:
         return ""
 
     def _page_sizes(self, group: int, max_bytes: int) -> PageSizes:
-        """Return the decompressed page sizes of a row group, from the page headers, not the footer.
+        """Return the decompressed page sizes of a row group, as its page headers declare them.
 
         Stops after the page that exceeds `max_bytes`.
 
@@ -221,7 +223,9 @@ class Bounded:
         )
 
     def batches(self, group: int, max_rows: int, octets: int) -> Iterator[pa.RecordBatch]:
-        """Read a row group that is not `refused`, as batches that `plain_batch` has converted.
+        """Yield the rows of a row group, as batches that `plain_batch` has converted.
+
+        The caller must have called `refused` for the row group.
 
         A batch has up to `max_rows` rows and about `octets` bytes, and at least one row.
 
@@ -244,7 +248,8 @@ class Bounded:
         """Return the number of rows per batch, fewer if values are large.
 
         The mean row size is not enough: a repeated value is stored once in the file, in the
-        dictionary of its column, but once per row in a batch. So the longest value is used, too.
+        dictionary of its column, but once per row in a batch. So the length of the longest value
+        also counts.
         """
         import pyarrow.parquet as pq  # noqa: PLC0415  (an extra)
 
@@ -321,7 +326,7 @@ def _text_to_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _is_text(kind: Any) -> bool:
-    """Whether a column contains bytes or text, which Parquet may store in a dictionary."""
+    """Return whether a column contains bytes or text, which Parquet may store in a dictionary."""
     import pyarrow as pa  # noqa: PLC0415  (an extra)
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -343,6 +348,14 @@ def _longest_value(column: Any) -> int:
 
 
 def _record(number: int, row: dict[str, Any], column: str | None, max_size: int) -> Record | None:
+    """Return the record of a row; None for a row without a message and without a fault.
+
+    Args:
+        number: the index of the row in the file.
+        row: the values by column.
+        column: the column with encoded AMQP 1.0 messages, or None.
+        max_size: maximum size of a message in bytes.
+    """
     wire = row.get(column) if column else None
     for name in _TEXT_COLUMNS:
         if isinstance(row.get(name), bytes):

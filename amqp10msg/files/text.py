@@ -21,7 +21,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
 class OddDigitsError(ValueError):
-    """Hex text has an odd number of digits, in all or in a group."""
+    """A hex text, or a group of digits in it, has an odd number of digits."""
 
 
 def octets_of_hex(text: str) -> bytes:
@@ -82,18 +82,19 @@ def octets_of_base64(text: str) -> bytes:
 
 
 class RefusedError(ValueError):
-    """A JSON document is valid, but has a value that this library refuses."""
+    """A JSON document is valid, but contains a value that this library refuses."""
 
 
 @cache
 def _json() -> Any:
-    """Return the decode function of a JSONDecoder, which saves creating one for each call."""
+    """Return the decode function of a JSONDecoder that is created only once."""
     import json  # noqa: PLC0415  (only needed for JSON input)
 
-    return json.JSONDecoder(parse_float=_double, object_pairs_hook=_object).decode
+    return json.JSONDecoder(parse_float=_finite_double, object_pairs_hook=_unique_members).decode
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object; RefusedError if a name occurs twice."""
     members = dict(pairs)
     if len(members) < len(pairs):  # Python would keep the last member with a name
         counts = Counter(name for name, _ in pairs)
@@ -102,7 +103,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _double(text: str) -> float:
+def _finite_double(text: str) -> float:
+    """Parse a JSON number; RefusedError if it is too large for a double."""
     value = float(text)
     if value in (math.inf, -math.inf):  # for example, Python parses 1e400 as an infinity
         number = text if len(text) <= 40 else f"{text[:40]}…"
@@ -118,7 +120,7 @@ _MAX_LEVELS = 100
 def load_json(octets: bytes | str) -> Any:
     """Parse a JSON document of another program, such as the response of an API or a state file.
 
-    Unlike `parse_json`, accepts duplicate names in an object; the last one counts.
+    Unlike `parse_json`, this function accepts duplicate names in an object; the last one counts.
 
     Args:
         octets: the document; bytes are UTF-8.
@@ -130,7 +132,7 @@ def load_json(octets: bytes | str) -> Any:
     import json  # noqa: PLC0415  (only needed for JSON input)
 
     try:
-        value = json.loads(octets, parse_float=_double, parse_constant=refuse_constant)
+        value = json.loads(octets, parse_float=_finite_double, parse_constant=refuse_constant)
     except RefusedError:
         raise
     except RecursionError:
