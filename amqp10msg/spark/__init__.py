@@ -8,9 +8,9 @@
     typed.where("error is null").write.parquet("typed/")
 
 Every function maps a DataFrame to a DataFrame with ``mapInArrow``, so it works in local mode, on a
-cluster and with Spark Connect. A bad message never raises: it becomes a row with the reason. The
-executors need this library, too. Needs the extra ``amqp10msg[spark]``, or ``amqp10msg[spark-jre]``
-if Java is not installed.
+cluster and with Spark Connect. An invalid message never raises: it becomes a row with the reason.
+The executors also need this library. Install the extra ``amqp10msg[spark]``, or
+``amqp10msg[spark-jre]`` if Java is not installed.
 """
 
 from __future__ import annotations

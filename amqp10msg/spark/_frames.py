@@ -1,4 +1,4 @@
-"""Apply functions on Arrow batches to DataFrames, after checking the schemas."""
+"""Apply functions that take Arrow batches to DataFrames, after checking the schemas."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def quote_name(name: str) -> str:
+    """Return a column name in backticks, for Spark's functions that parse names."""
     return f"`{name.replace('`', '``')}`"
 
 
@@ -57,7 +58,7 @@ def require_column(df: DataFrame, column: str, *types: DataType) -> StructField:
 
 
 def add_error_column(columns: str | Sequence[str], maps: MapsAs) -> list[str]:
-    """Return the names of the output columns; add ``error`` if there is no error column."""
+    """Return the names of the output columns; add ``error`` if none of them is an error column."""
     if isinstance(columns, str):
         names = schema_of(columns, maps=maps).names if columns in SETS else [columns]
     else:
@@ -113,7 +114,7 @@ def append_columns(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the first `count` columns of each batch, followed by the computed columns.
 
-    References to a batch are dropped before the next batch is read, so that its memory is reused.
+    References to a batch are dropped before the next batch is read, so that memory is reused.
     """
     for source in batches:
         pieces = in_pieces(source.rename_columns(names), compute)
@@ -137,9 +138,10 @@ def map_columns(
 ) -> DataFrame:
     """Return the `keep` columns of `df`, followed by the `new` columns that `compute` returns.
 
-    `compute` gets batches with the columns `keep` and `read`. It runs in the workers, so it must be
-    picklable, and it must not raise, except for the errors that `in_pieces` handles. If Spark does
-    not support a type of `new`, the column gets the nearest supported type that holds all values.
+    `compute` is called with batches that have the columns `keep` and `read`. It runs in the
+    workers, so it must be picklable, and may raise only the errors that `in_pieces` handles. If
+    Spark does not support a type of `new`, the column gets the nearest supported type that can
+    represent all values.
     """
     new = schema_for_spark(new)
     kept_fields = StructType([require_column(df, name) for name in keep])

@@ -1,10 +1,10 @@
 """Offsets of a stream of files, which detect files that arrive late.
 
-Files are read in the order of their names, so the last name would do as an offset. But a file that
-arrives later with a smaller name would then be skipped silently. So an offset also contains a
-ledger: a hash of name and size for each file that was read and still exists. A file before the last
-name without an entry arrived late, or was changed after it was read. Removed files need no entry,
-so the ledger of a folder that is cleaned up stays small.
+Files are read in the order of their names, so the name of the last file that was read could be the
+offset. But a file that arrives later with a smaller name would then be skipped silently. So an
+offset also contains a ledger: a hash of name and size for each file that was read and still exists.
+A file with a smaller name and without an entry arrived late, or was changed after it was read.
+Removed files need no entry, so the ledger of a folder that is cleaned up stays small.
 
 The newest `MAX_ENTRIES` files have one entry each. Older files share one digest, which detects a
 change but not which file changed.
@@ -28,6 +28,7 @@ _HASH_BYTES = 6
 # The maximum number of files that an error lists.
 _MAX_NAMED = 3
 
+#: An offset as JSON: the last file that was read, the number of read files, and the ledger.
 Offset = dict[str, Any]
 #: The offset before the first file.
 START: Offset = {"last": "", "count": 0}
@@ -51,7 +52,7 @@ def files_after(paths: Sequence[str], offset: Offset, folder: str) -> list[str]:
 
     Args:
         paths: all existing files, in name order.
-        offset: from `make_offset`, or from an old version without ledgers.
+        offset: the result of `make_offset`, or of an old version without ledgers.
         folder: the input, for errors.
 
     Raises:
@@ -60,7 +61,7 @@ def files_after(paths: Sequence[str], offset: Offset, folder: str) -> list[str]:
     last = offset["last"]
     read_files = [path for path in paths if path <= last]
     if "ledger" not in offset:
-        # The count alone misses a late file if another file was removed.
+        # The number of files alone does not show a late file if another file was removed.
         if len(read_files) > offset["count"]:
             raise ValueError(
                 _late_files_error(folder, read_files, len(read_files) - offset["count"], last)
@@ -82,7 +83,7 @@ def files_after(paths: Sequence[str], offset: Offset, folder: str) -> list[str]:
 
 
 def files_between(paths: Sequence[str], start: Offset, end: Offset, folder: str) -> list[str]:
-    """Return the files of a batch: after the offset `start`, up to `end`.
+    """Return the files of a batch: after the offset `start`, up to the offset `end`.
 
     Raises:
         ValueError: as for `files_after`; or a file of the batch was removed or changed before it
@@ -107,14 +108,15 @@ def files_between(paths: Sequence[str], start: Offset, end: Offset, folder: str)
 
 
 def _parse_ledger(offset: Offset) -> set[bytes]:
+    """Return the hashes of single files in an offset."""
     ledger = base64.b64decode(offset.get("ledger", ""))
     return {ledger[index : index + _HASH_BYTES] for index in range(0, len(ledger), _HASH_BYTES)}
 
 
 def _hash_file(path: str) -> bytes:
-    """Return the entry of a file: a hash of its name and size; in stores, of the name only.
+    """Return the ledger's entry for a file: a hash of its name and size.
 
-    Reading the size from a store would cost a request per file.
+    In object stores, it is a hash of the name only: reading the size would take a request per file.
     """
     size = -1
     if not stores.is_url(path):
@@ -125,10 +127,12 @@ def _hash_file(path: str) -> bytes:
 
 
 def _hash_files(paths: Iterable[str]) -> str:
+    """Return one digest for several files."""
     return hashlib.blake2b(b"".join(sorted(map(_hash_file, paths))), digest_size=16).hexdigest()
 
 
 def _late_files_error(folder: str, paths: Sequence[str], count: int, last: str) -> str:
+    """Return the error text for `count` files that arrived late; `paths` are examples."""
     examples = ", ".join(paths[:_MAX_NAMED]) + (", …" if count > _MAX_NAMED else "")
     file_count = f"{count:,} file" + "s" * (count != 1)
     return (

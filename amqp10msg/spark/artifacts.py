@@ -21,7 +21,7 @@ from amqp10msg import __version__
 from amqp10msg.spark._workers import missing_kernel_warning, warn_once
 
 _LIBRARY = "amqp10msg"
-# The packages that workers need: this one and attrs, which consists of two.
+# The packages that workers need: this library, and the two packages of attrs.
 _PACKAGES = (_LIBRARY, "attr", "attrs")
 # Files that are not needed at run time: bytecode, and sources of compiled modules.
 _EXCLUDED_SUFFIXES = {".pyc", ".pyx", ".pxd", ".pxi", ".c", ".cc", ".cpp", ".h", ".hpp", ".a"}
@@ -66,7 +66,7 @@ def archives(folder: str | PathLike[str], *wheels: str | PathLike[str]) -> list[
 
 
 def add_artifacts(session: SparkSession, *wheels: str | PathLike[str]) -> None:
-    """Send this library to the workers of a session; works with Spark Connect, too.
+    """Send this library to the workers of a session, also with Spark Connect.
 
     Jobs that start afterwards use the library. The kernel works only with the Python version and
     system that it was compiled for; on other workers, the library is several times slower and
@@ -87,10 +87,12 @@ def add_artifacts(session: SparkSession, *wheels: str | PathLike[str]) -> None:
 
 
 def _is_needed(path: PurePosixPath) -> bool:
+    """Return whether a file of a package is needed at run time."""
     return path.suffix not in _EXCLUDED_SUFFIXES and _EXCLUDED_FOLDERS.isdisjoint(path.parts)
 
 
 def _installed_files(name: str) -> Iterator[tuple[PurePosixPath, bytes]]:
+    """Yield the files of an installed package, as (path in the package, content)."""
     spec = find_spec(name)
     locations = (spec and spec.submodule_search_locations) or []
     root = next((folder for location in locations if (folder := Path(location)).is_dir()), None)
@@ -134,6 +136,7 @@ def _wheel_files(wheel: Path) -> dict[str, list[tuple[PurePosixPath, str]]]:
 
 
 def _write_archive(target: Path, files: Iterator[tuple[PurePosixPath, bytes]]) -> Path:
+    """Write files, as (path in the archive, content), to a zip archive; return its path."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, content in files:
             archive.writestr(zipfile.ZipInfo(path.as_posix(), _TIME), content, zipfile.ZIP_DEFLATED)

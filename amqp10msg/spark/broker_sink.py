@@ -35,7 +35,7 @@ from amqp10msg.net.options import RouteOptions
 from amqp10msg.spark._workers import freeze_imports, hide_worker_traceback
 from amqp10msg.spark.sink import CAN_SINK_STREAMS, StreamWriter
 
-#: Columns of the quarantine: the refused message, its row, and the outcome.
+#: Columns of the quarantine: the refused message, its row number, and its outcome.
 REFUSED_ROWS = pa.schema(
     [
         ("wire", pa.binary()),
@@ -57,6 +57,7 @@ _OPTIONS = (
 )
 # Values of the option `messageId`.
 _MISSING, _ALWAYS, _NEVER = _IDS = ("missing", "always", "never")
+# Valid values of the option `run`.
 _RUN_PATTERN = re.compile(r"[\w.-]{1,80}")
 _UNFINISHED_FOLDER = ".unfinished"
 # Spark properties with the query and the batch of a streaming task.
@@ -65,6 +66,8 @@ _QUERY_PROPERTY, _BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batch
 
 @attrs.frozen
 class _Options:
+    """The parsed options of a write; `run` is random unless `has_run_name`."""
+
     endpoint: Endpoint
     column: str
     message_id: str
@@ -136,11 +139,12 @@ class _TaskId:
         partition = context.partitionId()
         if query is None or batch is None:
             return cls(run, None, partition)
-        # Several writes in one batch (foreachBatch) differ by the option `run`.
+        # The option `run` distinguishes several writes in one batch (foreachBatch).
         return cls(f"{query}-{run}" if has_run_name else query, int(batch), partition)
 
     @property
     def name(self) -> str:
+        """The task as a text, for message-ids and file names."""
         batch = "" if self.batch is None else f"-{self.batch:09d}"
         return f"{self.run}{batch}-{self.partition:05d}"
 
@@ -155,10 +159,10 @@ class DeliveryResult(WriterCommitMessage):
 
     Attributes:
         accepted: the number of messages that the broker accepted.
-        resent: how often a message was sent again.
+        resent: how often messages were sent again.
         refused: the number of messages that the broker refused.
         file: the unpublished file with refused messages, or None.
-        name: the name that the file gets in the quarantine.
+        name: the name that the published file will have in the quarantine.
     """
 
     accepted: int
@@ -173,7 +177,7 @@ class RefusedError(ValueError):
 
 
 class _BrokerSink:
-    """Base of both sinks: sends in the tasks, and publishes the quarantine on the driver."""
+    """Base class of both writers: sends in the tasks; the driver publishes the quarantine."""
 
     def __init__(self, options: _Options) -> None:
         self._options = options
@@ -201,7 +205,7 @@ class _BrokerSink:
         self.abort(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: ARG002, N803  (Spark's names)
-        """Delete the unpublished files: Spark will send these messages again."""
+        """Delete the unpublished files: the next attempt sends these messages again."""
         for item in messages:
             if isinstance(item, DeliveryResult) and item.file is not None:
                 Path(item.file).unlink(missing_ok=True)
@@ -221,6 +225,7 @@ def send(options: _Options, task_id: _TaskId, batches: Iterator[pa.RecordBatch])
     id_mode = options.message_id
 
     def prepare(row: int, message: bytes) -> bytes:
+        """Return the message to send for a row, with a message-id if the options require it."""
         if id_mode == _NEVER:
             return message
         return with_message_id(message, task_id.message_id_of(row), replace=id_mode == _ALWAYS)
@@ -242,7 +247,7 @@ def send(options: _Options, task_id: _TaskId, batches: Iterator[pa.RecordBatch])
                 )
             refused += batch_refused
     file = _write_refused(options, task_id, refused) if refused else None
-    # The hash keeps files of several targets of one batch apart in a shared quarantine.
+    # The hash distinguishes files of several targets of one batch in a shared quarantine.
     name = f"{task_id.name}-{hashlib.sha256(str(options.endpoint).encode()).hexdigest()[:12]}"
     return DeliveryResult(deliverer.accepted, deliverer.again, len(refused), file, name)
 
@@ -250,6 +255,7 @@ def send(options: _Options, task_id: _TaskId, batches: Iterator[pa.RecordBatch])
 def _refusal_message(
     options: _Options, task_id: _TaskId, refused: list[Refused], count: int
 ) -> str:
+    """Return the error text for messages that the broker refused, without a quarantine."""
     first = min(refused, key=lambda item: item.row)
     outcome = first.outcome
     reason = ": ".join(
@@ -311,15 +317,17 @@ class Amqp10Broker(DataSource):
             cluster with spaces. User and password may be ``${NAME}``, an environment variable, or
             ``${file:PATH}``; both are read on the driver.
         column: the column of encoded 1.0 messages; default ``wire``.
-        messageId: which messages get a message-id made of the query (or `run`), batch, partition
-            and row: ``missing`` (default) for messages without one, ``always`` or ``never``.
+        messageId: which messages get a message-id that consists of the query (or `run`), batch,
+            partition and row: ``missing`` (default) for messages without a message-id, ``always``
+            or ``never``.
         run: for a batch, the prefix of message-ids; random by default. With the same prefix, a
-            repeated write has the same ids. For a stream, it is appended to the query's id: use a
-            different one for each write in a ``foreachBatch``.
+            repeated write has the same ids. For a stream, `run` is appended to the query's id: use
+            a different `run` for each write in a ``foreachBatch``.
         quarantine: a folder for Parquet files with refused messages and their outcomes, on a file
             system that all executors share. Without it, a refused message is an error.
         profile: the profile of the translation to 0-9-1; default ``lossless``.
-        window: the most unsettled messages per task, within the broker's credit; default 500.
+        window: the maximum number of unsettled messages per task, within the broker's credit;
+            default 500.
         attempts: how often a released message is sent; default 5.
         outcomeTimeout: seconds without an outcome after which a task fails; default 60.
     """

@@ -26,7 +26,7 @@ from amqp10msg.spark._workers import freeze_imports
 from amqp10msg.spark.sink import job_description
 from amqp10msg.wire.later import of_extra
 
-# Types that partition columns may have: `str` of their values is the text for the table log.
+# Types that partition columns may have: for their values, `str` returns the text for the table log.
 _PARTITION_TYPES = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
 
 
@@ -44,8 +44,8 @@ def to_delta(
     batch after a failure, its number is found in the table and the batch is skipped. The workers
     write the files of both tables in one pass over the rows; the driver receives only the file
     names. New columns are added to an existing table. VARIANT columns stay VARIANT; readers then
-    need Delta's feature ``variantType``. Needs the extra ``amqp10msg[delta]``, on the workers as
-    well if the table is in an object store.
+    need Delta's feature ``variantType``. The extra ``amqp10msg[delta]`` is required, also on the
+    workers if the table is in an object store.
 
     Args:
         table: the table, as a path on a file system that all workers share, or as a URL; created
@@ -97,6 +97,7 @@ def to_delta(
         return delta_table
 
     def write(df: DataFrame, batch: int) -> None:
+        """Append a batch of a stream to the tables that do not have it yet."""
         arrow = arrow_schema(df.schema)
         _check_columns(arrow, partition_by, has_quarantine=quarantine is not None)
         schema = _delta_schema(deltalake.Schema, arrow)
@@ -152,8 +153,8 @@ def to_delta(
     return write
 
 
-# Key in the table log for a commit's [app, batch, query id]; the query id identifies the
-# checkpoint.
+# Key in the metadata of a commit in the table log. The value is [app, batch, query id]; the query
+# id identifies the checkpoint.
 _BATCH_METADATA_KEY = "amqp10msg.batch"
 # The number of commits to search for the last batch of an app.
 _MAX_COMMITS_SCANNED = 1_000
@@ -188,7 +189,7 @@ def _is_from_other_query(table: Any, app: str, batch: int, query: str | None) ->
 
 
 def _collect(df: DataFrame) -> list[Any]:
-    """Return the rows. `DataFrame.collect` would rename the stage in Spark's UI to this line."""
+    """Return the rows of `df`. `DataFrame.collect` would rename the stage in Spark's UI."""
     session: Any = df.sparkSession
     if not isinstance(session, SparkSession):
         return df.collect()
@@ -260,7 +261,7 @@ def _check_columns(schema: pa.Schema, partition_by: Sequence[str], *, has_quaran
             )
 
 
-# Writing files in the workers.
+# Write the files in the workers.
 
 # A row describes a written file: the number of its table, and the entry for the table log.
 _FILE_ROWS = pa.schema(
@@ -276,14 +277,16 @@ _FILE_ROWS = pa.schema(
 # The maximum number of open files per table in a task. With more partitions, the file that was
 # opened first is closed.
 _MAX_OPEN_FILES = 64
-# Longer strings are cut in the minimum and maximum of a column.
+# Maximum length of a string as the minimum or maximum of a column; longer strings are cut.
 _MAX_BOUND_CHARACTERS = 64
+#: The largest character: a cut maximum ends with it, so that it is not less than the column's
+#: values.
 _LAST_CHARACTER = "\U0010ffff"
 
 
 @attrs.frozen
 class _TableLocation:
-    """The location of a table: a folder or a URL, partition columns, and options of the store."""
+    """A table to write to: its folder or URL, its partition columns, and options of the store."""
 
     location: str
     partition_by: Sequence[str]
@@ -340,7 +343,7 @@ class _TaskWriter:
 
 
 class _TableWriter:
-    """Writes the files of one table."""
+    """Writes the rows of a task to files of one table: an open file for each partition."""
 
     def __init__(self, number: int, target: _TableLocation) -> None:
         self._number = number
@@ -350,6 +353,7 @@ class _TableWriter:
         self._finished: list[dict[str, Any]] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Write the rows of a batch to the files of their partitions."""
         if not self._columns:
             self._partition_file(()).write(batch)
             return
@@ -363,6 +367,7 @@ class _TableWriter:
             self._partition_file(value).write(data.take(pa.array(rows)))
 
     def _partition_file(self, values: tuple[Any, ...]) -> ParquetFile:
+        """Return the open file of the partition with these values; open it if necessary."""
         if values not in self._open_files:
             if len(self._open_files) >= _MAX_OPEN_FILES:
                 self._finish_file(next(iter(self._open_files)))
@@ -371,6 +376,7 @@ class _TableWriter:
         return self._open_files[values][1]
 
     def _finish_file(self, values: tuple[Any, ...]) -> None:
+        """Close the file of a partition, and record its entry for the table log."""
         name, file = self._open_files.pop(values)
         file.close()
         self._finished.append(
@@ -380,12 +386,13 @@ class _TableWriter:
                 "size": file.size,
                 "time": int(time.time() * 1000),
                 "partition": [*zip(self._columns, map(_partition_text, values), strict=True)],
-                # Not escaped: deltalake 1.6 cannot read escaped surrogate pairs.
+                # Characters are not escaped: deltalake 1.6 cannot read escaped surrogate pairs.
                 "stats": json.dumps(_file_statistics(file.metadata), ensure_ascii=False),
             }
         )
 
     def finish(self) -> list[dict[str, Any]]:
+        """Close all files; return a row of `_FILE_ROWS` for each file."""
         while self._open_files:
             self._finish_file(next(iter(self._open_files)))
         return self._finished
@@ -394,8 +401,8 @@ class _TableWriter:
 def _fill_null_variants(array: Any) -> Any:
     """Replace null members of null VARIANT values by empty bytes.
 
-    Spark leaves nulls there although the members are not nullable, which the Parquet writer
-    rejects.
+    Spark sets these members to null although they are not nullable, and the Parquet writer rejects
+    that.
     """
     arrow_type = array.type
     if not pa.types.is_struct(arrow_type) or not _has_variant(arrow_type):
@@ -407,6 +414,7 @@ def _fill_null_variants(array: Any) -> Any:
 
 
 def _has_variant(arrow_type: pa.DataType) -> bool:
+    """Return whether a type is a VARIANT, or a struct that contains one."""
     return arrow_type == VARIANT or (
         pa.types.is_struct(arrow_type) and any(_has_variant(field.type) for field in arrow_type)
     )
@@ -434,8 +442,8 @@ def _file_statistics(metadata: Any) -> dict[str, Any]:
             if not all(item.has_min_max for item in nonempty):
                 continue
             low, high = min(item.min for item in nonempty), max(item.max for item in nonempty)
-            # Other types get no minimum and maximum. Readers disagree on the meaning of a nullCount
-            # without them, so it is omitted, too.
+            # Columns of other types get no minimum and maximum. They also get no nullCount, because
+            # readers disagree on its meaning without minimum and maximum.
             if not isinstance(low, str | int | datetime.date):
                 continue
             if not isinstance(low, bool):

@@ -51,7 +51,7 @@ def decode(
     """Decode a column of messages to typed columns.
 
     A message that cannot be decoded becomes a row of nulls with an ``error``, a struct of ``code``,
-    ``clause`` and ``offset``; it does not raise. An empty value is an error, too; a null is not.
+    ``clause`` and ``offset``; it does not raise. An empty value is also an error; a null is not.
     Each column has a comment, which DESCRIBE shows.
 
     Args:
@@ -64,8 +64,8 @@ def decode(
             ``error`` is added if no error column is selected.
         maps: ``variant`` for map sections as VARIANT; ``map`` for exact maps of structs, which more
             readers support, and which `encode` needs. The column ``body_value`` is always VARIANT.
-        validate: a profile of `amqp10msg.validate` to check the messages against; None to skip
-            that.
+        validate: a profile of `amqp10msg.validate` to check the messages against; None for no
+            check.
         message_format: an integer column of `df` with the message-format of each transfer, which
             becomes a column ``message_format``; None to omit that column.
         keep: the columns of `df` to pass through; None for all except `column` and
@@ -99,9 +99,9 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
     Args:
         df: a DataFrame with columns of `amqp10msg.columns.SCHEMA`; fields without a column are
             absent in the messages. Map sections may also be maps of plain values, such as
-            ``map<string,string>``; the AMQP types follow from Spark's: bigint becomes long. A
-            column may be a single entry, such as ``application_properties.tenant``. All other
-            columns are passed through.
+            ``map<string,string>``; their AMQP types follow from Spark's types, so bigint becomes
+            long. A column may be a single entry, such as ``application_properties.tenant``. All
+            other columns are passed through.
         column: the name of the new column.
         keep: the columns of `df` to pass through; None for all that are not in the schema.
 
@@ -206,7 +206,7 @@ def translate(
         to: the target protocol: ``1.0``, or ``0-9-1`` (class basic).
         profile: a name of `amqp10msg.translate.PROFILES`.
         column: the column of 1.0 messages: the input for ``0-9-1``, the output for ``1.0``.
-        strict: make it an error if data of the sender would be lost permanently.
+        strict: whether a message is an error if data of the sender would be lost permanently.
         circumstances: facts besides the message on which a broker's translation depends, the same
             for all messages.
         keep: the columns of `df` to pass through; None for all except the message's columns.
@@ -281,6 +281,7 @@ def decode_values(
 
 
 def _holds_binary(data_type: Any) -> bool:
+    """Return whether `decode_values` accepts a column of this type."""
     if isinstance(data_type, MapType):
         return isinstance(data_type.valueType, BinaryType)
     if isinstance(data_type, ArrayType) and isinstance(data_type.elementType, StructType):
@@ -290,6 +291,7 @@ def _holds_binary(data_type: Any) -> bool:
 
 
 def _decoded_type(data_type: Any, value: pa.DataType) -> pa.DataType:
+    """Return the type of a column after `decode_values`; `value` replaces binary in it."""
     if isinstance(data_type, MapType):
         return pa.map_(pa.string(), value)
     if isinstance(data_type, ArrayType):
@@ -330,14 +332,15 @@ def metrics(
 ) -> DataFrame:
     """Count rows and errors while the query runs, without a second pass.
 
-    The counts are exact even if Spark repeats tasks; this works in batch and streaming queries, and
-    with Spark Connect.
+    The counts are exact even if Spark repeats tasks. `metrics` supports batch and streaming
+    queries, and Spark Connect.
 
     Args:
         df: a result of `decode`, `encode`, `validate` or `translate`, or another DataFrame.
         observation: receives ``rows``, ``errors`` and ``octets`` of a batch query. For a streaming
             query, a string: the name of the counts in the query's progress.
-        column: a column of messages to sum the sizes of, in bytes; None to leave out ``octets``.
+        column: a column of messages; ``octets`` is the sum of their sizes in bytes. None to omit
+            ``octets``.
     """
     counts = [F.count(F.lit(1)).alias("rows")]
     if "error" in df.columns:
@@ -353,7 +356,7 @@ def metrics(
     return df.observe(observation, *counts)
 
 
-# Conversion of users' columns to the types that `encode` reads.
+# Convert users' columns to the types that `encode` reads.
 
 
 def _converter(field: pa.Field, target: pa.DataType) -> Callable[[Any], Any]:
@@ -408,7 +411,7 @@ def _convert_plain_maps(array: Any) -> Any:
     )
 
 
-# Events of Event Hubs Capture, as read by Spark's Avro reader.
+# Convert events of Event Hubs Capture, as Spark's Avro reader returns them.
 
 _CAPTURE_MAPS = ("SystemProperties", "Properties")
 _CAPTURE_TYPES: dict[str, DataType] = {
@@ -438,7 +441,7 @@ def from_capture(
         converted, its message is null and ``encode_error`` has the reason.
 
     Raises:
-        ValueError: a column is not there, or is of another type than Capture's.
+        ValueError: a column is missing, or has another type than in Capture's files.
     """
     require_column(df, "Body", _CAPTURE_TYPES["Body"])
     inputs = [name for name in FIELDS if name in df.columns]

@@ -3,7 +3,7 @@
 session.readStream.format("amqp10-queue").option("url", "amqp://…?queue=orders")
     .option("landing", "/shared/orders").load()
 
-A queue delivers a message once, and Spark may need to read it again. So a spooler writes messages
+A queue delivers a message once, but Spark may need to read it again. So a spooler writes messages
 to files in a landing folder before it accepts them. Spark's offset is the number of a file.
 """
 
@@ -43,8 +43,8 @@ _TASK_BYTES = 64 << 20
 _BATCH_ROWS = 8_192
 # The shortest time between polls of the landing, in seconds; Spark polls 100 times per second.
 _POLL_SECONDS = 0.1
-# Delay before reconnecting to the queue, in seconds: the first, and the longest. Without progress
-# for `_MAX_STALL_SECONDS`, the query fails.
+# Backoff before reconnecting to the queue, in seconds: the first and the maximum delay. The query
+# fails after `_MAX_STALL_SECONDS` without progress.
 _MIN_BACKOFF, _MAX_BACKOFF = 0.5, 10.0
 _MAX_STALL_SECONDS = 300.0
 
@@ -54,6 +54,8 @@ Offset = dict[str, int]
 
 @attrs.frozen
 class _Options:
+    """The parsed options of `Amqp10Queue`; `keeps` is its option ``keep``."""
+
     endpoint: Endpoint
     landing: Path
     batches: Batches
@@ -92,6 +94,7 @@ class _Options:
         )
 
     def path(self, number: int) -> Path:
+        """Return the path of a file in the landing folder."""
         return self.landing / file_name(number)
 
 
@@ -100,7 +103,8 @@ class Amqp10Queue(DataSource):
 
     The driver consumes the queue and writes files; the tasks read them. The columns are defined by
     `amqp10msg.net.landing.LANDED`. A message is accepted after its file is on disk, so it is stored
-    at least once. If a process is killed in between, it is stored twice with the same ``identity``.
+    at least once. If the driver is killed between these two steps, the message is stored twice with
+    the same ``identity``.
     Each file belongs to exactly one batch, even if Spark repeats the batch.
 
     Options:
@@ -156,7 +160,7 @@ class Consumer:
 
     @property
     def next(self) -> int:
-        """The number of the next file."""
+        """The number of the next file; raises the error that stopped the background thread."""
         if self._error is not None:
             raise self._error
         return self._landing.next
@@ -200,6 +204,7 @@ class Consumer:
                 raise LinkError(message, permanent=True)
 
     def _consume(self) -> None:
+        """Write messages of the queue to files until `stop`; runs in the background thread."""
         options = self._options
         try:
             while not self._stopping.is_set():
@@ -248,10 +253,11 @@ class _Reader(DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[mis
         self._polled_at = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        # Tasks only read files, so the consumer is not pickled.
+        # Exclude the consumer from pickling: tasks only read files.
         return {**self.__dict__, "_consumer": None}
 
     def _open_consumer(self) -> Consumer:
+        """Return the driver's consumer; the first call creates it."""
         if self._consumer is None:
             self._consumer = Consumer(self._options)
         return self._consumer
@@ -262,6 +268,7 @@ class _Reader(DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[mis
         return {"next": next(iter(numbers_in(landing)), next_of(landing))}
 
     def _next_file(self) -> int:
+        """Return the number of the next file, at most once per `_POLL_SECONDS`."""
         time.sleep(max(0.0, min(_POLL_SECONDS, self._polled_at + _POLL_SECONDS - time.monotonic())))
         consumer = self._open_consumer()
         consumer.start()
@@ -327,7 +334,7 @@ class _Reader(DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[mis
     def commit(self, end: Offset) -> None:
         if self._options.keeps:
             return
-        # Keep the last file: the number of the next file follows from it.
+        # Keep the last file: it determines the number of the next file.
         for number in range(end["next"] - 2, -1, -1):
             try:
                 self._options.path(number).unlink()

@@ -1,4 +1,4 @@
-"""Run a whole job on Spark: files in, an output folder out."""
+"""Run a job on Spark: read files, and write an output folder."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def run(
         mode: if the folder exists, ``error`` raises FileExistsError, ``append`` adds files to it,
             and ``overwrite`` replaces it.
         options: the options of `Amqp10` for reading message files.
-        progress: called periodically with the number of finished tasks and of all tasks, the last
-            time with all tasks finished; never called with Spark Connect.
+        progress: called periodically with the number of finished tasks and of all tasks; the last
+            call reports all tasks as finished. Never called with Spark Connect.
 
     Returns:
         The counts, which `read_stats` reads later.
@@ -77,7 +77,7 @@ def run(
         BlockingIOError: another job is writing to the folder.
         FileExistsError: the folder exists, and `mode` is ``error``; with Spark Connect, Spark
             raises its own error.
-        OSError: no Parquet file is intact.
+        OSError: all Parquet files of the input are damaged.
         FileNotFoundError: there is no such file. For Parquet, Spark raises its own error, because
             the file may be on a file system that only Spark can read.
         pyspark.errors.PySparkException: the job failed; also known as `amqp10msg.spark.SparkError`.
@@ -135,6 +135,7 @@ def run(
 
 
 def _is_parquet(source: str) -> bool:
+    """Return whether the input is Parquet; for file systems of Spark, according to its suffix."""
     try:
         return is_parquet(source)
     except OnlySparkError:
@@ -190,7 +191,7 @@ def _run_remaining_parts(
 ) -> None:
     """Run each part without a result in a Spark task, and add the results to `results`.
 
-    An RDD is enough, since no rows are exchanged; it starts seconds faster than a DataFrame.
+    The tasks are an RDD, because no rows are exchanged: it starts seconds faster than a DataFrame.
     """
     remaining = [(number, part) for number, part in enumerate(parts) if number not in results]
     if not remaining:
@@ -206,7 +207,10 @@ def _run_remaining_parts(
 def _run_attempt(
     work: Work, parts: Iterable[tuple[int, Part]]
 ) -> Iterator[tuple[int, PartResult, str | None]]:
-    # Spark may run a part twice. Each attempt writes its own files, and only one is published.
+    """Run parts in a worker; yield their number, their result and a warning without a kernel.
+
+    Spark may run a part twice: each attempt writes its own files, and one attempt is published.
+    """
     attempt = cast("TaskContext", TaskContext.get()).taskAttemptId()
     for number, part in parts:
         result = work(number, part, attempt)

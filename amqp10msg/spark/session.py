@@ -83,9 +83,9 @@ def session(
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         master = "local[*]"
     if master is None:
-        pass  # spark-submit has already started the JVM
+        pass  # spark-submit has already started Java
     elif master.startswith("sc://"):
-        # The server is running already, so only session settings can be changed.
+        # The server is already running, so only session settings can be changed.
         builder = builder.remote(master)
         settings = {
             key: value
@@ -165,8 +165,8 @@ def register(
             decodes every listed field, even if few are selected: list only the fields that you
             need.
         maps: as for `decode`.
-        validate: a profile of `amqp10msg.validate` to check the messages against; None to skip
-            that.
+        validate: a profile of `amqp10msg.validate` to check the messages against; None for no
+            check.
 
     Raises:
         ValueError: a column or a profile is unknown.
@@ -192,6 +192,8 @@ def register(
 def _decode_function(
     names: list[str], maps: MapsAs, validate: validation.ProfileName | None, schema: pa.Schema
 ) -> Callable[[pa.Array], pa.Array]:
+    """Return the function that decodes an array of messages to structs, for `arrow_udf`."""
+
     def decode(messages: pa.Array) -> pa.Array:
         warn_once(missing_kernel_warning())
         decoded = [

@@ -1,7 +1,7 @@
 """Spark sinks that run a job in the workers and write Parquet from there.
 
-This is the fastest way through Spark: rows are sent to Python once, and not back. The output
-appears with a rename after all tasks have finished.
+For rows that Spark has read, this is the fastest way to run a job: rows are sent to Python once,
+and results are not sent back. The output appears with a rename after all tasks have finished.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from amqp10msg.spark._workers import freeze_imports, missing_kernel_warning, war
 
 #: Base class of streaming writers; object before PySpark 4.1, which cannot stream Arrow to a sink.
 StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", object)
+#: Whether this version of PySpark can stream Arrow to a sink.
 CAN_SINK_STREAMS = StreamWriter is not object
 #: Base class of the errors that Spark raises.
 SparkError = PySparkException
@@ -46,7 +47,7 @@ _OPTIONS = ("path", *Job.OPTIONS, *WRITING, "checkpointLocation", _IF_EXISTS_OPT
 
 @attrs.define
 class _TaskResult(WriterCommitMessage):
-    """The result of a task, its streaming query, and a warning if the kernel is missing."""
+    """The result of a task, its streaming query's id, and a warning if the kernel is missing."""
 
     part_result: PartResult
     query: str | None
@@ -63,7 +64,7 @@ def write(
 ) -> None:
     """Run a job on a DataFrame, and write the result to a folder; see `JobWriter`.
 
-    The folder is locked against other jobs, except with Spark Connect, because it is on the server.
+    The folder is locked against other jobs. With Spark Connect, it is on the server and not locked.
 
     Raises:
         ValueError: the job does not fit the input, or an option is invalid.
@@ -106,7 +107,8 @@ def _locked(df: DataFrame, path: str | Path, mode: Mode) -> Iterator[None]:
         try:
             yield
         finally:
-            # Removes the lock folder of a job that could not start; output of a killed job is kept.
+            # Remove the lock folder of a job that could not start. The output of a killed job is
+            # kept.
             output.remove_if_empty()
 
 
@@ -120,7 +122,7 @@ def job_description(session: Any, text: str) -> Iterator[None]:
     current = {
         name: context.getLocalProperty(name) for name in (_DESCRIPTION_PROPERTY, _STAGE_PROPERTY)
     }
-    # For a stream, Spark sets "start at", followed by a line of its own code: replace that, too.
+    # For a stream, Spark sets "start at" and a line of its own code: also replace that.
     replaced = {
         name: value for name, value in current.items() if not value or value.startswith("start at ")
     }
@@ -153,7 +155,7 @@ def raise_short_errors() -> Iterator[None]:
     try:
         yield
     except _failure_types() as error:
-        # None if the JVM has exited.
+        # None if Java has exited.
         java_error = getattr(error, "java_exception", None)
         message = None if java_error is None else java_error.getMessage()
         raise SparkError(_root_cause(message or str(error))) from error
@@ -170,7 +172,7 @@ def _root_cause(text: str) -> str:
 
 
 class _JobSink:
-    """Base of both sinks: runs the job in the tasks; the driver publishes the files."""
+    """Base class of both writers: runs the job in the tasks; the driver publishes the files."""
 
     def __init__(self, options: Mapping[str, str], names: list[str]) -> None:
         if not options.get("path"):
@@ -193,6 +195,7 @@ class _JobSink:
 
 
 def _finished_tasks(messages: list[WriterCommitMessage | None]) -> list[_TaskResult]:
+    """Return the results of the successful tasks, and issue their warnings."""
     tasks = [message for message in messages if isinstance(message, _TaskResult)]
     for task in tasks:
         warn_once(task.kernel_warning)
@@ -276,6 +279,7 @@ class StreamJobWriter(_JobSink, StreamWriter):  # type: ignore[misc]  # the base
         self._output.delete_unfinished()
 
     def _claim_folder(self, query: str) -> None:
+        """Record in the folder that `query` owns it; ValueError if it contains other output."""
         path = self._output.path
         file = path / _QUERY_FILE
         if file.exists() and file.read_text(encoding="utf-8") == query:

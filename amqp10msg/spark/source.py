@@ -57,7 +57,7 @@ class Amqp10(DataSource):
         path: a file, a folder (read recursively) or a pattern, in a local or object store path.
         form: one of `amqp10msg.files.FORMS`; by default, the format of each file is recognised.
         rangeBytes: the size of the range that one task reads; default 128 MiB.
-        maxSize: the largest message, in bytes.
+        maxSize: the maximum size of a message, in bytes.
         expansion: the limit on decompressed bytes per byte of a file, as in `amqp10msg.Limits`.
         zeroWidth: the limit on empty records in a file, as in `amqp10msg.Limits`.
         maxFilesPerTrigger: the number of files per batch of a stream; unlimited by default.
@@ -67,12 +67,12 @@ class Amqp10(DataSource):
         until: select messages captured before this time.
         selector: select messages that match this JMS message selector; applies to 1.0 only.
 
-    Messages without a capture time pass neither `since` nor `until`. URLs of object stores begin
-    with ``s3://``, ``gs://`` or ``abfss://``.
+    Messages without a capture time are excluded by `since` and by `until`. URLs of object stores
+    begin with ``s3://``, ``gs://`` or ``abfss://``.
 
-    Rows for unreadable input pass all filters. The filters are options because filter push-down of
-    PySpark 4.3 gives wrong results if a DataFrame is used twice. The options for writing are those
-    of ``amqp10msg.spark.sink.JobWriter``.
+    Filters do not apply to rows for unreadable input. The filters are options because filter
+    push-down of PySpark 4.3 gives wrong results if a DataFrame is used twice. The options for
+    writing are those of ``amqp10msg.spark.sink.JobWriter``.
     """
 
     @classmethod
@@ -113,6 +113,8 @@ class Amqp10(DataSource):
 
 @attrs.frozen
 class _Options:
+    """The parsed options for reading."""
+
     path: str
     form: str | None
     range_bytes: int
@@ -137,6 +139,7 @@ class _Options:
         )
 
     def paths(self) -> list[str]:
+        """Return the absolute paths of the files, in name order."""
         try:
             return [absolute_path(path) for path in list_files(self.path)]
         except OnlySparkError:
@@ -146,6 +149,7 @@ class _Options:
             ) from None
 
     def split_paths(self, paths: list[str]) -> list[InputPartition]:
+        """Divide files into one partition per task."""
         ranges = split_files(states_of(paths), self.form, self.range_bytes)
         # Small files share a task, but at most `_TASK_BYTES`, so that there are enough tasks.
         return [
@@ -154,7 +158,7 @@ class _Options:
 
 
 class _FileReader:
-    """Base of both readers: reads the messages of a part."""
+    """Base class of both readers: reads the messages of a partition."""
 
     def __init__(self, options: _Options) -> None:
         self._options = options

@@ -100,9 +100,9 @@ _OPTIONS = (
     ),
 )
 _EARLIEST, _LATEST = "earliest", "latest"
-#: Offsets per task: `_MIN_TASK_ROWS` over AMQP 1.0. The stream protocol is so fast that the
-#: overhead of a task matters: there, a read is divided into `_STORED_TASKS` tasks, of
-#: `_MIN_TASK_ROWS` to `_MAX_TASK_ROWS` offsets each.
+#: Offsets per task. Over AMQP 1.0, a task reads `_MIN_TASK_ROWS` offsets. With the stream protocol,
+#: which is so fast that the overhead of a task matters, a read is divided into `_STORED_TASKS`
+#: tasks of `_MIN_TASK_ROWS` to `_MAX_TASK_ROWS` offsets each.
 _MIN_TASK_ROWS, _MAX_TASK_ROWS, _STORED_TASKS = 100_000, 1_000_000, 4
 # The shortest time between polls of the streams' ends, in seconds; Spark polls 100 times per
 # second.
@@ -110,12 +110,18 @@ _POLL_SECONDS = 0.1
 
 #: The offset of the next message, by stream name.
 Offsets = dict[str, int]
-#: Queries the first offset of each stream, and the offset after the last message.
+#: Queries the bounds of each stream: its first offset, and the offset after its last message.
 Probe = StreamProbe | StoredProbe
 
 
 @attrs.frozen
 class _Options:
+    """The parsed options of `Amqp10Stream`.
+
+    `since` is startingTime in ms since the Unix epoch; `starting` and `ending` are the positions of
+    startingOffsets and endingOffsets; `rows` is rowsPerPartition.
+    """
+
     endpoint: Endpoint
     streams: tuple[str, ...]
     super_stream: str | None
@@ -191,6 +197,7 @@ class _Options:
         return result
 
     def decode_messages(self, messages: pa.Array) -> pa.RecordBatch:
+        """Decode messages to the columns of the option columns."""
         names: str | Sequence[str] = self.columns
         return decode_column(
             messages,
@@ -216,15 +223,17 @@ class _Options:
 
     @property
     def _uses_stream_protocol(self) -> bool:
-        """True if the URL selects RabbitMQ's stream protocol, which reads messages as stored."""
+        """Whether the URL selects RabbitMQ's stream protocol, which reads messages as stored."""
         return self.endpoint.protocol == "stream"
 
     def probe(self) -> Probe:
+        """Create a connection for querying the bounds of the streams."""
         if self._uses_stream_protocol:
             return StoredProbe(self.endpoint, self.timeout)
         return StreamProbe(self.endpoint, self.timeout, self._stream_factory)
 
     def names(self, probe: Probe) -> tuple[str, ...]:
+        """Return the names of the streams, or of the super stream's or event hub's partitions."""
         if self.hub is not None and isinstance(probe, StreamProbe):
             return tuple(probe.query(Partitions.partitions))
         if self.super_stream is None:
@@ -269,7 +278,7 @@ class _Options:
         ranges = []
         rows = self._rows_per_task(start, end, bounds)
         for name, stop in end.items():
-            # A stream that is new in the query is read from its first offset.
+            # A stream that was added to the query is read from its first offset.
             first = start.get(name, bounds[name].first)
             if first >= stop:
                 continue
@@ -294,7 +303,7 @@ class _Options:
         return min(max(-(-available // _STORED_TASKS), _MIN_TASK_ROWS), _MAX_TASK_ROWS)
 
     def report_loss(self, stream: str, start: int, count: int) -> None:
-        """Raise, or warn, that retention removed messages before they were read."""
+        """Raise LostRangeError, or warn, because retention removed messages before they were read."""
         if self.filters:
             loss = f"up to {count} offsets from {start} on are lost"
         else:
@@ -327,6 +336,7 @@ class _Options:
     def _rows_to_batches(
         self, stream: str, rows: StreamRows | StoredRows, schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
+        """Convert messages of a stream to batches with the columns of `schema`."""
         count = len(rows.offsets)
         if isinstance(rows, StoredRows):
             offsets, times, messages = rows.offsets, rows.times, rows.octets
@@ -378,10 +388,12 @@ def _parse_starting_time(options: Mapping[str, str]) -> int | None:
 
 
 def _resolve(position: str, bounds: Bounds) -> int:
+    """Return the offset for ``earliest`` or ``latest``."""
     return bounds.first if position == _EARLIEST else bounds.next
 
 
 def _stream_too_short_error(name: str, end: int, requested: int) -> str:
+    """Return the error text for a stream that ends before a requested offset."""
     return (
         f"the stream {name} ends at offset {end}, before the requested offset {requested}: "
         "endingOffsets is too large, or the stream was deleted and declared again, so the query "
@@ -421,16 +433,16 @@ def _parse_positions(options: Mapping[str, str], name: str, default: str) -> Any
 class Amqp10Stream(DataSource):
     """Reads RabbitMQ streams and Azure event hubs; a row is a message.
 
-    They are read over AMQP 1.0. RabbitMQ streams can also be read with RabbitMQ's stream protocol,
-    which is several times as fast and needs its plugin rabbitmq_stream. Then ``wire`` has the bytes
-    as stored, without annotations that the broker adds on delivery, such as ``x-stream-offset``,
-    and ``arrival_time`` is the time at which the broker stored a group of messages.
+    Streams and event hubs are read over AMQP 1.0. RabbitMQ streams can also be read with RabbitMQ's
+    stream protocol, which is several times as fast and needs the broker's plugin rabbitmq_stream.
+    Then ``wire`` has the bytes as stored, without annotations that the broker adds on delivery,
+    such as ``x-stream-offset``, and ``arrival_time`` is the time at which the broker stored a group
+    of messages.
 
     A partition of an event hub is a stream whose offsets are sequence numbers. The columns of
     `STREAM_ROWS` are followed by the decoded columns. Each stream, and each partition of a
     super stream or event hub, is divided into ranges of offsets, one per task. A task reads its
-    range
-    completely: a timeout is an error, and so are offsets that retention has removed.
+    range completely: a timeout is an error, and so are offsets that retention has removed.
 
     Options:
         url: the broker: ``amqps://host:5671``, or for the stream protocol
@@ -453,8 +465,8 @@ class Amqp10Stream(DataSource):
             protocol, a quarter of the offsets to read, from 100,000 to 1,000,000.
         maxRowsPerBatch: offsets per batch of a streaming query; needs PySpark 4.2.
         readTimeout: seconds without a message after which reading a range fails; default 60.
-        failOnDataLoss: ``true`` (default) to fail if retention removed offsets; with ``false``, a
-            row without a message has their count in the column ``lost``.
+        failOnDataLoss: ``true`` (default) to fail if retention removed offsets. With ``false``, a
+            row without a message contains the number of removed offsets in the column ``lost``.
         filterValues: the values of the annotation ``x-stream-filter-value`` that select messages of
             RabbitMQ streams.
         matchUnfiltered: ``true`` to select messages without a filter value as well; default
@@ -492,7 +504,7 @@ class Amqp10Stream(DataSource):
 
 
 class _RangeReader:
-    """Base of both readers: reads the messages of a range."""
+    """Base class of both readers: reads the messages of a range."""
 
     def __init__(self, options: _Options) -> None:
         self._options = options
@@ -525,7 +537,7 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         self._polled_at = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        # Tasks open their own connections, so the probe is not pickled.
+        # Exclude the probe from pickling: tasks open their own connections.
         return {**self.__dict__, "_probe": None}
 
     def _open_probe(self) -> Probe:
@@ -549,6 +561,7 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         return self._options.start_offsets(self._query_bounds(), self._open_probe())
 
     def _end_offsets(self) -> Offsets:
+        """Return the offset after the last message of each stream."""
         return {name: bounds.next for name, bounds in self._query_bounds().items()}
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
