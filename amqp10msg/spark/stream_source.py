@@ -303,7 +303,7 @@ class _Options:
         return min(max(-(-available // _STORED_TASKS), _MIN_TASK_ROWS), _MAX_TASK_ROWS)
 
     def report_loss(self, stream: str, start: int, count: int) -> None:
-        """Raise LostRangeError, or warn, because retention removed messages before they were read."""
+        """Raise LostRangeError, or warn: retention removed messages before they were read."""
         if self.filters:
             loss = f"up to {count} offsets from {start} on are lost"
         else:
