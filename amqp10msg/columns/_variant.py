@@ -29,7 +29,7 @@ _MAX_SHORT_TEXT_BYTES = 63
 # The precision of decimals of 4, 8 and 16 bytes, in digits.
 _DECIMAL_DIGITS = (9, 18, 38)
 #: The largest VARIANT that every version of Spark supports, in bytes.
-MOST = (1 << 24) - 1
+MAX_VARIANT_BYTES = (1 << 24) - 1
 
 _STRING_TYPES = frozenset(("string", "symbol", "char", "uuid"))
 _INTEGER_TYPES = frozenset(("long", *INTEGERS)) - {"timestamp"}
@@ -43,7 +43,7 @@ def variant(value: Any) -> dict[str, bytes]:
     """Return a decoded value as the two binaries of a VARIANT.
 
     Raises:
-        VariantSizeError: a binary would be larger than `MOST` bytes.
+        VariantSizeError: a binary would be larger than `MAX_VARIANT_BYTES` bytes.
     """
     keys: dict[str, int] = {}
     return _to_cell(_encode_value(value, keys), keys)
@@ -53,7 +53,7 @@ def section_variant(section: Mapping[Any, Any]) -> dict[str, bytes]:
     """Return a map section as the two binaries of an object.
 
     Raises:
-        VariantSizeError: a binary would be larger than `MOST` bytes.
+        VariantSizeError: a binary would be larger than `MAX_VARIANT_BYTES` bytes.
     """
     keys: dict[str, int] = {}
     pairs = zip(text_keys(section), section.values(), strict=True)
@@ -62,8 +62,8 @@ def section_variant(section: Mapping[Any, Any]) -> dict[str, bytes]:
 
 def _to_cell(value: bytes, keys: Mapping[str, int]) -> dict[str, bytes]:
     metadata = _encode_metadata(keys)
-    if max(len(value), len(metadata)) > MOST:
-        raise VariantSizeError(f"a VARIANT must have at most {MOST:,} bytes")
+    if max(len(value), len(metadata)) > MAX_VARIANT_BYTES:
+        raise VariantSizeError(f"a VARIANT must have at most {MAX_VARIANT_BYTES:,} bytes")
     return {"value": value, "metadata": metadata}
 
 

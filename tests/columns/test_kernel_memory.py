@@ -63,8 +63,8 @@ def test_array_shorter_than_declared() -> None:
         0, 0, 0, 0, 4, 0, 0, 0, 0, 5, 5, 4, 5, 5, 5
     )
     for arguments in ((0, 0, 0, 0, 4, 0, 0, 0, 1), (0, 0, 0, 8, 4, 1, 0, 0, 1)):
-        with pytest.raises(ValueError, match="shorter"):
+        with pytest.raises(ValueError, match="too small for its rows"):
             layout.read(*arguments, 5, 5, 4, 5, 5, 5)
     for first, rows, width in ((-1, 0, 4), (0, -1, 4), (0, 0, 5)):
-        with pytest.raises(ValueError, match="not a valid array"):
+        with pytest.raises(ValueError, match="offset width of the array is invalid"):
             layout.read(0, 0, 0, 0, width, 0, 0, first, rows, 5, 5, 4, 5, 5, 5)

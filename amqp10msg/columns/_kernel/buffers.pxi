@@ -1,33 +1,34 @@
-# Memory that is kept between batches, which are alike and come one after the other. Taking fresh
-# pages from the system for each, and giving them back, costs as much as the decoding.
+# A pool of memory blocks that are reused between batches. Consecutive batches are alike, and
+# allocating fresh pages from the system and freeing them costs as much as the decoding.
 #
-# `kept` holds what was freed: at most MOST_KEPT bytes, 32 MiB, in all, so a batch of some 20,000
-# messages of 500 bytes finds all of its memory there. What is larger than that, or smaller than
-# SMALLEST_KEPT, goes to the system. Sizes are rounded up to four steps for each power of two, with
-# a list for each, so that any block of a list serves whoever asks for its size: a quarter of a
-# block is wasted at most. Arrow frees with the GIL or without, on any thread, so there is a lock.
-# Whoever finds it taken goes to the system; nobody waits, not even the child of a fork.
+# `pool` contains freed blocks: at most MAX_POOL_SIZE bytes, 32 MiB, in total, so a batch of some
+# 20,000 messages of 500 bytes finds all of its memory there. Blocks that do not fit the pool, and
+# blocks smaller than MIN_POOLED_SIZE, use malloc and free. Sizes are rounded up to four steps for
+# each power of two, with a free list for each step: all blocks in a list have the same size, and at
+# most a quarter of a block is wasted. Arrow may free memory on any thread, with or without the GIL,
+# so a lock protects the pool. If the lock is taken, `allocate` and `release` use malloc and free
+# instead of waiting; so a forked child never waits for a lock that nobody releases.
 
 cdef enum:
-    SMALLEST_KEPT = 1 << 11
-    MOST_KEPT = 1 << 25
+    MIN_POOLED_SIZE = 1 << 11
+    MAX_POOL_SIZE = 1 << 25
 
-# What stands before the bytes that are given out.
-cdef struct Head:
-    Head* next
+# The header before the bytes of each block. `next` is the next block in the same free list.
+cdef struct BlockHeader:
+    BlockHeader* next
     Py_ssize_t size
 
-cdef struct Kept:
+cdef struct Pool:
     PyThread_type_lock lock
     Py_ssize_t size
-    Head* lists[256]
+    BlockHeader* lists[256]
 
-cdef Kept kept
-kept.lock = PyThread_allocate_lock()
+cdef Pool pool
+pool.lock = PyThread_allocate_lock()
 
 
-cdef inline int list_of(Py_ssize_t* size) noexcept nogil:
-    """Return the number of the list for a size, which is rounded up."""
+cdef inline int free_list_of(Py_ssize_t* size) noexcept nogil:
+    """Round up a size, and return the index of its free list."""
     cdef int power = 0
     cdef Py_ssize_t quarters = size[0] - 1
     while quarters >= 8:
@@ -37,24 +38,25 @@ cdef inline int list_of(Py_ssize_t* size) noexcept nogil:
     return 4 * power + <int> (quarters & 3)
 
 
-cdef inline bint lock_kept() noexcept nogil:
-    return kept.lock != NULL and PyThread_acquire_lock(kept.lock, NOWAIT_LOCK) != 0
+cdef inline bint try_lock_pool() noexcept nogil:
+    """Take the lock if it is free; return whether it was taken."""
+    return pool.lock != NULL and PyThread_acquire_lock(pool.lock, NOWAIT_LOCK) != 0
 
 
-cdef void* grab(Py_ssize_t size) noexcept nogil:
-    """Allocate memory, kept or fresh; NULL if there is none."""
-    cdef Head* head = NULL
+cdef void* allocate(Py_ssize_t size) noexcept nogil:
+    """Allocate memory from the pool or the system; NULL if out of memory."""
+    cdef BlockHeader* head = NULL
     cdef int number
-    if size >= SMALLEST_KEPT:
-        number = list_of(&size)
-        if lock_kept():
-            head = kept.lists[number]
+    if size >= MIN_POOLED_SIZE:
+        number = free_list_of(&size)
+        if try_lock_pool():
+            head = pool.lists[number]
             if head != NULL:
-                kept.lists[number] = head.next
-                kept.size -= size
-            PyThread_release_lock(kept.lock)
+                pool.lists[number] = head.next
+                pool.size -= size
+            PyThread_release_lock(pool.lock)
     if head == NULL:
-        head = <Head*> malloc(sizeof(Head) + size)
+        head = <BlockHeader*> malloc(sizeof(BlockHeader) + size)
         if head == NULL:
             return NULL
         head.size = size
@@ -62,33 +64,37 @@ cdef void* grab(Py_ssize_t size) noexcept nogil:
 
 
 cdef void release(const void* data) noexcept nogil:
-    """Keep or free what `grab` allocated; NULL is nothing."""
-    cdef Head* head
+    """Return a block of `allocate` to the pool or the system; NULL is ignored."""
+    cdef BlockHeader* head
     cdef int number
     if data == NULL:
         return
-    head = <Head*> data - 1
-    if head.size >= SMALLEST_KEPT and lock_kept():
-        number = list_of(&head.size)
-        if head.size <= MOST_KEPT - kept.size:
-            head.next = kept.lists[number]
-            kept.lists[number] = head
-            kept.size += head.size
+    head = <BlockHeader*> data - 1
+    if head.size >= MIN_POOLED_SIZE and try_lock_pool():
+        number = free_list_of(&head.size)
+        if head.size <= MAX_POOL_SIZE - pool.size:
+            head.next = pool.lists[number]
+            pool.lists[number] = head
+            pool.size += head.size
             head = NULL
-        PyThread_release_lock(kept.lock)
+        PyThread_release_lock(pool.lock)
     free(head)
 
 
-cdef void* grab_zeros(Py_ssize_t size) noexcept nogil:
-    cdef void* data = grab(size)
+cdef void* allocate_zeros(Py_ssize_t size) noexcept nogil:
+    """Allocate memory filled with zeros; NULL if out of memory."""
+    cdef void* data = allocate(size)
     if data != NULL:
         memset(data, 0, size)
     return data
 
 
 cdef bint resize(void** data, Py_ssize_t before, Py_ssize_t after, bint zeros) noexcept nogil:
-    """Move `before` bytes to more room, with zeros after if asked for; False if there is none."""
-    cdef void* made = grab(after)
+    """Grow a block from `before` to `after` bytes; False if out of memory.
+
+    If `zeros`, the new bytes are zeros.
+    """
+    cdef void* made = allocate(after)
     if made == NULL:
         return False
     if before:
@@ -102,14 +108,15 @@ cdef bint resize(void** data, Py_ssize_t before, Py_ssize_t after, bint zeros) n
 
 # Columns, and how they grow.
 #
-# A batch is written in fifty places in turn, each a little further on: too many for the processor
-# to see what comes next. Batches that do not stay in its caches (from some 2 MB of messages) would
-# wait for memory nearly as long as they take otherwise, so whoever writes asks for the line AHEAD
-# bytes on. That may lie anywhere, as nothing is read.
+# A batch writes to some fifty buffers in turn, each sequentially: too many streams for the hardware
+# prefetcher. For batches that exceed the CPU caches (from some 2 MB of messages), waiting for
+# memory would take nearly as long as all other work. So each write prefetches the cache line
+# WRITE_AHEAD bytes further on. The address may be outside of the buffer, because a prefetch does
+# not access it.
 cdef extern from *:
     """
     #if defined(__GNUC__)
-    /* GCC takes a function that only prefetches for one without effect and drops its calls. */
+    /* Without the asm statement, GCC drops calls of a function that only prefetches. */
     #define amqp10msg_prefetch(p, w) \\
         (__extension__ ({ __builtin_prefetch((const void *) (p), w); __asm__ volatile (""); }))
     #else
@@ -120,12 +127,13 @@ cdef extern from *:
 
 cdef enum:
     LINE = 64
-    AHEAD = 192
-    AHEAD_OF_READING = 1024
-    # After this many rows, room is made for the others.
-    SEEN = 64
+    WRITE_AHEAD = 192
+    READ_AHEAD = 1024
+    # After this many rows, memory for the other rows is reserved by extrapolation.
+    SAMPLE_ROWS = 64
 
-# Kinds of columns. A timestamp is an INT64; a LIST has its offsets here, its children elsewhere.
+# Kinds of columns. A timestamp is an INT64. A LIST column has only the offsets; its children are
+# elsewhere.
 cpdef enum:
     BOOL = 0
     INT16 = 1
@@ -135,19 +143,20 @@ cpdef enum:
 cdef enum:
     LIST = 5
     DECIMAL = 6
-# The bytes of a cell; a BOOL is one bit.
+# Bytes per cell, by kind; a BOOL is one bit.
 cdef int[7] WIDTHS = [0, 2, 4, 8, 4, 4, 16]
 
-# A column of rows, or a member of the structs of values. It has no memory before its first cell
+# A column of rows, or a member of the structs of values. Its memory is allocated for the first cell
 # that is not null.
 #
-# In most columns of rows, all cells are there or none. They are written one after the other, and
-# gaps are noted: `written` counts the cells (-1 without memory), and `bits` marks the nulls among
-# them; NULL means none. Most members of values are null: there `bits` marks what is not, the other
-# cells are zeros, and `written` counts the offsets, which are filled up in the same way.
+# In most columns of rows, either all cells are null or none. The cells are written in order, and
+# gaps are filled later: `written` is the number of cells so far (-1 without memory), and `bits`
+# marks the nulls among them (NULL: no nulls). In most members of values, most cells are null. There
+# `bits` marks the cells that are not null, all other cells are zeros, and `written` is the number
+# of offsets so far, whose gaps are filled in the same way.
 #
-# Of texts, `size` is the bytes that the cells hold and `room` what `data` has room for; of lists,
-# `size` is the items, which are elsewhere.
+# `slots` is the number of cells for which memory is allocated. For text, `size` is the number of
+# bytes in all cells, and `room` the size of `data`; for lists, `size` is the number of items.
 cdef struct Column:
     int kind
     Py_ssize_t slots, written, size, room
@@ -156,26 +165,29 @@ cdef struct Column:
     uint8_t* data
 
 
-cdef inline void will_write(const void* begin, Py_ssize_t size) noexcept nogil:
-    """Ask for what is going to be written after this many bytes."""
-    prefetch(<uintptr_t> begin + size + AHEAD, 1)
+cdef inline void prefetch_write(const void* begin, Py_ssize_t size) noexcept nogil:
+    """Prefetch for writing the cache line WRITE_AHEAD bytes after ``begin + size``."""
+    prefetch(<uintptr_t> begin + size + WRITE_AHEAD, 1)
 
 
-cdef inline void will_write_lines(const void* begin, Py_ssize_t size, Py_ssize_t n) noexcept nogil:
-    """Ask for the same, n bytes at a time; more than eight lines need no help."""
+cdef inline void prefetch_write_lines(
+    const void* begin, Py_ssize_t size, Py_ssize_t n
+) noexcept nogil:
+    """Prefetch like `prefetch_write` for n bytes, up to eight cache lines."""
     cdef Py_ssize_t i
     for i in range((min(n, 8 * LINE) + LINE - 1) // LINE):
-        will_write(begin, size + LINE * i)
+        prefetch_write(begin, size + LINE * i)
 
 
-cdef inline void will_read_lines(cursor begin, Py_ssize_t n) noexcept nogil:
-    """Ask for n bytes some messages ahead, as many as this one has, at most a page."""
+cdef inline void prefetch_read_lines(cursor begin, Py_ssize_t n) noexcept nogil:
+    """Prefetch n bytes for reading, READ_AHEAD bytes after `begin`; at most a page (4 KiB)."""
     cdef Py_ssize_t i
     for i in range((min(n, 64 * LINE) + LINE - 1) // LINE):
-        prefetch(<uintptr_t> begin + LINE * i + AHEAD_OF_READING, 0)
+        prefetch(<uintptr_t> begin + LINE * i + READ_AHEAD, 0)
 
 
 cdef void free_column(Column* column) noexcept nogil:
+    """Free the memory of a column."""
     release(column.bits)
     release(column.cells)
     release(column.data)
@@ -196,12 +208,12 @@ cdef void clear_bits(uint8_t* bits, Py_ssize_t begin, Py_ssize_t end) noexcept n
 
 
 cdef inline Py_ssize_t bits_size(Py_ssize_t slots) noexcept nogil:
-    """Return the bytes of a bitmap, in whole words."""
+    """Return the size of a bitmap in bytes, a multiple of 8."""
     return (slots + 63) // 64 * 8
 
 
 cdef Py_ssize_t count_bits(uint8_t* bits, Py_ssize_t count) noexcept nogil:
-    """Count the bits set among the first `count`. None is set after them."""
+    """Count the bits that are set among the first `count`. All later bits must be 0."""
     cdef Py_ssize_t total = 0, i
     cdef uint64_t word
     for i in range(bits_size(count) // 8):
@@ -214,20 +226,25 @@ cdef Py_ssize_t count_bits(uint8_t* bits, Py_ssize_t count) noexcept nogil:
 
 
 cdef inline Py_ssize_t cells_size(int kind, Py_ssize_t slots) noexcept nogil:
-    """Return the bytes of this many cells."""
+    """Return the size of the cells, or offsets, of a column in bytes."""
     if kind == BOOL:
         return bits_size(slots)
     return WIDTHS[kind] * (slots + (kind == TEXT or kind == LIST))
 
 
 cdef bint make_room(Column* column, Py_ssize_t n) noexcept nogil:
-    """Make room for n more bytes of text plus 16 of slack; False past Arrow's bound or memory."""
+    """Grow the text of a column by n bytes, plus 16 spare bytes.
+
+    Returns False if out of memory, or beyond Arrow's limit for 32-bit offsets.
+    """
     cdef Py_ssize_t room
     if n > LARGEST - column.size:
         return False
     if column.room - column.size < n + 16:
-        # The first time for as many rows as `foresee` looks at.
-        room = 2 * column.room if column.room else min((n + 16) * min(column.slots, SEEN), 1 << 16)
+        # The first allocation is for SAMPLE_ROWS rows; then `reserve_columns` extrapolates.
+        room = 2 * column.room
+        if room == 0:
+            room = min((n + 16) * min(column.slots, SAMPLE_ROWS), 1 << 16)
         room = max(room, column.size + n + 16, 256)
         if not resize(<void**> &column.data, column.size, room, False):
             return False
@@ -236,14 +253,15 @@ cdef bint make_room(Column* column, Py_ssize_t n) noexcept nogil:
 
 
 cdef inline bint has_room(Column* column, Py_ssize_t n) noexcept nogil:
+    """Ensure room for n more bytes of text and 16 spare bytes, as `make_room`."""
     return n + 16 <= column.room - column.size or make_room(column, n)
 
 
 # Columns of rows.
 
 
-cdef bint begin_column(Column* column, Py_ssize_t slots) noexcept nogil:
-    """Allocate the cells of a column of rows; False without memory."""
+cdef bint allocate_cells(Column* column, Py_ssize_t slots) noexcept nogil:
+    """Allocate the cells of a column of rows; False if out of memory."""
     cdef Py_ssize_t size = cells_size(column.kind, slots)
     if not resize(<void**> &column.cells, 0, size, column.kind == BOOL):
         return False
@@ -253,7 +271,7 @@ cdef bint begin_column(Column* column, Py_ssize_t slots) noexcept nogil:
 
 
 cdef bint fill_nulls(Column* column, Py_ssize_t row) noexcept nogil:
-    """Make the rows that are missing before this one null; False without memory."""
+    """Write nulls for the missing rows before `row`; False if out of memory."""
     cdef Py_ssize_t width = WIDTHS[column.kind], i
     if column.bits == NULL and not resize(
         <void**> &column.bits, 0, bits_size(column.slots), True
@@ -270,7 +288,7 @@ cdef bint fill_nulls(Column* column, Py_ssize_t row) noexcept nogil:
 
 
 cdef inline void fill_offsets(Column* column, Py_ssize_t end) noexcept nogil:
-    """Write the missing offsets, up to where cell `end` begins."""
+    """Write the missing offsets, up to and including the start of cell `end`."""
     cdef int32_t* offsets = <int32_t*> column.cells
     cdef int32_t size = <int32_t> column.size
     cdef Py_ssize_t i = column.written
@@ -281,7 +299,7 @@ cdef inline void fill_offsets(Column* column, Py_ssize_t end) noexcept nogil:
 
 
 cdef void undo_row(Column* column, Py_ssize_t row) noexcept nogil:
-    """Take back the last row of a column, if it has been written."""
+    """Remove `row`, the last row, from a column if it has been written."""
     if column.written <= row:
         return
     column.written = row
@@ -291,33 +309,33 @@ cdef void undo_row(Column* column, Py_ssize_t row) noexcept nogil:
         clear_bits(column.cells, row, row + 1)
 
 
-cdef bint prepare(Batch* b, Column* column, Py_ssize_t row, Py_ssize_t n) noexcept nogil:
-    """Make a column ready for a cell of n bytes in a row."""
+cdef bint prepare_cell(Batch* b, Column* column, Py_ssize_t row, Py_ssize_t n) noexcept nogil:
+    """Ensure that a cell of n bytes can be written for `row`; mark the batch as full if not."""
     if (
-        (column.cells == NULL and not begin_column(column, b.rows))
+        (column.cells == NULL and not allocate_cells(column, b.rows))
         or (column.written != row and not fill_nulls(column, row))
         or (column.kind == TEXT and not has_room(column, n))
     ):
-        return full(b)
+        return mark_full(b)
     return True
 
 
 cdef inline void end_text(Column* column, Py_ssize_t row, Py_ssize_t n) noexcept nogil:
-    """Make the n bytes after the last ones a row."""
+    """End a text cell whose n bytes have been written to `data`."""
     (<int32_t*> column.cells)[row] = <int32_t> column.size
     column.written = row + 1
     column.size += n
-    will_write(column.cells, 4 * row)
-    will_write(column.data, column.size)
+    prefetch_write(column.cells, 4 * row)
+    prefetch_write(column.data, column.size)
 
 
 cdef inline bint put_text(
     Batch* b, Column* column, Py_ssize_t row, cursor p, Py_ssize_t n, int rule
 ) noexcept nogil:
-    """Write n bytes into a row; False if they break the rule."""
+    """Write a text cell of n bytes; False if they violate `rule` or the column is full."""
     cdef uint64_t high
     if n + 16 > column.room - column.size or column.written != row:
-        if not prepare(b, column, row, n):
+        if not prepare_cell(b, column, row, n):
             return False
     high = copied(column.data + column.size, p, n)
     if high and rule != ANY and (rule == ASCII or not is_utf8(p, n)):
@@ -329,16 +347,19 @@ cdef inline bint put_text(
 cdef inline uint8_t* begin_text(
     Batch* b, Column* column, Py_ssize_t row, Py_ssize_t n
 ) noexcept nogil:
-    """Begin a row of n bytes: return where to write them (up to 16 more fit), or NULL."""
+    """Begin a text cell of n bytes; return the address to write them to, or NULL.
+
+    Up to 16 bytes more may be written.
+    """
     if n + 16 > column.room - column.size or column.written != row:
-        if not prepare(b, column, row, n):
+        if not prepare_cell(b, column, row, n):
             return NULL
     end_text(column, row, n)
     return column.data + column.size - n
 
 
 cdef inline bint begin_cell(Batch* b, Column* column, Py_ssize_t row) noexcept nogil:
-    if column.written != row and not prepare(b, column, row, 0):
+    if column.written != row and not prepare_cell(b, column, row, 0):
         return False
     column.written = row + 1
     return True
@@ -354,12 +375,12 @@ cdef inline bint begin_list(Batch* b, Column* column, Py_ssize_t row) noexcept n
 cdef inline bint put_number(
     Batch* b, Column* column, Py_ssize_t row, int64_t number
 ) noexcept nogil:
-    """Write a boolean or a number into a row of whatever width."""
+    """Write a boolean or a number to a row of a column of any width."""
     if not begin_cell(b, column, row):
         return False
     if column.kind == INT64:
         (<int64_t*> column.cells)[row] = number
-        will_write(column.cells, 8 * row)
+        prefetch_write(column.cells, 8 * row)
     elif column.kind == INT32:
         (<int32_t*> column.cells)[row] = <int32_t> number
     elif column.kind == INT16:
@@ -369,12 +390,15 @@ cdef inline bint put_number(
     return True
 
 
-cdef void foresee_column(
-    Column* column, Py_ssize_t done, Py_ssize_t rows, Py_ssize_t most
+cdef void reserve_column(
+    Column* column, Py_ssize_t done, Py_ssize_t rows, Py_ssize_t max_bytes
 ) noexcept nogil:
-    """Make room in a column of text as if the other rows were like those that are done."""
-    cdef Py_ssize_t wanted
+    """Reserve memory for all rows of a text column, at most `max_bytes`.
+
+    The estimate assumes that the other rows are like the `done` rows so far.
+    """
+    cdef Py_ssize_t expected_size
     if column.kind == TEXT and column.cells != NULL:
-        wanted = min(<Py_ssize_t> (1.05 * <double> column.size / done * rows), most)
-        if wanted > column.size:
-            make_room(column, wanted - column.size)
+        expected_size = min(<Py_ssize_t> (1.05 * <double> column.size / done * rows), max_bytes)
+        if expected_size > column.size:
+            make_room(column, expected_size - column.size)

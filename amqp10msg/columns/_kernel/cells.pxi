@@ -1,18 +1,20 @@
-# Columns that are read in place, as Arrow lays them out.
+# Arrow columns that are read in place.
 
-# What one row of a column of bytes has.
+# The bytes of one row of a text or binary column.
 cdef struct Span:
-    cursor at, end  # where it begins, and where its column ends
-    Py_ssize_t n
+    cursor at, end  # the first byte, and the end of the data of the whole column
+    Py_ssize_t n  # number of bytes
 
-# A column: NULL in `cells` where no row has anything. `valid` is NULL where all rows are there. The
-# cells of a column of bytes and of a map are offsets. `rows` have been compared with its buffers.
+# A column. `cells` is NULL if all rows are null. `valid` is NULL if no row is null. The cells of a
+# text column and of a map are offsets. `first` is the index of row 0 in the buffers. The buffers
+# are large enough for `rows`.
 cdef struct Cells:
     cursor valid, cells, data
     Py_ssize_t data_size, first, rows
 
 
-cdef inline bint is_there(Cells* c, Py_ssize_t row) noexcept nogil:
+cdef inline bint has_value(Cells* c, Py_ssize_t row) noexcept nogil:
+    """Return whether a row is not null."""
     row += c.first
     return c.cells != NULL and (c.valid == NULL or c.valid[row >> 3] >> (row & 7) & 1)
 
@@ -41,7 +43,7 @@ cdef inline int64_t int64_at(Cells* c, Py_ssize_t row) noexcept nogil:
 
 
 cdef inline bint ulong_at(Cells* c, Py_ssize_t row, uint64_t* found) noexcept nogil:
-    """Read a decimal as a ulong; False if it is none."""
+    """Read a decimal cell as a ulong; False if it is out of range."""
     cdef uint64_t[2] words
     memcpy(words, c.cells + 16 * (c.first + row), 16)
     found[0] = words[LOW_WORD]
@@ -49,7 +51,7 @@ cdef inline bint ulong_at(Cells* c, Py_ssize_t row, uint64_t* found) noexcept no
 
 
 cdef inline bint span_at(Cells* c, Py_ssize_t row, Span* found) noexcept nogil:
-    """Find the bytes of a row that is there; False where the offsets are not valid."""
+    """Find the bytes of a row that is not null; False if the offsets are invalid."""
     cdef int32_t begin = int32_at(c, row), end = int32_at(c, row + 1)
     found.at = c.data + begin
     found.end = c.data + c.data_size
@@ -57,7 +59,8 @@ cdef inline bint span_at(Cells* c, Py_ssize_t row, Span* found) noexcept nogil:
     return 0 <= begin <= end <= c.data_size
 
 
-# How many bytes a cell has; a BOOL is a bit, TEXT and LIST have an offset more than cells.
+# Kinds of columns: bytes per cell. A BOOL cell is a bit. TEXT and LIST have 4-byte offsets, one
+# more than cells.
 cpdef enum:
     BOOL = 0
     INT16 = 2
@@ -67,27 +70,27 @@ cpdef enum:
     LIST = 5
 
 
-cdef int fill_cells(Cells* c, given, Py_ssize_t rows) except -1:
-    """Take the addresses and sizes of a column's buffers, which somebody else keeps alive.
+cdef int fill_cells(Cells* c, column, Py_ssize_t rows) except -1:
+    """Set a `Cells` to the buffers of a column, which the caller must keep alive.
 
     Args:
-        given: the kind of the column, its first cell and, for each buffer, address and size: what
-            is there (0 for all), the cells, and the bytes. None for a column of nulls.
-        rows: how many rows are read.
+        column: the kind of the column, the index of its first cell, and the address and size of
+            each buffer: validity (0 without nulls), cells and bytes. None for a column of nulls.
+        rows: the number of rows to read.
 
     Raises:
-        ValueError: the buffers are shorter than their rows.
+        ValueError: a buffer is too small for the rows.
     """
     memset(c, 0, sizeof(Cells))
-    if given is None or rows == 0:
+    if column is None or rows == 0:
         return 0
-    kind, first, valid, valid_size, cells, cells_size, data, data_size = given
+    kind, first, valid, valid_size, cells, cells_size, data, data_size = column
     if kind == BOOL:
         needed = (first + rows + 7) // 8
     else:
         needed = (first + rows + 1) * 4 if kind in (TEXT, LIST) else (first + rows) * kind
     if first < 0 or rows < 0 or needed > cells_size or (valid and first + rows > valid_size * 8):
-        raise ValueError("the array is shorter than it says")
+        raise ValueError("a buffer of the array is too small for its rows")
     c.first = first
     c.rows = rows
     c.valid = <cursor> <uintptr_t> valid

@@ -1,6 +1,5 @@
-# Limits that reading and writing of nested values share: a value beyond them is left to the plain
-# implementation.
+# Limits of nested values, for both kernels: the Python implementation handles a value beyond them.
 
 cdef enum:
     MAX_NESTED_PAIRS = 64  # entries of a map
-    MAX_NESTED = 16  # levels of values
+    MAX_NESTED = 16  # levels of nesting

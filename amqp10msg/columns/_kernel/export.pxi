@@ -1,4 +1,4 @@
-# The way to Arrow: its C data interface. Each array owns its buffers and its children.
+# Export the columns with Arrow's C data interface. Each array owns its buffers and its children.
 
 cdef struct ArrowArray:
     int64_t length
@@ -12,7 +12,7 @@ cdef struct ArrowArray:
     void (*release)(ArrowArray*) noexcept nogil
     void* private_data
 
-# An array together with what it points to; the children follow in the same piece of memory.
+# An array and its buffer pointers; the pointers to its children follow in the same allocation.
 cdef struct Node:
     ArrowArray array
     const void* buffers[3]
@@ -20,19 +20,21 @@ cdef struct Node:
 cdef enum:
     ZEROS_SIZE = 1 << 24
 
-# What columns without any value are made of, however many. Nobody writes to it, so it takes
-# addresses and no memory.
+# The shared buffer of columns without values. It is never written to, so the system maps its pages
+# without using memory.
 cdef uint8_t[ZEROS_SIZE] ZEROS
 
 
 cdef const void* zeros(Py_ssize_t size) except NULL:
-    cdef const void* made = ZEROS if size <= ZEROS_SIZE else grab_zeros(size)
+    """Return a buffer of zeros: ZEROS, or a new buffer if it is larger."""
+    cdef const void* made = ZEROS if size <= ZEROS_SIZE else allocate_zeros(size)
     if made == NULL:
         raise MemoryError
     return made
 
 
 cdef void release_array(ArrowArray* array) noexcept nogil:
+    """Free an array with its buffers and children; the callback of Arrow's interface."""
     cdef ArrowArray* child
     cdef int i
     for i in range(array.n_children):
@@ -49,7 +51,7 @@ cdef void release_array(ArrowArray* array) noexcept nogil:
 cdef ArrowArray* new_array(
     ArrowArray** to, Py_ssize_t length, Py_ssize_t nulls, int buffers, int children
 ) except NULL:
-    """Make an array with room for its buffers and children, NULL so far, and hand it over."""
+    """Store a new array in ``to[0]`` and return it; its buffers and children are NULL."""
     cdef Node* node = <Node*> calloc(1, sizeof(Node) + children * sizeof(ArrowArray*))
     if node == NULL:
         raise MemoryError
@@ -66,7 +68,7 @@ cdef ArrowArray* new_array(
 
 
 cdef ArrowArray* add_nulls(ArrowArray** to, int kind, Py_ssize_t count) except NULL:
-    """Add an array without any value."""
+    """Add an array of nulls."""
     cdef Py_ssize_t size = max(cells_size(kind, count), bits_size(count))
     cdef int buffers = 3 if kind == TEXT else 2, i
     cdef ArrowArray* array = new_array(to, count, count, buffers, kind == LIST)
@@ -78,7 +80,7 @@ cdef ArrowArray* add_nulls(ArrowArray** to, int kind, Py_ssize_t count) except N
 cdef ArrowArray* add_cells(
     ArrowArray** to, Column* column, Py_ssize_t count, Py_ssize_t nulls
 ) except NULL:
-    """Add an array that takes over the memory of a column."""
+    """Add an array that takes ownership of a column's memory."""
     cdef int buffers = 3 if column.kind == TEXT else 2
     cdef ArrowArray* array = new_array(to, count, nulls, buffers, column.kind == LIST)
     array.buffers[1] = column.cells
@@ -120,7 +122,7 @@ cdef ArrowArray* add_member(ArrowArray** to, Column* column, Py_ssize_t count) e
 cdef int add_values(
     ArrowArray** to, Values* values, Py_ssize_t count, bint nullable
 ) except -1:
-    """Add the structs of values with the members of `_schema.VALUE`: type, key_type and others."""
+    """Add structs of values with the members of `_schema.VALUE`; they may be null if `nullable`."""
     cdef Py_ssize_t nulls = 0, size = bits_size(count)
     cdef ArrowArray* array = new_array(to, count, 0, 1, MEMBERS + 1)
     cdef int i
@@ -133,8 +135,8 @@ cdef int add_values(
         add_cells(&array.children[0], &values.members[TYPE], count, nulls)
     array.null_count = nulls
     if nulls:
-        # A struct is null where its type is, and each array has its own bits.
-        array.buffers[0] = grab(size)
+        # A struct is null if its type is null. Each array owns a copy of the validity bitmap.
+        array.buffers[0] = allocate(size)
         if array.buffers[0] == NULL:
             raise MemoryError
         memcpy(<void*> array.buffers[0], array.children[0].buffers[0], size)
@@ -157,7 +159,7 @@ cdef int add_map(ArrowArray** to, Map* map, Py_ssize_t rows) except -1:
 
 
 cdef int add_bytes(ArrowArray** to, Column* column, Py_ssize_t rows) except -1:
-    """Add a member that is never null: where there is no value, no bytes."""
+    """Add a binary member that is never null: rows without a value have no bytes."""
     cdef ArrowArray* array
     cdef Py_ssize_t size = cells_size(TEXT, rows)
     if column.cells != NULL:
@@ -169,7 +171,7 @@ cdef int add_bytes(ArrowArray** to, Column* column, Py_ssize_t rows) except -1:
 
 
 cdef int add_variant(ArrowArray** to, Column* column, Py_ssize_t rows) except -1:
-    """Add a VARIANT: a struct of the value and of the metadata, which is the next column."""
+    """Add a VARIANT: a struct of `column`, the value, and the next column, the metadata."""
     cdef ArrowArray* array = new_array(to, rows, 0, 1, 2)
     cdef Py_ssize_t i, size = bits_size(rows)
     for i in range(2):
@@ -192,7 +194,7 @@ cdef int add_variant(ArrowArray** to, Column* column, Py_ssize_t rows) except -1
 
 
 cdef int add_numbers(ArrowArray** to, Column* column, Py_ssize_t rows) except -1:
-    """Add lists of numbers of eight bytes each, which the column holds as bytes."""
+    """Add lists of int64 from a column that contains the numbers as bytes."""
     cdef Py_ssize_t count = column.size // 8, i
     cdef bint is_any = column.cells != NULL
     cdef ArrowArray* array
@@ -225,14 +227,14 @@ cdef int add_parts(ArrowArray** to, Batch* b) except -1:
     return 0
 
 
-cdef exported(Batch* b, list results, importer):
-    """Hand the columns of the result to Arrow, as the children of one struct."""
+cdef export_batch(Batch* b, list results, importer):
+    """Export the columns of the result as the children of one struct; return its RecordBatch."""
     cdef ArrowArray batch
     cdef ArrowArray* made = NULL
     cdef ArrowArray** to
     cdef int source, number
     new_array(&made, b.rows, 0, 1, len(results))
-    # The importer takes it over by copying it and setting `release` to NULL.
+    # The importer takes ownership by copying the struct and setting `release` to NULL.
     memcpy(&batch, made, sizeof(ArrowArray))
     to = batch.children
     try:

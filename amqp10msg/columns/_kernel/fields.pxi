@@ -1,12 +1,12 @@
-# What both kernels know of sections: how much of each they hold, and which fields there are.
+# Limits of the kernels for all fields, map sections, and entries of a map; and kinds of fields.
 
 cdef enum:
     MAX_FIELDS = 32
     MAX_MAPS = 4
     MAX_PAIRS = 128
 
-# How a field of a composite is read and written. An IDENTIFIER has its type in the second column, a
-# TIMESTAMP its milliseconds where the first one cannot hold them.
+# How to read and write a field of a composite. Two of them have a second column: the AMQP type of
+# an IDENTIFIER, and the milliseconds of a TIMESTAMP that its first column cannot represent.
 cpdef enum:
     BOOLEAN_FIELD
     UBYTE_FIELD

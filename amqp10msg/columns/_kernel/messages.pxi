@@ -1,24 +1,26 @@
-# Messages: their sections, one after the other, to the columns of one row.
+# Read the sections of a message to the columns of one row.
 
 
 cdef inline Column* column_at(Batch* b, int index) noexcept nogil:
-    """Return a column of rows; NULL for -1."""
+    """Return the column with an index; NULL for -1."""
     return &b.columns[index] if index >= 0 else NULL
 
 
-cdef bint full(Batch* b) noexcept nogil:
+cdef bint mark_full(Batch* b) noexcept nogil:
+    """Note that a column cannot grow any more; return False."""
     b.full = True
     return False
 
 
 cdef bint grow_parts(Batch* b) noexcept nogil:
+    """Allocate memory for more section offsets."""
     cdef Py_ssize_t room = max(2 * b.part_room, 256)
     cdef int i
     if room > LARGEST:
-        return full(b)
+        return mark_full(b)
     for i in range(4):
         if not resize(&b.part_cells[i], PART_WIDTHS[i] * b.part_room, PART_WIDTHS[i] * room, False):
-            return full(b)
+            return mark_full(b)
     b.part_room = room
     return True
 
@@ -26,6 +28,7 @@ cdef bint grow_parts(Batch* b) noexcept nogil:
 cdef inline bint put_part(
     Batch* b, int section, Py_ssize_t start, Py_ssize_t content, Py_ssize_t end
 ) noexcept nogil:
+    """Add the offsets of a section to those of the row."""
     cdef Py_ssize_t i = b.parts.size
     if i >= b.part_room and not grow_parts(b):
         return False
@@ -34,21 +37,21 @@ cdef inline bint put_part(
     (<int64_t*> b.part_cells[2])[i] = content
     (<int64_t*> b.part_cells[3])[i] = end
     b.parts.size = i + 1
-    will_write(b.part_cells[1], 8 * i)
-    will_write(b.part_cells[2], 8 * i)
-    will_write(b.part_cells[3], 8 * i)
+    prefetch_write(b.part_cells[1], 8 * i)
+    prefetch_write(b.part_cells[2], 8 * i)
+    prefetch_write(b.part_cells[3], 8 * i)
     return True
 
 
 cdef int long_descriptor(cursor p, cursor end) noexcept nogil:
-    """Return the section of a descriptor of eight bytes, or -1; `_plain` reads symbols."""
+    """Return the section for an 8-byte ulong descriptor, or -1; `_plain` reads symbols."""
     if p[1] != ULONG_CODE or end - p <= 10 or u64(p + 2) >= <uint64_t> FIRST_CODE + SECTIONS:
         return -1
     return <int> u64(p + 2) - FIRST_CODE
 
 
 cdef bint read_message(Batch* b, Py_ssize_t row, cursor begin, cursor end) noexcept nogil:
-    """Read one message into a row; False if it is an odd one, or if a column is full."""
+    """Read a message to a row; False if the row is odd, or if a column is full."""
     cdef cursor p = begin, start, content
     cdef int section, last = -1, bodies = 0
     cdef bint with_parts = b.with_parts
@@ -80,7 +83,7 @@ cdef bint read_message(Batch* b, Py_ssize_t row, cursor begin, cursor end) noexc
             bodies += 1
             p = read_body(b, section, bodies, row, p, end)
         else:
-            p = pass_over(p, end)
+            p = skip_value(p, end)
         if p == NULL:
             return False
         if section == b.present and not put_number(b, &b.columns[b.has_properties], row, True):
@@ -91,7 +94,7 @@ cdef bint read_message(Batch* b, Py_ssize_t row, cursor begin, cursor end) noexc
 
 
 cdef void undo_message(Batch* b, Py_ssize_t row) noexcept nogil:
-    """Take back what a message wrote that turned out to be an odd one."""
+    """Remove what has been written for `row`, because it is odd."""
     cdef Map* map
     cdef int i
     for i in range(b.column_count):
@@ -102,8 +105,8 @@ cdef void undo_message(Batch* b, Py_ssize_t row) noexcept nogil:
             undo_row(&map.rows, row)
             undo_values(&map.values, map.rows.size)
             map.keys.size = (<int32_t*> map.keys.cells)[map.rows.size]
-            if map.known_first >= map.rows.size:
-                map.known_count = 0
+            if map.cached_first >= map.rows.size:
+                map.cached_count = 0
     for i in range(b.pick_count):
         undo_values(&b.picks[i].values, row)
     undo_row(&b.parts, row)

@@ -1,16 +1,17 @@
-# Values that hold others, as typed JSON: what `amqp10msg.notation.to_typed` makes of them is
-# written after the cells of a column. Described values, chars and errors are left to the plain
-# implementation, and so is what is nested deeper than MAX_NESTED.
+# Write lists, maps and arrays as typed JSON: the result of `amqp10msg.notation.to_typed`, appended
+# to the text of a column. The Python implementation handles described values, chars, errors, and
+# values that are nested deeper than MAX_NESTED.
 
-# By ASCII code: the letter after the backslash, where JSON has a short escape.
+# The letter after the backslash for characters with a short escape in JSON, by ASCII code; else 0.
 cdef uint8_t[128] SHORT_ESCAPES
 for _plain, _short in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt'):
     SHORT_ESCAPES[_plain] = _short
 
 
 cdef inline bint put_bytes(Batch* b, Column* out, cursor p, Py_ssize_t n) noexcept nogil:
+    """Append n bytes to the text of a column; False if it is full."""
     if not has_room(out, n):
-        return full(b)
+        return mark_full(b)
     memcpy(out.data + out.size, p, n)
     out.size += n
     return True
@@ -20,15 +21,16 @@ cdef inline bint put_ascii(Batch* b, Column* out, const char* text, Py_ssize_t n
     return put_bytes(b, out, <cursor> text, n)
 
 
-cdef inline bint put_mark(Batch* b, Column* out, int mark) noexcept nogil:
-    cdef uint8_t octet = <uint8_t> mark
+cdef inline bint put_byte(Batch* b, Column* out, int value) noexcept nogil:
+    """Append one byte to the text of a column; False if it is full."""
+    cdef uint8_t octet = <uint8_t> value
     return put_bytes(b, out, &octet, 1)
 
 
 cdef bint put_hex(Batch* b, Column* out, cursor p, Py_ssize_t n) noexcept nogil:
     """Write bytes in hex between quotes."""
     if n > LARGEST // 2 or not has_room(out, 2 * n + 2):
-        return full(b)
+        return mark_full(b)
     out.data[out.size] = QUOTE
     write_hex(out.data + out.size + 1, p, n)
     out.data[out.size + 2 * n + 1] = QUOTE
@@ -37,16 +39,17 @@ cdef bint put_hex(Batch* b, Column* out, cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef bint put_digits(Batch* b, Column* out, bint negative, uint64_t number) noexcept nogil:
+    """Write a number in decimal digits."""
     cdef uint8_t[20] digits
     cdef int i = write_digits(digits, number)
-    return (not negative or put_mark(b, out, MINUS)) and put_bytes(b, out, digits + i, 20 - i)
+    return (not negative or put_byte(b, out, MINUS)) and put_bytes(b, out, digits + i, 20 - i)
 
 
 cdef bint put_string(Batch* b, Column* out, cursor p, Py_ssize_t n) noexcept nogil:
-    """Write text between quotes, escaping what `json` does."""
+    """Write text between quotes, with the same escapes as `json`."""
     cdef cursor stop = p + n, run
     cdef uint8_t[6] escape = [BACKSLASH, 117, ZERO, ZERO, 0, 0]
-    if not put_mark(b, out, QUOTE):
+    if not put_byte(b, out, QUOTE):
         return False
     while True:
         run = p
@@ -55,9 +58,9 @@ cdef bint put_string(Batch* b, Column* out, cursor p, Py_ssize_t n) noexcept nog
         if not put_bytes(b, out, run, p - run):
             return False
         if p == stop:
-            return put_mark(b, out, QUOTE)
+            return put_byte(b, out, QUOTE)
         if SHORT_ESCAPES[p[0]]:
-            if not put_mark(b, out, BACKSLASH) or not put_mark(b, out, SHORT_ESCAPES[p[0]]):
+            if not put_byte(b, out, BACKSLASH) or not put_byte(b, out, SHORT_ESCAPES[p[0]]):
                 return False
         else:
             write_hex(escape + 4, p, 1)
@@ -66,8 +69,8 @@ cdef bint put_string(Batch* b, Column* out, cursor p, Py_ssize_t n) noexcept nog
         p += 1
 
 
-cdef inline cursor pass_over(cursor p, cursor end) noexcept nogil:
-    """Pass over one value that is not described, by its size. There are bytes."""
+cdef inline cursor skip_value(cursor p, cursor end) noexcept nogil:
+    """Skip one value that is not described, by its size. At least one byte must be left."""
     cdef int code = p[0]
     cdef Py_ssize_t n = CODES[code].width
     p += 1
@@ -81,7 +84,7 @@ cdef inline cursor pass_over(cursor p, cursor end) noexcept nogil:
 cdef inline cursor open_compound(
     Batch* b, cursor p, cursor end, int code, cursor* stop, Py_ssize_t* count
 ) noexcept nogil:
-    """Read the size and count of a list or a map: return where its items begin, or NULL."""
+    """Read the size and count of a list or a map; return the address of its items, or NULL."""
     p = open_items(p, end, code, stop, count)
     if p == NULL:
         return NULL
@@ -106,29 +109,29 @@ cdef cursor write_items(
         p = open_compound(b, p, end, code, &stop, &count)
         if p == NULL or (pairs and (count & 1 or count > 2 * MAX_NESTED_PAIRS)):
             return NULL
-    if not put_mark(b, out, BRACKET):
+    if not put_byte(b, out, BRACKET):
         return NULL
     for i in range(count):
-        if i and not put_mark(b, out, COMMA):
+        if i and not put_byte(b, out, COMMA):
             return NULL
         if pairs and not i & 1:
-            if not put_mark(b, out, BRACKET):
+            if not put_byte(b, out, BRACKET):
                 return NULL
-            keys[i >> 1] = text_at(p, stop, &sizes[i >> 1])
+            keys[i >> 1] = find_text(p, stop, &sizes[i >> 1])
             if keys[i >> 1] == NULL:
                 return NULL
             for j in range(i >> 1):
-                # Neither a duplicate nor a symbol and a string of one text is judged here.
+                # A duplicate key, or a symbol and a string with the same text, make the row odd.
                 if sizes[j] == sizes[i >> 1] and memcmp(keys[j], keys[i >> 1], sizes[j]) == 0:
                     return NULL
         p = write_typed(b, out, p, stop, depth)
-        if p == NULL or (pairs and i & 1 and not put_mark(b, out, BRACKET_END)):
+        if p == NULL or (pairs and i & 1 and not put_byte(b, out, BRACKET_END)):
             return NULL
-    return p if p == stop and put_mark(b, out, BRACKET_END) else NULL
+    return p if p == stop and put_byte(b, out, BRACKET_END) else NULL
 
 
-cdef cursor text_at(cursor p, cursor stop, Py_ssize_t* n) noexcept nogil:
-    """Find the bytes of a string or a symbol with its constructor; NULL if there is none."""
+cdef cursor find_text(cursor p, cursor stop, Py_ssize_t* n) noexcept nogil:
+    """Find the text of a string or symbol after its constructor; NULL for other values."""
     cdef int code
     if stop - p < 2:
         return NULL
@@ -142,7 +145,10 @@ cdef cursor text_at(cursor p, cursor stop, Py_ssize_t* n) noexcept nogil:
 cdef cursor open_array(
     Batch* b, cursor p, cursor end, int code, cursor* stop, Py_ssize_t* count, uint8_t* element
 ) noexcept nogil:
-    """Read the size, count and element constructor of an array: return where its values begin."""
+    """Read the head of an array; return the address of its values, or NULL.
+
+    The head consists of size, count and element constructor.
+    """
     cdef Py_ssize_t wide = CODES[code].width, size
     if end - p < 2 * wide + 1:
         return NULL
@@ -157,19 +163,20 @@ cdef cursor open_array(
     b.items -= count[0]
     if b.items < 0 or CODES[element[0]].width == NO_CODE:
         return NULL
-    # Room is made for as many as there are said to be: only values without content take no bytes.
+    # Memory for `count` values will be reserved. Unless values have no content, each has a byte.
     return p if count[0] <= stop[0] - p or CODES[element[0]].width == 0 else NULL
 
 
-cdef inline bint is_affordable(Batch* b, Py_ssize_t size) noexcept nogil:
-    """Whether so many bytes for values without content are within the bounds of the batch.
+cdef inline bint charge_zero_room(Batch* b, Py_ssize_t size) noexcept nogil:
+    """Charge the output of values without content to the limit `zero_room` of the batch.
 
-    The input does not pay for them byte by byte, so they are counted for the message in
-    `zero_width`, and what they become for the batch in `zero_room` (see `_decode`).
+    Returns whether the output is within the limit. Values without content have no bytes in the
+    message, so their number is limited for each message (`zero_width`), and the size of their
+    output for the batch (`zero_room`, see `_decode`).
     """
     b.zero_room -= size
-    # A single message is left to the plain implementation.
-    return b.zero_room >= 0 or (b.rows > 1 and full(b))
+    # In a batch of one message, the row is odd instead.
+    return b.zero_room >= 0 or (b.rows > 1 and mark_full(b))
 
 
 cdef cursor write_array(
@@ -191,18 +198,18 @@ cdef cursor write_array(
             return NULL
         count = 0
     for i in range(count):
-        if i and not put_mark(b, out, COMMA):
+        if i and not put_byte(b, out, COMMA):
             return NULL
         p = write_value(b, out, p, stop, element, depth)
         if p == NULL:
             return NULL
-    return p if p == stop and put_mark(b, out, BRACKET_END) else NULL
+    return p if p == stop and put_byte(b, out, BRACKET_END) else NULL
 
 
 cdef bint write_repeated(
     Batch* b, Column* out, cursor p, cursor stop, int code, Py_ssize_t count, int depth
 ) noexcept nogil:
-    """Write values without content, which are all the same."""
+    """Write `count` values without content, which are all equal."""
     cdef Py_ssize_t begin = out.size, n, i
     b.zero_width -= count
     if b.zero_width < 0:
@@ -212,11 +219,11 @@ cdef bint write_repeated(
     if write_value(b, out, p, stop, code, depth) == NULL:
         return False
     n = out.size - begin
-    # The count has four bytes at most, so this does not overflow.
-    if not is_affordable(b, (n + 1) * count):
+    # `count` is less than 2^32, so the product does not overflow.
+    if not charge_zero_room(b, (n + 1) * count):
         return False
     if not has_room(out, (n + 1) * count):
-        return full(b)
+        return mark_full(b)
     for i in range(1, count):
         out.data[out.size] = COMMA
         memcpy(out.data + out.size + 1, out.data + begin, n)
@@ -225,7 +232,7 @@ cdef bint write_repeated(
 
 
 cdef cursor write_typed(Batch* b, Column* out, cursor p, cursor stop, int depth) noexcept nogil:
-    """Write a value as typed JSON; NULL if it is described or wrong."""
+    """Write a value as typed JSON; NULL if it is described or invalid."""
     return write_value(b, out, p + 1, stop, p[0], depth) if p < stop else NULL
 
 
@@ -238,11 +245,11 @@ cdef cursor write_value(
         CODES[code].width == NO_CODE
         or not put_ascii(b, out, b'["', 2)
         or not put_bytes(b, out, CODES[code].name, CODES[code].name_size)
-        or not put_mark(b, out, QUOTE)
+        or not put_byte(b, out, QUOTE)
     ):
         return NULL
     if way != NOTHING:
-        if not put_mark(b, out, COMMA):
+        if not put_byte(b, out, COMMA):
             return NULL
         if code == ARRAY8 or code == ARRAY8 + LARGE:
             p = write_array(b, out, p, stop, code, depth - 1)
@@ -254,7 +261,7 @@ cdef cursor write_value(
             p += CODES[code].width
         else:
             return NULL
-    return p if p != NULL and put_mark(b, out, BRACKET_END) else NULL
+    return p if p != NULL and put_byte(b, out, BRACKET_END) else NULL
 
 
 cdef bint write_fixed(Batch* b, Column* out, cursor p, int code) noexcept nogil:
@@ -266,13 +273,13 @@ cdef bint write_fixed(Batch* b, Column* out, cursor p, int code) noexcept nogil:
         return put_ascii(b, out, b"false", 5)
     if CODES[code].way == SIGNED:
         number = signed_of(&CODES[code], u64(p))
-        # Negated without a sign, as the least number has no positive counterpart.
+        # Negate as unsigned, because the minimum has no positive counterpart.
         return put_digits(
             b, out, number < 0, 0 - <uint64_t> number if number < 0 else <uint64_t> number
         )
     if CODES[code].way == UNSIGNED:
         return put_digits(b, out, False, ulong_of(&CODES[code], u64(p)))
-    # What is left are the bits of floating-point numbers and UUIDs.
+    # The other values are the bits of floating-point numbers and UUIDs.
     return code != BOOLEAN_CODE and code != CHAR_CODE and put_hex(b, out, p, CODES[code].width)
 
 
@@ -293,7 +300,7 @@ cdef cursor read_nested(Batch* b, Values* values, cursor p, cursor stop, int cod
     cdef Column* out = &values.members[S]
     if not prepare_member(b, values, S, 0):
         return NULL
-    # What is left of one that ends in an error, `undo_values` takes back.
+    # If an error ends the value, `undo_values` removes what has been written.
     fill_offsets(out, values.count)
     p = write_value(b, out, p, stop, code, b.depth)
     if p != NULL:
@@ -304,25 +311,25 @@ cdef cursor read_nested(Batch* b, Values* values, cursor p, cursor stop, int cod
 cdef cursor read_json(
     Batch* b, int section, bint again, Py_ssize_t row, cursor p, cursor end
 ) noexcept nogil:
-    """Read an amqp-value, or one more amqp-sequence, as a body of typed JSON."""
+    """Read an amqp-value, or the next amqp-sequence, as a body of typed JSON."""
     cdef Column* out = column_at(b, b.body_json)
     cdef int code
     if out == NULL:
         return NULL
     if again:
-        # The list of sections goes on in the place of its closing bracket.
+        # Continue the list of sections: replace its closing bracket by a comma.
         out.size -= 1
-        if not put_mark(b, out, COMMA):
+        if not put_byte(b, out, COMMA):
             return NULL
     else:
         if begin_text(b, out, row, 0) == NULL:
             return NULL
         if section == AMQP_VALUE:
             return write_typed(b, out, p, end, b.max_depth)
-        if not put_mark(b, out, BRACKET):
+        if not put_byte(b, out, BRACKET):
             return NULL
     code = p[0]
     if not is_list(code):
         return NULL
     p = write_items(b, out, p + 1, end, code, b.max_depth)
-    return p if p != NULL and put_mark(b, out, BRACKET_END) else NULL
+    return p if p != NULL and put_byte(b, out, BRACKET_END) else NULL

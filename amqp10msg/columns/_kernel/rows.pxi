@@ -1,16 +1,17 @@
-# The sections of a message, from the columns of its row.
+# Write the sections of a message from the columns of its row.
 
 cdef enum:
     BODIES = 3
 
-# A field that has a column, and its place in the section. A value that is the default is left out;
-# `default_value` is -1 where there is none.
+# A field that has a column: its kind (`way`), and its index in the section (`place`). A value that
+# equals `default_value` is omitted; -1 means no default.
 cdef struct Field:
     int way, place
     int64_t default_value
     Cells cells, second
 
-# The columns of a map section: its rows, and its entries with the members of their structs.
+# The columns of a map section: the lists of entries of the rows, the structs of the entries, and
+# their members.
 cdef struct Map:
     int code
     bint of_strings
@@ -22,7 +23,7 @@ cdef struct Table:
     Field[MAX_FIELDS] header, properties
     Map[MAX_MAPS] maps
     Cells has_properties, body_kind, body, body_json
-    # Of a body of several data sections.
+    # The sizes of the data sections, if a body has several.
     Cells lengths, length_items
     Py_ssize_t[BODIES] kind_sizes
     uint8_t[BODIES][16] kind_names
@@ -30,6 +31,7 @@ cdef struct Table:
 
 
 cdef inline bint read_span(Table* t, Cells* c, Py_ssize_t row, Span* found) noexcept nogil:
+    """Find the bytes of a row as `span_at`; note invalid offsets in the table."""
     if span_at(c, row, found):
         return True
     t.is_invalid = True
@@ -37,13 +39,13 @@ cdef inline bint read_span(Table* t, Cells* c, Py_ssize_t row, Span* found) noex
 
 
 cdef int put_identifier(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogil:
-    """Write a message-id; the room for what has no text is there."""
+    """Write a message-id. The caller has checked the room for all types without text."""
     cdef Span text, name
     cdef Code* type_
     cdef uint64_t found = 0
     if not read_span(t, &field.cells, row, &text):
         return ODD
-    if is_there(&field.second, row):
+    if has_value(&field.second, row):
         if not read_span(t, &field.second, row, &name):
             return ODD
         type_ = type_of(name.at, name.n, name.end)
@@ -64,9 +66,9 @@ cdef int put_identifier(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept
 
 
 cdef int put_timestamp(Out* o, Field* field, Py_ssize_t row) noexcept nogil:
-    """Write a moment, which has microseconds in the first column; an odd one if it needs them."""
+    """Write a timestamp in milliseconds; ODD if the microseconds of its column are not whole ms."""
     cdef int64_t moment
-    if is_there(&field.cells, row):
+    if has_value(&field.cells, row):
         moment = int64_at(&field.cells, row)
         if moment % 1000:
             return ODD
@@ -78,9 +80,9 @@ cdef int put_timestamp(Out* o, Field* field, Py_ssize_t row) noexcept nogil:
 
 
 cdef int put_field(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogil:
-    """Write a field that is there, or ABSENT if it is what it is by default."""
+    """Write a field that is not null; return ABSENT if it equals its default."""
     cdef int way = field.way
-    cdef int64_t number_, most = 0xFF if way == UBYTE_FIELD else 0xFFFFFFFF
+    cdef int64_t number_, maximum = 0xFF if way == UBYTE_FIELD else 0xFFFFFFFF
     cdef Span text
     if way == IDENTIFIER_FIELD:
         return put_identifier(t, o, field, row)
@@ -100,7 +102,7 @@ cdef int put_field(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogi
         number_ = int16_at(&field.cells, row)
     else:
         number_ = int64_at(&field.cells, row)
-    if number_ < 0 or number_ > most:
+    if number_ < 0 or number_ > maximum:
         return ODD
     if number_ == field.default_value:
         return ABSENT
@@ -114,9 +116,9 @@ cdef int put_field(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogi
 
 
 cdef int put_composite(
-    Table* t, Out* o, int code, Field* fields, int count, bint is_any, Py_ssize_t row
+    Table* t, Out* o, int code, Field* fields, int count, bint is_present, Py_ssize_t row
 ) noexcept nogil:
-    """Write the header or the properties, if a field of theirs is there, or `is_any`."""
+    """Write the header or the properties; ABSENT if all fields are null, unless `is_present`."""
     cdef Py_ssize_t begin = o.size, mark, before
     cdef int i, done, written = 0
     cdef Field* field
@@ -126,12 +128,12 @@ cdef int put_composite(
     mark = open_compound(o)
     for i in range(count):
         field = &fields[i]
-        if not is_there(&field.cells, row) and (
-            field.way != TIMESTAMP_FIELD or not is_there(&field.second, row)
+        if not has_value(&field.cells, row) and (
+            field.way != TIMESTAMP_FIELD or not has_value(&field.second, row)
         ):
             continue
-        is_any = True
-        # Nulls stand for the fields before it that are left out.
+        is_present = True
+        # Ensure room for a null for each omitted field before this one.
         if not has_room(o, MAX_FIELDS + 16):
             return FULL
         before = o.size
@@ -146,7 +148,7 @@ cdef int put_composite(
             o.size = before
         else:
             written += 1
-    if not is_any:
+    if not is_present:
         o.size = begin
         return ABSENT
     if written == 0:
@@ -157,35 +159,35 @@ cdef int put_composite(
 
 
 cdef int put_value(Table* t, Out* o, Map* map, Py_ssize_t i) noexcept nogil:
-    """Write the value of an entry, for whose number there is room."""
+    """Write the value of an entry. The caller has checked the room for a number."""
     cdef Span text
     cdef Code* type_
     cdef uint64_t word = 0
     cdef double real
     cdef Json json
     cdef Cells* member
-    if not is_there(&map.types, i) or not read_span(t, &map.types, i, &text):
+    if not has_value(&map.types, i) or not read_span(t, &map.types, i, &text):
         return ODD
     type_ = type_of(text.at, text.n, text.end)
     if type_ == NULL:
         return ODD
     if type_.way == SIZED:
         member = &map.b if type_.kind == BINARY else &map.s
-        if not is_there(member, i) or not read_span(t, member, i, &text):
+        if not has_value(member, i) or not read_span(t, member, i, &text):
             return ODD
         return put_sized(o, text.at, text.n, text.end, type_.code, type_.rule)
     if type_.way == SIGNED or type_.kind == BOOLEAN:
-        if not is_there(&map.l, i):
+        if not has_value(&map.l, i):
             return ODD
         if type_.kind != BOOLEAN:
             return put_whole(o, type_, int64_at(&map.l, i))
         write_boolean(o, int64_at(&map.l, i) != 0)
     elif type_.kind == ULONG:
-        if not is_there(&map.u, i) or not ulong_at(&map.u, i, &word):
+        if not has_value(&map.u, i) or not ulong_at(&map.u, i, &word):
             return ODD
         write_ulong(o, word)
     elif type_.kind == DOUBLE or type_.kind == FLOAT:
-        if not is_there(&map.d, i) or (type_.kind == FLOAT and is_there(&map.b, i)):
+        if not has_value(&map.d, i) or (type_.kind == FLOAT and has_value(&map.b, i)):
             return ODD
         word = <uint64_t> int64_at(&map.d, i)
         if type_.kind == FLOAT:
@@ -193,7 +195,7 @@ cdef int put_value(Table* t, Out* o, Map* map, Py_ssize_t i) noexcept nogil:
             return put_float(o, real)
         write_coded(o, DOUBLE_CODE, word, 8)
     elif type_.kind == DECIMAL_KIND:
-        if not is_there(&map.b, i) or not read_span(t, &map.b, i, &text) or text.n != type_.width:
+        if not has_value(&map.b, i) or not read_span(t, &map.b, i, &text) or text.n != type_.width:
             return ODD
         write_byte(o, type_.code)
         memcpy(o.at + o.size, text.at, text.n)
@@ -201,10 +203,10 @@ cdef int put_value(Table* t, Out* o, Map* map, Py_ssize_t i) noexcept nogil:
     elif type_.kind == NULL_KIND:
         write_byte(o, NULL_CODE)
     else:
-        # Application properties hold simple values only.
+        # Application properties cannot have lists, maps or arrays.
         if type_.kind == CHAR or (type_.kind != UUID and map.of_strings):
             return ODD
-        if not is_there(&map.s, i) or not read_span(t, &map.s, i, &text):
+        if not has_value(&map.s, i) or not read_span(t, &map.s, i, &text):
             return ODD
         if type_.kind == UUID:
             return put_uuid(o, text.at, text.n)
@@ -215,8 +217,8 @@ cdef int put_value(Table* t, Out* o, Map* map, Py_ssize_t i) noexcept nogil:
     return GOOD
 
 
-cdef bint is_repeated(Map* map, Py_ssize_t first, Py_ssize_t place, Span* key) noexcept nogil:
-    """Whether a key is among those before it, which have been read."""
+cdef bint is_duplicate_key(Map* map, Py_ssize_t first, Py_ssize_t place, Span* key) noexcept nogil:
+    """Return whether a key equals one of the keys from `first` to before `place`."""
     cdef Span other
     cdef Py_ssize_t i
     for i in range(first, place):
@@ -227,12 +229,12 @@ cdef bint is_repeated(Map* map, Py_ssize_t first, Py_ssize_t place, Span* key) n
 
 
 cdef int put_map(Table* t, Out* o, Map* map, Py_ssize_t row) noexcept nogil:
-    """Write a map section, if there is one."""
+    """Write a map section; ABSENT if it is null."""
     cdef Py_ssize_t mark, i, first, last
     cdef uint64_t seen = 0, bit
     cdef int done
     cdef Span key
-    if not is_there(&map.rows, row):
+    if not has_value(&map.rows, row):
         return ABSENT
     first = int32_at(&map.rows, row)
     last = int32_at(&map.rows, row + 1)
@@ -246,13 +248,15 @@ cdef int put_map(Table* t, Out* o, Map* map, Py_ssize_t row) noexcept nogil:
     write_descriptor(o, map.code)
     mark = open_compound(o)
     for i in range(first, last):
-        # A null among the structs, and keys that are numbers.
-        if (map.items.cells != NULL and not is_there(&map.items, i)) or is_there(&map.key_types, i):
+        # A struct that is null, or a key that is a ulong.
+        if (map.items.cells != NULL and not has_value(&map.items, i)) or has_value(
+            &map.key_types, i
+        ):
             return ODD
         if not read_span(t, &map.keys, i, &key):
             return ODD
         bit = key_bit(key.at, key.n)
-        if seen & bit and is_repeated(map, first, i, &key):
+        if seen & bit and is_duplicate_key(map, first, i, &key):
             return ODD
         seen |= bit
         if map.of_strings:
@@ -270,7 +274,7 @@ cdef int put_map(Table* t, Out* o, Map* map, Py_ssize_t row) noexcept nogil:
 
 
 cdef int put_data_sections(Table* t, Out* o, Span* text, Py_ssize_t row) noexcept nogil:
-    """Write a body of bytes as data sections of the lengths of its row; wrong lengths are odd."""
+    """Write a body as several data sections with the lengths of the row; ODD if they are wrong."""
     cdef Py_ssize_t first = int32_at(&t.lengths, row), last = int32_at(&t.lengths, row + 1), i
     cdef cursor p = text.at
     cdef Py_ssize_t left = text.n
@@ -282,7 +286,7 @@ cdef int put_data_sections(Table* t, Out* o, Span* text, Py_ssize_t row) noexcep
     if first == last:
         return ODD
     for i in range(first, last):
-        if not is_there(&t.length_items, i):
+        if not has_value(&t.length_items, i):
             return ODD
         n = int64_at(&t.length_items, i)
         if not 0 <= n <= left:
@@ -299,12 +303,12 @@ cdef int put_data_sections(Table* t, Out* o, Span* text, Py_ssize_t row) noexcep
 
 
 cdef int put_body(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
-    """Write the body, if there is one; a contradiction in its columns is odd."""
+    """Write the body; ABSENT if it is null, ODD if its columns contradict each other."""
     cdef Span text
     cdef Json json
     cdef int kind = 0, done
-    cdef bint of_bytes = is_there(&t.body, row), of_json = is_there(&t.body_json, row)
-    if is_there(&t.body_kind, row):
+    cdef bint of_bytes = has_value(&t.body, row), of_json = has_value(&t.body_json, row)
+    if has_value(&t.body_kind, row):
         if not read_span(t, &t.body_kind, row, &text):
             return ODD
         while text.n != t.kind_sizes[kind] or memcmp(text.at, t.kind_names[kind], text.n):
@@ -312,17 +316,17 @@ cdef int put_body(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
             if kind == BODIES:
                 return ODD
     elif not of_bytes and not of_json:
-        return ODD if is_there(&t.lengths, row) else ABSENT
+        return ODD if has_value(&t.lengths, row) else ABSENT
     if not has_room(o, 8):
         return FULL
     if kind == 0:
         if of_json or not of_bytes or not read_span(t, &t.body, row, &text):
             return ODD
-        if is_there(&t.lengths, row):
+        if has_value(&t.lengths, row):
             return put_data_sections(t, o, &text, row)
         write_descriptor(o, t.body_code)
         return put_sized(o, text.at, text.n, text.end, BINARY8, ANY)
-    if of_bytes or not of_json or is_there(&t.lengths, row):
+    if of_bytes or not of_json or has_value(&t.lengths, row):
         return ODD
     if not read_span(t, &t.body_json, row, &text):
         return ODD
@@ -348,7 +352,7 @@ cdef int put_body(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
 
 
 cdef int put_row(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
-    """Write a message; ODD as well if there is nothing in the row that a message is made of."""
+    """Write the message of a row; ODD also if all columns of the row are null."""
     cdef Py_ssize_t begin = o.size
     cdef int done = put_composite(t, o, t.header_code, t.header, t.header_count, False, row)
     if done > 0:
@@ -358,7 +362,7 @@ cdef int put_row(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
     if done > 0:
         done = put_composite(
             t, o, t.properties_code, t.properties, t.properties_count,
-            is_there(&t.has_properties, row) and bool_at(&t.has_properties, row), row,
+            has_value(&t.has_properties, row) and bool_at(&t.has_properties, row), row,
         )
     if done > 0:
         done = put_map(t, o, &t.maps[2], row)

@@ -1,20 +1,22 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: annotation_typing=False
-"""The kernel of `decode`: from the bytes of messages to Arrow's buffers, without objects between.
+"""The kernel of `decode`: converts encoded messages to Arrow buffers, without Python objects.
 
-Compiled only, and so in Cython's own language; `_plain` does the same where it is not. It is one
-module, so that the C compiler inlines across its parts, which are included below in their order.
+The kernel only runs compiled, so it is written in Cython; `_plain` is the Python implementation.
+The kernel is one module, so that the C compiler can inline functions across its parts, which are
+included below.
 
-A message is read once, and what is read is written to the columns on the way. Whatever is not known
-to be right (an error, a rare encoding or type, very many entries) makes the row an odd one: what it
-wrote is undone, it is left null here, and `_plain` reads it. So an error's reason is found in one
-place only.
+A message is read once, and its values are written to the columns while reading. If the kernel finds
+an error, or something that it does not handle (a rare encoding or type, very many entries), the row
+is *odd*: what has been written for it is removed, the row is null in the kernel's result, and
+`_plain` decodes it. So only `_plain` determines the reasons of errors.
 
-Every size is compared with what is left before it is used: a cursor never passes the `stop` it was
-given, and no `stop` passes the message's end. SPARE bytes after a message can be read, whatever
-they are (the last messages of an array are read from a copy), so constructors, sizes and numbers
-are read first, sixteen bytes at once, and compared with what is left before they count. Columns
-grow before they are written to. Numbers are written as the machine has them, as Arrow wants them.
+Every size is compared with the remaining bytes before it is used: a cursor never passes the `stop`
+of its function, and no `stop` is after the end of the message. PADDING bytes after a message can be
+read, whatever they contain (the last messages of an array are copied for that). So constructors,
+sizes and numbers are read sixteen bytes at a time, and compared with the remaining bytes
+afterwards. Columns grow before they are written to. Numbers are in the machine's byte order, as in
+Arrow.
 """
 
 from libc.stdint cimport uintptr_t
@@ -29,7 +31,7 @@ from cpython.pythread cimport (
 
 from amqp10msg.wire.kernel.codes import FOLLOWERS
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS
-from amqp10msg.columns._variant import MOST
+from amqp10msg.columns._variant import MAX_VARIANT_BYTES
 from amqp10msg.sections import KINDS
 from amqp10msg.wire import limits as _limits
 
@@ -47,8 +49,8 @@ include "variant.pxi"
 cdef enum:
     SECTIONS = 9
     MAX_COLUMNS = 64
-    # The bytes after a message that can be read: a constructor and what is read at once.
-    SPARE = 32
+    # Bytes after a message that can be read: enough for a constructor and the longest single read.
+    PADDING = 32
 
 if len(KINDS) != SECTIONS:
     raise ImportError(f"this kernel knows {SECTIONS} kinds of section, not {len(KINDS)}")
@@ -58,7 +60,8 @@ cdef int APPLICATION_PROPERTIES = _NAMES.index("application-properties")
 cdef int DATA = _NAMES.index("data")
 cdef int AMQP_VALUE = _NAMES.index("amqp-value")
 cdef int FIRST_CODE = KINDS[0].code
-# By section + 1: the bits of those that may follow it; the first for the beginning.
+# For each section index + 1, a bit mask of the sections that may follow; index 0 is the start of
+# the message.
 cdef uint32_t[SECTIONS + 1] FOLLOWING
 for _place, _allowed in enumerate(FOLLOWERS):
     FOLLOWING[<int> _place] = sum([_allowed[kind.code] << i for i, kind in enumerate(KINDS)])
@@ -66,14 +69,14 @@ cdef int64_t FREE_ZERO_WIDTH = _limits.FREE_ZERO_WIDTH
 cdef int64_t FIRST = FIRST_MS
 cdef int64_t LAST = LAST_MS
 
-# How a section is read.
+# How to read a section.
 cdef enum:
     SKIPPED
     COMPOSITE
     MAPPING
     BODY
 
-# Where a column of the result comes from.
+# The source of a column of the result.
 cpdef enum:
     COLUMN
     MAP
@@ -85,14 +88,14 @@ cpdef enum:
 # The widths of the members of section offsets: code, offset, content, end.
 cdef int[4] PART_WIDTHS = [2, 8, 8, 8]
 
-# What is asked for, and what has been read of it.
+# The plan for a batch, and the columns that have been read.
 cdef struct Batch:
     # The plan.
     bint[SECTIONS] needs, picked
     int[SECTIONS] ways, first_field, field_count, map_of
     Field[MAX_FIELDS] fields
     int body_kind, body_sections, body, body_json, body_text, body_value, body_lengths
-    # The section that is said to be there, and the column that says so; -1 where nobody asks.
+    # The index of the properties section, and of the column has_properties; -1 if not selected.
     int present, has_properties
     uint8_t[3][16] kind_names
     uint8_t[3] kind_sizes
@@ -100,17 +103,18 @@ cdef struct Batch:
     int64_t max_items, max_zero_width, zero_width_per_byte
     Py_ssize_t max_size, rows
     int max_depth
-    # Memory for a message that has no SPARE bytes after it.
+    # A buffer for a message that is not followed by PADDING bytes.
     uint8_t* copy
     Py_ssize_t copy_room
-    # What the message may still cost, and how deep the values of the map that is read may nest.
+    # Remaining limits of the message: values in compounds, values without content, and the levels
+    # of nesting in the map that is being read.
     int64_t items, zero_width
     int depth
-    # The bytes of text that values without content may still be written out to.
+    # Remaining bytes of output for values without content, for the batch.
     int64_t zero_room
-    # The bytes of the first data section of a message.
+    # The size of the first data section of the message, in bytes.
     int64_t first_length
-    # There is no more room in a column.
+    # Whether a column cannot grow any more.
     bint full
     # The columns.
     int column_count
@@ -118,66 +122,70 @@ cdef struct Batch:
     Map[MAX_MAPS] map_sections
     int pick_count
     Pick* picks
-    # Validates values that were not requested.
+    # The output of values that are only validated, because no column needs them.
     Column scratch
     Column parts
     Py_ssize_t part_room
     void* part_cells[4]
-    # The numbers of the odd rows.
+    # The indexes of the odd rows, as int64.
     Column odd
 
 include "export.pxi"
 include "messages.pxi"
 
 
-# Arrays.
+# Read arrays.
 
 
-cdef void foresee(Batch* b, Py_ssize_t done, Py_ssize_t most) noexcept nogil:
-    """Make room as if the other rows were like those that are done, as growing may copy.
+cdef void reserve_columns(Batch* b, Py_ssize_t done, Py_ssize_t max_bytes) noexcept nogil:
+    """Reserve memory for all rows, to avoid copies when columns grow.
 
-    No column gets more than the bytes of the messages could ask for. Where there is no memory for
-    that, growing will tell.
+    The estimate assumes that the other rows are like the `done` rows so far. `max_bytes` is the
+    size of all messages, which limits each column. A failed allocation is ignored: a column that
+    really needs the memory will report it.
     """
     cdef int i
     for i in range(b.column_count):
-        foresee_column(&b.columns[i], done, b.rows, most)
+        reserve_column(&b.columns[i], done, b.rows, max_bytes)
     for i in range(MAX_MAPS):
-        foresee_column(&b.map_sections[i].keys, done, b.rows, most)
-        foresee_values(&b.map_sections[i].values, done, b.rows, most)
+        reserve_column(&b.map_sections[i].keys, done, b.rows, max_bytes)
+        reserve_values(&b.map_sections[i].values, done, b.rows, max_bytes)
     for i in range(b.pick_count):
-        foresee_values(&b.picks[i].values, done, b.rows, most)
+        reserve_values(&b.picks[i].values, done, b.rows, max_bytes)
 
 
 cdef bint put_odd(Batch* b, int64_t row) noexcept nogil:
+    """Note that a row is odd; False if out of memory."""
     return put_bytes(b, &b.odd, <cursor> &row, 8)
 
 
 cdef bint null_picks(Batch* b, Py_ssize_t row) noexcept nogil:
+    """Add a null for `row` to each picked entry that the message does not have."""
     cdef int i
     for i in range(b.pick_count):
         if b.picks[i].values.count == row and not put_null(&b.picks[i].values):
-            return full(b)
+            return mark_full(b)
     return True
 
 
-cdef cursor copy_of(Batch* b, cursor message, Py_ssize_t n) noexcept nogil:
-    """Copy a message to where SPARE bytes after it can be read; NULL without memory."""
+cdef cursor copy_with_padding(Batch* b, cursor message, Py_ssize_t n) noexcept nogil:
+    """Copy a message to a buffer with PADDING bytes after it; NULL if out of memory."""
     cdef int i
-    # What is known of keys lies where the message before was.
+    # The cached keys may point into the buffer: forget them.
     for i in range(MAX_MAPS):
-        b.map_sections[i].known_count = 0
-    if n + SPARE > b.copy_room:
-        if not resize(<void**> &b.copy, 0, n + SPARE, False):
+        b.map_sections[i].cached_count = 0
+    if n + PADDING > b.copy_room:
+        if not resize(<void**> &b.copy, 0, n + PADDING, False):
             return NULL
-        b.copy_room = n + SPARE
+        b.copy_room = n + PADDING
     if n:
         memcpy(b.copy, message, n)
-    memset(b.copy + n, 0, SPARE)
+    memset(b.copy + n, 0, PADDING)
     return b.copy
 
 
 cdef inline int64_t offset_at(cursor offsets, int width, Py_ssize_t place) noexcept nogil:
+    """Read the offset at an index from Arrow offsets of 4 or 8 bytes."""
     cdef int32_t small
     cdef int64_t large
     if width == 4:
@@ -195,7 +203,7 @@ cdef int read_array(
     Batch* b, cursor data, Py_ssize_t data_size, cursor offsets, int width, cursor valid,
     Py_ssize_t first,
 ) noexcept nogil:
-    """Read all rows."""
+    """Read all messages of an array; return GOOD, FULL or INVALID."""
     cdef cursor begin
     cdef Py_ssize_t row, place
     cdef int64_t start, end
@@ -207,9 +215,9 @@ cdef int read_array(
             if not 0 <= start <= end <= data_size:
                 return INVALID
             begin = data + start
-            will_read_lines(data + end, end - start)
-            if data_size - end < SPARE and end - start <= b.max_size:
-                begin = copy_of(b, begin, end - start)
+            prefetch_read_lines(data + end, end - start)
+            if data_size - end < PADDING and end - start <= b.max_size:
+                begin = copy_with_padding(b, begin, end - start)
                 if begin == NULL:
                     return FULL
             if end - start > b.max_size or not read_message(b, row, begin, begin + (end - start)):
@@ -220,12 +228,13 @@ cdef int read_array(
                     return FULL
         if b.pick_count and not null_picks(b, row):
             return FULL
-        if row == SEEN - 1 and b.rows >= 2 * SEEN:
-            foresee(b, SEEN, data_size)
+        if row == SAMPLE_ROWS - 1 and b.rows >= 2 * SAMPLE_ROWS:
+            reserve_columns(b, SAMPLE_ROWS, data_size)
     return GOOD
 
 
 cdef void free_batch(Batch* b) noexcept:
+    """Free a batch and the memory of its columns."""
     cdef int i
     for i in range(b.column_count):
         free_column(&b.columns[i])
@@ -246,33 +255,35 @@ cdef void free_batch(Batch* b) noexcept:
     release(b)
 
 
-cdef void begin_rows(Column* column, int kind) noexcept:
-    """Make a column of rows that has no memory yet."""
+cdef void init_column(Column* column, int kind) noexcept:
+    """Initialise a column of rows, without allocating memory."""
     column.kind = kind
     column.written = -1
 
 
 cdef class ColumnPlan:
-    """What a projection asks of the kernel; reads as many arrays as there are.
+    """The kernel's plan for a selection of columns; it can read any number of arrays.
+
+    In the arguments, a column is an index in `kinds`, or -1 if it is not selected.
 
     Args:
-        needs: for each kind of section whether its content is read.
-        fields: by the index of a composite section, its fields: how each is read, its column, its
-            second column (-1: none) and its default or None.
-        maps: by the index of a map section, whether the map is a column, and the first of the two
-            columns that it has as a VARIANT (-1: not asked for).
-        picks: for each entry asked for alone, the index of the map section and the key's bytes.
-        properties: the index of that section, and the column that says whether it is there (-1).
-        body: the columns of body_kind, body_sections, body, body_json, body_text, the first of
-            the two of body_value, and body_lengths; -1: not asked for.
-        kinds: the kinds of the columns.
+        needs: for each kind of section, whether its content is read.
+        fields: the fields of each composite section, by the index of the section: the kind of the
+            field (such as UINT_FIELD), its column, its second column, and its default or None.
+        maps: for each map section, by its index: whether the map is a column, and the first of the
+            two columns of the map as a VARIANT.
+        picks: for each picked entry: the index of the map section, and the key as bytes.
+        properties: the index of the properties section, and the column has_properties.
+        body: the columns body_kind, body_sections, body, body_json and body_text, the first of the
+            two columns of body_value, and the column body_lengths.
+        kinds: the kind of each column, such as INT64.
         kind_names: the names of the three body kinds.
-        results: for each column of the result its source (COLUMN, MAP, PICK, PARTS,
-            NUMBERS or VARIANT) and its number there.
-        importer: makes a batch of the address of an ArrowArray.
+        results: for each column of the result: its source (COLUMN, MAP, PICK, PARTS, NUMBERS or
+            VARIANT), and its index there.
+        importer: converts the address of an ArrowArray to a RecordBatch.
     """
 
-    # What an empty batch begins as; the picks stand beside it.
+    # The initial state of a batch, without the picks.
     cdef Batch template
     cdef list picks
     cdef list results
@@ -285,14 +296,14 @@ cdef class ColumnPlan:
         cdef Field* field = b.fields
         cdef int section, i, j
         if sum(map(len, fields.values())) > MAX_FIELDS or len(maps) > MAX_MAPS:
-            raise ValueError("the sections have too many fields, or maps, for this kernel")
+            raise ValueError("this kernel does not support so many fields or map sections")
         if len(kinds) > MAX_COLUMNS or any([len(name) > 16 for name in kind_names]):
-            raise ValueError("there are too many columns, or too long names, for this kernel")
+            raise ValueError("this kernel does not support so many columns, or such long names")
         b.column_count = len(kinds)
         for i in range(b.column_count):
-            begin_rows(&b.columns[i], kinds[i])
-        begin_rows(&b.parts, LIST)
-        begin_rows(&b.scratch, TEXT)
+            init_column(&b.columns[i], kinds[i])
+        init_column(&b.parts, LIST)
+        init_column(&b.scratch, TEXT)
         b.present, b.has_properties = properties
         if b.has_properties < 0:
             b.present = -1
@@ -315,14 +326,14 @@ cdef class ColumnPlan:
                 field.has_default = default is not None and field.column_index >= 0
                 field.default_value = default or 0
                 field += 1
-        for i, (section, (wanted, variant)) in enumerate(maps.items()):
+        for i, (section, (is_column, variant)) in enumerate(maps.items()):
             b.map_of[section] = i
-            b.map_sections[i].wanted = wanted
+            b.map_sections[i].is_column = is_column
             b.map_sections[i].variant_index = variant
         for i in range(MAX_MAPS):
             if i >= len(maps):
                 b.map_sections[i].variant_index = -1
-            begin_rows(&b.map_sections[i].rows, LIST)
+            init_column(&b.map_sections[i].rows, LIST)
             b.map_sections[i].keys.kind = TEXT
             set_kinds(&b.map_sections[i].values)
         for i, name in enumerate(kind_names):
@@ -344,16 +355,29 @@ cdef class ColumnPlan:
     ):
         """Read the messages of an array of binary (width 4) or large_binary (8).
 
-        Takes the addresses and sizes of its buffers, which the caller keeps alive; what one message
-        may cost: values in compounds, values without content in arrays, bytes, and the depth of
-        compounds; and the bytes that all values without content may be written out to.
+        Args:
+            data, data_size: the address and size of the buffer of bytes.
+            offsets, offsets_size: the address and size of the buffer of offsets.
+            width: the size of an offset, 4 or 8 bytes.
+            valid, valid_size: the address and size of the validity bitmap; 0 without nulls.
+            first: the index of the first row in the buffers.
+            rows: the number of rows.
+            max_items: maximum number of values in the compounds of a message.
+            max_zero_width: maximum number of values without content in the arrays of a message.
+            zero_width_per_byte: a second limit of such values: FREE_ZERO_WIDTH, plus this number
+                for each byte of the message.
+            max_size: maximum size of a message in bytes.
+            max_depth: maximum levels of nested compounds.
+            zero_room: maximum bytes of output for all values without content.
+
+        The caller must keep the buffers alive.
 
         Returns:
-            The batch, and the numbers of the odd rows.
+            The batch, and the indexes of the odd rows.
 
         Raises:
             OverflowError: a column would exceed Arrow's 32-bit offsets, or `zero_room`.
-            ValueError: the buffers are not those of a valid array.
+            ValueError: the array is not valid.
         """
         cdef Batch* b
         cdef cursor data_at = <cursor> <uintptr_t> data
@@ -362,11 +386,11 @@ cdef class ColumnPlan:
         cdef Py_ssize_t byte_count = data_size, first_row = first
         cdef int offset_width = width, status
         if first < 0 or rows < 0 or width not in (4, 8):
-            raise ValueError("this is not a valid array")
+            raise ValueError("the first row, row count or offset width of the array is invalid")
         if rows and (
             (first + rows + 1) * width > offsets_size or (valid and first + rows > valid_size * 8)
         ):
-            raise ValueError("the array is shorter than it says")
+            raise ValueError("a buffer of the array is too small for its rows")
         b = self.begin()
         try:
             b.rows = rows
@@ -375,7 +399,7 @@ cdef class ColumnPlan:
             b.max_zero_width = max_zero_width
             b.zero_width_per_byte = zero_width_per_byte
             b.zero_room = zero_room
-            # A section itself is nested, too.
+            # The section itself also counts as levels of nesting.
             b.max_depth = min(max_depth - 3, MAX_NESTED)
             with nogil:
                 status = read_array(
@@ -386,19 +410,19 @@ cdef class ColumnPlan:
             if status == INVALID:
                 raise ValueError("the offsets of the array point outside of its bytes")
             odd = [(<int64_t*> b.odd.data)[i] for i in range(b.odd.size // 8)]
-            return exported(b, self.results, self.importer), odd
+            return export_batch(b, self.results, self.importer), odd
         finally:
             free_batch(b)
 
     cdef Batch* begin(self) except NULL:
-        """Make an empty batch."""
-        cdef Batch* b = <Batch*> grab(sizeof(Batch))
+        """Return a new empty batch."""
+        cdef Batch* b = <Batch*> allocate(sizeof(Batch))
         cdef bytes key
         cdef int section, i
         if b == NULL:
             raise MemoryError
         memcpy(b, &self.template, sizeof(Batch))
-        b.picks = <Pick*> grab_zeros(b.pick_count * sizeof(Pick))
+        b.picks = <Pick*> allocate_zeros(b.pick_count * sizeof(Pick))
         if b.picks == NULL:
             free_batch(b)
             raise MemoryError
@@ -409,7 +433,7 @@ cdef class ColumnPlan:
             b.map_sections[i].variant = column_at(b, b.map_sections[i].variant_index)
         for i, (section, key) in enumerate(self.picks):
             b.picks[i].section = section
-            # The plan keeps the key.
+            # `self.picks` keeps the bytes of the key alive.
             b.picks[i].key = <cursor> <char*> key
             b.picks[i].n = len(key)
             set_kinds(&b.picks[i].values)

@@ -1,14 +1,14 @@
-# Sections. A cursor goes in after the descriptor, and comes back where the section ends, or as
-# NULL: then `undo_message` takes back what has been written.
+# Read sections. Each function gets a cursor after the descriptor, and returns a cursor after the
+# section, or NULL: then the row is odd, and `undo_message` removes what has been written.
 
-# By way: the constructor of short texts, or one that there is not.
+# The constructor of short texts for each kind of field; 0x100, which matches no byte, if not text.
 cdef int[8] SMALL_CODES = [0x100, 0x100, 0x100, 0x100, BINARY8, STRING8, SYMBOL8, STRING8]
 
-# A field, and the columns it goes to (-1, or NULL: none). The second one has the type of an
-# identifier, or the moments that Arrow's consumers cannot show.
+# A field and its columns (index -1, pointer NULL: none). The second column contains the AMQP type
+# of an identifier, or the timestamps that consumers of Arrow do not support, in milliseconds.
 cdef struct Field:
     int way
-    # Of text: the constructor of short ones, and what they must be.
+    # For text: the constructor of short texts, and the rule for the bytes (ANY, ASCII or UTF8).
     int small
     int rule
     int column_index, second_index
@@ -17,30 +17,30 @@ cdef struct Field:
     bint has_default
     int64_t default_value
 
-# A key: where its constructor is, its bytes with that and without, and where the value goes if this
-# entry is asked for alone.
+# A key of a map: the address of its constructor, its encoded size (`whole`), the size of its text
+# (`n`), and the column of its value if the entry is picked.
 cdef struct Key:
     cursor at
     Py_ssize_t whole, n
     Values* pick
 
-# A map section: its rows, its keys, its values.
+# A map section: the columns of its rows, keys and values. `is_column`: the map itself is selected.
 #
-# Messages of one array mostly have the same keys in their maps. So the keys of the map before are
-# kept at hand with what is known of them: that they are text, and unlike each other. In a column
-# they begin at `known_first`.
+# Most messages of an array have the same keys in their maps. So the keys of the previous map are
+# cached: they have been checked to be text and distinct. In the column `keys`, they begin at
+# `cached_first`.
 cdef struct Map:
-    bint wanted
-    # Where it goes as a VARIANT (-1, or NULL: nowhere), and its metadata after that.
+    bint is_column
+    # The column of the map as a VARIANT (-1, NULL: none); the next column has its metadata.
     int variant_index
     Column* variant
     Column rows
     Column keys
     Values values
-    Py_ssize_t known_count, known_first
-    Key[MAX_PAIRS] known
+    Py_ssize_t cached_count, cached_first
+    Key[MAX_PAIRS] cached
 
-# An entry of a map section that is asked for alone.
+# A picked entry of a map section, whose values are a column.
 cdef struct Pick:
     int section
     cursor key
@@ -48,11 +48,11 @@ cdef struct Pick:
     Values values
 
 
-# Composites: the header and the properties.
+# Read composites: the header and the properties.
 
 
 cdef bint put_type(Batch* b, Column* column, Py_ssize_t row, int code) noexcept nogil:
-    """Write the type of an identifier."""
+    """Write the AMQP type of an identifier."""
     cdef uint8_t* out = begin_text(b, column, row, CODES[code].name_size)
     if out == NULL:
         return False
@@ -95,7 +95,10 @@ cdef cursor read_identifier(
 cdef inline cursor read_number(
     Batch* b, Field* field, Py_ssize_t row, cursor p, cursor stop, int code
 ) noexcept nogil:
-    """Read a field of a fixed width. What is cut off is written, too, and undone with its row."""
+    """Read a field of a fixed width.
+
+    A truncated number is also written; it is removed because its row is odd.
+    """
     cdef Column* column = field.column
     cdef int64_t number = 0
     if field.way == BOOLEAN_FIELD:
@@ -135,7 +138,7 @@ cdef inline cursor read_number(
 cdef inline cursor read_field(
     Batch* b, Field* field, Py_ssize_t row, cursor p, cursor stop, int code
 ) noexcept nogil:
-    """Read a field after its constructor."""
+    """Read the value of a field, after its constructor."""
     cdef Py_ssize_t n
     if code == field.small or code == field.small + LARGE:
         p = open_sized(p, code, &n)
@@ -157,12 +160,14 @@ cdef inline cursor read_field(
 
 
 cdef bint put_default(Batch* b, Field* field, Py_ssize_t row) noexcept nogil:
+    """Write the default of a field."""
     return put_number(b, field.column, row, field.default_value)
 
 
 cdef inline cursor read_composite(
     Batch* b, int section, Py_ssize_t row, cursor p, cursor end
 ) noexcept nogil:
+    """Read a header or properties."""
     cdef Field* field = &b.fields[b.first_field[section]]
     cdef Field* behind = field + b.field_count[section]
     cdef Field* last
@@ -191,7 +196,7 @@ cdef inline cursor read_composite(
         elif field.has_default and not put_default(b, field, row):
             return NULL
         field += 1
-    # What is left out at the end of a list is null.
+    # Fields that are omitted at the end of the list are null.
     while field < behind:
         if field.has_default and not put_default(b, field, row):
             return NULL
@@ -199,11 +204,11 @@ cdef inline cursor read_composite(
     return p if p == stop else NULL
 
 
-# Maps: annotations, application properties, the footer.
+# Read maps: annotations, application properties, the footer.
 
 
-cdef Values* picked_for(Batch* b, int section, cursor key, Py_ssize_t n) noexcept nogil:
-    """Find where the value of a key goes that is asked for alone; NULL if it is not."""
+cdef Values* find_pick(Batch* b, int section, cursor key, Py_ssize_t n) noexcept nogil:
+    """Return the column for the value of a picked key; NULL if the key is not picked."""
     cdef Pick* pick = b.picks
     cdef Pick* behind = b.picks + b.pick_count
     while pick < behind:
@@ -216,8 +221,8 @@ cdef Values* picked_for(Batch* b, int section, cursor key, Py_ssize_t n) noexcep
 cdef cursor read_key(
     Batch* b, Map* map, int section, Py_ssize_t i, cursor p, cursor stop, uint64_t* seen
 ) noexcept nogil:
-    """Read key i of a map, which must be unlike all keys before it, and note it as known."""
-    cdef Key* known = map.known
+    """Read key i of a map, which must differ from all keys before it, and cache it."""
+    cdef Key* cached = map.cached
     cdef cursor at = p
     cdef Py_ssize_t n, j
     cdef uint64_t bit
@@ -225,49 +230,49 @@ cdef cursor read_key(
     if p >= stop or (p[0] != small and p[0] != small + LARGE):
         return NULL
     p = open_sized(p + 1, p[0], &n)
-    # A value follows.
+    # At least one byte must follow: the value.
     if n >= stop - p or not is_allowed(p, n, CODES[small].rule):
         return NULL
     if seen[0] == 0:
         for j in range(i):
-            seen[0] |= key_bit(known[j].at + known[j].whole - known[j].n, known[j].n)
+            seen[0] |= key_bit(cached[j].at + cached[j].whole - cached[j].n, cached[j].n)
     bit = key_bit(p, n)
     if seen[0] & bit:
         for j in range(i):
-            if known[j].n == n and equals(known[j].at + known[j].whole - n, p, n):
+            if cached[j].n == n and equals(cached[j].at + cached[j].whole - n, p, n):
                 return NULL
     seen[0] |= bit
-    known[i].at = at
-    known[i].whole = p + n - at
-    known[i].n = n
-    known[i].pick = picked_for(b, section, p, n) if b.picked[section] else NULL
+    cached[i].at = at
+    cached[i].whole = p + n - at
+    cached[i].n = n
+    cached[i].pick = find_pick(b, section, p, n) if b.picked[section] else NULL
     return p + n
 
 
-cdef inline cursor pass_key(
+cdef inline cursor match_key(
     Batch* b, Map* map, int section, Py_ssize_t i, cursor p, cursor stop, uint64_t* seen
 ) noexcept nogil:
-    """Read key i of a map: return where its value begins, or NULL."""
-    cdef Key* key = &map.known[i]
-    if i < map.known_count and key.whole < stop - p and equals(p, key.at, key.whole):
+    """Read key i of a map, using the cache; return the address of its value, or NULL."""
+    cdef Key* key = &map.cached[i]
+    if i < map.cached_count and key.whole < stop - p and equals(p, key.at, key.whole):
         return p + key.whole
-    # From here on none is known, until all of this map are.
-    map.known_count = 0
+    # The rest of the cache is invalid until all keys of this map have been read.
+    map.cached_count = 0
     return read_key(b, map, section, i, p, stop, seen)
 
 
 cdef inline void put_keys(Map* map, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
-    """Write the keys of a map that has been read, for which there is room."""
+    """Write the keys of a map that has been read. The caller has reserved the memory."""
     cdef Column* column = &map.keys
-    cdef Key* key = map.known
+    cdef Key* key = map.cached
     cdef int32_t* ends = <int32_t*> column.cells + first + 1
     cdef int32_t begin = <int32_t> column.size, moved
     cdef Py_ssize_t i
-    if count <= map.known_count:
-        # They stand in the column already, in one piece: those of the map that was read last.
-        moved = begin - (<int32_t*> column.cells)[map.known_first]
+    if count <= map.cached_count:
+        # All keys are cached, so the column contains them in one piece: copy them.
+        moved = begin - (<int32_t*> column.cells)[map.cached_first]
         for i in range(count):
-            ends[i] = ends[i + map.known_first - first] + moved
+            ends[i] = ends[i + map.cached_first - first] + moved
         column.size = ends[count - 1] if count else begin
         copied(column.data + begin, column.data + begin - moved, column.size - begin)
         return
@@ -276,31 +281,34 @@ cdef inline void put_keys(Map* map, Py_ssize_t first, Py_ssize_t count) noexcept
         column.size += key.n
         ends[i] = <int32_t> column.size
         key += 1
-    map.known_first = first
-    map.known_count = count
+    map.cached_first = first
+    map.cached_count = count
 
 
 cdef bint begin_map(
     Batch* b, Map* map, Py_ssize_t row, Py_ssize_t pairs, Py_ssize_t size
 ) noexcept nogil:
-    """Make room for the entries of a map of this many bytes."""
+    """Begin a row, and reserve memory for the entries of a map of `size` bytes."""
     if not begin_list(b, &map.rows, row):
         return False
     if (
-        (map.values.room == 0 and not grow_values(&map.values, (pairs + 1) * min(b.rows, SEEN)))
+        (
+            map.values.room == 0
+            and not grow_values(&map.values, (pairs + 1) * min(b.rows, SAMPLE_ROWS))
+        )
         or not room_for(&map.values, pairs + 1)
         or (map.keys.slots < map.values.room and not widen_member(&map.keys, map.values.room))
         or not has_room(&map.keys, size)
     ):
-        return full(b)
+        return mark_full(b)
     (<int32_t*> map.keys.cells)[map.values.count] = <int32_t> map.keys.size
     return True
 
 
 cdef bint begin_pick(Batch* b, Values* values) noexcept nogil:
-    """Make room for the value of an entry that is asked for alone."""
+    """Reserve memory for the value of a picked entry."""
     if not room_for(values, 1):
-        return full(b)
+        return mark_full(b)
     set_bit(values.members[TYPE].bits, values.count)
     return True
 
@@ -308,7 +316,7 @@ cdef bint begin_pick(Batch* b, Values* values) noexcept nogil:
 cdef inline cursor open_map(
     Batch* b, int section, cursor p, cursor end, cursor* stop, Py_ssize_t* pairs
 ) noexcept nogil:
-    """Read a map's constructor, size and count: return where its pairs begin, or NULL."""
+    """Read a map's constructor, size and count; return the address of its entries, or NULL."""
     cdef int code = p[0]
     if code != MAP8 and code != MAP8 + LARGE:
         return NULL
@@ -316,7 +324,7 @@ cdef inline cursor open_map(
     if pairs[0] & 1 or pairs[0] > 2 * MAX_PAIRS:
         return NULL
     pairs[0] >>= 1
-    # Application properties hold simple values only.
+    # Application properties cannot have nested values.
     b.depth = 0 if section == APPLICATION_PROPERTIES else b.max_depth
     return p
 
@@ -324,7 +332,7 @@ cdef inline cursor open_map(
 cdef cursor read_map(
     Batch* b, Map* map, bint whole, int section, Py_ssize_t row, cursor p, cursor end
 ) noexcept nogil:
-    """Read a map section into its columns, or else those entries that are asked for alone."""
+    """Read a map section to its columns if `whole`; else only its picked entries."""
     cdef cursor stop = end
     cdef Py_ssize_t pairs = 0, i, size
     cdef uint64_t seen = 0
@@ -335,14 +343,14 @@ cdef cursor read_map(
     if p == NULL or (whole and not begin_map(b, map, row, pairs, stop - p)):
         return NULL
     for i in range(pairs):
-        p = pass_key(b, map, section, i, p, stop, &seen)
+        p = match_key(b, map, section, i, p, stop, &seen)
         if p == NULL:
             return NULL
         codes[i] = p[0]
         if not whole:
-            values = map.known[i].pick
+            values = map.cached[i].pick
             if values == NULL:
-                p = pass_value(p + 1, stop, codes[i])
+                p = check_value(p + 1, stop, codes[i])
                 if p == NULL:
                     return NULL
                 continue
@@ -361,45 +369,45 @@ cdef cursor read_map(
         put_keys(map, first, pairs)
         put_types(values, codes, first, pairs)
         map.rows.size = values.count
-        will_write_values(values)
-        will_write_lines(map.keys.data, map.keys.size, map.keys.size - size)
-        will_write(map.keys.cells, 4 * values.count)
-    elif map.known_count == 0:
-        map.known_count = pairs
+        prefetch_values(values)
+        prefetch_write_lines(map.keys.data, map.keys.size, map.keys.size - size)
+        prefetch_write(map.keys.cells, 4 * values.count)
+    elif map.cached_count == 0:
+        map.cached_count = pairs
     return p
 
 
 cdef cursor read_map_section(
     Batch* b, int section, Py_ssize_t row, cursor p, cursor end
 ) noexcept nogil:
-    """Read a map section: the whole of it, the entries that are picked, or both."""
+    """Read a map section: the whole map, its picked entries, or both."""
     cdef Map* map = &b.map_sections[b.map_of[section]]
     cdef int64_t items = b.items, zero_width = b.zero_width
     cdef cursor behind
-    if map.wanted or map.variant != NULL:
-        if map.wanted:
+    if map.is_column or map.variant != NULL:
+        if map.is_column:
             behind = read_map(b, map, True, section, row, p, end)
         else:
             behind = read_map_variant(b, map, section, row, p, end)
         if behind == NULL or not b.picked[section]:
             return behind
-        # What is read twice counts once.
+        # Values that are read twice count once.
         b.items = items
         b.zero_width = zero_width
     return read_map(b, map, False, section, row, p, end)
 
 
-# Bodies: data, and values as text.
+# Read bodies: data, and values as text.
 
 
 cdef inline bint put_length(Batch* b, Py_ssize_t row, bint again, Py_ssize_t n) noexcept nogil:
-    """Note the bytes of a data section; they make a cell where there is more than one."""
+    """Note the size of a data section; if a body has several, the sizes become a cell."""
     cdef Column* column = &b.columns[b.body_lengths]
     cdef int64_t length = n
     if not again:
         b.first_length = length
         return True
-    # The first cell of a row is begun with the second section, and gets longer.
+    # The second section begins the cell, and later sections extend it.
     if column.written <= row and not put_text(b, column, row, <cursor> &b.first_length, 8, ANY):
         return False
     return put_bytes(b, column, <cursor> &length, 8)
@@ -408,7 +416,7 @@ cdef inline bint put_length(Batch* b, Py_ssize_t row, bint again, Py_ssize_t n) 
 cdef inline cursor read_data(
     Batch* b, Py_ssize_t row, bint again, cursor p, cursor end
 ) noexcept nogil:
-    """Read a data section; the bytes of several are joined."""
+    """Read a data section; `again` means that it is not the first, and is appended."""
     cdef int code = p[0]
     cdef Py_ssize_t n
     cdef uint8_t* out
@@ -418,7 +426,7 @@ cdef inline cursor read_data(
     if n > end - p:
         return NULL
     if b.body_text >= 0:
-        # Bytes that are not text are null there. The plain implementation looks across sections.
+        # Bytes that are not UTF-8 are null in body_text. Several sections make the row odd.
         if again or (
             not put_text(b, &b.columns[b.body_text], row, p, n, UTF8) and b.full
         ):
@@ -428,17 +436,18 @@ cdef inline cursor read_data(
     if b.body < 0:
         return p + n
     if again:
-        # The cell is begun; it gets longer.
+        # The first section has begun the cell: extend it.
         return p + n if put_bytes(b, &b.columns[b.body], p, n) else NULL
     out = begin_text(b, &b.columns[b.body], row, n)
     if out == NULL:
         return NULL
     memcpy(out, p, n)
-    will_write_lines(out, n, n)
+    prefetch_write_lines(out, n, n)
     return p + n
 
 
 cdef inline bint put_body_kind(Batch* b, int section, Py_ssize_t row) noexcept nogil:
+    """Write the kind of body."""
     cdef int kind = section - DATA
     cdef uint8_t* out = begin_text(b, &b.columns[b.body_kind], row, b.kind_sizes[kind])
     if out == NULL:
@@ -450,17 +459,17 @@ cdef inline bint put_body_kind(Batch* b, int section, Py_ssize_t row) noexcept n
 cdef cursor read_body(
     Batch* b, int section, int number, Py_ssize_t row, cursor p, cursor end
 ) noexcept nogil:
-    """Read a body section, the first, second and so on of its message by `number`."""
+    """Read a body section; `number` is its position among the body sections, from 1."""
     cdef Column* sections = column_at(b, b.body_sections)
     if number == 1 and b.body_kind >= 0 and not put_body_kind(b, section, row):
         return NULL
     if sections != NULL:
-        # Written again for each.
+        # Overwrite the number of the previous section.
         sections.written = min(sections.written, row)
         if not put_number(b, sections, row, number):
             return NULL
     if not b.needs[section]:
-        return pass_over(p, end)
+        return skip_value(p, end)
     if section == DATA:
         return read_data(b, row, number > 1, p, end)
     return read_value_body(b, section, number > 1, row, p, end)
@@ -479,7 +488,7 @@ cdef cursor read_body_text(Batch* b, Py_ssize_t row, cursor p, cursor end) noexc
 cdef cursor read_value_body(
     Batch* b, int section, bint again, Py_ssize_t row, cursor p, cursor end
 ) noexcept nogil:
-    """Read an amqp-value, or an amqp-sequence, into those columns that are asked for."""
+    """Read an amqp-value or an amqp-sequence to the selected columns."""
     cdef int64_t items = b.items, zero_width = b.zero_width
     cdef cursor behind = NULL
     if b.body_text >= 0 and section == AMQP_VALUE and p[0] in (STRING8, STRING8 + LARGE):
@@ -491,12 +500,12 @@ cdef cursor read_value_body(
         if behind == NULL:
             return NULL
     if b.body_json >= 0:
-        # What is read twice counts once.
+        # Values that are read twice count once.
         b.items = items
         b.zero_width = zero_width
         return read_json(b, section, again, row, p, end)
     if behind == NULL:
-        # Nobody asked for this value, but it has to be right.
+        # No column needs this value: only check it.
         behind = write_typed(b, &b.scratch, p, end, b.max_depth)
         b.scratch.size = 0
     return behind

@@ -1,9 +1,9 @@
-# The steps of a template (`amqp10msg.wire.kernel.templates`), with a column for each value.
+# Execute the steps of a template (`amqp10msg.wire.kernel.templates`), with a column for each value.
 
 cdef enum:
     MAX_STEPS = 4096
 
-# What a step does after its bytes.
+# The action of a step, after copying its bytes.
 cpdef enum:
     COPY_STEP
     OPEN_STEP
@@ -15,17 +15,17 @@ cpdef enum:
     DATA_STEP
     BODY_STEP
 
-# As what a cell is written: how wide a column is follows from it.
+# How to write a cell; this determines the width of the column.
 cpdef enum:
     BOOLEAN_WAY  # BOOL
-    WHOLE_WAY    # INT64, as an integer with a sign or a timestamp, of type `code`
-    ULONG_WAY    # INT64, its bits
-    DOUBLE_WAY   # INT64, the bits of a double
-    FLOAT_WAY    # likewise, as a float
+    WHOLE_WAY    # INT64, as a signed integer or a timestamp of type `code`
+    ULONG_WAY    # INT64 with the bits of a ulong
+    DOUBLE_WAY   # INT64 with the bits of a double
+    FLOAT_WAY    # INT64 with the bits of a double, written as a float
     TEXT_WAY     # TEXT, in the encoding `code`
 
 cdef struct TemplateStep:
-    int does, way, code, rule
+    int action, way, code, rule
     Py_ssize_t index, stop
     int64_t default_value  # -1 for none
     cursor octets
@@ -34,7 +34,7 @@ cdef struct TemplateStep:
 
 
 cdef int put_cell(TemplateStep* step, Out* o, Py_ssize_t row) noexcept nogil:
-    """Write a cell that is there; the room for a number is there, too."""
+    """Write a cell that is not null. The caller has checked the room for a number."""
     cdef Span text
     cdef uint64_t word
     cdef double real
@@ -59,7 +59,7 @@ cdef int put_cell(TemplateStep* step, Out* o, Py_ssize_t row) noexcept nogil:
 
 
 cdef inline bint is_default(TemplateStep* step, Py_ssize_t row) noexcept nogil:
-    """Whether a field that is there has its default, and so is left out."""
+    """Return whether a cell that is not null equals the default of its field, which is omitted."""
     if step.default_value < 0 or step.way == TEXT_WAY:
         return False
     if step.way == BOOLEAN_WAY:
@@ -70,7 +70,7 @@ cdef inline bint is_default(TemplateStep* step, Py_ssize_t row) noexcept nogil:
 cdef int put_steps(
     TemplateStep* steps, Py_ssize_t count, Out* o, Py_ssize_t row
 ) noexcept nogil:
-    """Write a message."""
+    """Write a message by executing the steps of a template."""
     cdef Py_ssize_t i, mark = 0, written = 0
     cdef TemplateStep* step
     cdef int done
@@ -78,7 +78,7 @@ cdef int put_steps(
         step = &steps[i]
         if not has_room(o, step.size + MAX_FIELDS + 16):
             return FULL
-        if step.does == FIELDS_STEP:
+        if step.action == FIELDS_STEP:
             while written < step.index:
                 write_byte(o, NULL_CODE)
                 written += 1
@@ -86,33 +86,33 @@ cdef int put_steps(
         if step.size:
             memcpy(o.at + o.size, step.octets, step.size)
             o.size += step.size
-        if step.does == OPEN_STEP:
+        if step.action == OPEN_STEP:
             mark = open_compound(o)
             written = 0
-        elif step.does == LIST_STEP:
+        elif step.action == LIST_STEP:
             if written == 0:
                 o.size = mark
                 write_byte(o, LIST0)
             elif close_compound(o, mark, LIST8, written) == FULL:
                 return FULL
-        elif step.does == MAP_STEP:
+        elif step.action == MAP_STEP:
             if close_compound(o, mark, MAP8, step.index) == FULL:
                 return FULL
-        elif step.does >= FIELD_STEP:
-            if not is_there(&step.cells, row):
-                if step.does == ENTRY_STEP:
+        elif step.action >= FIELD_STEP:
+            if not has_value(&step.cells, row):
+                if step.action == ENTRY_STEP:
                     write_byte(o, NULL_CODE)
-                elif step.does == DATA_STEP:
+                elif step.action == DATA_STEP:
                     return ODD
                 continue
-            if step.does == FIELD_STEP:
+            if step.action == FIELD_STEP:
                 if is_default(step, row):
                     continue
                 while written < step.index:
                     write_byte(o, NULL_CODE)
                     written += 1
                 written += 1
-            elif step.does == BODY_STEP:
+            elif step.action == BODY_STEP:
                 write_descriptor(o, <int> step.index)
             done = put_cell(step, o, row)
             if done != GOOD:
@@ -124,13 +124,14 @@ cdef class Filler(Rows):
     """Writes a message for each row of the columns of a template.
 
     Args:
-        rows: how many there are.
-        steps: for each what it does, its bytes, its number and the one after it, and for a value
-            its default or None, as what its cells are written, the type's format code, and the
-            column, as `fill_cells` takes it. Whoever calls keeps the buffers alive.
+        rows: the number of rows.
+        steps: for each step: its action (such as FIELD_STEP), its bytes, its `index` and `stop`;
+            for a value also its default or None, how to write its cells (such as TEXT_WAY), the
+            format code of its type, and its column, as for `fill_cells`. The caller must keep the
+            buffers alive.
 
     Raises:
-        ValueError: a buffer is shorter than its rows, or there are too many steps.
+        ValueError: a buffer is too small for its rows, or a step is invalid.
     """
 
     cdef TemplateStep* steps
@@ -155,10 +156,10 @@ cdef class Filler(Rows):
         self.rows = rows
         self.kept = []
         for i in range(self.count):
-            does, octets, index, stop, default, way, code, given = steps[i]
+            action, octets, index, stop, default, way, code, column = steps[i]
             self.kept.append(octets)
             step = &self.steps[i]
-            step.does = does
+            step.action = action
             step.octets = <cursor> <char*> octets
             step.size = len(octets)
             step.index = index
@@ -167,18 +168,18 @@ cdef class Filler(Rows):
             step.way = way
             if not 0 <= code < 256 or CODES[<int> code].width == NO_CODE:
                 raise ValueError(f"{code} is not a format code")
-            if does in (OPEN_STEP, LIST_STEP, MAP_STEP):
-                if is_open == (does == OPEN_STEP):
-                    raise ValueError("a list or a map does not begin and end")
+            if action in (OPEN_STEP, LIST_STEP, MAP_STEP):
+                if is_open == (action == OPEN_STEP):
+                    raise ValueError("the steps of a list or a map do not begin and end in turn")
                 is_open = not is_open
-            if does in (FIELDS_STEP, FIELD_STEP) and not 0 <= index < stop <= MAX_FIELDS:
-                raise ValueError("there is no such field")
+            if action in (FIELDS_STEP, FIELD_STEP) and not 0 <= index < stop <= MAX_FIELDS:
+                raise ValueError(f"fields {index} to {stop - 1} are not in 0 to {MAX_FIELDS - 1}")
             width = TEXT if way == TEXT_WAY else BOOL if way == BOOLEAN_WAY else INT64
-            if given is not None and given[0] != width:
-                raise ValueError("a column is not as wide as what is written of it")
+            if column is not None and column[0] != width:
+                raise ValueError("the width of a column does not match its way")
             step.code = code
             step.rule = CODES[<int> code].rule
-            fill_cells(&step.cells, given, rows)
+            fill_cells(&step.cells, column, rows)
 
     def __dealloc__(self):
         PyMem_Free(self.steps)

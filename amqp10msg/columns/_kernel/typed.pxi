@@ -1,17 +1,18 @@
-# The names of types, as they stand in columns and in typed JSON.
+# Find types by the names that columns and typed JSON contain.
 
-# By `slot_of` the name: the format code of the type's short form, or the widest of a fixed width.
+# A perfect hash table: by `slot_of` of the name, the short format code of the type; for types of
+# fixed width, the code with the widest content.
 cdef uint8_t[256] CODES_BY_NAME
 cdef int FIRST_FACTOR, LAST_FACTOR, SIZE_FACTOR
 
 
 cdef inline int slot_of(cursor p, Py_ssize_t n) noexcept nogil:
-    """Return the place of a name in the table, where another name may stand."""
+    """Return the hash of a name, its index in the table. Unknown names may have the same hash."""
     return FIRST_FACTOR * p[0] + LAST_FACTOR * p[n - 1] + SIZE_FACTOR * <int> n & 255
 
 
 cdef inline Code* type_of(cursor p, Py_ssize_t n, cursor end) noexcept nogil:
-    """Return the type of a name in a column that ends at `end`, or NULL."""
+    """Return the type with a name, or NULL. Bytes up to `end` can be read."""
     cdef Code* found
     if n <= 0 or n > 16:
         return NULL
@@ -24,7 +25,7 @@ cdef inline Code* type_of(cursor p, Py_ssize_t n, cursor end) noexcept nogil:
 
 
 cdef int put_whole(Out* o, Code* type_, int64_t value) noexcept nogil:
-    """Write an integer of a type, for which there is room; odd where it is out of its bounds."""
+    """Write an integer of a type; ODD if it is out of range. The caller has checked the room."""
     if signed_of(type_, <uint64_t> value << type_.shift) != value:
         return ODD
     if type_.kind == UINT:
@@ -39,6 +40,7 @@ cdef int put_whole(Out* o, Code* type_, int64_t value) noexcept nogil:
 
 
 def _fill_names():
+    """Find factors for which `slot_of` has no collisions, and fill the table of names."""
     shorts = [row for row in FORMAT_CODES.values() if row.code < BINARY8 or not row.code & LARGE]
     codes = {row.type: row.code for row in sorted(shorts, key=lambda row: row.width)}
     names = [name.encode() for name in codes]
@@ -49,7 +51,7 @@ def _fill_names():
         if len(slots) == len(names):
             break
     else:
-        raise ImportError("the names of types cannot be told by their ends")
+        raise ImportError("slot_of has collisions for all factors: two type names are too similar")
     for slot, name in slots.items():
         CODES_BY_NAME[<int> slot] = codes[name.decode()]
 
@@ -57,23 +59,23 @@ def _fill_names():
 _fill_names()
 
 
-# Typed JSON, as `amqp10msg.notation.to_typed` and `json` write it without spaces, to encoded
-# values. Described values and arrays are left to the plain implementation, and so are errors,
-# spaces between the tokens, and what is nested deeper than MAX_NESTED.
+# Encode values from typed JSON, as `amqp10msg.notation.to_typed` and `json` write it without
+# spaces. Described values, arrays, errors, spaces between tokens, and values that are nested deeper
+# than MAX_NESTED are ODD: the Python implementation handles them.
 
-# By the letter after the backslash: the character that it stands for.
+# The character for each short escape of JSON, by the letter after the backslash; else 0.
 cdef uint8_t[128] SHORT_ESCAPES
 for _short, _plain in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t'):
     SHORT_ESCAPES[_short] = _plain
 
-# Reads on from `p`, and never passes `end`; writes to `o`.
+# A JSON parser: `p` is the next byte to read, `end` the end of the text, and `o` the output.
 cdef struct Json:
     cursor p, end
     Out* o
 
 
 cdef inline bint skip(Json* j, int mark) noexcept nogil:
-    """Pass over a mark if it is the next byte."""
+    """Skip the byte `mark` if it is the next byte; return whether it was."""
     if j.p < j.end and j.p[0] == mark:
         j.p += 1
         return True
@@ -81,6 +83,7 @@ cdef inline bint skip(Json* j, int mark) noexcept nogil:
 
 
 cdef inline bint skip_word(Json* j, const char* word, Py_ssize_t n) noexcept nogil:
+    """Skip a word if it comes next; return whether it did."""
     if j.end - j.p < n or memcmp(j.p, word, n):
         return False
     j.p += n
@@ -88,7 +91,7 @@ cdef inline bint skip_word(Json* j, const char* word, Py_ssize_t n) noexcept nog
 
 
 cdef bint plain_text(Json* j, cursor* begin, Py_ssize_t* n) noexcept nogil:
-    """Read a text without escapes."""
+    """Read a string without escapes; False for other input."""
     cdef cursor p
     if not skip(j, QUOTE):
         return False
@@ -103,7 +106,7 @@ cdef bint plain_text(Json* j, cursor* begin, Py_ssize_t* n) noexcept nogil:
 
 
 cdef int put_escaped(Json* j, int code, int rule) noexcept nogil:
-    """Write a text with escapes as a string or a symbol."""
+    """Read a string with escapes, and write it as a string or symbol."""
     cdef Out* o = j.o
     cdef cursor p = j.p, end = j.end
     cdef Py_ssize_t begin = o.size, n
@@ -111,7 +114,7 @@ cdef int put_escaped(Json* j, int code, int rule) noexcept nogil:
     if not skip(j, QUOTE):
         return ODD
     p = j.p
-    # Room for the head of its long form.
+    # Reserve the bytes of a long head.
     if not has_room(o, 5):
         return FULL
     o.size += 5
@@ -152,6 +155,7 @@ cdef int put_escaped(Json* j, int code, int rule) noexcept nogil:
 
 
 cdef int put_typed_text(Json* j, Code* type_) noexcept nogil:
+    """Write a string, a symbol or a binary."""
     cdef cursor begin = NULL, before = j.p
     cdef Py_ssize_t n = 0
     if type_.kind == BINARY:
@@ -163,7 +167,7 @@ cdef int put_typed_text(Json* j, Code* type_) noexcept nogil:
 
 
 cdef int put_bits(Json* j, int code, int width) noexcept nogil:
-    """Write the bits of a value, which are there in hexadecimal digits."""
+    """Write a value whose bytes are given in hex."""
     cdef cursor begin = NULL
     cdef Py_ssize_t n = 0
     if not plain_text(j, &begin, &n) or n != 2 * width:
@@ -173,6 +177,7 @@ cdef int put_bits(Json* j, int code, int width) noexcept nogil:
 
 
 cdef int put_integer(Json* j, Code* type_) noexcept nogil:
+    """Write an integer or a char; ODD if it is out of range."""
     cdef bint negative = skip(j, MINUS)
     cdef cursor begin = j.p
     cdef uint64_t found = 0
@@ -196,7 +201,7 @@ cdef int put_integer(Json* j, Code* type_) noexcept nogil:
 
 
 cdef int put_items(Json* j, int depth) noexcept nogil:
-    """Write the values of a list, from bracket to bracket."""
+    """Write a list from a JSON array of typed values."""
     cdef Py_ssize_t mark, count = 0
     cdef int done
     if not skip(j, BRACKET):
@@ -219,7 +224,7 @@ cdef int put_items(Json* j, int depth) noexcept nogil:
 
 
 cdef int put_pairs(Json* j, int depth) noexcept nogil:
-    """Write the pairs of a map, from bracket to bracket; a key that comes twice is odd."""
+    """Write a map from a JSON array of [key, value] pairs; duplicate keys are ODD."""
     cdef Py_ssize_t[MAX_NESTED_PAIRS] begins, sizes
     cdef Py_ssize_t mark, count = 0, i, begin, n
     cdef int done
@@ -258,7 +263,9 @@ cdef int put_pairs(Json* j, int depth) noexcept nogil:
 
 
 cdef int put_typed(Json* j, int depth, Code* expected) noexcept nogil:
-    """Write a value of its typed JSON; odd where it is of another type than is expected, if one is.
+    """Write a value from its typed JSON.
+
+    ODD if its type differs from `expected`; NULL accepts all types.
     """
     cdef cursor name = NULL
     cdef Py_ssize_t n = 0
@@ -302,6 +309,6 @@ cdef int put_typed(Json* j, int depth, Code* expected) noexcept nogil:
 
 
 cdef int put_body_json(Json* j) noexcept nogil:
-    """Write an amqp-value, which is all of the text."""
+    """Write the value of an amqp-value; ODD if text follows the value."""
     cdef int done = put_typed(j, MAX_NESTED, NULL)
     return done if done != GOOD or j.p == j.end else ODD

@@ -1,6 +1,6 @@
-# The values of map sections: structs whose members hold one AMQP type each.
+# Read the values of map sections to structs; each AMQP type has its member.
 
-# The members that are written here, in the order of `_schema.VALUE` without `key_type`.
+# The members of the structs, in the order of `_schema.VALUE` without `key_type`.
 cdef enum:
     TYPE
     S
@@ -10,14 +10,15 @@ cdef enum:
     U
     MEMBERS
 
-# Structs of values, one after the other. Every struct that is not null has a type; the bits of
-# TYPE say so for picked entries, while none of a map is null.
+# A column of structs. Every struct that is not null has a type. For picked entries, the bits of
+# TYPE mark the structs that are not null; in maps, no struct is null.
 cdef struct Values:
     Py_ssize_t count, room
     Column[MEMBERS] members
 
 
 cdef void set_kinds(Values* values) noexcept nogil:
+    """Set the kinds of all member columns."""
     cdef int i
     for i in range(MEMBERS):
         values.members[i].kind = TEXT
@@ -26,17 +27,18 @@ cdef void set_kinds(Values* values) noexcept nogil:
 
 
 cdef void free_values(Values* values) noexcept nogil:
+    """Free the memory of all members."""
     cdef int i
     for i in range(MEMBERS):
         free_column(&values.members[i])
 
 
 cdef bint widen_member(Column* column, Py_ssize_t slots) noexcept nogil:
-    """Give a member this many cells, the new ones null; False without memory."""
+    """Grow a member to `slots` cells; new cells are null. False if out of memory."""
     cdef Py_ssize_t before = cells_size(column.kind, column.slots) if column.cells != NULL else 0
     if not resize(<void**> &column.bits, bits_size(column.slots), bits_size(slots), True):
         return False
-    # Offsets are written before they are read.
+    # Offsets need no zeros: they are written before they are read.
     if not resize(
         <void**> &column.cells, before, cells_size(column.kind, slots), column.kind != TEXT
     ):
@@ -46,7 +48,7 @@ cdef bint widen_member(Column* column, Py_ssize_t slots) noexcept nogil:
 
 
 cdef void undo_members(Column* column, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    """Make cells of a member null again; there are none after them."""
+    """Make the last cells of a member, from `begin` to `end`, null again."""
     cdef Py_ssize_t width = WIDTHS[column.kind]
     if column.cells == NULL:
         return
@@ -60,13 +62,13 @@ cdef void undo_members(Column* column, Py_ssize_t begin, Py_ssize_t end) noexcep
 
 
 cdef bint grow_values(Values* values, Py_ssize_t least) noexcept nogil:
-    """Make room for this many values, or for twice as many as now."""
+    """Grow to `least` values, or twice the present capacity; False if out of memory."""
     cdef Py_ssize_t room = (max(2 * values.room, least, 64) + 63) // 64 * 64
     cdef int i
     if room > LARGEST:
         return False
     for i in range(MEMBERS):
-        # Every value has a type; the other members begin with the first value that needs them.
+        # Every value has a type. Other members are allocated for the first value that needs them.
         if i == TYPE or values.members[i].cells != NULL:
             if not widen_member(&values.members[i], room):
                 return False
@@ -77,14 +79,14 @@ cdef bint grow_values(Values* values, Py_ssize_t least) noexcept nogil:
 
 
 cdef inline bint room_for(Values* values, Py_ssize_t count) noexcept nogil:
-    """Make room for more values and their types; what they hold makes its own."""
+    """Reserve memory for `count` more values and their types; other members grow when needed."""
     if values.count + count > values.room and not grow_values(values, values.count + count):
         return False
     return has_room(&values.members[TYPE], 16 * count)
 
 
 cdef bint put_null(Values* values) noexcept nogil:
-    """Add a struct that is null."""
+    """Add a null struct."""
     if not room_for(values, 1):
         return False
     values.count += 1
@@ -93,7 +95,7 @@ cdef bint put_null(Values* values) noexcept nogil:
 
 
 cdef void undo_values(Values* values, Py_ssize_t count) noexcept nogil:
-    """Take back the values after this many; the last of them may be half written."""
+    """Remove the values after the first `count`; the last one may be incomplete."""
     cdef int i
     if values.room == 0:
         return
@@ -103,36 +105,40 @@ cdef void undo_values(Values* values, Py_ssize_t count) noexcept nogil:
     values.count = count
 
 
-cdef void foresee_values(
-    Values* values, Py_ssize_t done, Py_ssize_t rows, Py_ssize_t most
+cdef void reserve_values(
+    Values* values, Py_ssize_t done, Py_ssize_t rows, Py_ssize_t max_bytes
 ) noexcept nogil:
-    """Make room for values as if the other rows were like those that are done."""
-    cdef Py_ssize_t wanted
+    """Reserve memory for the values of all rows, as `reserve_column`."""
+    cdef Py_ssize_t expected_count
     cdef int i
     if values.room == 0:
         return
-    # An entry takes three bytes at least; a null of a pick none, but there is one a row.
-    wanted = min(<Py_ssize_t> (1.05 * <double> values.count / done * rows), most // 3 + rows)
-    if wanted > values.room:
-        grow_values(values, wanted)
+    # An encoded entry has at least three bytes. A picked entry adds a null to each row without it.
+    expected_count = min(
+        <Py_ssize_t> (1.05 * <double> values.count / done * rows), max_bytes // 3 + rows
+    )
+    if expected_count > values.room:
+        grow_values(values, expected_count)
     for i in range(MEMBERS):
-        foresee_column(&values.members[i], done, rows, 9 * (most // 3) if i == TYPE else most)
+        reserve_column(
+            &values.members[i], done, rows, 9 * (max_bytes // 3) if i == TYPE else max_bytes
+        )
 
 
-cdef inline void will_write_values(Values* values) noexcept nogil:
-    """Ask for where more values go: their types, strings and numbers, which most are."""
-    will_write(values.members[TYPE].cells, 4 * values.count)
-    will_write(values.members[TYPE].data, values.members[TYPE].size)
-    will_write(values.members[S].cells, 4 * values.count)
-    will_write(values.members[S].data, values.members[S].size)
-    will_write(values.members[L].cells, 8 * values.count)
-    will_write(values.members[D].cells, 8 * values.count)
+cdef inline void prefetch_values(Values* values) noexcept nogil:
+    """Prefetch the memory of the next values: types, strings and numbers are most frequent."""
+    prefetch_write(values.members[TYPE].cells, 4 * values.count)
+    prefetch_write(values.members[TYPE].data, values.members[TYPE].size)
+    prefetch_write(values.members[S].cells, 4 * values.count)
+    prefetch_write(values.members[S].data, values.members[S].size)
+    prefetch_write(values.members[L].cells, 8 * values.count)
+    prefetch_write(values.members[D].cells, 8 * values.count)
 
 
 cdef inline void put_types(
     Values* values, const uint8_t* codes, Py_ssize_t first, Py_ssize_t count
 ) noexcept nogil:
-    """Write the types of values, for which there is room."""
+    """Write the names of the types of values. The caller has reserved the memory."""
     cdef Column* column = &values.members[TYPE]
     cdef uint8_t* data = column.data
     cdef int32_t size = <int32_t> column.size
@@ -141,7 +147,7 @@ cdef inline void put_types(
     cdef Py_ssize_t i
     for i in range(count):
         code = &CODES[codes[i]]
-        # Copying 16 bytes and keeping the name's is quicker than copying just those.
+        # Copying a constant 16 bytes is faster than copying the length of the name.
         memcpy(data + size, code.name, 16)
         size += code.name_size
         ends[i] = size
@@ -151,10 +157,10 @@ cdef inline void put_types(
 cdef inline bint put_word_member(
     Batch* b, Values* values, int member, uint64_t word
 ) noexcept nogil:
-    """Write a number, or the bits of one, as the member L, D or U of a value."""
+    """Write a number, or the bits of a double, as the member L, D or U of a value."""
     cdef Column* column = &values.members[member]
     if column.cells == NULL and not widen_member(column, values.room):
-        return full(b)
+        return mark_full(b)
     set_bit(column.bits, values.count)
     if member == U:
         (<uint64_t*> column.cells)[2 * values.count + LOW_WORD] = word
@@ -164,15 +170,15 @@ cdef inline bint put_word_member(
 
 
 cdef bint prepare_member(Batch* b, Values* values, int member, Py_ssize_t n) noexcept nogil:
-    """Make a member of text ready for n bytes."""
+    """Reserve n bytes for a text member of a value."""
     cdef Column* column = &values.members[member]
     if (column.cells == NULL and not widen_member(column, values.room)) or not has_room(column, n):
-        return full(b)
+        return mark_full(b)
     return True
 
 
 cdef inline void end_member(Values* values, int member, Py_ssize_t n) noexcept nogil:
-    """Make the n bytes after the last ones the member of a value."""
+    """End a text member whose n bytes have been written to `data`."""
     cdef Column* column = &values.members[member]
     fill_offsets(column, values.count)
     column.size += n
@@ -182,7 +188,7 @@ cdef inline void end_member(Values* values, int member, Py_ssize_t n) noexcept n
 cdef inline bint put_text_member(
     Batch* b, Values* values, int member, cursor p, Py_ssize_t n, int rule
 ) noexcept nogil:
-    """Write n bytes as a member of a value; False if they break the rule."""
+    """Write n bytes as a text member of a value; False if they violate `rule`."""
     cdef Column* column = &values.members[member]
     cdef uint64_t high
     if n + 16 > column.room - column.size and not prepare_member(b, values, member, n):
@@ -195,12 +201,13 @@ cdef inline bint put_text_member(
 
 
 cdef bint put_float(Batch* b, Values* values, cursor p) noexcept nogil:
+    """Write a float as a double; the bytes of a NaN also as the member B."""
     cdef uint32_t single = u32(p)
     cdef float real
     cdef double wide
     cdef uint64_t bits
     if (single & 0x7F800000) == 0x7F800000 and single & 0x7FFFFF:
-        # As a double, the bits of this NaN would be lost: they go to the member B.
+        # The conversion to double could change the bits of this NaN: keep them in the member B.
         return put_text_member(b, values, B, p, 4, ANY) and put_word_member(
             b, values, D, 0x7FF8000000000000
         )
@@ -211,9 +218,9 @@ cdef bint put_float(Batch* b, Values* values, cursor p) noexcept nogil:
 
 
 cdef cursor read_other(Batch* b, Values* values, cursor p, cursor stop, int code) noexcept nogil:
-    """Read a value with handling of its own, whose bytes are there if its width is fixed.
+    """Read a value of way OTHER. The caller has checked the size of a value of fixed width.
 
-    Decimals and chars are rare: their rows are left to the plain implementation.
+    Rows with decimals and chars, which are rare, are odd.
     """
     if code == LIST0 or code >= LIST8:
         return read_nested(b, values, p, stop, code)
@@ -236,9 +243,9 @@ cdef cursor read_other(Batch* b, Values* values, cursor p, cursor stop, int code
 cdef inline cursor read_value(
     Batch* b, Values* values, cursor p, cursor stop, int code
 ) noexcept nogil:
-    """Read a value after its constructor and write its member: return where it ends, or NULL.
+    """Read a value after its constructor and write its member; return its end, or NULL.
 
-    `room_for` comes before; `put_types` follows, or `undo_values` after NULL.
+    The caller must call `room_for` before, and afterwards `put_types`, or `undo_values` after NULL.
     """
     cdef int way = CODES[code].way
     cdef Py_ssize_t n
@@ -266,21 +273,21 @@ cdef inline cursor read_value(
     return p + n
 
 
-cdef inline cursor pass_value(cursor p, cursor stop, int code) noexcept nogil:
-    """Check a value that nobody asked for: return where it ends, or NULL."""
+cdef inline cursor check_value(cursor p, cursor stop, int code) noexcept nogil:
+    """Check a value that no column needs; return its end, or NULL."""
     cdef int way = CODES[code].way
     cdef Py_ssize_t n
     if way == SIZED:
         p = open_sized(p, code, &n)
         return p + n if n <= stop - p and is_allowed(p, n, CODES[code].rule) else NULL
     n = CODES[code].width
-    if n > stop - p or (way == OTHER and not is_sound(p, code)):
+    if n > stop - p or (way == OTHER and not is_valid_other(p, code)):
         return NULL
     return p + n
 
 
-cdef bint is_sound(cursor p, int code) noexcept nogil:
-    """Whether a value of way OTHER is right as far as is checked here: not nested, no char."""
+cdef bint is_valid_other(cursor p, int code) noexcept nogil:
+    """Return whether a value of way OTHER is valid; False also for nested values and chars."""
     if code == BOOLEAN_CODE:
         return p[0] <= 1
     return code != CHAR_CODE and code < BINARY8 and code != LIST0 and CODES[code].width != NO_CODE

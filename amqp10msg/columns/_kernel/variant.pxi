@@ -1,11 +1,11 @@
-# Values as VARIANT: the same bytes that `_variant` makes. What is left to the plain implementation:
-# described values, decimals, chars, maps with keys that are not texts or with very many, and
-# what is nested deeper than MAX_NESTED.
+# Write values as VARIANT, with the same bytes as `_variant`. The Python implementation handles
+# described values, decimals, chars, maps with keys that are not text, maps with very many keys, and
+# values that are nested deeper than MAX_NESTED.
 
 cdef enum:
     MAX_DICTIONARY = 128
     MAX_PAIRS_OF_OBJECT = 128
-    # Basic types, and primitive ones with their two bits of the basic type.
+    # The first byte of a value: basic types, and primitive types (whose basic type is 0).
     SHORT_TEXT = 1
     OBJECT_TYPE = 2
     ARRAY_TYPE = 3
@@ -19,12 +19,13 @@ cdef enum:
     VARIANT_FLOAT = 14 << 2
     VARIANT_BINARY = 15 << 2
     VARIANT_TEXT = 16 << 2
-    LONGEST_SHORT_TEXT = 63
-    EACH_HAS_ITS_OWN = -1
+    MAX_SHORT_TEXT = 63
+    MIXED_ELEMENTS = -1
 
-cdef Py_ssize_t MOST_OF_VARIANT = MOST
+cdef Py_ssize_t MAX_VARIANT_SIZE = MAX_VARIANT_BYTES
 
-# The keys of all objects in a value, in the order in which they come first.
+# The keys of all objects in a value, in the order of their first occurrence. `size` is the sum of
+# their sizes in bytes.
 cdef struct Dictionary:
     int count
     Py_ssize_t size
@@ -33,12 +34,12 @@ cdef struct Dictionary:
 
 
 cdef inline int width_of(uint64_t number) noexcept nogil:
-    """Return in how many bytes a number below 2^32 is written."""
+    """Return the number of bytes that a number below 2^32 needs."""
     return 1 if number < 1 << 8 else 2 if number < 1 << 16 else 3 if number < 1 << 24 else 4
 
 
 cdef inline uint8_t* write_little(uint8_t* out, uint64_t number, int width) noexcept nogil:
-    """Write a number in little-endian order: return where it ends."""
+    """Write a number in little-endian order; return the address after it."""
     cdef int i
     for i in range(width):
         out[i] = <uint8_t> (number >> 8 * i)
@@ -48,9 +49,9 @@ cdef inline uint8_t* write_little(uint8_t* out, uint64_t number, int width) noex
 cdef inline bint put_tagged(
     Batch* b, Column* out, int tag, uint64_t number, int width
 ) noexcept nogil:
-    """Write the first byte of a value and a number after it."""
+    """Write the first byte of a value, and a number of `width` bytes."""
     if not has_room(out, 9):
-        return full(b)
+        return mark_full(b)
     out.data[out.size] = <uint8_t> tag
     write_little(out.data + out.size + 1, number, width)
     out.size += 1 + width
@@ -58,7 +59,7 @@ cdef inline bint put_tagged(
 
 
 cdef inline bint put_whole(Batch* b, Column* out, int64_t number) noexcept nogil:
-    """Write an integer in the fewest of 1, 2, 4 and 8 bytes."""
+    """Write an integer in 1, 2, 4 or 8 bytes: as few as possible."""
     cdef int power = 3
     if -128 <= number < 128:
         power = 0
@@ -75,7 +76,7 @@ cdef bint put_unsigned(Batch* b, Column* out, uint64_t number) noexcept nogil:
     if number >> 63 == 0:
         return put_whole(b, out, <int64_t> number)
     if not has_room(out, 18):
-        return full(b)
+        return mark_full(b)
     at = out.data + out.size
     at[0] = VARIANT_DECIMAL16
     at[1] = 0
@@ -85,10 +86,10 @@ cdef bint put_unsigned(Batch* b, Column* out, uint64_t number) noexcept nogil:
 
 
 cdef inline bint put_variant_text(Batch* b, Column* out, cursor p, Py_ssize_t n) noexcept nogil:
-    """Write a text, which is known to be one."""
+    """Write a text. The caller has checked that it is UTF-8."""
     if not has_room(out, n + 5):
-        return full(b)
-    if n <= LONGEST_SHORT_TEXT:
+        return mark_full(b)
+    if n <= MAX_SHORT_TEXT:
         out.data[out.size] = <uint8_t> (n << 2 | SHORT_TEXT)
         out.size += 1
     else:
@@ -101,21 +102,22 @@ cdef inline bint put_variant_text(Batch* b, Column* out, cursor p, Py_ssize_t n)
 
 
 cdef bint put_variant_binary(Batch* b, Column* out, cursor p, Py_ssize_t n) noexcept nogil:
+    """Write a binary."""
     return put_tagged(b, out, VARIANT_BINARY, <uint64_t> n, 4) and put_bytes(b, out, p, n)
 
 
 cdef bint put_uuid(Batch* b, Column* out, cursor p) noexcept nogil:
     """Write a UUID as its text."""
     if not has_room(out, 37):
-        return full(b)
+        return mark_full(b)
     out.data[out.size] = <uint8_t> (36 << 2 | SHORT_TEXT)
     write_uuid(out.data + out.size + 1, p)
     out.size += 37
     return True
 
 
-cdef int id_of(Dictionary* keys, cursor p, Py_ssize_t n) noexcept nogil:
-    """Return the number of a key, which is noted if it is new; -1 where there are too many."""
+cdef int key_id(Dictionary* keys, cursor p, Py_ssize_t n) noexcept nogil:
+    """Return the index of a key in the dictionary, adding a new key; -1 if it is full."""
     cdef int i
     for i in range(keys.count):
         if keys.sizes[i] == n and memcmp(keys.keys[i], p, n) == 0:
@@ -130,15 +132,15 @@ cdef int id_of(Dictionary* keys, cursor p, Py_ssize_t n) noexcept nogil:
 
 
 cdef bint put_metadata(Batch* b, Column* out, Dictionary* keys) noexcept nogil:
-    """Write the dictionary of a value."""
+    """Write the metadata of a VARIANT: the dictionary of its keys."""
     cdef int width = width_of(<uint64_t> max(keys.size, keys.count)), i
     cdef Py_ssize_t end = 0
     cdef uint8_t* at
     cdef Py_ssize_t needed = 1 + width * (keys.count + 2) + keys.size
-    if needed > MOST_OF_VARIANT:
+    if needed > MAX_VARIANT_SIZE:
         return False
     if not has_room(out, needed):
-        return full(b)
+        return mark_full(b)
     at = out.data + out.size
     at[0] = <uint8_t> (1 | (width - 1) << 6)
     at = write_little(write_little(at + 1, keys.count, width), 0, width)
@@ -153,7 +155,7 @@ cdef bint put_metadata(Batch* b, Column* out, Dictionary* keys) noexcept nogil:
 
 
 cdef bint precedes(cursor p, Py_ssize_t n, cursor other, Py_ssize_t m) noexcept nogil:
-    """Whether a key sorts before another one."""
+    """Return whether the key `p` sorts before the key `other`."""
     cdef int found = memcmp(p, other, min(n, m))
     return found < 0 or (found == 0 and n < m)
 
@@ -162,12 +164,12 @@ cdef bint close_object(
     Batch* b, Column* out, Py_ssize_t begin, Dictionary* keys, int* ids, Py_ssize_t* starts,
     int count,
 ) noexcept nogil:
-    """Write the head of an object before its values, which begin at `begin`."""
+    """Insert the head of an object before its values, which have been written at `begin`."""
     cdef int[MAX_PAIRS_OF_OBJECT] order
     cdef Py_ssize_t size = out.size - begin, head
-    cdef int width = width_of(<uint64_t> size), i, j, one
+    cdef int width = width_of(<uint64_t> size), i, j
     cdef uint8_t* at
-    # Messages have few properties, and mostly in the same order.
+    # Insertion sort: messages have few properties, mostly in the same order.
     for i in range(count):
         j = i
         while j > 0 and precedes(
@@ -179,29 +181,31 @@ cdef bint close_object(
         order[j] = i
     head = 2 + count + width * (count + 1)
     if not has_room(out, head):
-        return full(b)
+        return mark_full(b)
     memmove(out.data + begin + head, out.data + begin, size)
     at = out.data + begin
-    # The numbers of keys, which are fewer than 256, and how many there are, take a byte each.
+    # The ids of keys and their count are below 256, so each takes a byte.
     at[0] = <uint8_t> ((width - 1) << 2 | OBJECT_TYPE)
     at[1] = <uint8_t> count
     at += 2
     for i in range(count):
-        one = order[i]
-        at[i] = <uint8_t> ids[one]
+        at[i] = <uint8_t> ids[order[i]]
     at += count
     for i in range(count):
         at = write_little(at, <uint64_t> starts[order[i]], width)
     write_little(at, <uint64_t> size, width)
     out.size += head
-    return head + size <= MOST_OF_VARIANT
+    return head + size <= MAX_VARIANT_SIZE
 
 
 cdef cursor write_object(
     Batch* b, Column* out, Dictionary* keys, cursor p, cursor stop, Py_ssize_t pairs, int key_code,
     int depth,
 ) noexcept nogil:
-    """Write the pairs of a map as an object; a `key_code` is what keys must be, 0 for any text."""
+    """Write the entries of a map as an object.
+
+    `key_code` is the short format code that all keys must have; 0 for any string or symbol.
+    """
     cdef int[MAX_PAIRS_OF_OBJECT] ids
     cdef Py_ssize_t[MAX_PAIRS_OF_OBJECT] starts
     cdef Py_ssize_t begin = out.size, n
@@ -221,11 +225,11 @@ cdef cursor write_object(
         if stop - p < 1 + CODES[code].width:
             return NULL
         p = open_sized(p + 1, code, &n)
-        # A value follows.
+        # At least one byte must follow: the value.
         if n >= stop - p or not is_allowed(p, n, CODES[code].rule):
             return NULL
-        ids[i] = id_of(keys, p, n)
-        # Neither a duplicate nor a symbol and a string of one text is judged here.
+        ids[i] = key_id(keys, p, n)
+        # A duplicate key, or a symbol and a string with the same text, make the row odd.
         if ids[i] < 0 or seen[ids[i] >> 6] >> (ids[i] & 63) & 1:
             return NULL
         seen[ids[i] >> 6] |= <uint64_t> 1 << (ids[i] & 63)
@@ -245,8 +249,9 @@ cdef cursor write_elements(
 ) noexcept nogil:
     """Write the values of a list or an array as an array.
 
-    `element` is the one constructor of all values, or `EACH_HAS_ITS_OWN`, as in a list. The head is
-    written first, as wide as it may get, and moved together in the end.
+    `element` is the constructor of all values of an AMQP array; for a list, `MIXED_ELEMENTS`. The
+    head is first written with offsets of four bytes, and at the end compacted to the narrowest
+    width.
     """
     cdef bint is_large = count > 255
     cdef int lead = 5 if is_large else 2, width
@@ -256,14 +261,14 @@ cdef cursor write_elements(
     if count > LARGEST // 8:
         return NULL
     if not has_room(out, lead + 4 * (count + 1)):
-        full(b)
+        mark_full(b)
         return NULL
     out.size += lead + 4 * (count + 1)
     begin = out.size
     for i in range(count):
         offset = <uint32_t> (out.size - begin)
         memcpy(out.data + head + lead + 4 * i, &offset, 4)
-        if element != EACH_HAS_ITS_OWN:
+        if element != MIXED_ELEMENTS:
             p = write_variant(b, out, keys, p, stop, element, depth)
         elif p < stop:
             p = write_variant(b, out, keys, p + 1, stop, p[0], depth)
@@ -283,7 +288,7 @@ cdef cursor write_elements(
     at = write_little(at, <uint64_t> size, width)
     memmove(at, out.data + begin, size)
     out.size = at - out.data + size
-    return p if out.size - head <= MOST_OF_VARIANT else NULL
+    return p if out.size - head <= MAX_VARIANT_SIZE else NULL
 
 
 cdef cursor write_compound(
@@ -303,10 +308,10 @@ cdef cursor write_compound(
         begin = out.size
         if CODES[element].width == 0:
             b.zero_width -= count
-            if b.zero_width < 0 or 2 * count > MOST_OF_VARIANT:
+            if b.zero_width < 0 or 2 * count > MAX_VARIANT_SIZE:
                 return NULL
         p = write_elements(b, out, keys, p, stop, count, element, depth)
-        if p != NULL and CODES[element].width == 0 and not is_affordable(b, out.size - begin):
+        if p != NULL and CODES[element].width == 0 and not charge_zero_room(b, out.size - begin):
             return NULL
         return p
     if not is_map and not is_list(code):
@@ -317,13 +322,13 @@ cdef cursor write_compound(
             return NULL
     if is_map:
         return write_object(b, out, keys, p, stop, count >> 1, 0, depth)
-    return write_elements(b, out, keys, p, stop, count, EACH_HAS_ITS_OWN, depth)
+    return write_elements(b, out, keys, p, stop, count, MIXED_ELEMENTS, depth)
 
 
 cdef cursor write_variant(
     Batch* b, Column* out, Dictionary* keys, cursor p, cursor stop, int code, int depth
 ) noexcept nogil:
-    """Write a value after its constructor: return where it ends, or NULL."""
+    """Write a value, after its constructor, as a VARIANT; return its end, or NULL."""
     cdef int way = CODES[code].way
     cdef Py_ssize_t n = CODES[code].width
     cdef int64_t number
@@ -346,13 +351,13 @@ cdef cursor write_variant(
     if n > stop - p:
         return NULL
     if way == NOTHING:
-        done = put_mark(b, out, VARIANT_NULL)
+        done = put_byte(b, out, VARIANT_NULL)
     elif code == TRUE_CODE or code == FALSE_CODE:
-        done = put_mark(b, out, VARIANT_TRUE if code == TRUE_CODE else VARIANT_FALSE)
+        done = put_byte(b, out, VARIANT_TRUE if code == TRUE_CODE else VARIANT_FALSE)
     elif code == BOOLEAN_CODE:
         if p[0] > 1:
             return NULL
-        done = put_mark(b, out, VARIANT_TRUE if p[0] else VARIANT_FALSE)
+        done = put_byte(b, out, VARIANT_TRUE if p[0] else VARIANT_FALSE)
     elif way == SIGNED:
         number = signed_of(&CODES[code], u64(p))
         if code == TIMESTAMP_CODE and FIRST <= number <= LAST:
@@ -372,10 +377,11 @@ cdef cursor write_variant(
     return p + n if done else NULL
 
 
-# Rows: the value is a column, the metadata the one after it.
+# Read sections to rows. A VARIANT has two columns: the value, and next to it the metadata.
 
 
 cdef bint begin_variant(Batch* b, Column* column, Py_ssize_t row, Dictionary* keys) noexcept nogil:
+    """Begin the cells of a VARIANT, with an empty dictionary; False if a column is full."""
     keys.count = 0
     keys.size = 0
     return begin_text(b, column, row, 0) != NULL and begin_text(b, column + 1, row, 0) != NULL
@@ -384,7 +390,7 @@ cdef bint begin_variant(Batch* b, Column* column, Py_ssize_t row, Dictionary* ke
 cdef cursor read_map_variant(
     Batch* b, Map* map, int section, Py_ssize_t row, cursor p, cursor end
 ) noexcept nogil:
-    """Read a map section as an object."""
+    """Read a map section as a VARIANT object."""
     cdef Column* column = map.variant
     cdef Dictionary keys
     cdef cursor stop = end
@@ -402,10 +408,10 @@ cdef cursor read_map_variant(
 cdef cursor read_body_variant(
     Batch* b, int section, Py_ssize_t row, cursor p, cursor end
 ) noexcept nogil:
-    """Read an amqp-value, or a single amqp-sequence as an array of one."""
+    """Read an amqp-value as a VARIANT, or one amqp-sequence as an array with one element."""
     cdef Column* column = column_at(b, b.body_value)
     cdef Dictionary keys
-    cdef uint8_t[4] one = [ARRAY_TYPE, 1, 0, 0]
+    cdef uint8_t[4] array_head = [ARRAY_TYPE, 1, 0, 0]
     cdef Py_ssize_t begin, size
     cdef int width
     if p >= end or not begin_variant(b, column, row, &keys):
@@ -413,7 +419,7 @@ cdef cursor read_body_variant(
     begin = column.size
     if section == AMQP_VALUE:
         p = write_variant(b, column, &keys, p + 1, end, p[0], b.max_depth)
-        if p != NULL and column.size - begin > MOST_OF_VARIANT:
+        if p != NULL and column.size - begin > MAX_VARIANT_SIZE:
             return NULL
     else:
         if not is_list(p[0]):
@@ -424,15 +430,15 @@ cdef cursor read_body_variant(
         size = column.size - begin
         width = width_of(<uint64_t> size)
         if not has_room(column, 2 + 2 * width):
-            full(b)
+            mark_full(b)
             return NULL
         memmove(column.data + begin + 2 + 2 * width, column.data + begin, size)
-        one[0] |= <uint8_t> ((width - 1) << 2)
-        memcpy(column.data + begin, one, 2)
+        array_head[0] |= <uint8_t> ((width - 1) << 2)
+        memcpy(column.data + begin, array_head, 2)
         write_little(
             write_little(column.data + begin + 2, 0, width), <uint64_t> size, width
         )
         column.size += 2 + 2 * width
-        if column.size - begin > MOST_OF_VARIANT:
+        if column.size - begin > MAX_VARIANT_SIZE:
             return NULL
     return p if p != NULL and put_metadata(b, column + 1, &keys) else NULL

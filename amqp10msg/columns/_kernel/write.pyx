@@ -1,17 +1,17 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: annotation_typing=False
-"""The kernel of `encode`: from Arrow's buffers to the bytes of messages, without objects between.
+"""The kernel of `encode`: converts Arrow buffers to encoded messages, without Python objects.
 
-Compiled only, and so in Cython's own language; `_encode` does the same row by row where it is not.
-It is one module, so that the C compiler inlines across its parts, which are included below in their
-order.
+The kernel only runs compiled, so it is written in Cython; `_encode` is the Python implementation,
+row by row. The kernel is one module, so that the C compiler can inline functions across its parts,
+which are included below.
 
-Whatever is not known to be right (an error, a rare type, text that may be written in several ways,
-very many entries) makes the row an odd one: what it wrote is taken back, and `_encode` writes it.
-So an error's reason is found in one place only.
+If the kernel finds an error, or something that it does not handle (a rare type, text that may be
+written in several ways, very many entries), the row is *odd*: what has been written for it is
+removed, and `_encode` encodes the row. So only `_encode` determines the reasons of errors.
 
-Columns are read in place: every offset is compared with what is there before it is used. Nothing is
-allocated: whoever calls gives room for the messages, and more of it where that was too little.
+Columns are read in place: every offset is compared with the size of the buffer before it is used.
+The kernel allocates no memory: the caller passes an output buffer, and a larger one if it is FULL.
 """
 
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
@@ -25,36 +25,37 @@ include "typed.pxi"
 include "fields.pxi"
 include "rows.pxi"
 
-# Beside what becomes of a row: the offsets of a column point outside of it.
+# A result in addition to GOOD, ODD and FULL: the offsets of a column point outside of its bytes.
 cdef enum:
     INVALID = -2
 
 
 cdef class Rows:
-    """Writes a message for each of so many rows of columns."""
+    """Base class: writes a message for each row of some columns."""
 
     cdef Py_ssize_t rows
 
     cdef int put(self, Out* o, Py_ssize_t row) noexcept nogil:
-        """Write the message of a row. Unless it is one, `write` takes back what was written."""
+        """Write the message of a row. If the result is not GOOD, `write` removes the output."""
         return ODD
 
     def write(self, first: int, size: int, to: int, room: int, ends: int, odd: int):
-        """Write messages after those that are there, until there is no room.
+        """Append messages to an output buffer until it is full.
 
         Args:
-            first: the row to begin with.
-            size: the bytes that the rows before it have taken.
-            to: the address of the bytes.
-            room: how many bytes there are.
-            ends: the address of an int32 for each row: where its bytes end.
-            odd: the address of a byte for each row: 1 for one that is odd, and empty here.
+            first: the index of the first row to write.
+            size: the number of bytes in the buffer that earlier rows have used.
+            to: the address of the buffer.
+            room: the size of the buffer in bytes.
+            ends: the address of an int32 array, which gets the end offset of each row.
+            odd: the address of a byte array, which gets 1 for each odd row. Odd rows are empty.
 
         Returns:
-            How many rows are done, and the bytes that they have taken.
+            The number of rows that have been written, and of bytes that they use, including the
+            earlier rows.
 
         Raises:
-            ValueError: the offsets of a column point outside of it.
+            ValueError: the offsets of a column point outside of its bytes.
         """
         cdef Out o
         cdef Py_ssize_t row = first, begin
@@ -62,7 +63,7 @@ cdef class Rows:
         cdef int32_t* ends_at = <int32_t*> <uintptr_t> ends
         cdef uint8_t* odd_at = <uint8_t*> <uintptr_t> odd
         if not 0 <= first <= self.rows or not 0 <= size <= room:
-            raise ValueError("there is no such row, or no such room")
+            raise ValueError(f"row {first} or size {size} is out of range")
         o.at = <uint8_t*> <uintptr_t> to
         o.size = size
         o.room = min(<Py_ssize_t> room, LARGEST)
@@ -89,22 +90,23 @@ cdef class Writer(Rows):
     """Writes the rows of one batch.
 
     Args:
-        rows: how many there are.
-        header, properties: the code of the section, and its fields that have a column: how each is
-            read, its place in the section, its default or None, its column and its second one.
-        maps: for each map section in the order of the wire its code, whether its keys are strings,
-            the columns of its rows and of the entries: the structs, the keys, and the members
-            key_type, type, s, l, d, b and u of the structs; and the number of entries.
-        has_properties: the column that says whether that section is there.
-        lengths: the columns of the lists of lengths of data sections and of the lengths, and the
-            number of these.
-        body: the code of the first kind, the names of the kinds, and the columns body_kind, body
-            and body_json.
+        rows: the number of rows.
+        header, properties: the descriptor of the section, and its fields that have a column: the
+            kind of the field (such as UINT_FIELD), its index in the section, its default or None,
+            its column and its second column.
+        maps: for each map section in wire order: its descriptor, whether its keys are strings, the
+            column of its lists of entries, the columns of the entries (the structs, the keys, and
+            the members key_type, type, s, l, d, b and u of the structs), and the number of entries.
+        has_properties: the column has_properties.
+        lengths: the column body_lengths, the column of the items of its lists, and the number of
+            these items.
+        body: the descriptor of the first body kind, the names of the kinds, and the columns
+            body_kind, body and body_json.
 
-    A column is what `fill_cells` takes; the caller keeps its buffers alive.
+    A column is an argument of `fill_cells`; the caller must keep its buffers alive.
 
     Raises:
-        ValueError: a buffer is shorter than its rows.
+        ValueError: a buffer is too small for its rows.
     """
 
     cdef Table table
@@ -120,11 +122,11 @@ cdef class Writer(Rows):
         t.properties_count = self.fill_fields(t.properties, fields)
         if len(maps) != MAX_MAPS:
             raise ValueError(f"this kernel knows {MAX_MAPS} map sections, not {len(maps)}")
-        for i, (code, of_strings, given, entries, count) in enumerate(maps):
+        for i, (code, of_strings, lists, entries, count) in enumerate(maps):
             map = &t.maps[i]
             map.code = code
             map.of_strings = of_strings
-            fill_cells(&map.rows, given, rows)
+            fill_cells(&map.rows, lists, rows)
             map.rows.data_size = count
             columns = iter(entries)
             fill_cells(&map.items, next(columns), count)
@@ -139,8 +141,8 @@ cdef class Writer(Rows):
             if count and map.keys.cells == NULL:
                 raise ValueError("a map has no keys")
         fill_cells(&t.has_properties, has_properties, rows)
-        given, entries, count = lengths
-        fill_cells(&t.lengths, given, rows)
+        lists, entries, count = lengths
+        fill_cells(&t.lengths, lists, rows)
         t.lengths.data_size = count
         fill_cells(&t.length_items, entries, count)
         t.body_code, names, kind, octets, json = body
@@ -148,23 +150,24 @@ cdef class Writer(Rows):
             raise ValueError(f"this kernel knows {BODIES} kinds of body, not {names!r}")
         for i, name in enumerate(names):
             t.kind_sizes[i] = len(name)
-            for j, one in enumerate(name):
-                t.kind_names[i][j] = one
+            for j, octet in enumerate(name):
+                t.kind_names[i][j] = octet
         fill_cells(&t.body_kind, kind, rows)
         fill_cells(&t.body, octets, rows)
         fill_cells(&t.body_json, json, rows)
 
-    cdef int fill_fields(self, Field* fields, given) except -1:
+    cdef int fill_fields(self, Field* fields, declarations) except -1:
+        """Set the fields of the header or the properties, and return their number."""
         cdef int i
-        if len(given) > MAX_FIELDS:
+        if len(declarations) > MAX_FIELDS:
             raise ValueError("a section has too many fields for this kernel")
-        for i, (way, place, default, cells, second) in enumerate(given):
+        for i, (way, place, default, cells, second) in enumerate(declarations):
             fields[i].way = way
             fields[i].place = place
             fields[i].default_value = -1 if default is None else default
             fill_cells(&fields[i].cells, cells, self.rows)
             fill_cells(&fields[i].second, second, self.rows)
-        return <int> len(given)
+        return <int> len(declarations)
 
     cdef int put(self, Out* o, Py_ssize_t row) noexcept nogil:
         cdef int done = put_row(&self.table, o, row)
