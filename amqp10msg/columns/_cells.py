@@ -18,7 +18,7 @@ from amqp10msg.wire.primitives import DECIMALS, INTEGERS, Char, Float, Symbol, U
 FIRST_MS = -62_135_596_800_000
 LAST_MS = 253_402_300_799_999
 
-# AMQP type: (struct member that holds the value, conversion to the member, conversion back).
+# By AMQP type: the struct member that holds the value, and the conversions to and from the member.
 _SIMPLE_TYPES: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     **{name: ("l", int, cls) for name, cls in INTEGERS.items()},
     "ulong": ("u", lambda value: decimal.Decimal(int(value)), lambda number: ULong(int(number))),
@@ -44,7 +44,7 @@ def value_cell(value: Any, key_type: str | None = None) -> dict[str, Any]:
     elif name == "float":
         cell["d"] = float(value)
         if math.isnan(value):
-            # A double would lose the payload bits of a NaN, so `b` has them.
+            # The conversion to double could change the payload bits of a NaN: `b` contains them.
             cell["d"] = math.nan
             cell["b"] = bits_of(value)
     elif name in DECIMALS:
@@ -86,6 +86,7 @@ def cell_value(cell: Mapping[str, Any]) -> Any:
 
 
 def _required_member(cell: Mapping[str, Any], name: str) -> Any:
+    """Return a member of a struct, or raise ValueError if it is null."""
     value = cell.get(name)
     if value is None:
         raise ValueError(f"the member {name} is null")
@@ -110,7 +111,7 @@ def text_keys(section: Mapping[Any, Any]) -> list[str]:
 
 
 def entries(section: Mapping[Any, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the entries of a map section as (key as string, struct of the value)."""
+    """Return the entries of a map section as tuples: the key as a string, the value as a struct."""
     return [
         (text, value_cell(value, None if isinstance(key, str) else "ulong"))
         for text, (key, value) in zip(text_keys(section), section.items(), strict=True)
@@ -123,8 +124,8 @@ def section_content(
     """Return the dict of a map section from the cells of its entries.
 
     Args:
-        pairs: the key as a string, and the struct of the value, of each entry.
-        text_keys: True if keys are strings, False if they are symbols or ulongs.
+        pairs: for each entry, the key as a string, and the value as a struct.
+        text_keys: whether the keys are strings; else they are symbols or ulongs.
 
     Raises:
         EncodeError: a value's struct is invalid, or a key is a duplicate.
@@ -150,7 +151,10 @@ def section_content(
 
 
 def identifier(value: Any) -> tuple[str | None, str | None]:
-    """Return a message-id as (text, AMQP type): digits, hex, a UUID with hyphens, or a string."""
+    """Return the text and the AMQP type of a message-id.
+
+    The text of a ulong is decimal digits, of a binary hex, and of a UUID its form with hyphens.
+    """
     if value is None:
         return None, None
     name = TYPES[type(value)]
@@ -178,7 +182,7 @@ def parse_identifier(text: str | None, name: str | None) -> Any:
 
 
 def json_text(typed: Any) -> str:
-    """Format typed JSON without spaces; deep nesting does not overflow the stack."""
+    """Format typed JSON without spaces, and without recursion for deep nesting."""
     try:
         return json.dumps(typed, ensure_ascii=False, separators=(",", ":"))
     except RecursionError:

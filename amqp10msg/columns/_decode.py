@@ -20,13 +20,13 @@ from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
 _Result = TypeVar("_Result")
 
-# Converts a `Plan` to the kernel's plan; None if the kernel is not compiled.
+# A function that converts a `Plan` to the kernel's plan; None if the kernel is not compiled.
 _column_plan: Any = None
 if COMPILED and find_spec("amqp10msg.columns._kernel.scan") is not None:
     from amqp10msg.columns import _kernel_plan
 
     _column_plan = _kernel_plan.column_plan
-# Stands for no limit, and replaces larger limits: the kernel's limits are 64-bit integers.
+# Replaces None and larger limits for the kernel, whose limits are 64-bit integers.
 _NO_LIMIT = 2**62
 
 
@@ -92,7 +92,7 @@ def decode(
     limits = limits or DEFAULT_LIMITS
     chunks = binary_chunks(array)
     if not len(plan.result):
-        # A batch without columns still has rows.
+        # The result has no columns, but one row per message.
         rows: list[dict[str, Any]] = [{}] * sum(map(len, chunks))
         return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct([])))
     batches: Iterator[pa.RecordBatch] = (
@@ -150,6 +150,7 @@ def _text_size(batch: pa.RecordBatch) -> int:
 def _decode_chunk(
     array: pa.Array, plan: Plan, limits: Limits, profile: str | None
 ) -> pa.RecordBatch:
+    """Decode an array of binary or large_binary to the columns that `plan` reads."""
     if scan_kernel is None:
         rows = (row(octets, plan, limits, profile) for octets in iterate_messages(array))
         return rows_to_batch(limit_text_size(rows, text_limit(array), text_size), plan)
@@ -169,8 +170,8 @@ def _run_kernel(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordB
     """Decode an array of binary or large_binary with the kernel.
 
     Returns:
-        The columns, and the indexes of the odd rows: the kernel left these rows null, because they
-        have errors or are not supported by the kernel.
+        The columns, and the indexes of the odd rows. Odd rows are null in the columns, because they
+        have errors, or because the kernel does not support them.
 
     Raises:
         OverflowError: a column would exceed Arrow's 32-bit offsets, or the text of values would
@@ -203,8 +204,8 @@ def address_and_size(buffer: pa.Buffer | None) -> tuple[int, int]:
     return (buffer.address, buffer.size) if buffer else (0, 0)
 
 
-#: Decodes an array with the compiled kernel; None if it is not compiled, so that `_plain` decodes
-#: all rows.
+#: A function that decodes an array with the compiled kernel. None if the kernel is not compiled:
+#: then `_plain` decodes all rows.
 scan_kernel: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = (
     None if _column_plan is None else _run_kernel
 )
@@ -213,7 +214,10 @@ scan_kernel: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]
 def _fill_odd_rows(
     batch: pa.RecordBatch, array: pa.Array, odd: list[int], plan: Plan, limits: Limits
 ) -> pa.RecordBatch:
-    """Decode in Python the rows `odd`, which the kernel left null: errors, unsupported messages."""
+    """Decode the rows at the indexes `odd` in Python, and return the batch with them.
+
+    The kernel has left these rows null, because of errors or unsupported messages.
+    """
     errors: dict[int, dict[str, Any]] = {}
     other_rows: dict[int, dict[str, Any]] = {}
     rows = (row(array[index].as_py(), plan, limits, None) for index in odd)
@@ -225,7 +229,10 @@ def _fill_odd_rows(
 
 
 def _set_errors(batch: pa.RecordBatch, errors: dict[int, dict[str, Any]]) -> pa.RecordBatch:
-    """Set the error columns of rows; `errors` has the cells by row index, in ascending order."""
+    """Set the error columns of some rows.
+
+    `errors` contains the cells of these rows, by row index in ascending order.
+    """
     flags = bytearray(batch.num_rows)
     for row_index in errors:
         flags[row_index] = 1
@@ -250,7 +257,7 @@ def replace_rows(
 def splice_rows(
     batch: pa.RecordBatch, indexes: list[int], replacements: pa.RecordBatch
 ) -> list[pa.RecordBatch]:
-    """Like `replace_rows`, but return the result as slices, without copying."""
+    """Replace rows as `replace_rows`, but return the result as slices, without copying."""
     pieces: list[pa.RecordBatch] = []
     next_row = 0
     run_start = 0  # start of a run of adjacent indexes
@@ -271,7 +278,7 @@ def splice_rows(
 def _add_validation(
     array: pa.Array, batch: pa.RecordBatch, plan: Plan, limits: Limits, profile: str
 ) -> pa.RecordBatch:
-    """Validate the rows that decoded, if an error column is selected."""
+    """Validate the rows without an error, and set their error columns, if any are selected."""
     names = [field.name for field in ERRORS if field.name in plan.schema.names]
     if not names:
         return batch
@@ -299,7 +306,7 @@ def suspects(array: pa.Array, limits: Limits, profile: str) -> Sequence[int]:
     if scan_kernel is None or not _prefilter.can_screen(profile):
         return range(len(array))
     try:
-        # Odd rows count as suspects: decoding them with `_plain` would be slow.
+        # Odd rows are all suspects: decoding them with `_plain` for the test would be slow.
         screened, odd = scan_kernel(array, plan_of(_prefilter.COLUMNS), limits)
     except OverflowError:
         return range(len(array))
@@ -377,6 +384,7 @@ def binary_chunks(array: Any) -> list[pa.Array]:
 
 
 def _to_array(array: Any) -> Any:
+    """Convert input of `decode` to a pyarrow Array or ChunkedArray; TypeError if not possible."""
     if isinstance(array, pa.Array):
         return array
     if hasattr(array, "__arrow_c_array__"):
@@ -390,6 +398,7 @@ def _to_array(array: Any) -> Any:
 
 
 def _to_binary(array: pa.Array) -> pa.Array:
+    """Convert an array to binary or large_binary; errors as for `binary_chunks`."""
     arrow_type = array.type
     if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
         return array
@@ -443,24 +452,24 @@ class TooMuchError(ValueError):
 
 
 def text_limit(*arrays: pa.Array) -> int:
-    """Return the limit on the text of decoded messages, in bytes."""
+    """Return the maximum size of the text columns of decoded messages, in bytes."""
     return _MIN_TEXT_BYTES + _TEXT_BYTES_PER_BYTE * sum(int(array.nbytes) for array in arrays)
 
 
 def limit_text_size(
     rows: Iterable[_Result], remaining: int, size: Callable[[_Result], int]
 ) -> Iterator[_Result]:
-    """Yield rows, or batches, until the sizes of their texts exceed a total.
+    """Yield rows or batches until the total size of their texts exceeds a limit.
 
-    A single row may exceed it.
+    The first row is allowed to exceed the limit.
 
     Args:
         rows: the rows or batches.
-        remaining: the limit on the total size, in bytes.
+        remaining: the limit in bytes.
         size: returns the text size of a row or batch.
 
     Raises:
-        TooMuchError: the total exceeds the limit.
+        TooMuchError: the total size exceeds the limit.
     """
     for count, cells in enumerate(rows):
         remaining -= size(cells)
@@ -475,7 +484,10 @@ def limit_text_size(
 def in_pieces(
     batch: pa.RecordBatch, compute: Callable[[pa.RecordBatch], _Result]
 ) -> Iterator[tuple[pa.RecordBatch, _Result]]:
-    """Apply `compute` to a batch, halving it while it is too large; yield (piece, result).
+    """Apply `compute` to a batch; if it is too large, to halves of it, recursively.
+
+    Yields:
+        The part of the batch, and the result for it.
 
     Raises:
         TooMuchError: a single message is too large.

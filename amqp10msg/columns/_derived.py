@@ -1,4 +1,4 @@
-"""Check columns that repeat other columns of a row: both must agree."""
+"""Check columns that repeat the contents of other columns: their values must agree in each row."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _REPEATED_COLUMNS = (
     "body_sections",
     *(field.name for field in DERIVED if field.name.startswith("body_")),
 )
-_IDENTIFIERS = tuple(name[:-5] for name in SCHEMA.names if name.endswith("_id_type"))
-_TIMES = tuple(name[:-3] for name in SCHEMA.names if name.endswith("_ms"))
+_IDENTIFIER_COLUMNS = tuple(name[:-5] for name in SCHEMA.names if name.endswith("_id_type"))
+_TIME_COLUMNS = tuple(name[:-3] for name in SCHEMA.names if name.endswith("_ms"))
 
 
 def check_companions(part: pa.RecordBatch, first_row: int) -> None:
-    """Reject rows in which a column would be ignored because of its companion column.
+    """Reject rows in which `encode` would ignore a column because of its companion column.
 
     Raises:
-        EncodeError: the type of an identifier is set without the identifier, or the two columns
-            of a time differ.
+        EncodeError: a row has the type of a message-id without the message-id, or the two columns
+            of a timestamp differ.
     """
     names = set(part.schema.names)
-    for name in _IDENTIFIERS:
+    for name in _IDENTIFIER_COLUMNS:
         if f"{name}_type" not in names:
             continue
         is_bad = pc.is_valid(part.column(f"{name}_type"))
         if name in names:
             is_bad = pc.and_(is_bad, pc.is_null(part.column(name)))
         _reject_first(is_bad, first_row, f"{name}_type", f"the type is set, but {name} is null")
-    for name in _TIMES:
+    for name in _TIME_COLUMNS:
         if {name, f"{name}_ms"} <= names:
             milliseconds = pc.divide(part.column(name).cast(pa.int64()), 1000)
             differ = pc.not_equal(milliseconds, part.column(f"{name}_ms"))
@@ -76,7 +76,10 @@ def check_repeated(part: pa.RecordBatch, messages: Sequence[pa.Array], first_row
 
 
 def _agrees_with_body(part: pa.RecordBatch, name: str) -> bool:
-    """Return True if the body columns prove, without decoding, that a column agrees."""
+    """Return whether a repeated column agrees with the body columns, without decoding messages.
+
+    False if that cannot be determined.
+    """
     column = part.column(name)
     if column.null_count == len(column):
         return True

@@ -103,8 +103,8 @@ def encode(
         batch: a pyarrow RecordBatch or Table, or an object with Arrow's C stream interface, such
             as a Polars or pandas frame; with a template, also a mapping of its paths to arrays.
         template: a result of `Message.template`.
-        extra: ``ignore`` to leave out columns that are not part of a message. By default they are
-            an error, because a misspelt column would be missing in every message.
+        extra: ``ignore`` to ignore columns that are not part of a message. By default, such a
+            column is an error, because a misspelt column would be missing in every message.
 
     Returns:
         A binary Array with one message per row.
@@ -138,7 +138,7 @@ def encode(
 
 
 def _encode_part(part: pa.RecordBatch, first_row: int, template: Template | None) -> list[pa.Array]:
-    """Encode the rows of a batch, whose first row has the number `first_row` in errors."""
+    """Encode the rows of a batch. `first_row` is the number of its first row, for errors."""
     row_numbers = range(first_row, first_row + part.num_rows)
     result = None
     if part.num_rows and kernel is not None and template_kernel is not None:
@@ -166,7 +166,7 @@ def _encode_part(part: pa.RecordBatch, first_row: int, template: Template | None
 def _encode_by_row(
     part: pa.RecordBatch, row_numbers: Sequence[int], template: Template | None
 ) -> list[pa.Array]:
-    """Encode rows in Python; `row_numbers` are for errors."""
+    """Encode rows in Python. `row_numbers` contains the number of each row, for errors."""
     chunks = []
     for start in range(0, part.num_rows, _ROWS_PER_CHUNK):
         rows = part.slice(start, _ROWS_PER_CHUNK)
@@ -198,7 +198,10 @@ def _encode_by_row(
 
 
 def _python_values(column: pa.Array) -> list[Any]:
-    """Return the cells of a column; timestamps as integers: datetime has a smaller range."""
+    """Return the cells of a column as Python values.
+
+    Timestamps become integers, because datetime has a smaller range.
+    """
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
     values: list[Any] = column.to_pylist()
@@ -206,7 +209,9 @@ def _python_values(column: pa.Array) -> list[Any]:
 
 
 def _template_values(column: pa.Array, path: str, row_numbers: Sequence[int]) -> list[Any]:
-    """Return the cells of a template's column, with AMQP timestamps; `row_numbers` are for errors.
+    """Return the cells of a template's column as Python values, with AMQP timestamps.
+
+    `row_numbers` contains the number of each row, for errors.
 
     Raises:
         EncodeError: a timestamp has no time zone, or is out of range.
@@ -220,7 +225,7 @@ def _template_values(column: pa.Array, path: str, row_numbers: Sequence[int]) ->
         try:
             if column.type.tz is None:
                 raise ValueError("a timestamp needs a time zone, such as UTC")
-            # The unit is s or ms: `_in_milliseconds` has converted us and ns.
+            # The unit is s or ms, because `_in_milliseconds` has converted us and ns.
             values[index] = Timestamp(value * (1000 if column.type.unit == "s" else 1))
         except ValueError as error:
             raise EncodeError(str(error), f"row {row_numbers[index]}: {path}") from None
@@ -279,6 +284,7 @@ def _template_parts(batch: Any, template: Template, is_strict: bool) -> list[pa.
 
 
 def _reject_duplicates(names: list[str], present: list[str]) -> None:
+    """Raise ValueError if one of `names` occurs several times in `present`."""
     repeated = sorted({name for name in names if present.count(name) > 1})
     if repeated:
         raise ValueError(f"duplicate columns: {', '.join(repeated)}")
@@ -297,6 +303,7 @@ def _in_milliseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _as_table(batch: Any) -> pa.Table:
+    """Convert an argument of `encode` to a Table; TypeError if it is not a frame."""
     if isinstance(batch, pa.RecordBatch):
         return pa.Table.from_batches([batch])
     if isinstance(batch, pa.Table):
@@ -381,6 +388,7 @@ def _list_to_map(array: pa.ListArray, target: pa.MapType) -> pa.MapArray:
 
 
 def _encode_row(cells: Mapping[str, Any]) -> bytes | None:
+    """Encode one row in Python; `cells` contains its values by column."""
     values = {
         name: value
         for name, value in cells.items()
@@ -411,6 +419,7 @@ def _encode_row(cells: Mapping[str, Any]) -> bytes | None:
 
 
 def _build_properties(values: Mapping[str, Any]) -> Properties | None:
+    """Return the properties section of a row, or None."""
     fields: dict[str, Any] = {}
     for field in rows(Properties):
         value = values.get(field.name)
@@ -450,6 +459,7 @@ def _split_data(content: bytes, lengths: Sequence[int | None]) -> list[Data]:
 
 
 def _build_body(values: Mapping[str, Any]) -> Any:
+    """Return the body of a row as one or more body sections, or None."""
     name = values.get("body_kind")
     data, text = values.get("body"), values.get("body_json")
     lengths = values.get("body_lengths")

@@ -17,7 +17,9 @@ from amqp10msg.message.templates import Template
 from amqp10msg.sections import BODY_KINDS, KINDS
 from amqp10msg.wire.kernel import Step, codes
 
+#: The kinds of section outside of the body, by attribute of `Message`.
 _SECTION_KINDS = {kind.attribute: kind for kind in KINDS if kind.attribute != "body"}
+#: The kernel's number of each Arrow type.
 _CELL_TYPES = {
     pa.bool_(): write.BOOL,
     pa.int16(): write.INT16,
@@ -52,7 +54,7 @@ def encode_columns(batch: pa.RecordBatch) -> tuple[pa.Array, list[int]]:
 
 
 def _write_messages(writer: write.Rows, row_count: int) -> tuple[pa.Array, list[int]]:
-    """Write `row_count` rows, growing the output buffer as needed."""
+    """Write `row_count` rows, enlarging the output buffer when it is full."""
     offsets_buffer = pa.allocate_buffer(4 * (row_count + 1))
     memoryview(offsets_buffer).cast("B")[:4] = bytes(4)
     odd = pa.allocate_buffer(row_count)
@@ -111,6 +113,7 @@ def encode_template(batch: pa.RecordBatch, template: Template) -> tuple[pa.Array
     return messages
 
 
+#: The kernel's number of each step of a template.
 _KERNEL_STEPS = {
     codes.STEP_COPY: write.COPY_STEP,
     codes.STEP_OPEN: write.OPEN_STEP,
@@ -139,10 +142,10 @@ _FLOAT_KINDS = (codes.KIND_DOUBLE, codes.KIND_FLOAT)
 
 
 def _step_column(step: Step, array: pa.Array) -> tuple[int, int, pa.Array] | None:
-    """Return (mode, format code, cells) for the column of a step.
+    """Return how the kernel writes the column of a step: mode, format code and cells.
 
-    The kernel must write the same bytes as `Template.encode` for each Python value. None if it
-    cannot, so that `Template.encode` writes the column.
+    The kernel must write the same bytes as `Template.encode`. If it cannot, the result is None, and
+    `Template.encode` writes the rows.
     """
     type_ = array.type
     kind = codes.KIND_BINARY if step.way == codes.STEP_DATA else step.kind
@@ -217,6 +220,7 @@ def _grow_buffer(data: pa.Buffer, size: int, rows_written: int, row_count: int) 
 
 
 def _odd_indexes(odd: bytes) -> Iterator[int]:
+    """Yield the indexes of the bytes that are 1."""
     index = odd.find(1)
     while index >= 0:
         yield index
@@ -224,6 +228,7 @@ def _odd_indexes(odd: bytes) -> Iterator[int]:
 
 
 def _make_writer(batch: pa.RecordBatch) -> write.Writer:
+    """Create the kernel's writer for the columns of a batch."""
     present = {
         name: column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
@@ -267,7 +272,7 @@ def _make_writer(batch: pa.RecordBatch) -> write.Writer:
 
 
 def _column_buffers(array: Any) -> write.Column:
-    """Return (cell type, offset, buffers) of a column; None if all cells are null."""
+    """Return a column for the kernel: cell type, offset and buffers. None if all cells are null."""
     if array is None or array.null_count == len(array):
         return None
     _, cells, data = (*array.buffers(), None)[:3]
@@ -281,19 +286,19 @@ def _column_buffers(array: Any) -> write.Column:
 
 
 def _validity(array: Any) -> tuple[int, int]:
-    """Return the address and size of the validity buffer; zeros without nulls."""
+    """Return the address and size of an array's validity buffer; zeros without nulls."""
     return address_and_size(array.buffers()[0] if array.null_count else None)
 
 
 def _lengths_buffers(array: Any) -> tuple[write.Column, write.Column, int]:
-    """Return the list buffers, the buffers of the lengths, and the number of lengths."""
+    """Return ``body_lengths`` for the kernel: lists, items of the lists, and number of items."""
     if array is None:
         return None, None, 0
     return _list_buffers(array), _column_buffers(array.values), len(array.values)
 
 
 def _list_buffers(array: Any) -> write.Column:
-    """Return (cell type, offset, buffers) of an array of lists or maps."""
+    """Return an array of lists or maps for the kernel: cell type, offset and buffers."""
     return (
         write.LIST,
         array.offset,
@@ -305,7 +310,7 @@ def _list_buffers(array: Any) -> write.Column:
 
 
 def _map_buffers(array: Any) -> tuple[write.Column, list[write.Column], int]:
-    """Return the map buffers, the buffers of its entries, and the number of entries."""
+    """Return a map column for the kernel: lists, columns of the entries, and number of entries."""
     if array is None:
         return None, [None] * (2 + len(_MEMBERS)), 0
     keys, items = array.keys, array.items

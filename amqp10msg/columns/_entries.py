@@ -12,7 +12,7 @@ from amqp10msg.columns._picks import ENTRY, SQL_TYPES, VALUE, Pick, pick_of
 from amqp10msg.columns._schema import MAPS, SCHEMA
 from amqp10msg.wire.errors import EncodeError
 
-# Arrow type: (AMQP type of the values, member of `VALUE` that holds them).
+# By Arrow type: the AMQP type of the values, and the member of `VALUE` that holds them.
 _AMQP_TYPES = {
     pa.string(): ("string", "s"),
     pa.large_string(): ("string", "s"),
@@ -42,7 +42,7 @@ def value_structs(array: pa.Array, *, amqp_nulls: bool = False) -> pa.StructArra
 
     Args:
         array: strings, binaries, booleans, numbers or timestamps; structs are returned unchanged.
-        amqp_nulls: True to convert a null to an AMQP null, False to a null struct.
+        amqp_nulls: whether a null becomes an AMQP null; else it becomes a null struct.
 
     Raises:
         TypeError: no AMQP type corresponds to the array's type.
@@ -69,7 +69,7 @@ def value_structs(array: pa.Array, *, amqp_nulls: bool = False) -> pa.StructArra
 
 
 def entry_pick(field: pa.Field) -> Pick | None:
-    """Return the entry of a map section that a column contains, or None if it contains no entry.
+    """Return the entry of a map section that a column contains; None if it is not an entry column.
 
     `decode` stores the entry in the metadata of a column with plain values, such as ``tenant``. The
     metadata is ignored if the column was renamed.
@@ -157,6 +157,7 @@ def _add_entry(
 
 
 def _to_structs(name: str, pick: Pick, array: pa.Array) -> pa.StructArray:
+    """Convert an entry column to structs; raise EncodeError or TypeError with its name."""
     try:
         if pick.type is not None:
             array = array.cast(SQL_TYPES[pick.type])
@@ -169,7 +170,10 @@ def _to_structs(name: str, pick: Pick, array: pa.Array) -> pa.StructArray:
 
 
 def _cells(array: pa.Array) -> list[Any]:
-    """Return the cells of a column; timestamps as integers: datetime has a smaller range."""
+    """Return the cells of a column as Python values.
+
+    Timestamps become integers, because datetime has a smaller range.
+    """
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.int64())
     cells: list[Any] = array.to_pylist()

@@ -14,7 +14,8 @@ from amqp10msg.columns._schema import COMPOSITES, LENGTHS, MAPS, VARIANT, WIRE, 
 from amqp10msg.composite import Field, rows
 from amqp10msg.sections import BODY_KINDS, KINDS
 
-_INDEXES = {kind.attribute: i for i, kind in enumerate(KINDS)}
+#: The index in `KINDS`, by attribute of `Message`.
+_SECTION_INDEXES = {kind.attribute: i for i, kind in enumerate(KINDS)}
 _BODY_COLUMNS = (
     "body_kind",
     "body_sections",
@@ -24,6 +25,7 @@ _BODY_COLUMNS = (
     "body_value",
     "body_lengths",
 )
+#: The kernel's number of each Arrow type.
 _CELL_KINDS = {
     pa.bool_(): scan.BOOL,
     pa.int16(): scan.INT16,
@@ -41,7 +43,7 @@ _FIELD_MODES = field_modes(scan)
 # Consecutive batches usually have the same projection. A plan needs a few kilobytes.
 @lru_cache(maxsize=64)
 def column_plan(plan: Plan) -> scan.ColumnPlan:
-    """Return the kernel's plan: the fields to read, and the column for each."""
+    """Return the kernel's plan for a `Plan`: the fields to read, and the column of each field."""
     schema = pa.schema([field for field in plan.schema if field != WIRE])
     kinds: list[int] = []
     column_indexes: dict[str, int] = {}
@@ -74,18 +76,21 @@ def column_plan(plan: Plan) -> scan.ColumnPlan:
     return scan.ColumnPlan(
         needs=[index in plan.needs for index in range(len(KINDS))],
         fields={
-            _INDEXES[name]: [field_plan(field) for field in rows(cls)]
+            _SECTION_INDEXES[name]: [field_plan(field) for field in rows(cls)]
             for name, cls in COMPOSITES.items()
         },
         maps={
-            _INDEXES[name]: (
+            _SECTION_INDEXES[name]: (
                 name in schema.names and name not in variants,
                 column_indexes.get(name, -1),
             )
             for name in MAPS
         },
-        picks=[(_INDEXES[section], key.encode(errors="surrogatepass")) for section, key in picks],
-        properties=(_INDEXES["properties"], column_indexes.get("has_properties", -1)),
+        picks=[
+            (_SECTION_INDEXES[section], key.encode(errors="surrogatepass"))
+            for section, key in picks
+        ],
+        properties=(_SECTION_INDEXES["properties"], column_indexes.get("has_properties", -1)),
         body=[column_indexes.get(name, -1) for name in _BODY_COLUMNS],
         kinds=kinds,
         kind_names=[kind.name.encode() for kind in BODY_KINDS],

@@ -1,4 +1,7 @@
-"""Columns with a single entry of a map section: parse their names, and convert to plain values."""
+"""Columns with a single entry of a map section: parse their names, and convert their values.
+
+The values of an entry column are structs of `VALUE`, or plain values of an SQL type.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +41,11 @@ SQL_TYPES: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "binary": pa.binary(),
 }
-#: Metadata key of a plain column, with the full name of the entry: `encode` finds the section and
-#: the key by it.
+#: Key in the metadata of a plain column. Its value is the full name of the entry, from which
+#: `encode` gets the section and the key.
 ENTRY = b"amqp_entry"
 
+# The parts of a column name: the section, a key with or without quotes, and the type with a name.
 _SECTION = re.compile(r"[a-z]+(?:[_-][a-z]+)*(?=[.\[])")
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _BARE = r"""[^\s'"]\S*"""
@@ -64,19 +68,23 @@ _INTEGER_TYPES = ("long", *(set(INTEGERS) - {"ulong", "timestamp"}))
 
 
 def _is_one_of(types: pa.Array, names: tuple[str, ...]) -> pa.Array:
+    """Return for each type whether it is one of `names`."""
     return pc.is_in(types, _cached_array(names))
 
 
-# Arrow constants, created on first use: creating the first one makes Arrow import pandas.
+# Arrow constants, which are created when they are first used: the first one makes Arrow import
+# pandas.
 
 
 @cache
 def _cached_array(names: tuple[str, ...]) -> pa.Array:
+    """Return an Arrow array of strings."""
     return pa.array(names)
 
 
 @cache
 def _bigint_overflow() -> pa.Scalar:
+    """Return 2^63, the smallest ulong that a bigint cannot represent."""
     return pa.scalar(decimal.Decimal(1 << 63), pa.decimal128(20, 0))
 
 
@@ -87,7 +95,7 @@ class Pick:
     Attributes:
         section: the column of the section, such as ``application_properties``.
         key: the key of the entry; the digits of a ulong.
-        type: the SQL type of a plain column, a key of `SQL_TYPES`; None for a struct column.
+        type: the SQL type of a plain column, a key of `SQL_TYPES`; None for a column of structs.
         name: the name of the column.
     """
 
@@ -155,13 +163,14 @@ class Pick:
 
 
 def _keep_where(mask: pa.Array, values: pa.Array) -> pa.Array:
+    """Return values where the mask is true, and null elsewhere."""
     return pc.if_else(mask, values, None)
 
 
 def _decimals_as_doubles(texts: pa.Array, types: pa.Array) -> pa.Array:
     """Convert decimal floating-point values to doubles; values of other types become null.
 
-    They are converted in Python, because they are rare.
+    The conversion is in Python, because such values are rare.
     """
     is_decimal = _is_one_of(types, _DECIMAL_TYPES)
     if not pc.any(is_decimal).as_py():
@@ -173,11 +182,13 @@ def _decimals_as_doubles(texts: pa.Array, types: pa.Array) -> pa.Array:
 
 
 def _decimal_to_double(text: str) -> float:
+    """Convert the text of a decimal to a double; any NaN becomes the default NaN."""
     number = decimal.Decimal(text)
     return math.nan if number.is_nan() else float(number)
 
 
 def _as_strings(values: pa.StructArray, types: pa.Array) -> pa.Array:
+    """Convert structs of values to strings; binaries and nested values become null."""
     texts = pc.struct_field(values, "s")
     if pc.all(pc.equal(types, "string")).as_py() is not False:
         return texts

@@ -1,8 +1,8 @@
 """Decode messages to rows in Python: the reference for the kernel, and its fallback for odd rows.
 
-If all sections are needed, this uses `Message.decode`. Otherwise it reads the sections in order,
-decodes only the needed sections, and skips all other sections by their size. In both cases, the
-sections must be in order and must not repeat.
+If all sections are needed, `Message.decode` decodes the message. Otherwise the sections are read in
+order; the needed sections are decoded, and all other sections are skipped by their size. In both
+cases, the sections must be in order and must not repeat.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel.codes import FIRST_CODE, FOLLOWERS, PLACE_BODY, PLACES
 from amqp10msg.wire.limits import Limits
 
-_HEADER = tuple(field.name for field in rows(Header))
-_PROPERTIES = rows(Properties)
+_HEADER_FIELDS = tuple(field.name for field in rows(Header))
+_PROPERTIES_FIELDS = rows(Properties)
 _PROPERTIES_CODE = next(kind.code for kind in KINDS if kind.cls is Properties)
 
 
@@ -40,7 +40,7 @@ def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -
     except VariantSizeError:
         cells = _error_row("size-limit", RULES["size-limit"].clause, 0)
     except (EncodeError, RecursionError):
-        # JSON notation can overflow the stack if the caller is deeply nested.
+        # The JSON notation can exceed Python's recursion limit if the caller's stack is deep.
         cells = _error_row("depth-limit", RULES["depth-limit"].clause, 0)
     if profile is not None and "error_code" not in cells:
         cells |= validation_cells(octets, limits, profile)
@@ -64,11 +64,12 @@ def text_size(cells: dict[str, Any]) -> int:
 
 
 def error_cells(error: DecodeError) -> dict[str, Any]:
-    """Return the cells of the error columns: rule, clause, offset."""
+    """Return the cells of the error columns for a decoding error."""
     return _error_row(*rule_of(error), error.offset)
 
 
 def _error_row(code: str, clause: str, offset: int) -> dict[str, Any]:
+    """Return the cells of the error columns."""
     return {"error_code": code, "error_clause": clause, "error_offset": offset}
 
 
@@ -81,6 +82,7 @@ def validation_cells(octets: bytes, limits: Limits, profile: str) -> dict[str, A
 
 
 def _decode_cells(encoded: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
+    """Return the cells of a message by column name; raise if it cannot be decoded."""
     message: Any
     if plan.needs_all:
         message = Message.decode(encoded, limits=limits)
@@ -90,7 +92,7 @@ def _decode_cells(encoded: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
     cells: dict[str, Any] = {}
     header = message.header
     if header is not None:
-        for name in _HEADER:
+        for name in _HEADER_FIELDS:
             cells[name] = getattr(header, name)
     if message.properties is not None:
         _add_properties(cells, message.properties)
@@ -118,7 +120,8 @@ def _decode_cells(encoded: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
 
 
 def _add_properties(cells: dict[str, Any], properties: Any) -> None:
-    for field in _PROPERTIES:
+    """Add the cells of the properties."""
+    for field in _PROPERTIES_FIELDS:
         name = field.name
         value = getattr(properties, name)
         if field.requires == "message-id":
@@ -133,7 +136,10 @@ def _add_properties(cells: dict[str, Any], properties: Any) -> None:
 
 
 def _add_body(cells: dict[str, Any], body: Any, body_codes: list[int], columns: list[str]) -> None:
-    """Add the cells of the body; those that need a conversion only if `columns` has their name."""
+    """Add the cells of the body.
+
+    Cells that need a conversion are only added if their column is in `columns`.
+    """
     if not body_codes:
         return
     kind = KIND_OF[body_codes[0]]
@@ -164,7 +170,7 @@ def _add_body(cells: dict[str, Any], body: Any, body_codes: list[int], columns: 
 def _decode_needed_sections(
     octets: bytes, needs: frozenset[int], limits: Limits
 ) -> tuple[Message, list[PartOf]]:
-    """Decode the sections in `needs` to a message; return it with the offsets of all sections."""
+    """Decode the sections in `needs`; return a message, and the offsets of all sections."""
     octets = kernel.octets_of(octets, limits)
     reader = kernel.Reader(octets, 0, limits)
     sections: dict[int, Any] = {}

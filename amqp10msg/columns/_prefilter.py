@@ -42,12 +42,12 @@ COLUMNS: tuple[str, ...] = tuple(
 
 
 def can_screen(profile: str) -> bool:
-    """Return True if decoding or a suspicion covers every rule of the profile."""
+    """Return whether decoding or a suspicion detects violations of every rule of the profile."""
     return not any(rule.id in PROFILES[profile] for rule in ALWAYS_CHECKED)
 
 
 def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
-    """Return the ascending indexes of rows that may violate a rule, or did not decode.
+    """Return the ascending indexes of rows that may violate a rule, or could not be decoded.
 
     Args:
         batch: the columns `COLUMNS`.
@@ -93,7 +93,7 @@ def _true_indexes(mask: Any) -> list[int]:
 
 
 def _unusual_indexes(column: Any, is_usual: Callable[[Any], bool]) -> list[int]:
-    """Return the indexes of unusual values; each distinct value is tested once."""
+    """Return the indexes of values that are not usual; each distinct value is tested once."""
     if column.null_count == len(column):
         return []
     texts = pc.unique(column).to_pylist()
@@ -111,7 +111,7 @@ def _rows_of(maps: Any, entries: Iterable[int]) -> set[int]:
 def _is_usual_key(
     tests: list[Callable[[str, tuple[str, ...]], bool]], reserved_keys: tuple[str, ...], key: str
 ) -> bool:
-    """Return True if no test suspects the key of a section whose `known_keys` are defined."""
+    """Return whether all tests accept a key; `reserved_keys` are those that the profile defines."""
     return all(test(key, reserved_keys) for test in tests)
 
 

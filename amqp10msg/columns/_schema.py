@@ -88,32 +88,40 @@ MapsAs = Literal["map", "variant"]
 # The items are not nullable, so that Spark does not test each number for null.
 #: The type of ``body_lengths``, the lengths of the data sections of a body in bytes.
 LENGTHS = pa.list_(pa.field("item", pa.int64(), nullable=False))
-_PART = {"code": pa.int16(), "offset": pa.int64(), "content": pa.int64(), "end": pa.int64()}
+#: The members of an item of ``section_offsets``.
+_OFFSET_MEMBERS = {
+    "code": pa.int16(),
+    "offset": pa.int64(),
+    "content": pa.int64(),
+    "end": pa.int64(),
+}
 _SECTION_OFFSETS = pa.list_(
     pa.field(
         "item",
-        pa.struct([pa.field(name, kind, nullable=False) for name, kind in _PART.items()]),
+        pa.struct([pa.field(name, kind, nullable=False) for name, kind in _OFFSET_MEMBERS.items()]),
         nullable=False,
     )
 )
 
 
 def _column(name: str, arrow_type: pa.DataType) -> pa.Field:
+    """Return a field with the comment of the column."""
     return pa.field(name, arrow_type, metadata={"comment": COMMENTS[name]})
 
 
+#: The error columns.
 ERRORS: tuple[pa.Field, ...] = (
     _column("error_code", pa.string()),
     _column("error_clause", pa.string()),
     _column("error_offset", pa.int64()),
 )
-#: The error columns as one struct; only if selected.
+#: The column ``error``: the error columns as one struct. Returned only if it is selected.
 ERROR: pa.Field = _column(
     "error", pa.struct([(field.name.removeprefix("error_"), field.type) for field in ERRORS])
 )
-#: The encoded message; only if selected.
+#: The column ``wire``: the encoded message. Returned only if it is selected.
 WIRE: pa.Field = _column("wire", pa.binary())
-#: Columns derived from other columns or from the message; only if selected.
+#: Columns derived from other columns or from the message. Returned only if they are selected.
 DERIVED = (_column("body_text", pa.string()), _column("body_value", VARIANT), ERROR, WIRE)
 #: The columns that most tables need; without ``body_value`` unless maps are VARIANT.
 LEAN: tuple[str, ...] = (
@@ -199,7 +207,7 @@ SCHEMA: pa.Schema
 SCHEMA, _NEEDS = _build_schema()
 _ALL = tuple(SCHEMA.names)
 _FIELDS: dict[str, pa.Field] = {field.name: field for field in (*SCHEMA, *DERIVED)}
-# Section name: names of its fields.
+# The names of the fields of each section, by name of the section.
 _FIELDS_BY_SECTION = {
     section: tuple(f.name for f in rows(cls)) for section, cls in COMPOSITES.items()
 }
@@ -223,7 +231,7 @@ class Plan:
         schema: the columns read from messages.
         needs: the indexes, 0 to 8, of the section kinds whose content is read; other sections are
             skipped.
-        picks: the selected keys of each map section.
+        picks: the keys of the selected entries, by map section.
         result: the returned columns, in the requested order: columns of `schema`, or columns
             derived from these.
         entries: by name, the entry of each returned column that has plain values, or another name
@@ -238,7 +246,7 @@ class Plan:
 
     @property
     def needs_all(self) -> bool:
-        """True if all section kinds are read."""
+        """Whether all section kinds are read."""
         return len(self.needs) == len(KINDS)
 
 
@@ -292,7 +300,7 @@ def _columns_of_path(path: Path) -> tuple[str, ...]:
         return ("body", "body_json")
     section = path.kind.attribute
     if path.key is not None:
-        # In column names, a symbol of digits would be mistaken for a ulong.
+        # In a column name, a symbol that consists of digits would be parsed as a ulong.
         looks_like_ulong = (
             path.kind.cls is not ApplicationProperties and str(path.key).lstrip("#").isdigit()
         )
@@ -313,6 +321,7 @@ def _columns_of_path(path: Path) -> tuple[str, ...]:
 # Cached by resolved names, so that equivalent selections share the kernel's plan.
 @lru_cache(maxsize=64)
 def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
+    """Return the plan for columns by name; errors as for `plan_of`."""
     result: list[pa.Field] = []
     read_fields: dict[str, pa.Field] = {}
     needs: set[int] = set()

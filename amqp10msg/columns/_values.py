@@ -34,6 +34,7 @@ DECODED_VALUE: pa.StructType = pa.struct(
 EXPLODED: pa.Schema = pa.schema(
     [pa.field("row", pa.int64()), pa.field("position", pa.int32()), WIRE, *ERRORS]
 )
+#: The values of the argument `plain` of `decode_values`.
 _POLICIES = ("error", "encoded", "text")
 
 
@@ -75,10 +76,12 @@ def decode_values(array: Any, plain: str = "error", limits: Limits | None = None
 
 
 def _text_size(cell: dict[str, Any] | None) -> int:
+    """Return the number of characters in the member ``s`` of a struct."""
     return len((cell or {}).get("s") or "")
 
 
 def _decode_value(octets: bytes, plain: str, limits: Limits) -> dict[str, Any]:
+    """Return the struct of one value, or its error cells; arguments as for `decode_values`."""
     if plain == "text":
         text = _decode_utf8(octets)
         if text is not None and not any(ord(c) < 32 and c not in "\t\n\r" for c in text):
@@ -93,6 +96,7 @@ def _decode_value(octets: bytes, plain: str, limits: Limits) -> dict[str, Any]:
 
 
 def _decode_utf8(octets: bytes) -> str | None:
+    """Return the text of UTF-8, or None if the bytes are invalid."""
     try:
         return octets.decode()
     except UnicodeDecodeError:
@@ -114,7 +118,7 @@ def explode_batches(
         A RecordBatch with ``row`` (the index of the envelope in `array`), ``position`` (the index
         of the message in the envelope), ``wire`` (the encoded message, for `decode`), and the error
         columns. An envelope that cannot be split becomes one row, with the bytes of the envelope in
-        ``wire``. A null becomes one row, too.
+        ``wire``. A null also becomes one row.
 
     Raises:
         TypeError: `array` does not contain bytes.
@@ -138,6 +142,7 @@ def explode_batches(
 
 
 def _split_envelope(octets: bytes, limits: Limits) -> list[dict[str, Any]]:
+    """Return a row for each message in an envelope, or one row with the error."""
     try:
         body = Message.decode(octets, limits=limits).body
     except DecodeError as error:

@@ -4,8 +4,9 @@ A VARIANT consists of two binaries: the ``value``, and the ``metadata`` with the
 objects. It is meant for queries and has SQL types: all integers are one type, and a symbol is a
 string. The map of structs (`_cells`) keeps the exact AMQP type.
 
-The kernel writes the same bytes, so each value has exactly one encoding: integers in the fewest
-bytes, keys in order of first occurrence, values in the order of the message, the narrowest offsets.
+The kernel writes the same bytes as this module, so each value has exactly one encoding: integers
+and offsets have as few bytes as possible, keys are in the order of their first occurrence, and
+values are in the order of the message.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ def section_variant(section: Mapping[Any, Any]) -> dict[str, bytes]:
 
 
 def _to_cell(value: bytes, keys: Mapping[str, int]) -> dict[str, bytes]:
+    """Return a VARIANT from its encoded value and the dictionary of its keys."""
     metadata = _encode_metadata(keys)
     if max(len(value), len(metadata)) > MAX_VARIANT_BYTES:
         raise VariantSizeError(f"a VARIANT must have at most {MAX_VARIANT_BYTES:,} bytes")
@@ -68,6 +70,7 @@ def _to_cell(value: bytes, keys: Mapping[str, int]) -> dict[str, bytes]:
 
 
 def _encode_metadata(keys: Iterable[str]) -> bytes:
+    """Encode the dictionary of keys."""
     texts = [key.encode() for key in keys]
     text_ends = [0]
     for text in texts:
@@ -88,6 +91,7 @@ def _primitive_head(kind: int) -> bytes:
 
 
 def _encode_value(value: Any, keys: dict[str, int]) -> bytes:
+    """Encode a value; new keys are added to the dictionary `keys`, which maps keys to ids."""
     name = TYPES[type(value)]
     if value is None:
         return _primitive_head(_NULL)
@@ -126,6 +130,7 @@ def _encode_integer(number: int) -> bytes:
 
 
 def _encode_decimal(number: int, scale: int, size_index: int) -> bytes:
+    """Encode a decimal of 4, 8 or 16 bytes (`size_index` 0, 1 or 2)."""
     return (
         _primitive_head(_DECIMAL4 + size_index)
         + bytes((scale,))
@@ -134,7 +139,7 @@ def _encode_decimal(number: int, scale: int, size_index: int) -> bytes:
 
 
 def _encode_amqp_decimal(number: decimal.Decimal, text: str) -> bytes:
-    """Encode a decimal floating-point number; as text if it exceeds SQL's decimals."""
+    """Encode a decimal floating-point number; as text if SQL's decimals cannot represent it."""
     sign, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int):
         return _encode_text(text)  # a NaN or an infinity
@@ -152,6 +157,7 @@ def _encode_amqp_decimal(number: decimal.Decimal, text: str) -> bytes:
 
 
 def _encode_text(text: str) -> bytes:
+    """Encode a string."""
     encoded = text.encode()
     if len(encoded) <= _MAX_SHORT_TEXT_BYTES:
         return bytes((len(encoded) << 2 | _SHORT_TEXT,)) + encoded
@@ -159,7 +165,7 @@ def _encode_text(text: str) -> bytes:
 
 
 def _encode_map(value: Mapping[Any, Any], keys: dict[str, int]) -> bytes:
-    """Encode a map as an object if all keys are distinct strings, or as an array of pairs."""
+    """Encode a map as an object if all keys are distinct strings, else as an array of pairs."""
     string_keys = {str(key) for key in value if TYPES[type(key)] in {"string", "symbol"}}
     if len(string_keys) == len(value):
         return _encode_object(((str(key), item) for key, item in value.items()), keys)
@@ -169,12 +175,14 @@ def _encode_map(value: Mapping[Any, Any], keys: dict[str, int]) -> bytes:
 
 
 def _encode_array(items: Iterable[bytes]) -> bytes:
+    """Encode an array from its encoded values."""
     item_ends = array("Q")
     content = _concatenate(items, item_ends)
     return _encode_compound(content, item_ends, _ARRAY, 0, b"", range(len(item_ends)))
 
 
 def _encode_object(pairs: Iterable[tuple[str, Any]], keys: dict[str, int]) -> bytes:
+    """Encode an object from pairs of key and value."""
     texts: list[str] = []
     item_ends = array("Q")
     content = _concatenate(_encode_members(pairs, texts, keys), item_ends)
@@ -189,7 +197,10 @@ def _encode_object(pairs: Iterable[tuple[str, Any]], keys: dict[str, int]) -> by
 def _encode_members(
     pairs: Iterable[tuple[str, Any]], texts: list[str], keys: dict[str, int]
 ) -> Iterator[bytes]:
-    """Yield the encoded values of an object; append its keys to `texts`, add new ones to `keys`."""
+    """Yield the encoded values of an object.
+
+    Its keys are appended to `texts`, and new keys are added to the dictionary `keys`.
+    """
     for text, item in pairs:
         keys.setdefault(text, len(keys))
         texts.append(text)
@@ -197,7 +208,10 @@ def _encode_members(
 
 
 def _concatenate(items: Iterable[bytes], item_ends: array[int]) -> bytearray:
-    """Concatenate encoded values, and append their end offsets to `item_ends`, to save memory."""
+    """Concatenate encoded values, and append their end offsets to `item_ends`.
+
+    `items` is an iterator, so that the values are not all in memory twice.
+    """
     content = bytearray()
     for item in items:
         content += item
@@ -213,7 +227,7 @@ def _encode_compound(
     ids: bytes,
     order: Iterable[int],
 ) -> bytes:
-    """Encode an object or array: the count, the key ids, the offsets, and the values."""
+    """Encode an object or array: head, count, key ids, offsets, and values."""
     width = _byte_width(len(content))
     is_large = len(item_ends) > 0xFF
     # The flag for a 4-byte count follows the width fields; an array has a single width field.

@@ -1,1 +1,1 @@
-"""The compiled kernel of `amqp10msg.columns.decode`: one module, `scan`, from parts by subject."""
+"""The compiled kernels of `amqp10msg.columns`: `scan` for `decode`, and `write` for `encode`."""
