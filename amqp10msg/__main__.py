@@ -2,16 +2,17 @@
 
 import sys
 
-#: The password in a URL, unless it is an environment variable.
+#: Matches the password in a URL, unless it is an environment variable such as ``${NAME}``.
 _CREDENTIALS = r"(://[^:/?#]*:)(?!\$\{\w+\}@)[^/?#]*@"
 #: The commands that handle SIGTERM, SIGINT and SIGHUP.
 _HANDLE_SIGNALS = {"bridge"}
 
 
-def _begin() -> None:
-    """Before the imports: hide passwords in the process list, and block signals for the bridge.
+def _prepare_process() -> None:
+    """Hide passwords in the process list, and block signals for the bridge, before slow imports.
 
-    The signals are unblocked when the bridge has set its handlers. Until then, they would end it.
+    The bridge unblocks the signals when it has set its handlers. Until then, a signal would kill
+    it.
     """
     if _HANDLE_SIGNALS.intersection(sys.argv[1:2]):
         import signal
@@ -33,7 +34,10 @@ def _begin() -> None:
 
 
 def _print_version() -> bool:
-    """Handle a command line that only has --version, without importing click. Return whether."""
+    """Print the version, without importing click, if --version is the only argument.
+
+    Returns whether the version was printed.
+    """
     if sys.argv[1:] != ["--version"]:
         return False
     from amqp10msg.app.version import version
@@ -52,12 +56,13 @@ def main() -> int:
     Ctrl-C prints one line and returns 130, even while modules are still being imported.
     """
     try:
-        _begin()
+        _prepare_process()
         if _print_version():
             return 0
-        from amqp10msg.app.cli import main as run  # here, so that Ctrl-C during it is caught
+        # Imported here, so that Ctrl-C during the import is caught.
+        from amqp10msg.app.cli import main as run
 
-        # Without click this returns a status; with it, `run` ends the process.
+        # If click is installed, `run` ends the process; else it returns a status.
         return int(run() or 0)
     except KeyboardInterrupt:
         sys.stderr.write("amqp10msg: interrupted\n")

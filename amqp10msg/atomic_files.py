@@ -26,7 +26,7 @@ _DISK_FULL_ERRORS = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 
 @contextlib.contextmanager
 def synced(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
-    """Open a new file for writing, and sync it to disk when the block ends.
+    """Open a new file for writing, and sync it to disk when the ``with`` block ends.
 
     With `private`, only the owner may read the file.
     """
@@ -38,7 +38,7 @@ def synced(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _name_in_errors(path: str | Path) -> Iterator[None]:
-    """Add the path to errors of a full disk."""
+    """Add the path to errors of a full disk that the ``with`` block raises."""
     try:
         yield
     except OSError as error:
@@ -49,10 +49,11 @@ def _name_in_errors(path: str | Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]]:
-    """Open a temporary file that replaces `path` when the block ends without an error.
+    """Open a temporary file that replaces `path` when the ``with`` block ends without an error.
 
-    The file is written in the same folder, synced to disk and renamed. If the block raises, it is
-    removed, and an existing file is unchanged. A pipe or a device is written to directly.
+    The temporary file is in the same folder; it is synced to disk and renamed. If the block raises,
+    the temporary file is removed, and an existing file is unchanged. A pipe or a device is written
+    to directly.
 
     Args:
         path: the file. A symbolic link is followed and kept.
@@ -117,9 +118,9 @@ def sync_folder(folder: Path) -> None:
 def publish(source: Path, target: Path, backup: Path) -> None:
     """Rename the file or folder `source` to `target`; replace an existing `target`.
 
-    If the system can exchange two paths atomically (Linux, on most file systems), `target` is
-    complete at any time: either old or new. On other systems `target` does not exist between two
-    renames. The old file or folder is then at `backup`, which must be on the same file system.
+    If the system can exchange two paths atomically (Linux, on most file systems), `target` always
+    exists, and is either old or new. On other systems, the old `target` is first renamed to
+    `backup`, which must be on the same file system, so `target` does not exist between two renames.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.exists():
@@ -145,7 +146,7 @@ def _exchange(first: Path, second: Path) -> bool:
 # Locks.
 
 
-def _module(name: str) -> Any:
+def _import_optional(name: str) -> Any:
     """Import a module that only some systems have, or return None."""
     try:
         return importlib.import_module(name)
@@ -153,10 +154,10 @@ def _module(name: str) -> Any:
         return None
 
 
-_fcntl, _msvcrt = _module("fcntl"), _module("msvcrt")
+_fcntl, _msvcrt = _import_optional("fcntl"), _import_optional("msvcrt")
 
-# The offset of the byte that is locked on Windows. A locked byte cannot be read there, so it is at
-# the largest offset of 31 bits.
+# The offset of the byte that is locked on Windows. Windows does not allow reading a locked byte, so
+# the byte is after the content, at the largest offset of 31 bits.
 _LOCKED_OFFSET = 2**31 - 2
 _RETRY_INTERVAL = 0.05  # seconds between two attempts to lock
 
@@ -166,7 +167,7 @@ def lock(handle: int, *, wait: bool) -> None:
 
     Args:
         handle: the file descriptor. Its position may change.
-        wait: wait for the lock, instead of raising an error.
+        wait: whether to wait for the lock instead of raising an error.
 
     Raises:
         OSError: the lock is held by another process, or by another file descriptor.
@@ -186,8 +187,8 @@ def lock(handle: int, *, wait: bool) -> None:
             return
 
 
-def _is_still(handle: int, path: Path) -> bool:
-    """Whether `path` still is the file that was opened as `handle`."""
+def _is_same_file(handle: int, path: Path) -> bool:
+    """Return whether `path` is still the file that was opened as `handle`."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
@@ -201,7 +202,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
     Windows cannot open a folder: there, the file ``FOLDER.lock`` next to it is locked.
 
     Raises:
-        BlockingIOError: the folder is locked already, by this process or another.
+        BlockingIOError: this process or another one has already locked the folder.
         OSError: the folder cannot be created.
     """
     with contextlib.suppress(FileExistsError):
@@ -215,7 +216,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
             lock(handle, wait=False)
         except OSError as error:
             raise BlockingIOError(error.errno, error.strerror, str(folder)) from None
-        if _fcntl is not None and not _is_still(handle, folder):
+        if _fcntl is not None and not _is_same_file(handle, folder):
             # The previous owner has removed the folder, and there may be a new one.
             raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK), str(folder))
         yield

@@ -16,17 +16,17 @@ EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
 STREAM_PLACES = ("first", "last", "next")
 #: A time interval in RabbitMQ's notation.
 INTERVAL = re.compile(r"[0-9]+[YMDhms]")
-#: The annotation (in 0-9-1, header) with the offset of a message in its stream.
+#: The annotation (in 0-9-1, the header) with the offset of a message in its stream.
 STREAM_OFFSET = "x-stream-offset"
 #: The annotation or header with the filter value of a message in a stream.
 STREAM_FILTER_VALUE = "x-stream-filter-value"
 #: The annotations or headers with the counts of earlier deliveries and acquisitions (quorum
 #: queues).
 DELIVERY_COUNT, ACQUIRED_COUNT = "x-delivery-count", "x-acquired-count"
-#: The annotation with the time at which RabbitMQ 4 received a message. To consumers of 0-9-1, it
-#: delivers the annotation as the header ``timestamp_in_ms``.
+#: The annotation with the time at which RabbitMQ 4 received a message. Consumers of 0-9-1 receive
+#: it as the header ``timestamp_in_ms``.
 RECEIVED_TIME = "x-opt-rabbitmq-received-time"
-#: The annotation with the record of a message's deaths.
+#: The annotation with the history of dead-lettering of a message.
 DEATHS = "x-opt-deaths"
 
 #: The names of profiles of RabbitMQ, for type checkers: the keys of `translations`.
@@ -49,12 +49,12 @@ SeriesName: TypeAlias = Literal[
 
 @attrs.frozen
 class Series:
-    """A series of RabbitMQ.
+    """A release series of RabbitMQ. The behaviour of some series was recorded with brokers.
 
     Attributes:
-        name: such as ``4.1``.
-        follows: the recorded series that it behaves like.
-        basis: the evidence for `follows`.
+        name: the version, such as ``4.1``.
+        follows: the recorded series that has the same behaviour.
+        basis: the evidence that it has the same behaviour as `follows`.
         has_streams: whether its streams also behave like the streams of `follows`.
         has_sql: whether it supports SQL filter expressions for streams.
     """
@@ -99,7 +99,10 @@ RABBITMQ: Mapping[str, Series] = {
 
 
 def stream_start(text: str) -> str | int | None:
-    """Parse the start of reading a stream: a named offset, an interval or a number; else None."""
+    """Parse the position at which to start reading a stream; None if `text` is invalid.
+
+    A position is a named offset, an interval, or a number.
+    """
     if text.isascii() and text.isdecimal():
         return int(text)
     return text if text in STREAM_PLACES or INTERVAL.fullmatch(text) else None
@@ -128,16 +131,17 @@ class ByName(Mapping[str, T]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names and aliases, sorted, with RabbitMQ's last."""
+        """All names and aliases, sorted, with those of RabbitMQ at the end."""
         return tuple(sorted((*self._values, *self._aliases), key=_sort_key))
 
 
 def _sort_key(name: str) -> tuple[bool, str]:
+    """Return the sort key of a name for `ByName.names`."""
     return name.startswith("rabbitmq-"), name
 
 
 def translations() -> dict[str, str]:
-    """Map the translation profile of each series to the profile of the series it follows."""
+    """Map the translation profile of each series to the profile of the series that it follows."""
     return {
         f"rabbitmq-{series.name}{suffix}": f"rabbitmq-{series.follows}{suffix}"
         for series in RABBITMQ.values()
@@ -147,9 +151,9 @@ def translations() -> dict[str, str]:
 
 
 def rule_sets() -> dict[str, str]:
-    """Map the names of all series to sets of validation rules.
+    """Map the profiles of all series to validation profiles.
 
-    RabbitMQ 3 accepts values that it does not use: only the rules of the standard apply to it.
+    RabbitMQ 3 accepts sections without decoding them: only the rules of the standard apply to it.
     """
     return {
         name: "rabbitmq-4" if name.startswith("rabbitmq-4") else "oasis" for name in translations()
@@ -157,7 +161,7 @@ def rule_sets() -> dict[str, str]:
 
 
 def dialects() -> dict[str, str]:
-    """Map the names of series with SQL filter expressions to their dialects."""
+    """Map the profiles of series with SQL filter expressions to the dialects of SQL."""
     return {
         f"rabbitmq-{series.name}": f"rabbitmq-{series.follows}"
         for series in RABBITMQ.values()

@@ -1,4 +1,4 @@
-"""The names of the filter languages, for options that must not wait for the parsers."""
+"""The names of the filter languages, for options that must not import the parsers."""
 
 #: A JMS selector, an SQL filter expression as RabbitMQ or the OASIS draft reads it, a topic
 #: pattern, a subject. `amqp10msg.delivery.filters.LANGUAGES` has the parser of each.

@@ -18,7 +18,7 @@ import attrs
 
 T = TypeVar("T")
 
-#: Default upper bounds of options: seconds (about 31 years), and counts.
+#: Default maximum of options: for seconds (about 31 years), and for counts.
 _MAX_SECONDS, _MAX_COUNT = 1e9, 1 << 60
 #: The accepted types of each non-numeric kind of option, and their name in errors.
 _TYPES: Mapping[type, tuple[tuple[type, ...], str]] = {
@@ -60,7 +60,7 @@ class Option:
     default: Any = None
 
     def check(self, name: str, value: object) -> None:
-        """Check a value that Python or a file gives for the option `name`.
+        """Check the value of the option `name`, which comes from Python or from a file.
 
         Raises:
             TypeError: the value has the wrong type. The message omits the value unless a number was
@@ -77,6 +77,7 @@ class Option:
             raise ValueError(f"{name} must be one of {', '.join(self.choices)}, not {value!r}")
 
     def _check_number(self, name: str, value: object) -> None:
+        """Check a numeric value as `check`."""
         high = self.high
         if high is None:
             high = _MAX_SECONDS if self.kind is float else _MAX_COUNT
@@ -104,7 +105,7 @@ def declared(
     validator: Any = None,
     **details: Any,
 ) -> Any:
-    """Return an attrs field for an option, which checks the value with `Option.check`.
+    """Return an attrs field for an option; its validator is `Option.check`.
 
     For a field with a converter, call `attrs.field` with `option` instead: type checkers
     derive the type of the argument from the converter.
@@ -130,7 +131,7 @@ def options_of(cls: type) -> Iterator[tuple[attrs.Attribute[Any], Option]]:
 
 
 def check_option(_: Any, field: attrs.Attribute[Any], value: object) -> None:
-    """Check an option as the validator of its field; None passes if it is the default."""
+    """Check the value of an option; an attrs validator. None is valid if it is the default."""
     if value is not None or field.default is not None:
         field.metadata["option"].check(field.name, value)
 
@@ -155,7 +156,7 @@ def names_in_spark(cls: type) -> dict[str, tuple[attrs.Attribute[Any], Option]]:
 
 
 def from_spark(cls: type[T], texts: Mapping[str, str]) -> T:
-    """Parse options that `to_spark` wrote; ignore all further options in the map.
+    """Parse options that `to_spark` has converted to texts; ignore unknown names in `texts`.
 
     Raises:
         ValueError: a text is not of the option's type.
@@ -183,6 +184,7 @@ def to_spark(options: object) -> dict[str, str]:
 
 
 def _columns(columns: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Split a text of column names separated by commas; an attrs converter."""
     if isinstance(columns, str):
         return tuple(name.strip() for name in columns.split(",")) if columns else None
     return columns
@@ -194,7 +196,7 @@ class JobOptions:
 
     Attributes:
         column: the column of encoded messages.
-        columns: the columns to decode; also a text with commas between the names.
+        columns: the columns to decode, as a tuple, or as a text with commas between the names.
         profile: the profile of the validation rules, or of the translation.
         to: the protocol to translate to.
         user: the user of the sender, see `amqp10msg.translate.Circumstances`; empty for no user.
@@ -207,7 +209,8 @@ class JobOptions:
         converter=_columns,
         metadata=option(str, "Columns to decode, separated by commas; all by default."),
     )
-    # The commands declare these two themselves, with different meanings and defaults.
+    # Each command declares its own options --profile and --to, with different meanings and
+    # defaults.
     profile: str | None = declared(None, str, flag=None)
     to: str = declared("1.0", str, flag=None)
     user: str = declared(

@@ -24,8 +24,8 @@ def regular_opener(path: str, flags: int) -> int:
     """Open a regular file for `open`, which creates it with the permissions `PRIVATE`.
 
     Raises:
-        OSError: the file cannot be opened, or is not a regular file. Opening a pipe would wait for
-            a reader, and data written to it is not on disk.
+        OSError: the file cannot be opened, or is not a regular file. A pipe is refused because
+            opening it would wait for a reader, and data written to it is not stored on disk.
     """
     not_regular = OSError(errno.EINVAL, "not a regular file", path)
     try:

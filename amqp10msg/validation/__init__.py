@@ -42,7 +42,8 @@ __all__ = [
     "validate",
 ]
 
-_CHECKED = tuple(rule for rule in RULES.values() if rule.check is not None)
+#: The rules that a check detects, in the order of the table.
+_CHECKED_RULES = tuple(rule for rule in RULES.values() if rule.check is not None)
 
 
 #: The names of the built-in profiles, for type checkers. For a name in a variable, pass
@@ -51,6 +52,7 @@ ProfileName: TypeAlias = Literal["azure", "oasis", SeriesName]
 
 
 def _checked_severities(value: Mapping[str, Severity]) -> Mapping[str, Severity]:
+    """Return a read-only copy of severities by rule id; ValueError for an unknown rule or value."""
     for name, severity in value.items():
         if name not in RULES:
             raise ValueError(f"there is no rule {name!r}: see RULES")
@@ -60,6 +62,7 @@ def _checked_severities(value: Mapping[str, Severity]) -> Mapping[str, Severity]
 
 
 def _read_only(keys: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    """Return a read-only copy of annotation keys by section."""
     return MappingProxyType(dict(keys))
 
 
@@ -134,7 +137,8 @@ def _rules_of(broker: str) -> dict[str, Severity]:
     return {rule.id: rule.severity for rule in RULES.values() if rule.clause == broker}
 
 
-_RABBITMQ = _rules_of("RabbitMQ 4")
+# The severities of the rules that only one profile has, by rule id.
+_RABBITMQ_RULES = _rules_of("RabbitMQ 4")
 _AZURE_RULES = _rules_of("Azure")
 # Message annotations of W3C's draft "Trace Context: AMQP protocol".
 _TRACE = ("traceparent", "tracestate")
@@ -144,7 +148,7 @@ _OASIS = Profile(
     {
         rule.id: rule.severity
         for rule in RULES.values()
-        if rule.in_messages and rule.id not in _RABBITMQ and rule.id not in _AZURE_RULES
+        if rule.in_messages and rule.id not in _RABBITMQ_RULES and rule.id not in _AZURE_RULES
     },
     {"delivery-annotations": ("rejected",), "message-annotations": _TRACE},
 )
@@ -152,7 +156,7 @@ _RABBITMQ_4 = _OASIS.derive(
     "rabbitmq-4",
     "What RabbitMQ 4 refuses or cannot deliver: a body is required, annotation keys must be "
     "symbols that begin with x-, and some encodings are not understood.",
-    severities={"annotation-key-reserved": "error", **_RABBITMQ},
+    severities={"annotation-key-reserved": "error", **_RABBITMQ_RULES},
     known_keys={},
 )
 _AZURE = _OASIS.derive(
@@ -197,7 +201,7 @@ class _Violations(list[Violation]):
 
 
 class EncodableMessage(Protocol):
-    """What `validate` needs of a `Message`: its message-format and its encoding."""
+    """The part of a `Message` that `validate` uses: its message-format and its encoding."""
 
     message_format: int
 
@@ -241,6 +245,7 @@ def validate(
     violations = _Violations()
 
     def add(rule: str, occurrence: Occurrence) -> None:
+        """Add a violation of the rule with this id, if the profile has the rule."""
         if rule in profile:
             violations.append(violation_of(RULES[rule], occurrence, profile.severities[rule]))
 
@@ -274,18 +279,18 @@ def validate(
         for fault in view.faults:
             name, _ = rule_of(fault)
             add(name, Occurrence(fault.offset, fault.path, fault.reason))
-        rules = _CHECKED
+        rules = _CHECKED_RULES
         if not always_checked:
             narrow(view, profile.known_keys)
         if view.doubtful is not None:
             names = {section.kind.name for section in view.doubtful}
             rules = tuple(
                 rule
-                for rule in _CHECKED
+                for rule in _CHECKED_RULES
                 if not rule.sections or not names.isdisjoint(rule.sections)
             )
     else:
-        # The usual case: the message decodes, and no rule can be broken.
+        # The usual case: the message decodes, and cannot violate any rule.
         if not suspects and not always_checked:
             return violations
         rules = tuple(rule for rule in UNENFORCED if rule.id in suspects or rule.suspicion is None)

@@ -23,11 +23,14 @@ from amqp10msg.wire.primitives import AmqpMap, Array, Described, Symbol, ULong
 
 # The sections whose value has the type annotations (3.2.10).
 ANNOTATIONS = ("delivery-annotations", "message-annotations", "footer")
+#: Map sections before the body.
 BEFORE_BODY = ("delivery-annotations", "message-annotations", "application-properties")
 MESSAGE_ANNOTATIONS = ("message-annotations",)
-_BODY = next(kind.order for kind in KINDS if kind.attribute == "body")
-_FOOTER = KINDS[-1].order
+# Positions in a message, see `SectionKind.order`.
+_BODY_ORDER = next(kind.order for kind in KINDS if kind.attribute == "body")
+_FOOTER_ORDER = KINDS[-1].order
 
+#: For each archetype: the AMQP types that provide it, and the clause that defines it.
 _ARCHETYPES = {
     "message-id": ({"ulong", "uuid", "binary", "string"}, "Part 3, 3.2.11 to 3.2.14"),
     "address": ({"string"}, "Part 3, 3.2.15"),
@@ -45,7 +48,13 @@ _RABBITMQ_UNSUPPORTED = frozenset((0x52, 0x53, 0x54, 0x55, 0x74, 0x84, 0x94, 0xC
 def check_symbol(
     field: str, problem_of: Callable[[str], str], view: MessageMap
 ) -> Iterator[Occurrence]:
-    """Report a symbol field of the properties for which `problem_of` returns a text."""
+    """Report a field of the properties that is a symbol, if `problem_of` returns a text for it.
+
+    Args:
+        field: the wire name of the field.
+        problem_of: returns the violation in a symbol as a text; empty if it is valid.
+        view: the map of the message.
+    """
     for child in _field_values(view, field, "symbol"):
         symbol = text_at(view.data, child.value, child.end)
         # Another rule reports a symbol that is not ASCII.
@@ -60,8 +69,11 @@ def check_entries(
 ) -> Iterator[Occurrence]:
     """Report the map entries for which `problem_of` returns a text.
 
-    `problem_of` gets the map of the message and the offsets of the key, of the value and of its
-    end.
+    Args:
+        sections: the names of the map sections to check.
+        problem_of: returns the violation in an entry as a text; empty if it is valid. Its arguments
+            are the map of the message, and the offsets of the key, the value and the value's end.
+        view: the map of the message.
     """
     for section in view.of(*sections):
         for offsets in section.entries():
@@ -71,18 +83,21 @@ def check_entries(
 
 
 def _field_values(view: MessageMap, field: str, amqp_type: str = "") -> Iterator[Child]:
-    """Yield a field of the properties if it is not null and has `amqp_type`; any type if empty."""
+    """Yield a field of the properties, if it is not null and has the type `amqp_type`.
+
+    An empty `amqp_type` accepts all types.
+    """
     for section in view.of("properties"):
         child = section.field(field)
         if child and amqp_type in ("", type_at(view.data, child.value)):
             yield child
 
 
-# The sections.
+# Checks of the sections.
 
 
 def unknown_values(view: MessageMap, *, described: bool) -> Iterator[Occurrence]:
-    """Find values that are not sections of Part 3; `described` selects described values."""
+    """Find values that are not sections of Part 3: described values, or all others."""
     text = (
         "the descriptor is not that of a section of Part 3, 3.2"
         if described
@@ -94,7 +109,7 @@ def unknown_values(view: MessageMap, *, described: bool) -> Iterator[Occurrence]
 
 
 def misplaced_sections(view: MessageMap, *, rule: str) -> Iterator[Occurrence]:
-    """Find sections that violate `rule`, which is a rule of `order_rule`."""
+    """Find sections that violate `rule`, one of the rules that `order_rule` returns."""
     if view.in_order:
         return
     earlier_sections = 0
@@ -117,9 +132,9 @@ def misplaced_sections(view: MessageMap, *, rule: str) -> Iterator[Occurrence]:
 
 
 def body_missing(view: MessageMap) -> Iterator[Occurrence]:
-    """Find a missing body, unless the end of the message is cut off."""
-    if view.complete and not any(section.kind.order == _BODY for section in view.sections):
-        footers = (s.offset for s in view.sections if s.kind.order == _FOOTER)
+    """Find a missing body, unless the message is truncated."""
+    if view.complete and not any(section.kind.order == _BODY_ORDER for section in view.sections):
+        footers = (s.offset for s in view.sections if s.kind.order == _FOOTER_ORDER)
         yield Occurrence(
             next(footers, len(view.data)),
             "body",
@@ -136,7 +151,7 @@ def section_value_type(view: MessageMap) -> Iterator[Occurrence]:
             yield Occurrence(section.content, kind.name, text, kind.clause)
 
 
-# Header and properties.
+# Checks of the header and properties.
 
 
 def too_many_fields(view: MessageMap) -> Iterator[Occurrence]:
@@ -167,13 +182,14 @@ def rejected_type(view: MessageMap, key: int, value: int, end: int) -> str:
     """Report a delivery annotation ``rejected`` whose value is not an error."""
     if type_at(view.data, key) != "symbol" or text_at(view.data, key, value) != "rejected":
         return ""
-    # The kernel has charged zero-width elements to the budget already, so the budget here is 0.
+    # The kernel has already counted the zero-width elements of the message, so none are allowed
+    # here.
     problem = _why_not_an_error(view.data[value:end], attrs.evolve(view.limits, zero_width=0))
     return problem and f"the value of the key rejected must be an error (0x1D): {problem}"
 
 
 def _why_not_an_error(octets: bytes, limits: Limits) -> str:
-    """Return why a value is not an error (Part 2, 2.8.14); an empty string for an error.
+    """Return why a value is not an AMQP error (Part 2, 2.8.14); an empty string if it is.
 
     The result is also empty for a value that exceeds `limits`, because it cannot be checked.
     """
@@ -193,24 +209,28 @@ _ERROR_DESCRIPTORS = (ULong(composite_of(Error).code), Symbol(composite_of(Error
 
 def field_without_data(view: MessageMap, *, field: str) -> Iterator[Occurrence]:
     """Find a field of the properties that is set although the body is not data."""
-    kinds = [s.kind.name for s in view.sections if s.kind.order == _BODY and s.kind.name != "data"]
+    kinds = [
+        s.kind.name for s in view.sections if s.kind.order == _BODY_ORDER and s.kind.name != "data"
+    ]
     for child in _field_values(view, field) if kinds else ():
         text = f"{field} is set, and the body is {kinds[0]}: omit it, or send data"
         yield Occurrence(child.value, child.path, text)
 
 
 def content_type_not_mime(text: str) -> str:
+    """Report a content-type that is not a MIME type."""
     if is_mime_type(text):
         return ""
     return f"{_short_repr(text)} is not a MIME type: write type/subtype, or omit it"
 
 
 def _codings_in(text: str) -> list[str]:
-    # RFC 2616, 3.5 and 14.11: a comma-separated list, not case-sensitive.
+    """Return the codings in lower case (RFC 2616, 3.5 and 14.11: a comma-separated list)."""
     return [coding.strip(" \t").lower() for coding in text.split(",")]
 
 
 def content_encoding_identity(text: str) -> str:
+    """Report the coding identity."""
     return "identity must not be used: omit it" if "identity" in _codings_in(text) else ""
 
 
@@ -222,11 +242,13 @@ def content_encoding_compress(text: str) -> str:
 
 
 def content_encoding_multiple(text: str) -> str:
+    """Report several codings."""
     count = len(_codings_in(text))
     return f"there are {count} content-encodings: apply one" if count > 1 else ""
 
 
 def content_encoding_unregistered(text: str) -> str:
+    """Report a coding that is not in the registry of IANA."""
     unknown = next((coding for coding in _codings_in(text) if coding not in CODINGS), None)
     if unknown is None:
         return ""
@@ -234,6 +256,7 @@ def content_encoding_unregistered(text: str) -> str:
 
 
 def _short_repr(text: str) -> str:
+    """Return the repr of the first 40 characters of a text."""
     return repr(text if len(text) <= 40 else text[:40] + "…")
 
 
@@ -262,7 +285,7 @@ def value_not_simple(view: MessageMap, _: int, value: int, end: int) -> str:
 
 
 def _skip_descriptors(data: bytes, pos: int, end: int) -> int:
-    """Return the offset after all descriptors of the value at `pos`."""
+    """Return the offset of the value at `pos` without its descriptors."""
     while data[pos] == 0:
         pos = end_of(data, pos + 1, end)
     return pos
@@ -315,18 +338,19 @@ def annotation_type(
 
 
 def rabbitmq_described_value(view: MessageMap, _: int, value: int, end: int) -> str:
-    """Report a described value, which the broker mistakes for its own composites."""
+    """Report a described value, which RabbitMQ 4 mistakes for one of its own composites."""
     if view.data[value] != 0 or _is_error(view.data[value:end]):
         return ""
     return "RabbitMQ ends the session on a described value: send the bare value"
 
 
 def _is_error(octets: bytes) -> bool:
+    """Return whether a value begins with the descriptor of an AMQP error."""
     return octets.startswith((b"\x00\x53\x1d", b"\x00\xa3\x0famqp:error:list"))
 
 
 def rabbitmq_array_constructor(view: MessageMap) -> Iterator[Occurrence]:
-    """Find arrays, at any depth, whose element constructor the broker's parser does not support."""
+    """Find arrays, at any depth, whose element constructor RabbitMQ 4's parser does not support."""
     reader = kernel.Reader(view.data, 0, view.limits)
     entries = ((section, entry) for section in view.of(*BEFORE_BODY) for entry in section.entries())
     for section, offsets in entries:
@@ -367,7 +391,7 @@ def _constructors(value: Any) -> Iterator[int]:
 
 
 def rabbitmq_annotation_null(view: MessageMap, _: int, value: int, __: int) -> str:
-    """Report a null annotation, which the broker stores but cannot deliver."""
+    """Report a null annotation, which RabbitMQ 4 stores but cannot deliver."""
     if view.data[value] != 0x40:
         return ""
     return "RabbitMQ cannot deliver a null annotation: omit it"

@@ -28,10 +28,12 @@ from amqp10msg.validation.suspicion import (
 
 # Suspicions that several rules share.
 _CODING = FieldValue("content_encoding", is_registered_coding)
+#: A value of a type that may contain other values.
 _NESTED = ValueType(
     ("list", "map", "array", "described"),
     ("delivery_annotations", "message_annotations", "application_properties"),
 )
+#: An annotation of a type that RabbitMQ 4 cannot deliver to consumers.
 _UNDELIVERABLE = ValueType(
     ("null", "float", "double", "decimal32", "decimal64", "decimal128"), ("message_annotations",)
 )

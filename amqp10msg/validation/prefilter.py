@@ -26,13 +26,14 @@ from amqp10msg.wire.kernel.codes import KINDS, TYPE_NAMES
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import AmqpMap, Symbol
 
-# A test for usual values, and the ids of the rules that an unusual value may violate.
+# A test that returns whether a value is usual, and the ids of the rules that unusual values may
+# violate.
 _FieldTest: TypeAlias = tuple[Callable[[Any], bool], tuple[str, ...]]
 _SuspicionT = TypeVar("_SuspicionT", bound=Suspicion)
 
 
 class Suspected(NamedTuple):
-    """A suspicion, and the ids of all rules that have it: one test serves all of them."""
+    """A suspicion, and the ids of all rules with this suspicion: one test serves all of them."""
 
     suspicion: Any
     rules: tuple[str, ...]
@@ -47,20 +48,21 @@ def _group_by_suspicion(rules: Iterable[Rule], kind: type[_SuspicionT]) -> tuple
     return tuple(Suspected(suspicion, tuple(names)) for suspicion, names in groups.items())
 
 
-#: Rules that a message can violate although it decodes, in the order of the table.
+#: Rules whose violations decoding does not detect, in the order of the table.
 UNENFORCED: Final = tuple(
     rule for rule in RULES.values() if rule.check is not None and not rule.refused
 )
 #: Rules of `UNENFORCED` without a suspicion, which are checked on every message.
 ALWAYS_CHECKED: Final = tuple(rule for rule in UNENFORCED if rule.suspicion is None)
+# The suspicions of `UNENFORCED` by class, each with the ids of its rules.
 FIELD_VALUES: Final = _group_by_suspicion(UNENFORCED, FieldValue)
 BODIES: Final = _group_by_suspicion(UNENFORCED, BodyKind)
 KEYS: Final = _group_by_suspicion(UNENFORCED, AnnotationKey)
 VALUES: Final = _group_by_suspicion(UNENFORCED, ValueType)
 ANNOTATION_TYPES: Final = _group_by_suspicion(UNENFORCED, AnnotationType)
 
-# `narrow` is for messages with one damaged field. More sections than this are a sign of other
-# damage, so all rules are checked.
+# `narrow` is useful for messages with one damaged field. More sections than this indicate other
+# damage: then all rules are checked.
 _MAX_NARROWED_SECTIONS = 16
 _BODY_NAMES: Final[dict[type, str]] = {kind.cls: kind.name for kind in BODY_KINDS}
 
@@ -114,7 +116,7 @@ _FIELDS: Final[tuple[tuple[str, tuple[_FieldTest, ...]], ...]] = tuple(
 
 
 class _Decoded:
-    """A message that the kernel decodes without the checks of `Message`."""
+    """A decoded message, without the checks of `Message`."""
 
     __slots__ = (
         "_lenient",
@@ -134,7 +136,7 @@ class _Decoded:
 def suspected(
     data: bytes, limits: Limits, known_keys: Mapping[str, tuple[str, ...]]
 ) -> set[str] | None:
-    """Return the ids of the rules that the message may violate; None if it does not decode.
+    """Return the ids of the rules that a message may violate; None if it cannot be decoded.
 
     Rules of `ALWAYS_CHECKED` are not included.
 
@@ -156,7 +158,7 @@ def narrow(view: MessageMap, known_keys: Mapping[str, tuple[str, ...]]) -> None:
     `view.doubtful` stays None, which means all sections, if that cannot be determined.
 
     Args:
-        view: the map of a message that does not decode.
+        view: the map of a message that cannot be decoded.
         known_keys: the reserved annotation keys that the profile defines, by section name.
     """
     if len(view.sections) > _MAX_NARROWED_SECTIONS:
@@ -202,6 +204,7 @@ def narrow(view: MessageMap, known_keys: Mapping[str, tuple[str, ...]]) -> None:
 
 
 def _suspected_rules(message: Any, known_keys: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """Return the ids of the rules whose suspicion is true for a decoded message."""
     suspects: set[str] = set()
     set_fields = []
     properties = message.properties

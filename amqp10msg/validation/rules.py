@@ -17,9 +17,10 @@ from amqp10msg.wire.reprs import with_bounded_repr
 #: NOT.
 Severity: TypeAlias = Literal["error", "warning"]
 
-#: Maximum length of a violation's text that is kept as an example, in characters.
+#: Maximum number of characters of a violation's text that `RuleCount` keeps as an example.
 MAX_TEXT = 300
 
+#: A row of the tables that `rows_of` parses: a line, and indented lines.
 _ROW = re.compile(r"^[^\s#].*(?:\n .*)+", re.MULTILINE)
 
 
@@ -183,8 +184,8 @@ def violations_of(
     Args:
         rules: the rules to check; a rule without a check is skipped.
         view: the argument of the checks, such as a `MessageMap`.
-        severities: severities by rule id, and other rules are skipped; None to check all rules
-            with their own severities.
+        severities: the severities by rule id; rules without an entry are skipped. None to check all
+            rules with their own severities.
     """
     for rule in rules:
         severity = rule.severity if severities is None else severities.get(rule.id)

@@ -3,7 +3,7 @@
 Nearly all messages decode and violate no rule, so running every check on every message would be
 slow. A `Rule` may therefore have a suspicion: a condition on the decoded sections that is true for
 every message that violates the rule. The check runs only on messages for which the condition is
-true. The condition may also be true for a valid message, because the check decides.
+true. The condition may also be true for a valid message: then the check finds no violation.
 
 A rule without a suspicion is checked on every message, which is always correct, but slower.
 
@@ -82,7 +82,7 @@ def is_not_rejected(key: str, reserved_keys: tuple[str, ...]) -> bool:  # noqa: 
     return key != "rejected"
 
 
-# The declarations.
+# Declarations of suspicions.
 
 #: The fields of the properties that `FieldValue` can test. The columns of a batch represent the
 #: other fields differently from a message.
@@ -109,6 +109,7 @@ ANNOTATIONS: Final = {
 
 
 def _check_testable(_: object, __: object, field: str) -> None:
+    """Raise ValueError if suspicions cannot test a field; an attrs validator."""
     if field not in TESTABLE_FIELDS:
         raise ValueError(
             f"a suspicion cannot test the field {field!r}: use one of "

@@ -288,7 +288,7 @@ def test_sighup_during_the_imports_does_not_end_the_process(config: bool) -> Non
 def test_signals_are_blocked_before_the_imports() -> None:
     code = (
         "import sys; sys.argv = ['amqp10msg', 'bridge']\n"
-        "from amqp10msg.__main__ import _begin; _begin()\n"
+        "from amqp10msg.__main__ import _prepare_process; _prepare_process()\n"
         "print(open('/proc/self/status').read())"
     )
     done = subprocess.run(
