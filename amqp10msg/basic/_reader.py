@@ -64,6 +64,7 @@ _LETTER_OF = [chr(octet) for octet in range(256)]
 
 
 def _signed32(number: int) -> int:
+    """Convert an unsigned 32-bit number to the signed number with the same bits."""
     return number - 0x1_0000_0000 if number > 0x7FFF_FFFF else number
 
 

@@ -141,7 +141,7 @@ _Classes: TypeAlias = Mapping[str, Callable[[Any], Any]]
 
 
 def _plain(value: Any, classes: _Classes) -> Any:
-    """Convert the value of a field to a plain Python value for a library."""
+    """Convert the value of a field to a plain Python value; `classes` as for `_plain_field`."""
     if isinstance(value, FieldTable):
         return _plain_table(value, classes)
     if isinstance(value, FieldArray):

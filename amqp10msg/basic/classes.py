@@ -111,6 +111,7 @@ class TunnelProperties:
     broadcast: int | None = None
 
 
+#: The properties of a message of class file, stream or tunnel.
 ClassProperties: TypeAlias = FileProperties | StreamProperties | TunnelProperties
 
 #: For each content class (70, 80 or 110): the Python class of the properties, and their wire
@@ -121,6 +122,7 @@ CLASSES: dict[int, tuple[type[Any], PropertyRows]] = {
     110: (TunnelProperties, layout_of(TunnelProperties)),
 }
 
+#: The beginning of a content header.
 _CLASS_AND_WEIGHT = struct.Struct(">HH")
 _TICKET = struct.Struct(">H")
 

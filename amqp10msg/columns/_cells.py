@@ -14,7 +14,8 @@ from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of, of_bits
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.primitives import DECIMALS, INTEGERS, Char, Float, Symbol, ULong
 
-# The timestamps that every Arrow consumer supports, in ms: the years 1 to 9999.
+# The range of timestamps that all consumers of Arrow support, in ms since the Unix epoch: the years
+# 1 to 9999.
 FIRST_MS = -62_135_596_800_000
 LAST_MS = 253_402_300_799_999
 

@@ -17,7 +17,9 @@ _REPEATED_COLUMNS = (
     "body_sections",
     *(field.name for field in DERIVED if field.name.startswith("body_")),
 )
+#: Message-id and correlation-id, whose types are in columns ``…_type``.
 _IDENTIFIER_COLUMNS = tuple(name[:-5] for name in SCHEMA.names if name.endswith("_id_type"))
+#: The timestamps, which also have columns ``…_ms``.
 _TIME_COLUMNS = tuple(name[:-3] for name in SCHEMA.names if name.endswith("_ms"))
 
 

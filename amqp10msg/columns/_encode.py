@@ -37,10 +37,11 @@ from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.primitives import Timestamp
 
-#: Encodes rows with the compiled kernel; returns the messages, and the indexes of odd rows that it
-#: left. None if the kernel is not compiled.
+#: A function that encodes rows with the compiled kernel. It returns the messages, and the indexes
+#: of the odd rows, which Python must encode. None if the kernel is not compiled.
 kernel: Callable[[pa.RecordBatch], tuple[pa.Array, list[int]]] | None = None
-#: Like `kernel`, with a template; returns None if the kernel does not support the template.
+#: A function like `kernel`, for a template. It returns None if the kernel does not support the
+#: template.
 template_kernel: Callable[[pa.RecordBatch, Template], tuple[pa.Array, list[int]] | None] | None = (
     None
 )
@@ -53,8 +54,8 @@ if COMPILED and find_spec("amqp10msg.columns._kernel.write") is not None:
 _TOO_LARGE = "the messages would exceed 2 GiB: encode fewer rows per call"
 # The number of rows that are converted to Python values at the same time.
 _ROWS_PER_CHUNK = 1024
-# All columns of messages with their types, and the columns that are encoded. The message-format
-# belongs to the transfer frame, not to the message.
+# The types of all columns of messages, and the names of the columns that are encoded. The
+# message-format is not encoded, because it belongs to the transfer frame.
 _COLUMN_TYPES = {field.name: field.type for field in (*SCHEMA, *DERIVED)}
 _ENCODED_COLUMNS = set(SCHEMA.names) - {
     *("message_format", "section_offsets", "body_sections"),
@@ -64,6 +65,7 @@ _ENCODED_COLUMNS = set(SCHEMA.names) - {
 _ROW_LABELS = re.compile(r"__index_level_\d+__")
 # The column that marks a properties section, which may have no fields.
 _HAS_PROPERTIES = "has_properties"
+#: The kinds of body section, by name.
 _BODY_KINDS = {kind.name: kind for kind in KINDS if kind.attribute == "body"}
 
 

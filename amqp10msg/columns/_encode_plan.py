@@ -31,11 +31,13 @@ _CELL_TYPES = {
     pa.string(): write.TEXT,
     pa.binary(): write.TEXT,
 }
+#: The kernel's number of each field's type, by name of the field.
 _FIELD_MODES = field_modes(write)
 # Members of the struct of a value, in the order of the kernel.
 _MEMBERS = ("key_type", "type", "s", "l", "d", "b", "u")
-# In bytes: the initial size of the output buffer, which is enlarged to the total size as estimated
-# from the rows written so far; and the size limit of an Arrow binary array.
+# Sizes in bytes: the initial size of the output buffer, and the maximum size of an Arrow binary
+# array. When the buffer is full, it is enlarged to the total size estimated from the rows written
+# so far.
 _INITIAL_BYTES = 1 << 16
 _MAX_BYTES = 2**31 - 1
 

@@ -103,8 +103,8 @@ def merge_entries(
         return batch
     arrays = {name: batch.column(name) for name in batch.schema.names if name not in entries}
     for section in MAPS:
-        # Structs come first, because they have the exact AMQP types. A plain column then adds
-        # missing entries, and must have the same value as an existing entry.
+        # Merge struct columns first, because they have the exact AMQP types. A plain column then
+        # adds missing entries; its value must equal that of an existing entry.
         section_columns = sorted(
             ((name, pick) for name, pick in entries.items() if pick.section == section),
             key=lambda item: batch.schema.field(item[0]).type != VALUE,

@@ -16,6 +16,7 @@ from amqp10msg.sections import BODY_KINDS, KINDS
 
 #: The index in `KINDS`, by attribute of `Message`.
 _SECTION_INDEXES = {kind.attribute: i for i, kind in enumerate(KINDS)}
+#: The columns of the body, in the order of the kernel's argument `body`.
 _BODY_COLUMNS = (
     "body_kind",
     "body_sections",
@@ -34,9 +35,10 @@ _CELL_KINDS = {
     pa.timestamp("us", tz="UTC"): scan.INT64,
     pa.string(): scan.TEXT,
     pa.binary(): scan.TEXT,
-    # Lengths are collected as the bytes of int64 values, and converted to an array at the end.
+    # The kernel collects lengths as the bytes of int64 values, and exports them as lists.
     LENGTHS: scan.TEXT,
 }
+#: The kernel's number of each field's type, by name of the field.
 _FIELD_MODES = field_modes(scan)
 
 

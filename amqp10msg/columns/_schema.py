@@ -85,8 +85,8 @@ VARIANT: pa.StructType = pa.struct(
 )
 #: The type of map section columns: a map of structs, which is exact, or a VARIANT.
 MapsAs = Literal["map", "variant"]
-# The items are not nullable, so that Spark does not test each number for null.
-#: The type of ``body_lengths``, the lengths of the data sections of a body in bytes.
+#: The type of ``body_lengths``: the sizes of the data sections of a body, in bytes. The items are
+#: not nullable, so that Spark does not test each number for null.
 LENGTHS = pa.list_(pa.field("item", pa.int64(), nullable=False))
 #: The members of an item of ``section_offsets``.
 _OFFSET_MEMBERS = {
@@ -133,6 +133,7 @@ LEAN: tuple[str, ...] = (
 
 #: The columns that are map sections.
 MAPS: tuple[str, ...] = tuple(kind.attribute for kind in KINDS if kind.source == "map")
+#: The classes of the sections whose fields are columns.
 COMPOSITES = {"header": Header, "properties": Properties}
 # The kernel's names for field types: an address is encoded as a string.
 _FIELD_TYPE_NAMES = {"address": "string", "message-id": "identifier"}
@@ -205,6 +206,7 @@ def _build_schema() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
 #: values are encoded.
 SCHEMA: pa.Schema
 SCHEMA, _NEEDS = _build_schema()
+#: The columns of the set ``all``.
 _ALL = tuple(SCHEMA.names)
 _FIELDS: dict[str, pa.Field] = {field.name: field for field in (*SCHEMA, *DERIVED)}
 # The names of the fields of each section, by name of the section.

@@ -26,6 +26,7 @@ _SHORT_TEXT, _OBJECT, _ARRAY = 1, 2, 3
 # Primitive types: the upper six bits.
 _NULL, _TRUE, _FALSE, _INT8, _DOUBLE = 0, 1, 2, 3, 7
 _DECIMAL4, _TIMESTAMP, _FLOAT, _BINARY, _TEXT = 8, 12, 14, 15, 16
+#: Maximum size of a text whose size is in its first byte.
 _MAX_SHORT_TEXT_BYTES = 63
 # The precision of decimals of 4, 8 and 16 bytes, in digits.
 _DECIMAL_DIGITS = (9, 18, 38)

@@ -169,6 +169,7 @@ def composite(
         raise ValueError(f"the code of a composite must be 0 to 2^64 - 1, got {code}")
 
     def register(cls: type[T]) -> type[T]:
+        """Register the class, and return it."""
         if not isinstance(cls, type):
             raise wrong_type("@composite", "a class", cls)
         reserved = {

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import attrs
 
+#: The last bytes of a Parquet file.
 _MAGIC = b"PAR1"
 # Thrift field ids: in FileMetaData, RowGroup and ColumnChunk; in ColumnMetaData; in PageHeader.
 _ROW_GROUPS, _COLUMNS, _METADATA = 4, 1, 3
@@ -25,7 +26,9 @@ _DELTA_BYTE_ARRAY = 7
 # Bytes to read first for a page header. A header usually has fewer, but its statistics may contain
 # two long values.
 _HEADER_READ_SIZE = 1 << 10
+#: Maximum size of a page header in bytes.
 _MAX_HEADER_SIZE = 16 << 20
+#: Maximum levels of nested structs.
 _MAX_DEPTH = 32
 
 

@@ -44,6 +44,7 @@ _FRAME_START_0_9_1 = re.compile(
 _MAX_METHOD = 128 << 10
 # Bytes of a frame's content to check, so that many false candidates do not take too long.
 _MAX_CHECKED_BYTES = 4_096
+#: The beginning of a frame, by protocol.
 _PATTERNS = {AMQP_1_0: _FRAME_START_1_0, AMQP_0_9_1: _FRAME_START_0_9_1}
 #: Length of the longest pattern: this many bytes at the end may be the beginning of a frame.
 LOOK_BEHIND = 23

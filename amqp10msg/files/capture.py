@@ -25,6 +25,7 @@ from amqp10msg.files._transfers import Frames
 _MAX_FLOWS = 65_536
 # Link-layer types to try for a single packet: Ethernet, raw IP, the interface "any" of Linux.
 _SINGLE_PACKET_LINKS = (1, 101, 113, 276)
+#: The fault of a message that is incomplete in a single packet or in frames.
 _INCOMPLETE = "this is not all of the message: more packets or frames belong to it"
 
 

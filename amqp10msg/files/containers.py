@@ -218,6 +218,7 @@ def _inflated_before_damage(inflater: Any, packed: bytes) -> bytes:
 # at the end of the file), and the size of the item's content (None if the head is truncated,
 # `_NO_ITEM` if the item is not a byte string).
 _HeadOf = Callable[[Any], tuple[bytes, int | None]]
+#: The size that a `_HeadOf` returns for an item that is not a byte string.
 _NO_ITEM = -1
 # A file that ends with at least this many empty records is damaged: file systems may append zeros
 # after a crash.

@@ -141,6 +141,7 @@ def _one_of(magic_numbers: Iterable[bytes]) -> re.Pattern[bytes]:
     return re.compile(b"|".join(map(re.escape, magic_numbers)))
 
 
+#: All formats.
 _TABLE = (
     FileFormat(
         name="raw",

@@ -20,6 +20,7 @@ from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 _END = 1 << 62
 #: The name of the format, by suffix of the file name.
 _FORM_OF_SUFFIX = {suffix: name for name, item in FORMATS.items() for suffix in item.suffixes}
+#: All suffixes that decide the format, see `FileFormat.trusted_suffixes`.
 _TRUSTED_SUFFIXES = {suffix for item in FORMATS.values() for suffix in item.trusted_suffixes}
 
 

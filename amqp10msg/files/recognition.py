@@ -10,6 +10,7 @@ from amqp10msg.files.signatures import CONTENT_HEADER
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import scan
 
+#: Matches text that consists of hex digits.
 _HEX = rb"\s*(?:0x)?(?:[0-9a-fA-F]{2}[\s:]*){3,}[0-9a-fA-F]?\s*"
 #: Number of bytes at the start of a file that are examined.
 HEAD = 64

@@ -30,10 +30,12 @@ _RECORD_COLUMNS = (
 )
 # Columns about faults and origins, in tables that jobs have written.
 _FAULT_COLUMNS = ("fault", "error_code", "error_text", "source", "offset")
+#: Columns with text; they are read as bytes, see `_text_to_bytes`.
 _TEXT_COLUMNS = (
     *("protocol", "connection", "address", "exchange", "routing_key"),
     *("fault", "error_code", "error_text", "source"),
 )
+#: The values of the column ``protocol``.
 _PROTOCOLS = ("1.0", "0-9-1")
 # Error codes of quarantined messages that could not be read (`amqp10msg.jobs`).
 _UNREADABLE_CODES = {"unreadable-input", "damaged-file"}

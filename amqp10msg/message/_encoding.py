@@ -25,6 +25,7 @@ from amqp10msg.wire.errors import EncodeError, wrong_type
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import HEAD_SIZES, AmqpMap, Array, Described, ULong
 
+#: The body of a message.
 Body: TypeAlias = Data | AmqpSequence | AmqpValue | list[Data] | list[AmqpSequence]
 
 #: The kernel's description of each body section, by its class.

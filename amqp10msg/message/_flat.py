@@ -73,7 +73,9 @@ _DEFAULTS = {
 SECTION_OF_FIELD: dict[str, tuple[str, type]] = {
     field.name: (section, cls) for section, cls in _CLASSES.items() for field in attrs.fields(cls)
 }
+#: The name of the section of each field.
 _OWNER_OF_FIELD = {name: section for name, (section, _) in SECTION_OF_FIELD.items()}
+#: The flat arguments that set the body.
 _BODIES = ("json", "text", "data")
 #: The default content-type of a body, by flat argument.
 _CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8"}

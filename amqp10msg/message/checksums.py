@@ -25,6 +25,7 @@ from amqp10msg.wire.primitives import AmqpMap, UInt
 
 __all__ = ["HMAC_KEY", "faults", "require", "sign", "verify", "with_checksum"]
 
+#: The algorithm of `with_checksum` if none is passed.
 _DEFAULT_ALGORITHM = "crc-32"
 #: The function that computes each checksum, by the name of the algorithm.
 _CHECKSUMS: Mapping[str, Callable[[bytes], int]] = {

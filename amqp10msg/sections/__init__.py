@@ -113,7 +113,9 @@ KINDS: tuple[SectionKind, ...] = tuple(
 )
 #: The kinds by numeric descriptor.
 KIND_OF: dict[int, SectionKind] = {kind.code: kind for kind in KINDS}
+#: The kinds of body section.
 BODY_KINDS = tuple(kind for kind in KINDS if kind.attribute == "body")
+#: The numeric descriptors of the body sections.
 BODY_CODES = frozenset(kind.code for kind in BODY_KINDS)
 #: Numeric descriptors of the sections of the bare message.
 BARE_CODES = frozenset(kind.code for kind in KINDS if kind.bare)

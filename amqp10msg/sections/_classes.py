@@ -216,10 +216,12 @@ def _field_milliseconds(field: str, time: int | datetime.datetime | None) -> int
 
 
 def _expiry_milliseconds(time: int | datetime.datetime | None) -> int | None:
+    """Convert an absolute-expiry-time; an attrs converter."""
     return _field_milliseconds("absolute-expiry-time", time)
 
 
 def _creation_milliseconds(time: int | datetime.datetime | None) -> int | None:
+    """Convert a creation-time; an attrs converter."""
     return _field_milliseconds("creation-time", time)
 
 

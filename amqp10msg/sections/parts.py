@@ -58,7 +58,9 @@ PartOf = tuple[int, int, int, int]
 FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {
     key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)
 }
+#: The kinds of section by their names in the specification.
 _BY_NAME = {kind.name: kind for kind in KINDS}
+#: The kinds of section outside of the body by attribute of `Message`.
 _BY_ATTRIBUTE = {kind.attribute: kind for kind in KINDS if kind.attribute != "body"}
 
 # Ids of rules; after a violation of one of them, the rest of the section can still be read.
@@ -274,7 +276,7 @@ def read_section(data: bytes, kind: SectionKind, content: int, end: int, limits:
         raise reader.fault(error, FIELD_NAMES) from None
 
 
-# Lenient decoding.
+# Decode messages leniently.
 
 
 @attrs.frozen

@@ -57,6 +57,7 @@ def in_worker() -> bool:
     return "SPARK_BUFFER_SIZE" in os.environ
 
 
+#: Whether `freeze_imports` has been called in this process.
 _is_frozen = False
 
 

@@ -51,6 +51,7 @@ REFUSED_ROWS = pa.schema(
         ("time", pa.timestamp("us", "UTC")),
     ]
 )
+#: The names of all options.
 _OPTIONS = (
     *("url", "column", "messageId", "run", "quarantine", "profile", "window", "attempts"),
     *("outcomeTimeout", "checkpointLocation"),
@@ -59,6 +60,7 @@ _OPTIONS = (
 _MISSING, _ALWAYS, _NEVER = _IDS = ("missing", "always", "never")
 # Valid values of the option `run`.
 _RUN_PATTERN = re.compile(r"[\w.-]{1,80}")
+#: The folder in the quarantine for files of unfinished batches.
 _UNFINISHED_FOLDER = ".unfinished"
 # Spark properties with the query and the batch of a streaming task.
 _QUERY_PROPERTY, _BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"

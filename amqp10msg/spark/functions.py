@@ -127,6 +127,7 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
     converters = [_converter(field, message_types[field.name]) for field in input_schema]
 
     def encode_batch(batch: pa.RecordBatch) -> pa.Array:
+        """Encode the rows of a batch."""
         columns = [
             convert(batch.column(name))
             for convert, name in zip(converters, types.names, strict=True)
@@ -134,6 +135,7 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
         return arrow.encode(pa.RecordBatch.from_arrays(columns, schema=types))
 
     def encode_row(row: pa.RecordBatch) -> tuple[bytes | None, str | None]:
+        """Encode one row; return the message and the error, one of which is None."""
         try:
             return encode_batch(row)[0].as_py(), None
         except (EncodeError, pa.ArrowInvalid) as error:
@@ -413,6 +415,7 @@ def _convert_plain_maps(array: Any) -> Any:
 
 # Convert events of Event Hubs Capture, as Spark's Avro reader returns them.
 
+#: Columns of Capture that are maps, and the types of all other columns.
 _CAPTURE_MAPS = ("SystemProperties", "Properties")
 _CAPTURE_TYPES: dict[str, DataType] = {
     "SequenceNumber": LongType(),
@@ -461,6 +464,7 @@ def from_capture(
     passed = columns_to_keep(df, keep, inputs, new.names)
 
     def encode_event(event: dict[str, Any]) -> tuple[bytes | None, str | None]:
+        """Convert an event; return the message and the error, one of which is None."""
         for name in _CAPTURE_MAPS:
             event[name] = {key: _union_value(value) for key, value in event.get(name) or ()}
         try:

@@ -37,9 +37,11 @@ from amqp10msg.spark._workers import (
 )
 
 _MAX_FILES = "maxFilesPerTrigger"
+#: The names of all options.
 _OPTIONS = ("url", "landing", "rowsPerFile", "secondsPerFile", "idle", "keep", _MAX_FILES)
 # Small files are grouped into one task up to this total size, in bytes.
 _TASK_BYTES = 64 << 20
+#: Maximum number of rows of an Arrow batch.
 _BATCH_ROWS = 8_192
 # The shortest time between polls of the landing, in seconds; Spark polls 100 times per second.
 _POLL_SECONDS = 0.1

@@ -77,6 +77,7 @@ STREAM_ROWS = pa.schema(
     ]
 )
 _ROWS_OPTION, _MAX_ROWS_OPTION = "rowsPerPartition", "maxRowsPerBatch"
+#: Options that apply only to RabbitMQ streams, and only to event hubs.
 _STREAM_OPTIONS = ("filterValues", "matchUnfiltered", "sqlFilter")
 _HUB_OPTIONS = ("consumerGroup", "startingTime")
 _OPTIONS = (
@@ -219,6 +220,7 @@ class _Options:
 
     @property
     def _stream_factory(self) -> MakeStreams:
+        """The class that reads from a connection, streams or partitions of the event hub."""
         return Streams if self.hub is None else partial(Partitions, self.hub)
 
     @property

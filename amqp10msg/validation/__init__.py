@@ -117,7 +117,7 @@ class Profile:
             description: the specification or product whose requirements it has.
             severities: severities of rules to add or to change, by rule id.
             without: ids of the rules to remove.
-            known_keys: replaces this profile's `known_keys`, if not None.
+            known_keys: the new profile's `known_keys`; None to keep those of this profile.
 
         Raises:
             ValueError: a rule in `severities` does not exist, this profile lacks a rule of
@@ -142,6 +142,7 @@ _RABBITMQ_RULES = _rules_of("RabbitMQ 4")
 _AZURE_RULES = _rules_of("Azure")
 # Message annotations of W3C's draft "Trace Context: AMQP protocol".
 _TRACE = ("traceparent", "tracestate")
+#: The built-in profiles.
 _OASIS = Profile(
     "oasis",
     "OASIS AMQP 1.0, Part 3, section 3.2, exactly.",

@@ -35,10 +35,12 @@ _ARCHETYPES = {
     "message-id": ({"ulong", "uuid", "binary", "string"}, "Part 3, 3.2.11 to 3.2.14"),
     "address": ({"string"}, "Part 3, 3.2.15"),
 }
+#: The archetypes in the texts of violations.
 _ARCHETYPE_NAMES = {
     "message-id": "a message-id (ulong, uuid, binary or string)",
     "address": "an address (string)",
 }
+#: The types of section values in the texts of violations.
 _SOURCE_NAMES = {"list": "a list", "map": "a map", "binary": "a binary"}
 
 # Constructors of array elements that RabbitMQ 4's parser does not support.

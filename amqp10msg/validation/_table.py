@@ -37,11 +37,13 @@ _NESTED = ValueType(
 _UNDELIVERABLE = ValueType(
     ("null", "float", "double", "decimal32", "decimal64", "decimal128"), ("message_annotations",)
 )
+#: Annotations of Azure with a value of another type than documented.
 _SCHEDULED_TIME = AnnotationType(("x-opt-scheduled-enqueue-time",), ("timestamp", "null"))
 _PARTITION_KEYS = AnnotationType(
     ("x-opt-partition-key", "x-opt-via-partition-key"), ("string", "null")
 )
 
+#: All rules.
 _TABLE = (
     # The encodings of Part 1. The decoder `wire.kernel` checks these rules; `DecodeError.rule` is
     # the id of the violated rule.
@@ -610,6 +612,7 @@ _TABLE = (
 RULES: Mapping[str, Rule] = MappingProxyType({rule.id: rule for rule in _TABLE})
 
 
+#: The reasons why a requirement has no rule, by the key in `_LEFT_OUT`.
 _REASONS = {
     "two messages": "It shows only in the messages before and after the intermediary.",
     "receiver": "It concerns the behaviour of the receiver.",

@@ -64,6 +64,7 @@ ANNOTATION_TYPES: Final = _group_by_suspicion(UNENFORCED, AnnotationType)
 # `narrow` is useful for messages with one damaged field. More sections than this indicate other
 # damage: then all rules are checked.
 _MAX_NARROWED_SECTIONS = 16
+#: The wire name of each body section, by its class.
 _BODY_NAMES: Final[dict[type, str]] = {kind.cls: kind.name for kind in BODY_KINDS}
 
 
@@ -86,6 +87,7 @@ _SUSPECT_CLASSES: Final = [
     )
     for section in dict.fromkeys(name for group in VALUES for name in group.suspicion.sections)
 ]
+#: For each suspicion of `BODIES`: its usual kinds, its fields, and the ids of its rules.
 _BODY_TESTS: Final = tuple(
     ((group.suspicion.usual, group.suspicion.fields), group.rules) for group in BODIES
 )

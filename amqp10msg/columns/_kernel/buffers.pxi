@@ -194,14 +194,17 @@ cdef void free_column(Column* column) noexcept nogil:
 
 
 cdef inline bint has_offsets(Column* column) noexcept nogil:
+    """Return whether the cells of a column are offsets."""
     return column.kind == TEXT or column.kind == LIST
 
 
 cdef inline void set_bit(uint8_t* bits, Py_ssize_t i) noexcept nogil:
+    """Set bit i of a bitmap."""
     bits[i >> 3] |= <uint8_t> (1 << (i & 7))
 
 
 cdef void clear_bits(uint8_t* bits, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    """Clear the bits from `begin` to before `end` of a bitmap."""
     cdef Py_ssize_t i
     for i in range(begin, end):
         bits[i >> 3] &= <uint8_t> ~(1 << (i & 7))
@@ -359,6 +362,7 @@ cdef inline uint8_t* begin_text(
 
 
 cdef inline bint begin_cell(Batch* b, Column* column, Py_ssize_t row) noexcept nogil:
+    """Begin a cell of fixed width; False if the column is full."""
     if column.written != row and not prepare_cell(b, column, row, 0):
         return False
     column.written = row + 1
@@ -366,6 +370,7 @@ cdef inline bint begin_cell(Batch* b, Column* column, Py_ssize_t row) noexcept n
 
 
 cdef inline bint begin_list(Batch* b, Column* column, Py_ssize_t row) noexcept nogil:
+    """Begin a list: write its offset; False if the column is full."""
     if not begin_cell(b, column, row):
         return False
     (<int32_t*> column.cells)[row] = <int32_t> column.size

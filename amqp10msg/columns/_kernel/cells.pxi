@@ -20,23 +20,27 @@ cdef inline bint has_value(Cells* c, Py_ssize_t row) noexcept nogil:
 
 
 cdef inline bint bool_at(Cells* c, Py_ssize_t row) noexcept nogil:
+    """Read a boolean cell."""
     row += c.first
     return c.cells[row >> 3] >> (row & 7) & 1
 
 
 cdef inline int64_t int16_at(Cells* c, Py_ssize_t row) noexcept nogil:
+    """Read an int16 cell."""
     cdef int16_t found
     memcpy(&found, c.cells + 2 * (c.first + row), 2)
     return found
 
 
 cdef inline int32_t int32_at(Cells* c, Py_ssize_t row) noexcept nogil:
+    """Read an int32 cell, or an offset."""
     cdef int32_t found
     memcpy(&found, c.cells + 4 * (c.first + row), 4)
     return found
 
 
 cdef inline int64_t int64_at(Cells* c, Py_ssize_t row) noexcept nogil:
+    """Read an int64 cell."""
     cdef int64_t found
     memcpy(&found, c.cells + 8 * (c.first + row), 8)
     return found

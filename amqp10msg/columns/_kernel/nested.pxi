@@ -18,6 +18,7 @@ cdef inline bint put_bytes(Batch* b, Column* out, cursor p, Py_ssize_t n) noexce
 
 
 cdef inline bint put_ascii(Batch* b, Column* out, const char* text, Py_ssize_t n) noexcept nogil:
+    """Append ASCII text of n bytes to the text of a column; False if it is full."""
     return put_bytes(b, out, <cursor> text, n)
 
 
@@ -265,7 +266,7 @@ cdef cursor write_value(
 
 
 cdef bint write_fixed(Batch* b, Column* out, cursor p, int code) noexcept nogil:
-    """Write the content of a value of a fixed width."""
+    """Write the content of a value of fixed width; False if the value is invalid or a char."""
     cdef int64_t number
     if code == TRUE_CODE or (code == BOOLEAN_CODE and p[0] == 1):
         return put_ascii(b, out, b"true", 4)

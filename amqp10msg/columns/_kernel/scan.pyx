@@ -53,7 +53,7 @@ cdef enum:
     PADDING = 32
 
 if len(KINDS) != SECTIONS:
-    raise ImportError(f"this kernel knows {SECTIONS} kinds of section, not {len(KINDS)}")
+    raise ImportError(f"this kernel expects {SECTIONS} kinds of section, not {len(KINDS)}")
 
 _NAMES = [kind.name for kind in KINDS]
 cdef int APPLICATION_PROPERTIES = _NAMES.index("application-properties")
@@ -406,7 +406,7 @@ cdef class ColumnPlan:
                     b, data_at, byte_count, offsets_at, offset_width, valid_at, first_row
                 )
             if status == FULL:
-                raise OverflowError("a column is full")
+                raise OverflowError("a column exceeds the limit of 32-bit offsets, or the memory")
             if status == INVALID:
                 raise ValueError("the offsets of the array point outside of its bytes")
             odd = [(<int64_t*> b.odd.data)[i] for i in range(b.odd.size // 8)]

@@ -121,7 +121,7 @@ cdef class Writer(Rows):
         t.properties_code, fields = properties
         t.properties_count = self.fill_fields(t.properties, fields)
         if len(maps) != MAX_MAPS:
-            raise ValueError(f"this kernel knows {MAX_MAPS} map sections, not {len(maps)}")
+            raise ValueError(f"this kernel expects {MAX_MAPS} map sections, not {len(maps)}")
         for i, (code, of_strings, lists, entries, count) in enumerate(maps):
             map = &t.maps[i]
             map.code = code
@@ -139,7 +139,7 @@ cdef class Writer(Rows):
             fill_cells(&map.b, next(columns), count)
             fill_cells(&map.u, next(columns), count)
             if count and map.keys.cells == NULL:
-                raise ValueError("a map has no keys")
+                raise ValueError("a map section with entries has no column of keys")
         fill_cells(&t.has_properties, has_properties, rows)
         lists, entries, count = lengths
         fill_cells(&t.lengths, lists, rows)
@@ -147,7 +147,7 @@ cdef class Writer(Rows):
         fill_cells(&t.length_items, entries, count)
         t.body_code, names, kind, octets, json = body
         if len(names) != BODIES or any([len(name) > 16 for name in names]):
-            raise ValueError(f"this kernel knows {BODIES} kinds of body, not {names!r}")
+            raise ValueError(f"this kernel expects {BODIES} names of body kinds, not {names!r}")
         for i, name in enumerate(names):
             t.kind_sizes[i] = len(name)
             for j, octet in enumerate(name):
