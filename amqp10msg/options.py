@@ -18,7 +18,7 @@ import attrs
 
 T = TypeVar("T")
 
-#: Default maximum of options: for seconds (about 31 years), and for counts.
+#: Default maximum of options, for seconds (about 31 years), and for counts.
 _MAX_SECONDS, _MAX_COUNT = 1e9, 1 << 60
 #: The accepted types of each non-numeric kind of option, and their name in errors.
 _TYPES: Mapping[type, tuple[tuple[type, ...], str]] = {

@@ -114,7 +114,7 @@ class TunnelProperties:
 #: The properties of a message of class file, stream or tunnel.
 ClassProperties: TypeAlias = FileProperties | StreamProperties | TunnelProperties
 
-#: For each content class (70, 80 or 110): the Python class of the properties, and their wire
+#: For each content class (70, 80 or 110), the Python class of the properties, and their wire
 #: layout.
 CLASSES: dict[int, tuple[type[Any], PropertyRows]] = {
     70: (FileProperties, layout_of(FileProperties)),

@@ -17,14 +17,15 @@ import attrs
 from amqp10msg.wire.errors import EncodeError, expect
 from amqp10msg.wire.primitives import Float, Timestamp, identical
 
-#: The dialects give some type letters different meanings. ``rabbitmq``: s int16, U int16, l and L
-#: int64, x bytes. ``spec``, as in the text of 0-9-1: s short string, U int16, l uint64, L int64, no
-#: x. ``qpid``: s int16, l int64, x bytes, c and C strings, k one byte, no U and L.
+#: The dialects give some type letters different meanings. In ``rabbitmq``, s is int16, U int16, l
+#: and L int64, x bytes. In ``spec``, the text of 0-9-1, s is a short string, U int16, l uint64, L
+#: int64; x does not exist. In ``qpid``, s is int16, l int64, x bytes, c and C strings, k one byte;
+#: U and L do not exist.
 Dialect: TypeAlias = Literal["rabbitmq", "spec", "qpid"]
 #: One field of a table: name, letter, value.
 Entry: TypeAlias = tuple[str, str, Any]
 
-#: For `letter_of`: letters of signed integers, with their number of bits without the sign.
+#: For `letter_of`, the letters of signed integers, with their number of bits without the sign.
 _INT_LETTERS = (("b", 7), ("s", 15), ("I", 31), ("l", 63))
 
 

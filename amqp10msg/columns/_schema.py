@@ -85,8 +85,8 @@ VARIANT: pa.StructType = pa.struct(
 )
 #: The type of map section columns: a map of structs, which is exact, or a VARIANT.
 MapsAs = Literal["map", "variant"]
-#: The type of ``body_lengths``: the sizes of the data sections of a body, in bytes. The items are
-#: not nullable, so that Spark does not test each number for null.
+#: The type of ``body_lengths``, which are the sizes of the data sections of a body, in bytes. The
+#: items are not nullable, so that Spark does not test each number for null.
 LENGTHS = pa.list_(pa.field("item", pa.int64(), nullable=False))
 #: The members of an item of ``section_offsets``.
 _OFFSET_MEMBERS = {
@@ -115,11 +115,11 @@ ERRORS: tuple[pa.Field, ...] = (
     _column("error_clause", pa.string()),
     _column("error_offset", pa.int64()),
 )
-#: The column ``error``: the error columns as one struct. Returned only if it is selected.
+#: The column ``error``, which has the error columns as one struct. Returned only if it is selected.
 ERROR: pa.Field = _column(
     "error", pa.struct([(field.name.removeprefix("error_"), field.type) for field in ERRORS])
 )
-#: The column ``wire``: the encoded message. Returned only if it is selected.
+#: The column ``wire`` with the encoded message. Returned only if it is selected.
 WIRE: pa.Field = _column("wire", pa.binary())
 #: Columns derived from other columns or from the message. Returned only if they are selected.
 DERIVED = (_column("body_text", pa.string()), _column("body_value", VARIANT), ERROR, WIRE)

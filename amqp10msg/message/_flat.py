@@ -69,7 +69,7 @@ _DEFAULTS = {
     section: {field.name: field.default for field in attrs.fields(cls)}
     for section, cls in _CLASSES.items()
 }
-#: For each field of the header and the properties: the name and the class of its section.
+#: For each field of the header and the properties, the name and the class of its section.
 SECTION_OF_FIELD: dict[str, tuple[str, type]] = {
     field.name: (section, cls) for section, cls in _CLASSES.items() for field in attrs.fields(cls)
 }

@@ -28,7 +28,7 @@ _HASH_BYTES = 6
 # The maximum number of files that an error lists.
 _MAX_NAMED = 3
 
-#: An offset as JSON: the last file that was read, the number of read files, and the ledger.
+#: An offset as JSON, with the last file that was read, the number of read files, and the ledger.
 Offset = dict[str, Any]
 #: The offset before the first file.
 START: Offset = {"last": "", "count": 0}

@@ -35,7 +35,7 @@ from amqp10msg.net.options import RouteOptions
 from amqp10msg.spark._workers import freeze_imports, hide_worker_traceback
 from amqp10msg.spark.sink import CAN_SINK_STREAMS, StreamWriter
 
-#: Columns of the quarantine: the refused message, its row number, and its outcome.
+#: Columns of the quarantine, with the refused message, its row number, and its outcome.
 REFUSED_ROWS = pa.schema(
     [
         ("wire", pa.binary()),

@@ -279,7 +279,7 @@ _FILE_ROWS = pa.schema(
 _MAX_OPEN_FILES = 64
 # Maximum length of a string as the minimum or maximum of a column; longer strings are cut.
 _MAX_BOUND_CHARACTERS = 64
-#: The largest character: a cut maximum ends with it, so that it is not less than the column's
+#: The largest character, with which a cut maximum ends, so that it is not less than the column's
 #: values.
 _LAST_CHARACTER = "\U0010ffff"
 

@@ -111,7 +111,8 @@ _POLL_SECONDS = 0.1
 
 #: The offset of the next message, by stream name.
 Offsets = dict[str, int]
-#: Queries the bounds of each stream: its first offset, and the offset after its last message.
+#: Queries the bounds of each stream, which are its first offset, and the offset after its last
+#: message.
 Probe = StreamProbe | StoredProbe
 
 

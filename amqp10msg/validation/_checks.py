@@ -30,7 +30,7 @@ MESSAGE_ANNOTATIONS = ("message-annotations",)
 _BODY_ORDER = next(kind.order for kind in KINDS if kind.attribute == "body")
 _FOOTER_ORDER = KINDS[-1].order
 
-#: For each archetype: the AMQP types that provide it, and the clause that defines it.
+#: For each archetype, the AMQP types that provide it, and the clause that defines it.
 _ARCHETYPES = {
     "message-id": ({"ulong", "uuid", "binary", "string"}, "Part 3, 3.2.11 to 3.2.14"),
     "address": ({"string"}, "Part 3, 3.2.15"),

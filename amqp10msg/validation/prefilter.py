@@ -87,7 +87,7 @@ _SUSPECT_CLASSES: Final = [
     )
     for section in dict.fromkeys(name for group in VALUES for name in group.suspicion.sections)
 ]
-#: For each suspicion of `BODIES`: its usual kinds, its fields, and the ids of its rules.
+#: For each suspicion of `BODIES`, its usual kinds, its fields, and the ids of its rules.
 _BODY_TESTS: Final = tuple(
     ((group.suspicion.usual, group.suspicion.fields), group.rules) for group in BODIES
 )

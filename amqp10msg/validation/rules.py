@@ -20,7 +20,7 @@ Severity: TypeAlias = Literal["error", "warning"]
 #: Maximum number of characters of a violation's text that `RuleCount` keeps as an example.
 MAX_TEXT = 300
 
-#: A row of the tables that `rows_of` parses: a line, and indented lines.
+#: A row of the tables that `rows_of` parses, which is a line and indented lines.
 _ROW = re.compile(r"^[^\s#].*(?:\n .*)+", re.MULTILINE)
 
 
