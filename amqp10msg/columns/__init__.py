@@ -6,11 +6,12 @@ properties, and for each other section. `SCHEMA` lists the columns, derived from
 ====================================== ===========================================================
 Column                                 Arrow type and content
 ====================================== ===========================================================
-message_format                         int64: of the transfer frame, if it is passed
+message_format                         int64: from the argument `message_format`
 the fields of the header               bool, int16 (priority), int64; the default if the field is
                                        absent, null if the section is absent
 has_properties                         bool: true if there is a properties section, even an empty
-one the fields of the properties           string, binary (user_id), int64 (group_sequence)
+                                       one
+the fields of the properties           string, binary (user_id), int64 (group_sequence)
 message_id, correlation_id             string, with the AMQP type in message_id_type,
                                        correlation_id_type: digits of a ulong, hex of a binary
 absolute_expiry_time, creation_time    timestamp in UTC; null outside the years 1 to 9999: then the

@@ -214,7 +214,7 @@ scan_kernel: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]
 def _fill_odd_rows(
     batch: pa.RecordBatch, array: pa.Array, odd: list[int], plan: Plan, limits: Limits
 ) -> pa.RecordBatch:
-    """Decode the rows at the indexes `odd` in Python, and return the batch with them.
+    """Decode the odd rows in Python, and return the batch with them; `odd` contains their indexes.
 
     The kernel has left these rows null, because of errors or unsupported messages.
     """

@@ -43,7 +43,9 @@ _MAX_BYTES = 2**31 - 1
 
 
 def encode_columns(batch: pa.RecordBatch) -> tuple[pa.Array, list[int]]:
-    """Encode a batch; return the messages and the indexes of odd rows, which are left empty.
+    """Encode a batch; return the messages, and the indexes of the odd rows.
+
+    Odd rows have errors, or values that the kernel does not handle. Their messages are empty.
 
     Args:
         batch: message columns with the types of `SCHEMA`.

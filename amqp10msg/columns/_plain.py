@@ -1,4 +1,6 @@
-"""Decode messages to rows in Python: the reference for the kernel, and its fallback for odd rows.
+"""Decode messages to rows in Python: the reference for the kernel, and its fallback.
+
+The kernel leaves *odd* rows to this module: rows with errors, or that the kernel does not support.
 
 If all sections are needed, `Message.decode` decodes the message. Otherwise the sections are read in
 order; the needed sections are decoded, and all other sections are skipped by their size. In both

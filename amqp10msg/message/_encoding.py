@@ -202,7 +202,10 @@ def encode_changes(sections: dict[int, Any], body: list[Any], wire: bytes, lenie
 
 
 def body_parts(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
-    """Return the parts of `wire` that the attribute `body` was decoded from."""
+    """Return the body sections among `parts` that the attribute `body` was decoded from.
+
+    `parts` contains all sections of `wire`, as `parts_of` returns them.
+    """
     body = [part for part in parts if part[0] in BODY_CODES]
     if not lenient:
         return body
@@ -210,7 +213,7 @@ def body_parts(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
 
 
 def parts_of_attributes(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
-    """Return the part of `wire` that belongs to each attribute of a message except `body`.
+    """Return the section among `parts` of each attribute of a message except `body`.
 
     If a section occurs several times, the attribute holds the first one that can be decoded. If all
     are malformed, the attribute is None, and a new value replaces the first one.

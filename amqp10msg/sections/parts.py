@@ -214,7 +214,7 @@ class Scan(kernel.Scanned):
 
 
 def parts_of(octets: bytes, lenient: bool = True) -> list[PartOf]:
-    """Return the positions of the sections of a message that was decoded before.
+    """Return the positions of the sections of a message that has been decoded without an error.
 
     With `lenient`, the last section may have an unknown end: it extends to the end of the message.
     """
