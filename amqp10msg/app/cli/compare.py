@@ -38,9 +38,9 @@ _COLORS = {"added": "green", "removed": "red", "changed": "yellow", "reordered":
     epilog="""
 \b
 Examples:
-  amqp10msg compare sent.bin received.bin
-  amqp10msg compare before.jsonl after.jsonl --json
-  amqp10msg compare --bytes 005375a00178 005375b00000000178
+  amqp10msg compare message.bin recorded.jsonl.gz:3
+  amqp10msg compare messages.jsonl recorded.jsonl.gz --json
+  amqp10msg compare 005375a00178 005375b00000000178
 """
 )
 @click.argument("first", metavar="A")
