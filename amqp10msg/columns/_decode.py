@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from amqp10msg.columns import _prefilter
 from amqp10msg.columns._picks import VALUE
 from amqp10msg.columns._plain import row, text_size, validation_cells
-from amqp10msg.columns._schema import ERROR, ERRORS, VARIANT, WIRE, MapsAs, Plan, plan_of
+from amqp10msg.columns._schema import COMPUTED, ERRORS, VARIANT, WIRE, MapsAs, Plan, plan_of
 from amqp10msg.message.picks import Picker
 from amqp10msg.validation import PROFILES, ProfileName
 from amqp10msg.wire.kernel import COMPILED
@@ -117,13 +117,9 @@ def _select_result(batch: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
             pick = plan.entries[field.name]
             structs = batch.column(pick.struct_name)
             arrays.append(structs if pick.type is None else pick.plain(structs))
-        elif field.name == ERROR.name:
-            members = [batch.column(error.name) for error in ERRORS]
-            arrays.append(
-                pa.StructArray.from_arrays(
-                    members, fields=list(ERROR.type), mask=members[0].is_null()
-                )
-            )
+        elif field.name in COMPUTED:
+            column = COMPUTED[field.name]
+            arrays.append(column.compute(*map(batch.column, column.inputs)))
         else:
             arrays.append(batch.column(field.name))
     return pa.RecordBatch.from_arrays(arrays, schema=plan.result)

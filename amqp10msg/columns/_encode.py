@@ -19,6 +19,7 @@ from amqp10msg.columns._derived import check_companions, check_repeated
 from amqp10msg.columns._entries import entry_pick, merge_entries
 from amqp10msg.columns._picks import Pick
 from amqp10msg.columns._schema import (
+    COMPUTED,
     DERIVED,
     ERRORS,
     MAPS,
@@ -356,8 +357,8 @@ def _cast_column(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         TypeError: the column cannot be cast.
     """
     target = _COLUMN_TYPES[name]
-    if target == VARIANT or name == "error":
-        return column  # ``body_value`` is only compared with the message; ``error`` is ignored
+    if target == VARIANT or name in COMPUTED:
+        return column  # these columns are compared with the message, or ignored
     try:
         if pa.types.is_dictionary(column.type):
             # Arrow cannot cast dictionaries of views, such as those of Polars, to plain columns.

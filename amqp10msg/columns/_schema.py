@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal
@@ -58,7 +58,6 @@ COMMENTS: Mapping[str, str] = {
     "error_code": "the first rule that the message breaks; null for a sound message",
     "error_clause": "the clause of the specification that has the rule",
     "error_offset": "where in the message it is broken, in bytes",
-    "error": "why the message could not be decoded: rule, clause, offset in bytes; null if it was",
     "wire": "the encoded message itself",
 }
 
@@ -115,14 +114,70 @@ ERRORS: tuple[pa.Field, ...] = (
     _column("error_clause", pa.string()),
     _column("error_offset", pa.int64()),
 )
-#: The column ``error``, which has the error columns as one struct. Returned only if it is selected.
-ERROR: pa.Field = _column(
-    "error", pa.struct([(field.name.removeprefix("error_"), field.type) for field in ERRORS])
-)
-#: The column ``wire`` with the encoded message. Returned only if it is selected.
+#: The encoded message; only if selected.
 WIRE: pa.Field = _column("wire", pa.binary())
+
+
+@attrs.frozen
+class ComputedColumn:
+    """A column that is computed from other columns of a batch; only if selected.
+
+    Attributes:
+        field: name, type, and the comment.
+        inputs: the names of the columns of `SCHEMA` that it is computed from, without map sections.
+        compute: returns the column for the arrays of `inputs`.
+        is_content: whether the column repeats the content of the message: then `encode` requires
+            that it agrees with the other columns. If False, `encode` ignores it.
+    """
+
+    field: pa.Field
+    inputs: tuple[str, ...]
+    compute: Callable[..., pa.Array]
+    is_content: bool = True
+
+
+def _computed(
+    name: str,
+    arrow_type: pa.DataType,
+    comment: str,
+    inputs: tuple[str, ...],
+    compute: Callable[..., pa.Array],
+    *,
+    is_content: bool = True,
+) -> ComputedColumn:
+    field = pa.field(name, arrow_type, metadata={"comment": comment})
+    return ComputedColumn(field, inputs, compute, is_content)
+
+
+_ERROR_TYPE = pa.struct([(field.name.removeprefix("error_"), field.type) for field in ERRORS])
+
+
+def _join_error(*members: pa.Array) -> pa.StructArray:
+    """Return the error columns as one struct, null for messages without an error."""
+    return pa.StructArray.from_arrays(members, fields=list(_ERROR_TYPE), mask=members[0].is_null())
+
+
+_COMPUTED_TABLE = (
+    _computed(
+        "error",
+        _ERROR_TYPE,
+        "why the message could not be decoded: rule, clause, offset in bytes; null if it was",
+        tuple(field.name for field in ERRORS),
+        _join_error,
+        is_content=False,
+    ),
+)
+#: The computed columns by name.
+COMPUTED: Mapping[str, ComputedColumn] = MappingProxyType(
+    {column.field.name: column for column in _COMPUTED_TABLE}
+)
 #: Columns derived from other columns or from the message. Returned only if they are selected.
-DERIVED = (_column("body_text", pa.string()), _column("body_value", VARIANT), ERROR, WIRE)
+DERIVED = (
+    _column("body_text", pa.string()),
+    _column("body_value", VARIANT),
+    *(column.field for column in _COMPUTED_TABLE),
+    WIRE,
+)
 #: The columns that most tables need; without ``body_value`` unless maps are VARIANT.
 LEAN: tuple[str, ...] = (
     *("message_id", "correlation_id", "user_id", "to", "subject", "reply_to"),
@@ -198,7 +253,7 @@ def _build_schema() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
         *ERRORS,
     ]
     needs |= _BODY_NEEDS
-    needs |= {column.name: frozenset() for column in (present, columns[-4], *ERRORS, ERROR, WIRE)}
+    needs |= {column.name: frozenset() for column in (present, columns[-4], *ERRORS, WIRE)}
     return pa.schema(columns), MappingProxyType(needs)
 
 
@@ -336,9 +391,11 @@ def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
             result.append(pick.field)
             if pick.type is not None or pick.name != pick.struct_name:
                 entries[pick.name] = pick
-        elif name == ERROR.name:
-            read_fields |= {field.name: field for field in ERRORS}
-            result.append(ERROR)
+        elif name in COMPUTED:
+            column = COMPUTED[name]
+            read_fields |= {input_name: _FIELDS[input_name] for input_name in column.inputs}
+            needs |= {index for input_name in column.inputs for index in _NEEDS[input_name]}
+            result.append(column.field)
         elif name in _FIELDS:
             field = _FIELDS[name]
             if maps == "variant" and name in MAPS:

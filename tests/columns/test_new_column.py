@@ -1,0 +1,109 @@
+"""Adding a computed column, as CONTRIBUTING describes it: one entry of one table.
+
+The test copies the package, adds a column to the copy by editing its source, and uses the copy.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import amqp10msg
+
+pytest.importorskip("pyarrow")
+
+PACKAGE = Path(amqp10msg.__file__).parent
+ENTRY = """    _computed(
+        "body_size",
+        pa.int32(),
+        "the size of the data sections, in bytes; null for other bodies",
+        ("body",),
+        pc.binary_length,
+    ),
+"""
+COMPUTE = "import pyarrow.compute as pc\n"
+PROGRAM = """
+import json, sys
+import pyarrow as pa
+from amqp10msg import Message, columns
+from amqp10msg.jobs import Job
+
+messages = [Message(b"abc", subject="s").encode(), Message("text").encode(), b"\\x00"]
+array = pa.array(messages, pa.binary())
+sized = columns.decode(array, ["subject", "body_size"])
+both = columns.decode(array.slice(0, 2), ["body", "body_kind", "body_json", "body_size", "subject"])
+wrong = both.set_column(3, "body_size", pa.array([4, None], pa.int32()))
+try:
+    columns.encode(wrong)
+    problem = ""
+except ValueError as error:
+    problem = str(error)
+json.dump(
+    {
+        "rows": sized.to_pylist(),
+        "comment": columns.schema_of("body_size").field(0).metadata[b"comment"].decode(),
+        "again": [one.as_py() == octets for one, octets in zip(columns.encode(both), messages)],
+        "problem": problem,
+    },
+    sys.stdout,
+)
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a copy of the package that has the column ``body_size``."""
+    folder = tmp_path_factory.mktemp("copy")
+    copied = folder / "amqp10msg"
+    shutil.copytree(PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    path = copied / "columns" / "_schema.py"
+    text = path.read_text(encoding="utf-8")
+    start = "_COMPUTED_TABLE = (\n"
+    assert text.count(start) == 1
+    text = text.replace(start, start + ENTRY)
+    path.write_text(
+        text.replace(
+            "import pyarrow as pa\n", "import pyarrow as pa\nimport pyarrow.compute as pc\n"
+        ),
+        encoding="utf-8",
+    )
+    return folder
+
+
+def run(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_column_is_decoded_and_compared(copy: Path) -> None:
+    answer: dict[str, Any] = json.loads(run(copy, "-c", PROGRAM))
+
+    assert [
+        {"subject": "s", "body_size": 3},
+        {"subject": None, "body_size": None},
+        {"subject": None, "body_size": None},
+    ] == answer["rows"]
+    assert answer["comment"].startswith("the size of the data sections")
+    assert [True, True] == answer["again"]
+    assert answer["problem"].startswith("row 0: body_size: the other columns of the row encode to")
+
+
+def test_job_writes_the_column(copy: Path) -> None:
+    pytest.importorskip("click")
+    message = '{"raw": "005375a003616263"}\n'
+    (copy / "in.jsonl").write_text(message, encoding="utf-8")
+    job = ("pipeline", "decode", "--engine", "local", "--columns", "body_size", "in.jsonl", "out")
+    run(copy, "-m", "amqp10msg", *job)
+
+    program = "import pyarrow.parquet as pq, sys; print(pq.read_table(sys.argv[1])['body_size'])"
+    (part,) = (copy / "out").rglob("part-*.parquet")
+    assert "3" in run(copy, "-c", program, str(part))
