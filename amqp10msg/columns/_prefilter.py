@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from amqp10msg.validation import PROFILES
 from amqp10msg.validation.prefilter import (
     ALWAYS_CHECKED,
-    ANNOTATION_TYPES,
-    BODIES,
-    FIELD_VALUES,
-    KEYS,
-    VALUES,
+    ANNOTATION_TYPE_SUSPICIONS,
+    BODY_SUSPICIONS,
+    FIELD_SUSPICIONS,
+    KEY_SUSPICIONS,
+    VALUE_SUSPICIONS,
 )
 from amqp10msg.validation.suspicion import ANNOTATIONS
 
@@ -32,8 +32,8 @@ COLUMNS: tuple[str, ...] = tuple(
         (
             "durable",
             *("content_type", "content_encoding"),
-            *(group.suspicion.field for group in FIELD_VALUES),
-            *(name for group in BODIES for name in group.suspicion.fields),
+            *(group.suspicion.field for group in FIELD_SUSPICIONS),
+            *(name for group in BODY_SUSPICIONS for name in group.suspicion.fields),
             *ANNOTATIONS,
             *("application_properties", "body_kind", "body", "body_json", "error_code"),
         )
@@ -55,11 +55,11 @@ def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
     """
     severities = PROFILES[profile].severities.keys()
     rows = set(_true_indexes(pc.is_valid(batch.column("error_code"))))
-    for suspicion, rules in FIELD_VALUES:
+    for suspicion, rules in FIELD_SUSPICIONS:
         if not severities.isdisjoint(rules):
             rows.update(_unusual_indexes(batch.column(suspicion.field), suspicion.is_usual))
     kind = batch.column("body_kind")
-    for suspicion, rules in BODIES:
+    for suspicion, rules in BODY_SUSPICIONS:
         if not severities.isdisjoint(rules):
             unusual = pc.invert(pc.is_in(kind, pa.array(suspicion.usual, kind.type)))
             if suspicion.fields:
@@ -67,17 +67,19 @@ def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
                 unusual = pc.and_(unusual, reduce(pc.or_, has_field))
             rows.update(_true_indexes(unusual))
     key_tests = [
-        group.suspicion.is_usual for group in KEYS if not severities.isdisjoint(group.rules)
+        group.suspicion.is_usual
+        for group in KEY_SUSPICIONS
+        if not severities.isdisjoint(group.rules)
     ]
     for attribute, name in ANNOTATIONS.items() if key_tests else ():
         maps = batch.column(attribute)
         is_usual = partial(_is_usual_key, key_tests, PROFILES[profile].known_keys.get(name, ()))
         rows |= _rows_of(maps, _unusual_indexes(maps.keys, is_usual))
-    for suspicion, rules in VALUES:
+    for suspicion, rules in VALUE_SUSPICIONS:
         if not severities.isdisjoint(rules):
             for name in suspicion.sections:
                 rows |= _rows_with_types(batch.column(name), pa.array(suspicion.types))
-    for suspicion, rules in ANNOTATION_TYPES:
+    for suspicion, rules in ANNOTATION_TYPE_SUSPICIONS:
         if not severities.isdisjoint(rules):
             maps = batch.column("message_annotations")
             is_named = pc.is_in(maps.keys, pa.array(suspicion.keys))

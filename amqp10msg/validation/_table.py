@@ -27,19 +27,19 @@ from amqp10msg.validation.suspicion import (
 )
 
 # Suspicions that several rules share.
-_CODING = FieldValue("content_encoding", is_registered_coding)
+_CODING_SUSPICION = FieldValue("content_encoding", is_registered_coding)
 #: A value of a type that may contain other values.
-_NESTED = ValueType(
+_NESTED_VALUE_SUSPICION = ValueType(
     ("list", "map", "array", "described"),
     ("delivery_annotations", "message_annotations", "application_properties"),
 )
 #: An annotation of a type that RabbitMQ 4 cannot deliver to consumers.
-_UNDELIVERABLE = ValueType(
+_UNDELIVERABLE_TYPE_SUSPICION = ValueType(
     ("null", "float", "double", "decimal32", "decimal64", "decimal128"), ("message_annotations",)
 )
 #: Annotations of Azure with a value of another type than documented.
-_SCHEDULED_TIME = AnnotationType(("x-opt-scheduled-enqueue-time",), ("timestamp", "null"))
-_PARTITION_KEYS = AnnotationType(
+_SCHEDULED_TIME_SUSPICION = AnnotationType(("x-opt-scheduled-enqueue-time",), ("timestamp", "null"))
+_PARTITION_KEY_SUSPICION = AnnotationType(
     ("x-opt-partition-key", "x-opt-via-partition-key"), ("string", "null")
 )
 
@@ -333,7 +333,7 @@ _TABLE = (
         quote="Implementations MUST NOT use the identity encoding.",
         check=partial(checks.check_symbol, "content-encoding", checks.content_encoding_identity),
         sections=("properties",),
-        suspicion=_CODING,
+        suspicion=_CODING_SUSPICION,
     ),
     Rule(
         "content-encoding-compress",
@@ -346,7 +346,7 @@ _TABLE = (
         ),
         check=partial(checks.check_symbol, "content-encoding", checks.content_encoding_compress),
         sections=("properties",),
-        suspicion=_CODING,
+        suspicion=_CODING_SUSPICION,
     ),
     Rule(
         "content-encoding-multiple",
@@ -359,7 +359,7 @@ _TABLE = (
         ),
         check=partial(checks.check_symbol, "content-encoding", checks.content_encoding_multiple),
         sections=("properties",),
-        suspicion=_CODING,
+        suspicion=_CODING_SUSPICION,
     ),
     Rule(
         "content-encoding-unregistered",
@@ -371,7 +371,7 @@ _TABLE = (
             checks.check_symbol, "content-encoding", checks.content_encoding_unregistered
         ),
         sections=("properties",),
-        suspicion=_CODING,
+        suspicion=_CODING_SUSPICION,
     ),
     # Application properties and annotations.
     Rule(
@@ -479,7 +479,7 @@ _TABLE = (
         "No annotation or application property is a described value, except an error.",
         check=partial(checks.check_entries, checks.BEFORE_BODY, checks.rabbitmq_described_value),
         sections=checks.BEFORE_BODY,
-        suspicion=_NESTED,
+        suspicion=_NESTED_VALUE_SUSPICION,
     ),
     Rule(
         "rabbitmq-array-constructor",
@@ -491,7 +491,7 @@ _TABLE = (
         ),
         check=checks.rabbitmq_array_constructor,
         sections=checks.BEFORE_BODY,
-        suspicion=_NESTED,
+        suspicion=_NESTED_VALUE_SUSPICION,
     ),
     Rule(
         "rabbitmq-annotation-null",
@@ -502,7 +502,7 @@ _TABLE = (
             checks.check_entries, checks.MESSAGE_ANNOTATIONS, checks.rabbitmq_annotation_null
         ),
         sections=checks.MESSAGE_ANNOTATIONS,
-        suspicion=_UNDELIVERABLE,
+        suspicion=_UNDELIVERABLE_TYPE_SUSPICION,
     ),
     Rule(
         "rabbitmq-annotation-number",
@@ -516,7 +516,7 @@ _TABLE = (
             checks.check_entries, checks.MESSAGE_ANNOTATIONS, checks.rabbitmq_annotation_number
         ),
         sections=checks.MESSAGE_ANNOTATIONS,
-        suspicion=_UNDELIVERABLE,
+        suspicion=_UNDELIVERABLE_TYPE_SUSPICION,
     ),
     Rule(
         "rabbitmq-user-id-empty",
@@ -535,12 +535,12 @@ _TABLE = (
         "The annotation x-opt-scheduled-enqueue-time is a timestamp.",
         check=partial(
             checks.annotation_type,
-            keys=_SCHEDULED_TIME.keys,
+            keys=_SCHEDULED_TIME_SUSPICION.keys,
             usual="timestamp",
             effect="the message is not scheduled otherwise",
         ),
         sections=checks.MESSAGE_ANNOTATIONS,
-        suspicion=_SCHEDULED_TIME,
+        suspicion=_SCHEDULED_TIME_SUSPICION,
     ),
     Rule(
         "azure-partition-key-type",
@@ -549,14 +549,14 @@ _TABLE = (
         "The annotations x-opt-partition-key and x-opt-via-partition-key are strings.",
         check=partial(
             checks.annotation_type,
-            keys=_PARTITION_KEYS.keys,
+            keys=_PARTITION_KEY_SUSPICION.keys,
             usual="string",
             effect="write the key as text",
         ),
         sections=checks.MESSAGE_ANNOTATIONS,
-        suspicion=_PARTITION_KEYS,
+        suspicion=_PARTITION_KEY_SUSPICION,
     ),
-    # Errors of a value or a composite that is decoded alone.
+    # Rules about a value or a composite that is decoded alone, outside of a message.
     Rule(
         "trailing-bytes",
         "Part 1, 1.2",

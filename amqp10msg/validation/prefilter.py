@@ -55,11 +55,11 @@ UNENFORCED: Final = tuple(
 #: Rules of `UNENFORCED` without a suspicion, which are checked on every message.
 ALWAYS_CHECKED: Final = tuple(rule for rule in UNENFORCED if rule.suspicion is None)
 # The suspicions of `UNENFORCED` by class, each with the ids of its rules.
-FIELD_VALUES: Final = _group_by_suspicion(UNENFORCED, FieldValue)
-BODIES: Final = _group_by_suspicion(UNENFORCED, BodyKind)
-KEYS: Final = _group_by_suspicion(UNENFORCED, AnnotationKey)
-VALUES: Final = _group_by_suspicion(UNENFORCED, ValueType)
-ANNOTATION_TYPES: Final = _group_by_suspicion(UNENFORCED, AnnotationType)
+FIELD_SUSPICIONS: Final = _group_by_suspicion(UNENFORCED, FieldValue)
+BODY_SUSPICIONS: Final = _group_by_suspicion(UNENFORCED, BodyKind)
+KEY_SUSPICIONS: Final = _group_by_suspicion(UNENFORCED, AnnotationKey)
+VALUE_SUSPICIONS: Final = _group_by_suspicion(UNENFORCED, ValueType)
+ANNOTATION_TYPE_SUSPICIONS: Final = _group_by_suspicion(UNENFORCED, AnnotationType)
 
 # `narrow` is useful for messages with one damaged field. More sections than this indicate other
 # damage: then all rules are checked.
@@ -75,27 +75,29 @@ def _classes_of_types(names: tuple[str, ...]) -> frozenset[type]:
 
 
 # For each map section, as an attribute of `Message`: the Python classes of values that may violate
-# rules, and the ids of these rules. From `VALUES`.
+# rules, and the ids of these rules. From `VALUE_SUSPICIONS`.
 _SUSPECT_CLASSES: Final = [
     (
         section,
         [
             (_classes_of_types(suspicion.types), rules)
-            for suspicion, rules in VALUES
+            for suspicion, rules in VALUE_SUSPICIONS
             if section in suspicion.sections
         ],
     )
-    for section in dict.fromkeys(name for group in VALUES for name in group.suspicion.sections)
+    for section in dict.fromkeys(
+        name for group in VALUE_SUSPICIONS for name in group.suspicion.sections
+    )
 ]
-#: For each suspicion of `BODIES`, its usual kinds, its fields, and the ids of its rules.
+#: For each suspicion of `BODY_SUSPICIONS`, its usual kinds, its fields, and the ids of its rules.
 _BODY_TESTS: Final = tuple(
-    ((group.suspicion.usual, group.suspicion.fields), group.rules) for group in BODIES
+    ((group.suspicion.usual, group.suspicion.fields), group.rules) for group in BODY_SUSPICIONS
 )
-# For each key in `ANNOTATION_TYPES`: the Python classes of usual values, and the ids of the rules
-# that a value of another class may violate.
+# For each key in `ANNOTATION_TYPE_SUSPICIONS`: the Python classes of usual values, and the ids of
+# the rules that a value of another class may violate.
 _ANNOTATION_CLASSES: Final = tuple(
     (Symbol(key), _classes_of_types(group.suspicion.usual), group.rules)
-    for group in ANNOTATION_TYPES
+    for group in ANNOTATION_TYPE_SUSPICIONS
     for key in group.suspicion.keys
 )
 # The fields of the properties that suspicions read, with the tests of each field.
@@ -104,14 +106,14 @@ _FIELDS: Final[tuple[tuple[str, tuple[_FieldTest, ...]], ...]] = tuple(
         name,
         tuple(
             (group.suspicion.is_usual, group.rules)
-            for group in FIELD_VALUES
+            for group in FIELD_SUSPICIONS
             if group.suspicion.field == name
         ),
     )
     for name in dict.fromkeys(
         (
-            *(group.suspicion.field for group in FIELD_VALUES),
-            *(name for group in BODIES for name in group.suspicion.fields),
+            *(group.suspicion.field for group in FIELD_SUSPICIONS),
+            *(name for group in BODY_SUSPICIONS for name in group.suspicion.fields),
         )
     )
 )
@@ -230,7 +232,7 @@ def _suspected_rules(message: Any, known_keys: Mapping[str, tuple[str, ...]]) ->
                 continue
             # The reserved keys that profiles define are all symbols.
             reserved_keys = known_keys.get(name, ()) if is_symbol else ()
-            for suspicion, rules in KEYS:
+            for suspicion, rules in KEY_SUSPICIONS:
                 if not suspicion.is_usual(str(key), reserved_keys):
                     suspects.update(rules)
     annotations = message.message_annotations

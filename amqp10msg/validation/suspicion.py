@@ -82,7 +82,7 @@ def is_not_rejected(key: str, reserved_keys: tuple[str, ...]) -> bool:  # noqa: 
     return key != "rejected"
 
 
-# Declarations of suspicions.
+# The classes of suspicions, and the constants for their arguments.
 
 #: The fields of the properties that `FieldValue` can test. The columns of a batch represent the
 #: other fields differently from a message.
