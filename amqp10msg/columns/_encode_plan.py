@@ -93,7 +93,7 @@ def encode_template(batch: pa.RecordBatch, template: Template) -> tuple[pa.Array
     steps = []
     arrays = []  # keeps the buffers alive while the kernel reads them
     for step in template.steps:
-        kernel_step = _KERNEL_STEPS.get(step.way)
+        kernel_step = _KERNEL_STEP_NUMBERS.get(step.way)
         if kernel_step is None:
             return None
         mode, code, index = write.BOOLEAN_WAY, 0x40, 0
@@ -118,7 +118,7 @@ def encode_template(batch: pa.RecordBatch, template: Template) -> tuple[pa.Array
 
 
 #: The kernel's number of each step of a template.
-_KERNEL_STEPS = {
+_KERNEL_STEP_NUMBERS = {
     codes.STEP_COPY: write.COPY_STEP,
     codes.STEP_OPEN: write.OPEN_STEP,
     codes.STEP_LIST: write.LIST_STEP,

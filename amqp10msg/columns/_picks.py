@@ -46,10 +46,10 @@ SQL_TYPES: dict[str, pa.DataType] = {
 ENTRY = b"amqp_entry"
 
 # The parts of a column name: the section, a key with or without quotes, and the type with a name.
-_SECTION = re.compile(r"[a-z]+(?:[_-][a-z]+)*(?=[.\[])")
+_SECTION_PATTERN = re.compile(r"[a-z]+(?:[_-][a-z]+)*(?=[.\[])")
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _BARE = r"""[^\s'"]\S*"""
-_KEY = re.compile(
+_KEY_PATTERN = re.compile(
     rf"(?:\.(?P<bare>{_BARE})|\.(?P<quoted>{_QUOTED})|\[(?P<bracketed>{_QUOTED})\])", re.DOTALL
 )
 _TYPE_SUFFIX = re.compile(r" (?P<type>\S+)(?: as (?P<name>.+))?", re.DOTALL)
@@ -228,11 +228,11 @@ def pick_of(name: str, sections: Collection[str]) -> Pick | None:
     Raises:
         ValueError: the type is unknown, or the key must be quoted.
     """
-    head = _SECTION.match(name)
+    head = _SECTION_PATTERN.match(name)
     section = head[0].replace("-", "_") if head else ""
     if head is None or section not in sections:
         return None
-    key_match = _KEY.match(name, head.end())
+    key_match = _KEY_PATTERN.match(name, head.end())
     if key_match is None:
         raise ValueError(
             f"{name!r}: expected a key after {head[0]!r}, such as {section}.tenant; quote a key "

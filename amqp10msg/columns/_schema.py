@@ -276,7 +276,7 @@ _COLUMN_SETS = {
     ("lean", "map"): tuple(name for name in LEAN if _FIELDS[name].type != VARIANT),
     ("lean", "variant"): LEAN,
 }
-#: The names of sets of columns.
+#: The names of predefined sets of columns: `decode` accepts such a name as its argument `columns`.
 SETS: tuple[str, ...] = ("all", "lean")
 
 
