@@ -247,7 +247,7 @@ class Consumer:
 class _Reader(DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[misc]  # the base is Any if PySpark has no types
     """Reads files of the landing folder; an offset is the number of the next file."""
 
-    _end: int | None = None
+    _available_now_end: int | None = None
 
     def __init__(self, options: _Options) -> None:
         self._options = options
@@ -289,13 +289,13 @@ class _Reader(DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[mis
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
         consumer = self._open_consumer()
         consumer.drain()
-        self._end = consumer.next
+        self._available_now_end = consumer.next
 
     @hide_worker_traceback()
     def latestOffset(  # noqa: N802  (Spark's names)
         self, start: Offset | None = None, limit: Any = None
     ) -> Offset:
-        end = self._next_file() if self._end is None else self._end
+        end = self._next_file() if self._available_now_end is None else self._available_now_end
         if start is None:  # before PySpark 4.2
             return {"next": end}
         if end < start["next"]:

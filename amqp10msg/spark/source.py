@@ -180,7 +180,7 @@ class _Reader(_FileReader, DataSourceReader):
 class _StreamReader(_FileReader, DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[misc]  # the base is Any if PySpark has no types
     """Reads files in name order; `amqp10msg.spark._ledger` describes the offsets."""
 
-    _end: str | None = None
+    _available_now_end: str | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  (Spark's names)
         return dict(START)
@@ -191,7 +191,7 @@ class _StreamReader(_FileReader, DataSourceStreamReader, SupportsAvailableNow): 
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
         paths = self._options.paths()
-        self._end = paths[-1] if paths else ""
+        self._available_now_end = paths[-1] if paths else ""
 
     @hide_worker_traceback()
     def latestOffset(  # noqa: N802  (Spark's names)
@@ -201,8 +201,8 @@ class _StreamReader(_FileReader, DataSourceStreamReader, SupportsAvailableNow): 
         if start is None:  # before PySpark 4.2
             return make_offset(paths, paths[-1]) if paths else self.initialOffset()
         new = files_after(paths, start, self._options.path)
-        if self._end is not None:
-            new = [path for path in new if path <= self._end]
+        if self._available_now_end is not None:
+            new = [path for path in new if path <= self._available_now_end]
         if isinstance(limit, read_limits.ReadMaxFiles):
             new = new[: limit.max_files]
         return make_offset(paths, new[-1]) if new else start

@@ -121,7 +121,7 @@ class _Options:
     """The parsed options of `Amqp10Stream`.
 
     `since` is startingTime in ms since the Unix epoch; `starting` and `ending` are the positions of
-    startingOffsets and endingOffsets; `rows` is rowsPerPartition.
+    startingOffsets and endingOffsets; `rows_per_partition` is rowsPerPartition.
     """
 
     endpoint: Endpoint
@@ -131,7 +131,7 @@ class _Options:
     since: int | None
     starting: Any
     ending: Any
-    rows: int | None
+    rows_per_partition: int | None
     max_rows: int | None
     timeout: float
     fails_on_loss: bool
@@ -199,7 +199,7 @@ class _Options:
         return result
 
     def decode_messages(self, messages: pa.Array) -> pa.RecordBatch:
-        """Decode messages to the columns of the option columns."""
+        """Decode messages to the columns that the option ``columns`` selects."""
         names: str | Sequence[str] = self.columns
         return decode_column(
             messages,
@@ -297,8 +297,8 @@ class _Options:
 
     def _rows_per_task(self, start: Offsets, end: Offsets, bounds: Mapping[str, Bounds]) -> int:
         """Return the number of offsets per task."""
-        if self.rows is not None:
-            return self.rows
+        if self.rows_per_partition is not None:
+            return self.rows_per_partition
         if not self._uses_stream_protocol:
             return _MIN_TASK_ROWS
         starts = {name: start.get(name, bounds[name].first) for name in end}
@@ -531,7 +531,7 @@ class _Reader(_RangeReader, DataSourceReader):
 class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[misc]  # the base is Any if PySpark has no types
     """Reads growing streams; Spark's offset contains the next offset of each stream."""
 
-    _end: Offsets | None = None
+    _available_now_end: Offsets | None = None
 
     def __init__(self, options: _Options) -> None:
         super().__init__(options)
@@ -577,13 +577,13 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
 
     @hide_worker_traceback()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
-        self._end = self._end_offsets()
+        self._available_now_end = self._end_offsets()
 
     @hide_worker_traceback()
     def latestOffset(  # noqa: N802  (Spark's names)
         self, start: Offsets | None = None, limit: Any = None
     ) -> Offsets:
-        end = self._end_offsets() if self._end is None else self._end
+        end = self._end_offsets() if self._available_now_end is None else self._available_now_end
         if start is None:  # before PySpark 4.2
             return end
         for name, offset in start.items():
@@ -594,7 +594,7 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         return {**start, **(end if max_rows is None else limit_batch(start, end, max_rows))}
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802  (Spark's names)
-        return self._end
+        return self._available_now_end
 
     @hide_worker_traceback()
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
