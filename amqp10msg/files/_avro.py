@@ -30,8 +30,10 @@ _HEADER_SCHEMA = {
         {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": 16}},
     ],
 }
-#: The Avro types that are neither records nor collections.
-_SIMPLE_TYPES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+#: The primitive types of Avro.
+_PRIMITIVE_TYPES = frozenset(
+    ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+)
 # Maximum of `room` in bytes: decompressors get a limit that is one byte larger.
 _MAX_ROOM = sys.maxsize - 1
 # Decompressors with a size limit, by codec.
@@ -148,7 +150,7 @@ def is_simple(kind: Any) -> bool:
         if kind.get("type") in {"enum", "fixed"}:
             return kind.get("size") != 0
         return is_simple(kind.get("values") if kind.get("type") == "map" else kind.get("type"))
-    return kind in _SIMPLE_TYPES
+    return kind in _PRIMITIVE_TYPES
 
 
 def _long(stream: IO[bytes], *, may_end: bool = False) -> int | None:

@@ -110,7 +110,8 @@ def _is_valid_frame(octets: bytearray, protocol: str, offset: int, size: int) ->
     try:
         return not body or bool(skip_value(body) <= len(body))
     except DecodeError:
-        return checked < size  # the cut at _MAX_CHECKED_BYTES is not an error
+        # If `body` was truncated to `_MAX_CHECKED_BYTES`, the error may be due to the truncation.
+        return checked < size
 
 
 def _may_follow(head: bytes, protocol: str) -> bool:

@@ -223,17 +223,17 @@ _NO_ITEM = -1
 # A file that ends with at least this many empty records is damaged: file systems may append zeros
 # after a crash.
 _ZERO_TAIL = 16
-#: Keys of a JSON record that contain a message, with the functions that decode them.
-RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
+#: The functions that decode the message in a JSON record, by the key that contains the message.
+MESSAGE_DECODERS: dict[str, Callable[[str], bytes]] = {
     "raw": octets_of_hex,
     "hex": octets_of_hex,
     "base64": octets_of_base64,
     "data_base64": octets_of_base64,
 }
-# `RECORD_KEYS` for a record with the key ``kind``, which is a case of the corpus
+# `MESSAGE_DECODERS` for a record with the key ``kind``, which is a case of the corpus
 # (`amqp10msg.interop`). In such a record, ``data`` is hex; in other records, it may be a section of
 # a message in the plain notation.
-_CASE_KEYS = {"data": octets_of_hex, **RECORD_KEYS}
+_CASE_DECODERS = {"data": octets_of_hex, **MESSAGE_DECODERS}
 
 
 #: What to do about a file that exceeds `Limits.expansion`.
@@ -246,7 +246,7 @@ def too_large(size: int) -> str:
 
 
 def too_many_empty(limits: Limits, allowed: int | None = None) -> str:
-    """Return the fault of a file with too many records without a byte.
+    """Return the fault of a file with too many empty records (records of zero bytes).
 
     Args:
         limits: the limits that the file exceeds.
@@ -261,7 +261,7 @@ def too_many_empty(limits: Limits, allowed: int | None = None) -> str:
 
 def octets_of_record(document: dict[str, Any]) -> bytes | None:
     """Decode the message in a JSON record; return None if it has no key for a message."""
-    for key, read in (_CASE_KEYS if "kind" in document else RECORD_KEYS).items():
+    for key, read in (_CASE_DECODERS if "kind" in document else MESSAGE_DECODERS).items():
         if isinstance(document.get(key), str):
             try:
                 return read(document[key])
@@ -316,7 +316,7 @@ def _read_sized(
     *,
     head_of: _HeadOf,
 ) -> Iterator[Record]:
-    """Read messages that follow a head with their size."""
+    """Read messages, each after a head with the message's size, which `head_of` reads."""
     offset, empty = start, limits.zero_width
     zeros, previous_head = 0, b""  # number of empty records before this one, and the last head
     while stop is None or offset < stop:
@@ -460,7 +460,7 @@ def _record_of_document(offset: int, document: Any) -> Record:
     """Return the record of a JSON object; ValueError if it contains no message."""
     octets = octets_of_record(document) if isinstance(document, dict) else None
     if octets is None:
-        raise ValueError(f"no object with one of the keys {', '.join(RECORD_KEYS)}")
+        raise ValueError(f"no object with one of the keys {', '.join(MESSAGE_DECODERS)}")
     if len(document) == 1:  # only the message
         return Record(offset, octets)
     message_format = document.get("message_format")

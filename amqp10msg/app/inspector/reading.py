@@ -299,7 +299,7 @@ def _item_of_document(item: Item, form: str, document: Any) -> Item:
             return attrs.evolve(item, data=octets)
     if form == "jsonl":
         return attrs.evolve(
-            item, fault=f"no object with one of the keys {', '.join(containers.RECORD_KEYS)}"
+            item, fault=f"no object with one of the keys {', '.join(containers.MESSAGE_DECODERS)}"
         )
     if form in ("json", "written"):
         form = "typed" if isinstance(document, list) else "plain"

@@ -34,7 +34,7 @@ import attrs
 
 from amqp10msg.atomic_files import lock
 from amqp10msg.basic import decode_content_header
-from amqp10msg.files.containers import RECORD_KEYS, octets_of_record, read_lines
+from amqp10msg.files.containers import MESSAGE_DECODERS, octets_of_record, read_lines
 from amqp10msg.files.text import parse_json
 from amqp10msg.private_files import regular_opener
 from amqp10msg.wire.errors import DecodeError
@@ -248,7 +248,7 @@ def entry_of(
     if file is None:
         octets = octets_of_record(record)
         if octets is None:
-            keys = ", ".join(RECORD_KEYS)
+            keys = ", ".join(MESSAGE_DECODERS)
             raise ValueError(f"not a message: none of the fields {keys} and raw_file is a string")
     header = _header_in(record, file, octets or b"", max_message, protocol)
     return Entry(
