@@ -109,7 +109,8 @@ def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int =
     for entry in table.entries:
         name, letter, value = _parts_of(entry, 3, path)
         if not out.text(1, name):
-            # `out.text` accepts only short ASCII strings: write the name, or raise the error.
+            # `out.text` writes only ASCII strings of up to 255 bytes. `write_shortstr` encodes any
+            # other name as UTF-8, or raises an EncodeError.
             write_shortstr(out, name, f"{path}[{name!r:.60}]")
         if letter == "S" and type(value) is str:
             out.octet(0x53)

@@ -30,7 +30,7 @@ __all__ = ["from_pamqp", "from_pika", "lost_in_pamqp", "lost_in_pika", "to_pamqp
 
 def _expect_properties(properties: object, function: str) -> None:
     """Raise TypeError if the argument of `function` is not a BasicProperties."""
-    expect(properties, BasicProperties, f"the properties of {function}", "BasicProperties")
+    expect(properties, BasicProperties, f"the argument properties of {function}", "BasicProperties")
 
 
 def _expect_attributes(properties: object, function: str, expected: str) -> None:
@@ -39,7 +39,7 @@ def _expect_attributes(properties: object, function: str, expected: str) -> None
         # pika calls a consumer's callback with the method before the properties.
         is_method = hasattr(properties, "routing_key")
         hint = "pass properties, body, method in this order" if is_method else ""
-        raise wrong_type(f"the properties of {function}", expected, properties, hint)
+        raise wrong_type(f"the argument properties of {function}", expected, properties, hint)
 
 
 def _expect_long(value: int) -> None:

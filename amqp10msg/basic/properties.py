@@ -181,7 +181,12 @@ def encode_properties(properties: BasicProperties, *, dialect: Dialect = "rabbit
         TypeError: `properties` is not a BasicProperties.
         ValueError: the dialect is unknown.
     """
-    expect(properties, BasicProperties, "the properties of encode_properties", "BasicProperties")
+    expect(
+        properties,
+        BasicProperties,
+        "the argument properties of encode_properties",
+        "BasicProperties",
+    )
     _expect_dialect(dialect)
     out = FieldOutput()
     write_rows(out, BASIC, properties, dialect)

@@ -50,7 +50,12 @@ def check_properties(properties: BasicProperties) -> list[Finding]:
     Raises:
         TypeError: `properties` is not a BasicProperties.
     """
-    expect(properties, BasicProperties, "the properties of check_properties", "BasicProperties")
+    expect(
+        properties,
+        BasicProperties,
+        "the argument properties of check_properties",
+        "BasicProperties",
+    )
     return list(_findings_in_properties(properties))
 
 

@@ -67,7 +67,7 @@ class Field:
     is_open: bool = attrs.field(init=False, repr=False)
 
     @is_open.default
-    def _is_open(self) -> bool:
+    def _accepts_any_provider(self) -> bool:
         return self.type == "*" and bool(self.requires) and self.requires not in _KERNEL_ARCHETYPES
 
     @property

@@ -213,7 +213,7 @@ def body_parts(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
 
 
 def parts_of_attributes(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
-    """Return the section among `parts` of each attribute of a message except `body`.
+    """Return, for each attribute of a message except `body`, its section in `parts`.
 
     If a section occurs several times, the attribute holds the first one that can be decoded. If all
     are malformed, the attribute is None, and a new value replaces the first one.

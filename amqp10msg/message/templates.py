@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Template"]
 
 Step = kernel.Step
-_ANY = 0  # in place of the kernel's number of an AMQP type: each value determines its own type
+_ANY_TYPE = 0  # in place of the kernel's number of an AMQP type: each value determines its own type
 _COMPOUND_TYPES = (codes.KIND_LIST, codes.KIND_MAP, codes.KIND_ARRAY)
 # Number of bytes before the entries of a map (constructor, size and count), by constructor.
 _MAP_HEAD_SIZES = {0xC1: 3, 0xD1: 9}
@@ -109,7 +109,10 @@ class Template(kernel.Pattern):
         message = _unshared_copy(self._prototype)
         for path, (cls, kind), value in zip(self._paths, self._types, values, strict=True):
             _set_value(
-                message, path, cls, value if kind == _ANY else _convert_to_type(path, kind, value)
+                message,
+                path,
+                cls,
+                value if kind == _ANY_TYPE else _convert_to_type(path, kind, value),
             )
         return message
 
@@ -126,7 +129,7 @@ class Template(kernel.Pattern):
         """Return the type of the value at `path` as a tuple.
 
         The first element is the class of the body section; None for a path outside of the body. The
-        second element is the kernel's number of the value's AMQP type, or `_ANY`.
+        second element is the kernel's number of the value's AMQP type, or `_ANY_TYPE`.
         """
         if path.kind is None:
             return self._resolve_body_type(declared)
@@ -136,12 +139,12 @@ class Template(kernel.Pattern):
                     f"{path.text} is a section of class {path.kind.cls.__name__}, not "
                     f"{declared!r:.80}: omit the type"
                 )
-            return None, _ANY
-        kind = _ANY if declared is None else _number_of_class(path, declared)
+            return None, _ANY_TYPE
+        kind = _ANY_TYPE if declared is None else _number_of_class(path, declared)
         if path.index >= 0:
             field_kind = SPEC_OF[path.kind.code].kinds[path.index]
             if not (
-                kind in {_ANY, field_kind}
+                kind in {_ANY_TYPE, field_kind}
                 or (field_kind == codes.KIND_MESSAGE_ID and codes.IS_MESSAGE_ID[kind])
                 or (field_kind == codes.KIND_ADDRESS and kind == codes.KIND_STRING)
             ):
@@ -158,22 +161,22 @@ class Template(kernel.Pattern):
                     f"{path.text} must have a simple type, not {codes.FIELD_TYPES[kind]}"
                 )
             if kind == codes.KIND_DESCRIBED:
-                return None, _ANY  # each described value needs a check of its content
+                return None, _ANY_TYPE  # each described value needs a check of its content
         return None, kind
 
     def _resolve_body_type(self, declared: Any) -> tuple[type | None, int]:
         """Return the class of the body section, and its type's number, as `_resolve_type`."""
         if declared is Data or declared is AmqpSequence:
-            return declared, _ANY
+            return declared, _ANY_TYPE
         if declared is bytes:
-            return Data, _ANY
+            return Data, _ANY_TYPE
         sections = body_sections(self._prototype.body, self._prototype._lenient)
         if declared is AmqpValue or (declared is None and not sections):
-            return declared, _ANY
+            return declared, _ANY_TYPE
         if declared is not None:
             return AmqpValue, _number_of_class(Path("body", None), declared)
         cls = type(sections[0])
-        return cls, _number_of_value(sections[0].value) if cls is AmqpValue else _ANY
+        return cls, _number_of_value(sections[0].value) if cls is AmqpValue else _ANY_TYPE
 
     # Build the steps that the kernel executes to encode a message.
 
@@ -333,16 +336,16 @@ def _encode_entry(kind: SectionKind, key: Any, value: Any) -> bytes:
 
 def _number_of_class(path: Path, declared: Any) -> int:
     """Return the kernel's number of the AMQP type with the Python class `declared`."""
-    kind = codes.KINDS.get(declared, _ANY) if isinstance(declared, type) else _ANY
-    if kind in {_ANY, codes.KIND_NULL}:
+    kind = codes.KINDS.get(declared, _ANY_TYPE) if isinstance(declared, type) else _ANY_TYPE
+    if kind in {_ANY_TYPE, codes.KIND_NULL}:
         raise ValueError(f"{path.text}: {declared!r:.80} is not the class of an AMQP type")
     return _wire_number(kind)
 
 
 def _number_of_value(value: Any) -> int:
-    """Return the kernel's number of a value's AMQP type; `_ANY` for None."""
-    kind = codes.KINDS.get(type(value), _ANY)
-    return _ANY if kind == codes.KIND_NULL else _wire_number(kind)
+    """Return the kernel's number of a value's AMQP type; `_ANY_TYPE` for None."""
+    kind = codes.KINDS.get(type(value), _ANY_TYPE)
+    return _ANY_TYPE if kind == codes.KIND_NULL else _wire_number(kind)
 
 
 def _wire_number(kind: int) -> int:

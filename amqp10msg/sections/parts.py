@@ -486,7 +486,7 @@ def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:
     return section
 
 
-# Map the positions of sections and fields, for the validator.
+# The positions of sections, fields and entries, which the validator reads.
 
 
 class Child(NamedTuple):
@@ -701,9 +701,9 @@ def map_message(data: bytes, limits: Limits) -> MessageMap:
             fault_counts[rule] = fault_counts.get(rule, 0) + 1
             if fault_counts[rule] <= LISTED:
                 fault = located(data, start, end, reader.pos, error)
-                # After each error, a new reader gets half of the previous budget of zero-width
-                # elements: the sum of the budgets stays below twice the limit. An error that only a
-                # reduced budget causes is not an error of the message.
+                # Each error halves the maximum number of zero-width elements for the rest of the
+                # message, so all readers together accept less than twice the limit. After the first
+                # error, ignore exceeded limits: the full limit may not be exceeded.
                 if limits is full_limits or fault.condition != RESOURCE_LIMIT_EXCEEDED:
                     # Remove the traceback: its frames refer to `view`, a reference cycle.
                     view.faults.append(fault.with_traceback(None))
