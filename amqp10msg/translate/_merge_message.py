@@ -514,10 +514,16 @@ def _is_translated_to(value: Any, field: tuple[str, Any]) -> bool:
 
 
 def _current_value(name: str, value: Any, field: tuple[str, Any]) -> tuple[Any, bool]:
-    """Return the 1.0 value of a header, and whether the header was not edited.
+    """Return the 1.0 value of a header, and whether the header is unchanged.
 
-    A header was edited if the original `value` is not translated to its field. Fields are compared
-    instead of 1.0 values, because different fields may have the same 1.0 value: 5 as "l" and "L".
+    The header is unchanged if translating its original 1.0 `value` results in `field` again. The
+    0-9-1 fields are compared, because different fields may have the same 1.0 value: 5 as "l" and
+    as "L".
+
+    Args:
+        name: the name of the header.
+        value: the 1.0 value of the header in the original message.
+        field: the type letter and the value of the header in the 0-9-1 message.
     """
     is_same = _is_translated_to(value, field)
     return value if is_same else header_value(name, *field)[0], is_same

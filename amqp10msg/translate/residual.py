@@ -62,23 +62,23 @@ _Check: TypeAlias = Callable[[Any], bool]
 
 # Keys in the residual of an original 0-9-1 message, in addition to the numbers of its properties.
 HEADER_TABLE = 3  # the encoded table of headers
-MARKED_SECTIONS = 15  # 1: the payload is encoded body sections, and the property type says so
+MARKED_SECTIONS = 15  # 1 if the payload is encoded body sections, and the property type says so
 HEADER_FIELDS = 16  # a map from the name of a header to its encoded field
 X_HEADER_INDEXES = 17  # the indexes of the x- headers in the table of headers, ascending
-EMPTY_TABLE = 18  # 1: the message has an empty table of headers
+EMPTY_TABLE = 18  # 1 if the message has an empty table of headers
 EXCHANGE = 19  # EXCHANGE and ROUTING_KEY: only if annotations cannot express them
 ROUTING_KEY = 20
 # Keys in the residual of an original 1.0 message, in addition to the codes of its sections.
 WHOLE_MESSAGE = 0  # the encoded message, if other keys cannot restore it
 MESSAGE_FORMAT = 1  # the message-format
 HEADER_INDEXES = 2  # the original index of each header; the headers are sorted by name
-MESSAGE_IN_PAYLOAD = 3  # 1: the payload is the whole message, because of too many headers
-ROUTE_FIRST = 4  # 1: exchange and routing key were the first annotations, as in RabbitMQ 4.3
+MESSAGE_IN_PAYLOAD = 3  # 1 if the payload is the whole message, because of too many headers
+ROUTE_FIRST = 4  # 1 if the first annotations were exchange and routing key (RabbitMQ 4.3)
 SPARSE = 0x100  # plus the code of a section: a map from some indexes or names to encoded values
 SPARSE_PROPERTIES = SPARSE + PROPERTIES_CODE
 SPARSE_APPLICATION = SPARSE + APPLICATION_PROPERTIES_CODE
 DATA_HEADS = DATA_CODE  # a list of the bytes before the content of each data section
-UNMARKED_SECTIONS = AMQP_VALUE_CODE  # 1: the payload is encoded body sections; the type is not set
+UNMARKED_SECTIONS = AMQP_VALUE_CODE  # 1 if the payload is body sections, and the type is not set
 
 
 def pack(content: dict[int, Any]) -> bytes:

@@ -447,7 +447,10 @@ def scoreboard(
 
 
 def _peer_row(peer: PeerResults, columns: Iterable[str]) -> dict[str, Any]:
-    """Return the template variables of a peer's row in the table of facets."""
+    """Return the template variables of an implementation's row in the conformance table.
+
+    The columns are facets; a cell shows the percentage of cases in which the facet holds.
+    """
     cells = []
     for name, (holding, judged) in peer.facets(columns).items():
         cells.append(
