@@ -178,7 +178,7 @@ def _make_nodes(data: bytes, remaining: int) -> list[Node]:
             if parent is None:
                 nodes.append(Node(value.offset, len(data), "elided", content=len(data)))
                 break
-            count = parent.count - value.index if is_counted else 1
+            count = parent.count - value.index_in_parent if is_counted else 1
             end = parent.end
             siblings.append(Node(value.offset, end, "elided", value=count, content=end))
             parent.is_open = False
@@ -204,7 +204,7 @@ def _is_beyond_shown(value: Value) -> bool:
         parent is not None
         and parent.is_array
         and value.role is VALUE
-        and value.index >= _MAX_ZERO_WIDTH
+        and value.index_in_parent >= _MAX_ZERO_WIDTH
         and value.offset == value.end
         and not value.fault
     )
@@ -258,12 +258,12 @@ def _name_in_parent(value: Value, opened: list[tuple[Value, Node]]) -> str:
     if parent.code == 0:
         return ""
     if parent.is_map:
-        return _key_text(opened[-1][1].children[-1]) if value.index % 2 else "key"
+        return _key_text(opened[-1][1].children[-1]) if value.index_in_parent % 2 else "key"
     if not parent.is_array and len(opened) > 1 and opened[-2][0].code == 0:
         fields = _identify(opened[-2][1])[2] if parent.parent is opened[-2][0] else ()
-        if value.index < len(fields):
-            return fields[value.index]
-    return f"[{value.index}]"
+        if value.index_in_parent < len(fields):
+            return fields[value.index_in_parent]
+    return f"[{value.index_in_parent}]"
 
 
 def _make_node(data: bytes, value: Value) -> Node:

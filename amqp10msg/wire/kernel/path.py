@@ -84,10 +84,10 @@ def _path(data: bytes, innermost: Value, names: Names) -> str:
             path += f"[{key_text(data, key.offset, key.end if end < 0 else end)}]"
             if key is value:
                 break
-        elif fields is not None and value.index < len(fields):
-            path += f".{fields[value.index]}"
+        elif fields is not None and value.index_in_parent < len(fields):
+            path += f".{fields[value.index_in_parent]}"
         else:
-            path += f"[{value.index}]"
+            path += f"[{value.index_in_parent}]"
         fields = None
         level += 1
         if level > _MAX_LEVELS:

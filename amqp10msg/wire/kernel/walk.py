@@ -74,7 +74,7 @@ class Value:
         fault: the error in this value, such as `CUT_OFF`; empty for a valid value.
         parent: the enclosing value; None for an outermost value.
         level: the number of enclosing values.
-        index: the index among the values of a list, map or array.
+        index_in_parent: the index among the values of a list, map or array.
         key: the key of a map value; None for other values.
         is_open: whether to walk into this value. The caller of `walk` may set it to False, also in
             a parent compound or array, whose remaining values are then skipped.
@@ -90,7 +90,7 @@ class Value:
     role: str = VALUE
     parent: Value | None = None
     level: int = 0
-    index: int = 0
+    index_in_parent: int = 0
     key: Value | None = None
     is_open: bool = True
     # State of the walk over the children: the number of unread children, their level, the previous
@@ -204,7 +204,7 @@ def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
             else:
                 if pos < parent.end and parent.is_open and not is_end_unknown:
                     surplus = Value(pos, data[pos], parent.end, parent.end, parent.end, LEFT_OVER)
-                    surplus.parent, surplus.level, surplus.index = (
+                    surplus.parent, surplus.level, surplus.index_in_parent = (
                         parent,
                         parent.child_level,
                         parent.count,
@@ -223,9 +223,9 @@ def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
             if parent.code == 0:
                 value.role = DESCRIPTOR if parent.remaining == 2 else VALUE
             else:
-                value.index = parent.count - parent.remaining
+                value.index_in_parent = parent.count - parent.remaining
                 if parent.is_map:
-                    if value.index % 2:
+                    if value.index_in_parent % 2:
                         value.key = parent.previous_value
                     parent.previous_value = value
             parent.remaining -= 1
@@ -255,7 +255,7 @@ def _read_array_part(data: bytes, pos: int, array: Value) -> Value:
     """Read the next part of an array: the constructor of its elements, then the elements."""
     if array.element_code >= 0:
         value = head(data, pos, array.end, array.element_code)
-        value.index = array.count - array.remaining
+        value.index_in_parent = array.count - array.remaining
         array.remaining -= 1
     elif array.element_code == _DESCRIBED:
         value = head(data, pos, array.end)
