@@ -61,6 +61,7 @@ from amqp10msg.wire.kernel.value_writer import ValueWriter, shared_code, timesta
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import DECIMALS, FORMAT_CODES, Char, Float, Symbol, UInt
 
+#: The `SectionForm` of each section, by its key in plain JSON.
 _FORMS = {form.name: form for form in SECTIONS}
 _DATA, _VALUE = _FORMS["data"], _FORMS["amqp_value"]
 _TWICE = "the name is used twice, with dashes and with underscores"
