@@ -12,7 +12,7 @@ from amqp10msg.composite import COMPOSITES, composite_of, encode_composite, offs
 from amqp10msg.delivery.states import Coordinator, Declare, TxnCapability, decode
 from amqp10msg.delivery.termini import (
     LIFETIME_POLICY,
-    SUPPORTED_DIST_MODES,
+    SUPPORTED_DIST_MODES_KEY,
     Source,
     Target,
     policy_fault,
@@ -167,13 +167,15 @@ def _check_lifetime_policy(terminus: CheckedTerminus) -> Iterator[Occurrence]:
 
 
 def _check_dist_modes(terminus: CheckedTerminus) -> Iterator[Occurrence]:
-    modes = _node_property(terminus, SUPPORTED_DIST_MODES)
+    modes = _node_property(terminus, SUPPORTED_DIST_MODES_KEY)
     if modes is None or isinstance(modes, Symbol):
         return
     if not isinstance(modes, Array) or not modes.values or modes.type != "symbol":
         text = "must be a symbol or an array of symbols, one or more, such as Symbol('move')"
         yield terminus.occurrence(
-            "dynamic-node-properties", f"{text}, not {modes!r:.80}", f"[{SUPPORTED_DIST_MODES!r}]"
+            "dynamic-node-properties",
+            f"{text}, not {modes!r:.80}",
+            f"[{SUPPORTED_DIST_MODES_KEY!r}]",
         )
 
 

@@ -176,8 +176,9 @@ for _policy in (DeleteOnClose, DeleteOnNoLinks, DeleteOnNoMessages, DeleteOnNoLi
     _policy()
 
 
+#: Keys of the node properties (Part 3, 3.5.9).
 LIFETIME_POLICY = "lifetime-policy"
-SUPPORTED_DIST_MODES = "supported-dist-modes"
+SUPPORTED_DIST_MODES_KEY = "supported-dist-modes"
 
 
 def _modes_to_tuple(modes: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -215,7 +216,7 @@ class NodeProperties:
         """
         others = dict(properties or {})
         policy = others.pop(LIFETIME_POLICY, None)
-        modes = others.pop(SUPPORTED_DIST_MODES, None)
+        modes = others.pop(SUPPORTED_DIST_MODES_KEY, None)
         if policy is not None:
             fault = policy_fault(policy)
             if fault:
@@ -224,9 +225,11 @@ class NodeProperties:
                 policy = from_described(policy)
         if isinstance(modes, Array):
             if modes.values and modes.type != "symbol":
-                raise _property_error(f"must be symbols, got {modes!r:.80}", SUPPORTED_DIST_MODES)
+                raise _property_error(
+                    f"must be symbols, got {modes!r:.80}", SUPPORTED_DIST_MODES_KEY
+                )
         elif modes is not None and not isinstance(modes, Symbol):
-            raise _property_error(f"must be symbols, got {modes!r:.80}", SUPPORTED_DIST_MODES)
+            raise _property_error(f"must be symbols, got {modes!r:.80}", SUPPORTED_DIST_MODES_KEY)
         return cls(policy, modes, others)
 
     def to_fields(self) -> dict[str, Any]:
@@ -236,7 +239,7 @@ class NodeProperties:
             properties[LIFETIME_POLICY] = self.lifetime_policy
         modes = [Symbol(mode) for mode in self.supported_dist_modes]
         if modes:
-            properties[SUPPORTED_DIST_MODES] = (
+            properties[SUPPORTED_DIST_MODES_KEY] = (
                 modes[0] if len(modes) == 1 else Array("symbol", modes)
             )
         return {**properties, **self.others}
