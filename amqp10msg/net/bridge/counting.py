@@ -381,7 +381,7 @@ class Observer:
         waits: has the timeout of a count, and the time between two counts.
     """
 
-    product = "RabbitMQ"
+    product = "RabbitMQ"  # the peer's product (see `Countable`), because only RabbitMQ is observed
     incomplete = False
 
     def __init__(self, endpoint: Endpoint, pool: ConnectionPool | None, waits: Waits) -> None:

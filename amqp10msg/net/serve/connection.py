@@ -79,7 +79,7 @@ class Outgoing:
         source: the source that the peer requested.
         incomplete: whether the attach of either end omitted some of its unsettled deliveries
             (incomplete-unsettled).
-        cost: the memory of the source, in bytes.
+        terminus_cost: the memory of the source, in bytes.
         unsettled: the transport's unsettled deliveries, by `Delivery.number` at the node.
     """
 
@@ -89,7 +89,7 @@ class Outgoing:
     source: Source
     incomplete: bool
     _resuming: deque[tuple[Delivery, Step]]  # to resume before new deliveries are sent
-    cost: int
+    terminus_cost: int
     unsettled: dict[int, transport.LinkDelivery] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -338,7 +338,7 @@ class Incoming:
         target: the link at the node; None unless the target is a single node.
         rejects: whether the peer's source supports the outcome rejected.
         window: the maximum credit of the peer.
-        cost: the memory of the target, in bytes.
+        terminus_cost: the memory of the target, in bytes.
         partial_size: received bytes of the incomplete message, which count as server memory.
         refused: the error with which the incomplete message will be refused; None to publish it.
     """
@@ -349,7 +349,7 @@ class Incoming:
     target: IncomingLink | None
     rejects: bool
     window: int
-    cost: int = 0
+    terminus_cost: int = 0
     partial_size: int = 0
     refused: NodeError | None = None
 
@@ -789,7 +789,9 @@ class Connection(Socket, transport.Handler):
                 end = Outgoing(self, link, *sender, cost)
             else:
                 receiver = self._attacher.incoming(self.container, link, attach)
-                end = Incoming(self, link, *receiver, self.broker.options.credit, cost=cost)
+                end = Incoming(
+                    self, link, *receiver, self.broker.options.credit, terminus_cost=cost
+                )
         except DecodeError as error:
             self._refuse(link, Error(error.condition, str(error)))
             return
@@ -920,7 +922,7 @@ class Connection(Socket, transport.Handler):
                     end.source,
                     scopes=scopes,
                     ended_scope=ended_scope,
-                    cost=end.cost + KEPT_BYTES + name_cost(link.name),
+                    cost=end.terminus_cost + KEPT_BYTES + name_cost(link.name),
                 )
         except Exception:  # only logged, so that the remaining links are ended
             self.broker.logger.exception("fault at the end of a link")
