@@ -13,6 +13,7 @@ from amqp10msg.message import Message, expect_message
 from amqp10msg.sections import BODY_KINDS, KINDS, Header, Properties
 from amqp10msg.sections.parts import Malformed
 from amqp10msg.wire import kernel
+from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import AmqpMap
 
 
@@ -63,8 +64,10 @@ def differences(before: Message, after: Message) -> list[Difference]:
     """
     expect_message(before, "differences")
     expect_message(after, "differences")
+    if before == after:
+        return []
     found = list(_between_messages(before, after))
-    if not found and before != after:
+    if not found:
         # The order of sections, which only leniently decoded messages can have.
         found.append(Difference("message", "changed", before, after))
     return found
@@ -83,9 +86,14 @@ def _between_messages(before: Message, after: Message) -> Iterator[Difference]:
 
 
 def _sections_by_name(message: Message) -> dict[str, list[Any]]:
-    """Return the sections of each name, in the order of the message. All bodies are ``body``."""
+    """Return the sections of each name, in the order of the message. All bodies are ``body``.
+
+    They are encoded and decoded, so that all values have the classes of their AMQP types: a str as
+    the key of an annotation is a symbol.
+    """
+    decoded = Message.decode(message.encode(), strict=False, limits=UNLIMITED)
     sections: dict[str, list[Any]] = {}
-    for name, section in message.sections():
+    for name, section in decoded.sections():
         sections.setdefault("body" if name in _BODIES else name, []).append(section)
     return sections
 

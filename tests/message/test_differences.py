@@ -124,6 +124,24 @@ def test_differences(
     assert all(str(one).startswith(f"{one.path}: ") for one in found)
 
 
+def test_python_values_equal_what_they_decode_to() -> None:
+    """A str as the key of an annotation is encoded as a symbol, and an int of an id as a ulong."""
+    message = Message(
+        "x",
+        message_id=5,
+        message_annotations={"x-opt-a": 1, "x-opt-b": [1, "b"]},
+        delivery_annotations={7: "c"},
+        footer={"x-opt-crc": UInt(7)},
+    )
+    decoded = Message.decode(message.encode())
+    assert [] == differences(message, decoded)
+
+    changed = message.evolve(message_id=6, message_annotations={"x-opt-a": 1, "x-opt-b": [1]})
+    paths = ["message-annotations['x-opt-b'][1]", "properties.message-id"]
+    assert paths == [one.path for one in differences(decoded, changed)]
+    assert paths == [one.path for one in differences(changed, message)]
+
+
 def test_leniently_decoded_sections_are_compared() -> None:
     sections = {
         "data": "00 53 75 a0 01 78",

@@ -41,6 +41,7 @@ PAGES = sorted(
 )
 # Pages whose examples need an extra.
 NEEDS = {
+    "README.md": ["proton"],
     "docs/how-to/notation.md": ["cbor2"],
     "docs/how-to/columns.md": ["pyarrow", "pandas", "polars", "duckdb"],
     "docs/how-to/lake-tools.md": ["pyarrow", "polars", "duckdb", "deltalake", "pyiceberg"],
