@@ -254,15 +254,22 @@ def test_invalid_urls(url: str) -> None:
         min_size=1,
         max_size=5,
     ),
-    st.binary(max_size=5),
+    st.integers(1, 400),
+    st.text('a"\\{}[]', max_size=9),
 )
-def test_quarantine_keeps_exact_bytes(deliveries: list[SourceDelivery], torn: bytes) -> None:
+def test_quarantine_keeps_exact_bytes(
+    deliveries: list[SourceDelivery], written: int, description: str
+) -> None:
     path = Path("quarantine-test.jsonl")
     path.unlink(missing_ok=True)
     try:
+        outcome = Outcome("rejected", "c", description)
+        Quarantine(path).add([(deliveries[0], outcome)], route="", source="", target="")
+        line = path.read_bytes()
+        path.unlink()
         Quarantine(path).add([(deliveries[0], Outcome("full"))], route="", source="", target="")
         with path.open("ab") as file:
-            file.write(b'{"time' + torn.replace(b"\n", b""))  # killed while it wrote
+            file.write(line[: min(written, len(line) - 2)])  # killed while it wrote
         rest = [(one, Outcome("rejected", "c", "d")) for one in deliveries[1:]]
         Quarantine(path).add(rest, route="r", source="s", target="t")
 

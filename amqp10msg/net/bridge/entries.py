@@ -26,6 +26,7 @@ Other fields are ignored. Every field is checked, because a peer may have writte
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -206,9 +207,18 @@ def read_quarantine(path: Path, start: int = 0) -> Iterator[Entry]:
             raise ValueError(entry.fault)
 
 
+_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+
 def _is_unfinished(line: bytes) -> bool:
     """Whether an invalid line is truncated (by a kill) or has zeros (after a loss of power)."""
-    return b"\0" in line or (line[:1] == b"{" and line[-1:] != b"}")
+    if b"\0" in line:
+        return True
+    between_strings = _JSON_STRING.sub(b"", line)
+    is_closed = b'"' not in between_strings and (
+        between_strings.count(b"{") == between_strings.count(b"}")
+    )
+    return line[:1] == b"{" and not is_closed
 
 
 def entry_of(
