@@ -43,7 +43,7 @@ PROPERTIES: dict[str, Call] = {
 def test_properties(name: str, wrong: Any) -> None:
     if "pika" in name or "pamqp" in name:
         pytest.importorskip(name.rpartition("_")[2])
-    with pytest.raises(TypeError, match=rf"the properties of {name} takes"):
+    with pytest.raises(TypeError, match=rf"the argument properties of {name} takes"):
         PROPERTIES[name](wrong)
 
 

@@ -171,7 +171,8 @@ def pyright(tmp_path: Path, program: str, **others: str) -> list[str]:
     programs = {"program": program, **others}
     for name, text in programs.items():
         # These packages have no types, so that those of all that they return are unknown.
-        beginning = "# pyright: standard\n" if needs(text) else "\n"
+        untyped = "# pyright: standard, reportUnusedExpression=false\n"
+        beginning = untyped if needs(text) else "\n"
         (tmp_path / f"{name}.py").write_text(beginning + text, encoding="utf-8")
     # A page shows values as a console does, without printing them.
     settings = {"typeCheckingMode": "strict", "reportUnusedExpression": "none"}
