@@ -22,7 +22,7 @@ from amqp10msg.translate.rabbitmq.terms import BrokerError
 from amqp10msg.translate.rabbitmq.version import VERSIONS, BrokerVersion
 from amqp10msg.translate.report import Loss, Notes
 from amqp10msg.translate.table import MARKER
-from amqp10msg.wire.errors import DecodeError, TranslationError
+from amqp10msg.wire.errors import DecodeError, TranslationError, expect, wrong_type
 from amqp10msg.wire.limits import UNLIMITED
 
 __all__ = ["LOSSLESS", "PROFILES", "Circumstances", "ProfileName", "TranslationProfile"]
@@ -166,7 +166,12 @@ class TranslationProfile:
 
         Raises:
             ValueError: a profile of this library has the name already.
+            TypeError: an argument has the wrong type.
         """
+        expect(name, str, "the name of a profile", "a str")
+        for function in (before, after):
+            if not callable(function):
+                raise wrong_type("a step of a profile", "a function", function)
         if name in {"", _LOSSLESS_NAME, *VERSIONS}:
             raise ValueError(f"a derived profile needs a name of its own, not {name!r}")
         description = description or f"Derived from {self.name}."

@@ -221,7 +221,8 @@ TRANSLATION: Rows = {
         ]
     },
     "translate.TranslationProfile.derive": {
-        "ValueError": lambda: translate.LOSSLESS.derive("lossless")
+        "ValueError": lambda: translate.LOSSLESS.derive("lossless"),
+        "TypeError": lambda: translate.LOSSLESS.derive("x", before=5),  # type: ignore[arg-type]
     },
     "translate.encoded_to_amqp10": {
         "DecodeError": [

@@ -28,7 +28,7 @@ from amqp10msg.delivery import Received, Rejected, filters, resume
 from amqp10msg.delivery.node import DeadLetter, Memory, MemoryStore, Stored
 from amqp10msg.interop import conformance, corpus, jms
 from amqp10msg.notation import parse_tree
-from amqp10msg.translate import EncodedBasic, settlement
+from amqp10msg.translate import LOSSLESS, EncodedBasic, settlement
 from amqp10msg.validation import PROFILES
 from amqp10msg.wire.primitives import AmqpMap, Described
 from tests.delivery.nodes import node_of, take
@@ -135,6 +135,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 #: Objects whose methods are called, by class.
 INSTANCES: dict[str, Callable[[], Any]] = {
+    "translate.TranslationProfile": lambda: LOSSLESS,
     "Message": lambda: MESSAGE,
     "Scan": lambda: scan(MESSAGE.encode()),
     "Template": lambda: MESSAGE.template("body"),
