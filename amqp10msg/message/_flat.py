@@ -142,7 +142,11 @@ def _body_of(
     content_type = properties.get("content_type")
     if content_type is None:
         content_type = properties["content_type"] = _CONTENT_TYPES[name]
-    properties.setdefault("content_encoding", None)  # the new body is not encoded
+    if properties.setdefault("content_encoding", None) is not None:
+        raise TypeError(
+            f"{name} is not compressed, and content_encoding is passed, too: use "
+            f"Message({name}=...).compressed({properties['content_encoding']!r:.40})"
+        )
     return Data(_encode_json(value) if name == "json" else _encode_text(value, content_type))
 
 

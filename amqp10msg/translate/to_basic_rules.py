@@ -414,7 +414,7 @@ def _lossless_header(
 
 
 def _loss_members(loss: Loss) -> tuple[Any, ...]:
-    """Return the attributes of a loss as the engine expects them: bytes, JSON values as bytes."""
+    """Return the attributes of a loss for the engine: UTF-8 texts, with the values as JSON."""
     before_json, after_json = as_json(loss.before), as_json(loss.after)
     return (
         loss.path.encode("utf-8", "backslashreplace"),

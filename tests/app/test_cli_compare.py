@@ -99,6 +99,17 @@ def test_json(tmp_path: Path) -> None:
     assert {"summary": {"pairs": 4, **counts}} == summary
 
 
+def test_unreadable_message_without_counterpart_is_unreadable(tmp_path: Path) -> None:
+    first = lines(tmp_path / "a.jsonl", DATA)
+    second = tmp_path / "b.jsonl"
+    second.write_text(first.read_text() + '{"raw": "0053')
+
+    result = run(first, second)
+    assert 1 == result.exit_code
+    assert f"{second}:2: A has no such message, and not JSON" in result.stdout
+    assert "2 pairs of messages: 1 equal, 1 not readable" in result.stdout
+
+
 @pytest.mark.parametrize("arguments", [(), (DATA,), ("-", "-"), (DATA, DATA, DATA)])
 def test_wrong_arguments(arguments: tuple[str, ...]) -> None:
     assert 2 == run(*arguments).exit_code

@@ -6,19 +6,15 @@ The test copies the package, adds a column to the copy by editing its source, an
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import amqp10msg
+from tests.package_copy import copy_package, run_python
 
 pytest.importorskip("pyarrow")
 
-PACKAGE = Path(amqp10msg.__file__).parent
 ENTRY = """    _computed(
         "body_size",
         pa.int32(),
@@ -59,33 +55,13 @@ json.dump(
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a copy of the package that has the column ``body_size``."""
-    folder = tmp_path_factory.mktemp("copy")
-    copied = folder / "amqp10msg"
-    shutil.copytree(PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
-    path = copied / "columns" / "_schema.py"
-    text = path.read_text(encoding="utf-8")
     start = "_COMPUTED_TABLE = (\n"
-    assert text.count(start) == 1
-    text = text.replace(start, start + ENTRY)
-    path.write_text(
-        text.replace(
-            "import pyarrow as pa\n", "import pyarrow as pa\nimport pyarrow.compute as pc\n"
-        ),
-        encoding="utf-8",
-    )
-    return folder
-
-
-def run(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    folder = tmp_path_factory.mktemp("copy")
+    return copy_package(folder, "columns/_schema.py", start, COMPUTE + start + ENTRY)
 
 
 def test_column_is_decoded_and_compared(copy: Path) -> None:
-    answer: dict[str, Any] = json.loads(run(copy, "-c", PROGRAM))
+    answer: dict[str, Any] = json.loads(run_python(copy, "-c", PROGRAM))
 
     assert [
         {"subject": "s", "body_size": 3},
@@ -102,8 +78,8 @@ def test_job_writes_the_column(copy: Path) -> None:
     message = '{"raw": "005375a003616263"}\n'
     (copy / "in.jsonl").write_text(message, encoding="utf-8")
     job = ("pipeline", "decode", "--engine", "local", "--columns", "body_size", "in.jsonl", "out")
-    run(copy, "-m", "amqp10msg", *job)
+    run_python(copy, "-m", "amqp10msg", *job)
 
     program = "import pyarrow.parquet as pq, sys; print(pq.read_table(sys.argv[1])['body_size'])"
     (part,) = (copy / "out").rglob("part-*.parquet")
-    assert "3" in run(copy, "-c", program, str(part))
+    assert "3" in run_python(copy, "-c", program, str(part))

@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import amqp10msg
 from amqp10msg import Message
 from amqp10msg.files import FORMATS
+from tests.package_copy import PACKAGE, copy_package, run_python
 
 pytest.importorskip("click")
 pytest.importorskip("rich")
 
-PACKAGE = Path(amqp10msg.__file__).parent
 TABLES = PACKAGE.parent / "docs" / "_ext"
 #: Netstrings: the size in decimal digits, a colon, the message and a comma.
 READER = """
@@ -89,28 +85,15 @@ MESSAGES = [Message("hello").encode(), Message(b"x").encode()]
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a copy of the package that reads netstrings, and a file of two messages."""
     folder = tmp_path_factory.mktemp("copy")
-    copied = folder / "amqp10msg"
-    shutil.copytree(PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
-    table = copied / "files" / "formats.py"
-    text = table.read_text(encoding="utf-8")
     start = "_TABLE = (\n"
-    assert text.count(start) == 1
-    table.write_text(text.replace(start, READER + start + ENTRY), encoding="utf-8")
+    copy_package(folder, "files/formats.py", start, READER + start + ENTRY)
     netstrings = [b"%d:%b," % (len(message), message) for message in MESSAGES]
     (folder / "signed").write_bytes(b"".join(netstrings))
     return folder
 
 
-def run(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_new_format_is_recognised_read_and_divided(copy: Path) -> None:
-    answer: dict[str, Any] = json.loads(run(copy, "-c", PROGRAM))
+    answer: dict[str, Any] = json.loads(run_python(copy, "-c", PROGRAM))
 
     assert "netstring" == answer["form of content"]
     assert "netstring" == answer["form of name"]
@@ -122,9 +105,11 @@ def test_new_format_is_recognised_read_and_divided(copy: Path) -> None:
 
 
 def test_commands_read_a_new_format(copy: Path) -> None:
-    helped = " ".join(run(copy, "-m", "amqp10msg", "convert", "--help").split())
-    converted = run(copy, "-m", "amqp10msg", "convert", "--out", "hex", "signed")
-    named = run(copy, "-m", "amqp10msg", "convert", "-f", "netstring", "--out", "hex", "signed")
+    helped = " ".join(run_python(copy, "-m", "amqp10msg", "convert", "--help").split())
+    converted = run_python(copy, "-m", "amqp10msg", "convert", "--out", "hex", "signed")
+    named = run_python(
+        copy, "-m", "amqp10msg", "convert", "-f", "netstring", "--out", "hex", "signed"
+    )
 
     assert "netstring each message as a netstring (input only)" in helped
     assert "One of netstring, raw, prefixed" in helped
@@ -135,9 +120,9 @@ def test_commands_read_a_new_format(copy: Path) -> None:
 def test_jobs_read_a_new_format(copy: Path) -> None:
     pytest.importorskip("pyarrow")
 
-    helped = " ".join(run(copy, "-m", "amqp10msg", "pipeline", "decode", "--help").split())
+    helped = " ".join(run_python(copy, "-m", "amqp10msg", "pipeline", "decode", "--help").split())
     job = ("pipeline", "validate", "--engine", "local", "--format", "netstring", "signed", "out")
-    reported = run(copy, "-m", "amqp10msg", *job)
+    reported = run_python(copy, "-m", "amqp10msg", *job)
 
     assert "One of netstring, raw, prefixed" in helped
     assert "2 messages" in reported
@@ -146,7 +131,7 @@ def test_jobs_read_a_new_format(copy: Path) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("sphinx") is None, reason="sphinx is not installed")
 def test_page_lists_a_new_format(copy: Path) -> None:
     program = "import amqp_tables; print(amqp_tables.file_formats())"
-    shown = run(copy, "-c", f"import sys; sys.path.insert(0, {str(TABLES)!r}); {program}")
+    shown = run_python(copy, "-c", f"import sys; sys.path.insert(0, {str(TABLES)!r}); {program}")
 
     assert "| `netstring` | each message as a netstring | `.netstring` | yes |" in shown
 

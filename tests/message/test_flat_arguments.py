@@ -163,6 +163,10 @@ def test_other_sections_keep_their_bytes() -> None:
         ({"json": 1, "text": "1"}, "one body: pass json or text, not both"),
         ({"data": b"1", "body": b"1"}, "one body: pass data or body, not both"),
         ({"json": 1, "properties": Properties()}, "json sets the content-type, and the properties"),
+        (
+            {"text": "1", "content_encoding": "gzip"},
+            r"not compressed, .*: use Message\(text=\.\.\.\)\.compressed\('gzip'\)",
+        ),
         ({"text": b"1"}, "text must be a str, not bytes"),
         ({"data": "1"}, "data must be bytes, not str"),
         ({"json": {1, 2}}, "not JSON serializable"),

@@ -6,15 +6,11 @@ The test copies the package, adds an argument to the copy by editing its source,
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import amqp10msg
+from tests.package_copy import copy_package, run_python
 
-PACKAGE = Path(amqp10msg.__file__).parent
 ENTRY = """    "x-acme-mode": _choice_argument("cq", "fast", "safe"),
 """
 PROGRAM = """
@@ -50,19 +46,10 @@ json.dump([[status, str(body)] for status, body in (*answers, changed)] + [kept]
 
 
 def test_argument_is_checked_and_kept(tmp_path: Path) -> None:
-    copied = tmp_path / "amqp10msg"
-    shutil.copytree(PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
-    path = copied / "net" / "serve" / "services.py"
-    text = path.read_text(encoding="utf-8")
     start = '    "x-max-length": _integer_argument("cq", 0),\n'
-    assert text.count(start) == 1
-    path.write_text(text.replace(start, ENTRY + start), encoding="utf-8")
+    copy_package(tmp_path, "net/serve/services.py", start, ENTRY + start)
 
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    answers: list[Any] = json.loads(done.stdout)
+    answers: list[Any] = json.loads(run_python(tmp_path, "-c", PROGRAM))
     declared, invalid, stream, changed, kept = answers
     assert "201" == declared[0]
     assert ("409", True) == (invalid[0], "x-acme-mode takes one of fast, safe" in invalid[1])

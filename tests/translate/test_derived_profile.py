@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import amqp10msg
 from amqp10msg import Data, Message
 from amqp10msg.basic import BasicMessage, BasicProperties
 from amqp10msg.testing import basic_messages, messages
@@ -35,8 +31,8 @@ from amqp10msg.translate import (
     to_basic,
 )
 from amqp10msg.wire.errors import AmqpError
+from tests.package_copy import copy_package, run_python
 
-PACKAGE = Path(amqp10msg.__file__).parent
 UNCHANGED = {
     name: profile.derive(f"{name} unchanged", before=lambda x: x, after=lambda x: x)
     for name, profile in PROFILES.items()
@@ -179,13 +175,8 @@ ENTRY = """    LOSSLESS.derive(
 
 @pytest.mark.once
 def test_profile_is_added_by_one_entry(tmp_path: Path) -> None:
-    copied = tmp_path / "amqp10msg"
-    shutil.copytree(PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
-    path = copied / "translate" / "profiles.py"
-    text = path.read_text(encoding="utf-8")
     start = "_TABLE = (\n    LOSSLESS,\n"
-    assert text.count(start) == 1
-    path.write_text(text.replace(start, start + ENTRY), encoding="utf-8")
+    copy_package(tmp_path, "translate/profiles.py", start, start + ENTRY)
 
     program = (
         "import json, sys; from amqp10msg.translate import *; from amqp10msg.basic import *\n"
@@ -193,19 +184,13 @@ def test_profile_is_added_by_one_entry(tmp_path: Path) -> None:
         "body = to_amqp10(basic, 'acme').message.body.data.decode()\n"
         "json.dump([list(PROFILES), body], sys.stdout)"
     )
-    names, body = json.loads(run(tmp_path, "-c", program))
+    names, body = json.loads(run_python(tmp_path, "-c", program))
     assert ["lossless", "acme", *list(PROFILES)[1:]] == names
     assert "x!" == body
     pytest.importorskip("click")
     command = ("translate", "--to", "1.0", "--profile", "acme", "-o", "translated.jsonl")
-    run(tmp_path, "-m", "amqp10msg", *command, "003c000000000000000000010000 78")
-    translated = run(tmp_path, "-m", "amqp10msg", "convert", "--out", "hex", "translated.jsonl")
-    assert Data(b"x!") == Message.decode(bytes.fromhex(translated)).body
-
-
-def run(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    run_python(tmp_path, "-m", "amqp10msg", *command, "003c000000000000000000010000 78")
+    translated = run_python(
+        tmp_path, "-m", "amqp10msg", "convert", "--out", "hex", "translated.jsonl"
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert Data(b"x!") == Message.decode(bytes.fromhex(translated)).body

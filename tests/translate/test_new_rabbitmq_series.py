@@ -6,16 +6,12 @@ The test copies the package, adds a series to the copy by editing its source, an
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import amqp10msg
+from tests.package_copy import PACKAGE, copy_package, run_python
 
-PACKAGE = Path(amqp10msg.__file__).parent
 TABLES = PACKAGE.parent / "docs" / "_ext"
 ENTRY = """        Series("4.9", "4.3", "by its sources, it has no changes", has_sql=True),
 """
@@ -37,32 +33,19 @@ json.dump(
 """
 
 
-def run(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_series_is_a_profile_everywhere(tmp_path: Path) -> None:
-    copied = tmp_path / "amqp10msg"
-    shutil.copytree(PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
-    path = copied / "brokers.py"
-    text = path.read_text(encoding="utf-8")
     start = '        Series("4", "4.3",'
-    assert text.count(start) == 1
-    path.write_text(text.replace(start, ENTRY + start), encoding="utf-8")
+    copy_package(tmp_path, "brokers.py", start, ENTRY + start)
 
     assert {
         "same": True,
         "stream": True,
         "names": ["rabbitmq-4.9", "rabbitmq-4.9-stream"],
         "validation": True,
-    } == json.loads(run(tmp_path, "-c", PROGRAM))
+    } == json.loads(run_python(tmp_path, "-c", PROGRAM))
     pytest.importorskip("click")
     command = ("translate", "--to", "0-9-1", "--profile", "rabbitmq-4.9", "005375a00178")
-    assert "no loss" in run(tmp_path, "-m", "amqp10msg", *command)
+    assert "no loss" in run_python(tmp_path, "-m", "amqp10msg", *command)
     pytest.importorskip("sphinx")
     program = f"import sys; sys.path.insert(0, {str(TABLES)!r}); import amqp_tables; "
-    assert "4.9" in run(tmp_path, "-c", f"{program}print(amqp_tables.rabbitmq_names())")
+    assert "4.9" in run_python(tmp_path, "-c", f"{program}print(amqp_tables.rabbitmq_names())")

@@ -10,7 +10,7 @@ import functools
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -55,6 +55,9 @@ def format_help(names: Iterable[str]) -> str:
     return f"The format of the input; guessed by default. One of {', '.join(others)} or {last}."
 
 
+_C = TypeVar("_C", bound=Callable[..., Any])
+
+
 class LateChoice(click.Choice[str]):
     """A click choice whose values are computed when they are needed, because importing is slow."""
 
@@ -94,6 +97,27 @@ class LateHelpOption(_LateHelp, click.Option):  # type: ignore[misc]  # an attri
 
 class LateHelpCommand(_LateHelp, click.Command):  # type: ignore[misc]  # an attribute in click
     """A command whose help is computed when it is shown."""
+
+
+def format_option(
+    *names: str, formats: Callable[[], Iterable[str]], **settings: Any
+) -> Callable[[_C], _C]:
+    """Return the option for the format of the input, as the argument `form` of the command.
+
+    Args:
+        names: the flags of the option.
+        formats: returns the formats to choose from, in addition to ``auto``.
+        settings: further arguments of `click.option`.
+    """
+    return click.option(
+        *names,
+        "form",
+        cls=LateHelpOption,
+        type=LateChoice(lambda: ["auto", *formats()]),
+        metavar="FORMAT",
+        help_of=lambda: format_help(formats()),
+        **settings,
+    )
 
 
 class FilePath(click.Path):
@@ -302,16 +326,10 @@ def messages_argument(
 
         decorated = _max_size_option(trust_option(run))
         if names:
-            decorated = click.option(
-                *names,
-                "form",
-                cls=LateHelpOption,
-                type=LateChoice(lambda: ["auto", *format_descriptions()]),
-                metavar="FORMAT",
-                default=form,
-                show_default=True,
-                help_of=lambda: format_help(format_descriptions()),
-            )(_select_option(decorated))
+            option = format_option(
+                *names, formats=format_descriptions, default=form, show_default=True
+            )
+            decorated = option(_select_option(decorated))
         return _sources_argument(decorated)
 
     return decorate

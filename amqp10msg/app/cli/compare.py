@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from amqp10msg.app.cli._options import (
-    LateChoice,
-    LateHelpOption,
-    color_option,
-    format_descriptions,
-    format_help,
-)
+from amqp10msg.app.cli._options import color_option, format_descriptions, format_option
 from amqp10msg.app.cli._output import json_text, safe, use_color
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.text import plural
@@ -45,17 +39,7 @@ Examples:
 )
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
-@click.option(
-    "-f",
-    "--format",
-    "form",
-    cls=LateHelpOption,
-    type=LateChoice(lambda: ["auto", *format_descriptions()]),
-    metavar="FORMAT",
-    default="auto",
-    show_default=True,
-    help_of=lambda: format_help(format_descriptions()),
-)
+@format_option("-f", "--format", formats=format_descriptions, default="auto", show_default=True)
 @click.option(
     "--bytes",
     "is_exact",
@@ -129,6 +113,9 @@ class _Pair:
         if before is None or after is None:
             missing = "A" if before is None else "B"
             self._fault = f"{missing} has no such message"
+            if (alone := before or after) is not None and alone.fault:
+                self._fault = f"{self._fault}, and {alone.fault}"
+                self.verdict = "unreadable"
             return
         try:
             messages = _decode(before), _decode(after)
@@ -147,7 +134,7 @@ class _Pair:
         """Return the lines to print, each with the kind of its difference, or an empty string."""
         is_named = len(set(self._sources)) == len(self._sources)
         names = " and ".join(map(safe, self._sources)) if is_named else "A and B"
-        if self.verdict == "unreadable":
+        if self.verdict == "unreadable" and len(self._sources) > 1:
             return [(safe(self._fault), "")]
         if self._fault:
             return [(f"{names}: {safe(self._fault)}", "")]

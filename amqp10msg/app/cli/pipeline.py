@@ -18,12 +18,10 @@ import attrs
 import click
 
 from amqp10msg.app.cli._options import (
-    LateChoice,
-    LateHelpOption,
     color_option,
     declared_options,
     file_formats,
-    format_help,
+    format_option,
     given_options,
     number_option,
     printing_option,
@@ -106,16 +104,7 @@ def _job_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="The Spark master: local[N], or a cluster's address; local[*] by default.",
             ),
             click.option("--memory", help="The memory of the Spark driver; 1g by default."),
-            click.option(
-                "-f",
-                "--format",
-                "form",
-                cls=LateHelpOption,
-                type=LateChoice(lambda: ["auto", *file_formats()]),
-                metavar="FORMAT",
-                show_default="auto",
-                help_of=lambda: format_help(file_formats()),
-            ),
+            format_option("-f", "--format", formats=file_formats, show_default="auto"),
             declared_options(JobOptions, only=("column",)),
             click.option(
                 "--max-quarantine",

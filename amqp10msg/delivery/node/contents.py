@@ -522,7 +522,7 @@ class _OfferedPositions:
 
 
 class View:
-    """The position of one link, or of links that get the same messages, in each priority level."""
+    """The position of one link, or of all links that get the same messages, by priority level."""
 
     __slots__ = ("_cursors", "_levels", "_offered")
 
