@@ -238,7 +238,6 @@ def to_number(value: Any) -> Any:
 
 
 _Message = Message
-_PROPERTIES = "application_properties"
 
 
 class Evaluator:

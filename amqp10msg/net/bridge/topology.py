@@ -34,7 +34,8 @@ _MIRRORING_KEYS = (
     *("ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
     *("ha-promote-on-shutdown", "ha-promote-on-failure"),
 )
-#: Arguments of classic queues without effect, from RabbitMQ 3.12 on (mode) and 4.3 on (version).
+#: Arguments of classic queues without their prefix x-. RabbitMQ ignores the mode from 3.12 on, and
+#: 4.3 refuses to declare a queue with version 1 (recorded, 4.3.6).
 _OBSOLETE_ARGUMENTS = ("queue-mode", "queue-version")
 #: Versions of RabbitMQ.
 _4, _4_3 = (4,), (4, 3)
@@ -235,7 +236,7 @@ def _adapted_queue_step(queue: Queue, name: str, version: tuple[int, ...]) -> St
             key for key in _OBSOLETE_ARGUMENTS if arguments.pop(f"x-{key}", None) is not None
         ]
         if removed:
-            notes.append(f"without {', '.join(removed)}, which newer versions of RabbitMQ ignore")
+            notes.append(f"without {', '.join(removed)}, which RabbitMQ 4 ignores or refuses")
     if not durable and version >= _4_3:
         durable = True
         notes.append("it was transient, and is durable now: RabbitMQ 4.3 refuses transient queues")

@@ -286,7 +286,7 @@ class ValueWriter(Output):
                     break
         if keys is not None:
             for key, value in pairs:
-                self.put(KIND_STRING if type(key) is str else 21, key)
+                self.put(KIND_STRING if type(key) is str else KIND_SYMBOL, key)
                 self.put(KINDS.get(type(value), 0), value)
         elif self.lenient or count < 2:
             # Skip the comparison for a single key: it would encode nested keys again at each level.
