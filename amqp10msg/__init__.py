@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from amqp10msg.message import Message
     from amqp10msg.message.differences import Difference, differences
     from amqp10msg.message.picks import Picker
+    from amqp10msg.message.rules import load_rules, rule
     from amqp10msg.message.templates import Template
     from amqp10msg.sections import (
         AmqpSequence,
@@ -135,6 +136,8 @@ __all__ = [
     "decode_values",
     "differences",
     "encode_value",
+    "load_rules",
+    "rule",
     "scan",
     "skip_value",
     "validate",
@@ -188,6 +191,8 @@ _MODULE_OF = {
     "decode_values": "wire.kernel",
     "differences": "message.differences",
     "encode_value": "wire.kernel",
+    "load_rules": "message.rules",
+    "rule": "message.rules",
     "scan": "sections.parts",
     "skip_value": "wire.kernel",
     "validate": "validation",

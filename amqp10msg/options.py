@@ -198,6 +198,9 @@ class JobOptions:
         column: the column of encoded messages.
         columns: the columns to decode, as a tuple, or as a text with commas between the names.
         profile: the profile of the validation rules, or of the translation.
+        rules: the path of a Python file with validation rules to add to the profile, see
+            `amqp10msg.rule`.
+        rules_text: the text of that file; None to read it.
         to: the protocol to translate to.
         user: the user of the sender, see `amqp10msg.translate.Circumstances`; empty for no user.
         stream_offset: the stream offset of all messages; None if they are not in a stream.
@@ -212,6 +215,13 @@ class JobOptions:
     # Each command declares its own options --profile and --to, with different meanings and
     # defaults.
     profile: str | None = declared(None, str, flag=None)
+    rules: str | None = declared(
+        None,
+        str,
+        "Also check the rules that this Python file defines, with amqp10msg.rule.",
+        "FILE",
+    )
+    rules_text: str | None = declared(None, str, flag=None)
     to: str = declared("1.0", str, flag=None)
     user: str = declared(
         "guest",

@@ -5,7 +5,8 @@
 Four kinds of fence are examples, and all of a page's examples share one namespace and one folder:
 
 - ``pycon`` holds ``>>>`` lines and what they print, checked by doctest (``...`` matches anything);
-- ``python`` is executed;
+- ``python`` is executed, after it was written to the file that its first line names, if any:
+  ``# rules.py``;
 - ``toml`` is a file, whose name its first line says: ``# routes.toml``;
 - ``console`` holds ``$ command`` lines, run by a shell, and what they print, where it is shown.
   A command that means to fail says so: ``$ amqp10msg validate bad.bin  # exit status 1``.
@@ -77,6 +78,12 @@ def commands_of(example: Example) -> list[tuple[str, str]]:
             command, output = found[-1]
             found[-1] = (command, f"{output}{line}\n")
     return found
+
+
+def file_name_of(example: Example) -> str:
+    """Return the name of the file that the first line of an example names; empty if none."""
+    first = re.match(r"# ([\w.-]+\.(?:py|toml))\n", example.text)
+    return first[1] if first else ""
 
 
 def is_run(command: str) -> bool:
@@ -161,11 +168,13 @@ def check_page(page: Path, examples: list[Example], check_commands: Callable[[Ex
         if example.kind == "pycon":
             check_pycon(example, namespace, page)
         elif example.kind == "python":
+            if name := file_name_of(example):
+                ((folder or Path.cwd()) / name).write_text(given(example.text))
             padded = "\n" * example.line + given(example.text)  # a traceback names the page's line
             exec(compile(padded, str(page), "exec"), namespace)
         elif example.kind == "toml":
-            name = example.text.splitlines()[0].removeprefix("# ")
-            if not name.endswith(".toml"):
+            name = file_name_of(example)
+            if not name:
                 raise AssertionError(f"{page}:{example.line}: the first line names the file")
             ((folder or Path.cwd()) / name).write_text(given(example.text))
         else:

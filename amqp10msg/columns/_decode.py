@@ -14,7 +14,7 @@ from amqp10msg.columns._picks import VALUE
 from amqp10msg.columns._plain import row, text_size, validation_cells
 from amqp10msg.columns._schema import COMPUTED, ERRORS, VARIANT, WIRE, MapsAs, Plan, plan_of
 from amqp10msg.message.picks import Picker
-from amqp10msg.validation import PROFILES, ProfileName
+from amqp10msg.validation import Profile, ProfileName, has_unscreened_rules, profile_of
 from amqp10msg.wire.kernel import COMPILED
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
@@ -33,7 +33,7 @@ _NO_LIMIT = 2**62
 def decode(
     array: Any,
     columns: str | Picker | Iterable[str] | None = None,
-    validate: ProfileName | None = None,
+    validate: ProfileName | Profile | None = None,
     limits: Limits | None = None,
     *,
     message_format: Any = None,
@@ -68,7 +68,7 @@ def decode(
             fields by name, such as ``message_id``, entries as structs, and ``body`` and
             ``body_json`` for the body. Its defaults are not applied, because a null may belong to
             a message that cannot be decoded.
-        validate: a profile, such as ``oasis``, to validate the messages against. A message that
+        validate: a profile, such as ``oasis`` or a `Profile`, to validate against. A message that
             decodes but violates a rule of severity ``error`` keeps its values, and the three error
             columns name the first such rule. With the kernel, this costs about as much as decoding
             if few messages violate a rule.
@@ -87,8 +87,7 @@ def decode(
     """
     names = columns if isinstance(columns, str | Picker | None) else tuple(columns)
     plan = plan_of(names, maps)
-    if validate is not None and validate not in PROFILES:
-        raise ValueError(f"unknown profile {validate!r}: use {', '.join(PROFILES.names)}")
+    profile = None if validate is None else profile_of(validate)
     limits = limits or DEFAULT_LIMITS
     chunks = binary_chunks(array)
     if not len(plan.result):
@@ -96,7 +95,7 @@ def decode(
         rows: list[dict[str, Any]] = [{}] * sum(map(len, chunks))
         return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct([])))
     batches: Iterator[pa.RecordBatch] = (
-        _decode_chunk(chunk, plan, limits, validate) for chunk in chunks
+        _decode_chunk(chunk, plan, limits, profile) for chunk in chunks
     )
     if len(chunks) > 1:
         batches = limit_text_size(batches, text_limit(*chunks), _text_size)
@@ -144,7 +143,7 @@ def _text_size(batch: pa.RecordBatch) -> int:
 
 
 def _decode_chunk(
-    array: pa.Array, plan: Plan, limits: Limits, profile: str | None
+    array: pa.Array, plan: Plan, limits: Limits, profile: Profile | None
 ) -> pa.RecordBatch:
     """Decode an array of binary or large_binary to the columns that `plan` reads."""
     if scan_kernel is None:
@@ -272,7 +271,7 @@ def splice_rows(
 
 
 def _add_validation(
-    array: pa.Array, batch: pa.RecordBatch, plan: Plan, limits: Limits, profile: str
+    array: pa.Array, batch: pa.RecordBatch, plan: Plan, limits: Limits, profile: Profile
 ) -> pa.RecordBatch:
     """Validate the rows without an error, and set their error columns, if any are selected."""
     names = [field.name for field in ERRORS if field.name in plan.schema.names]
@@ -289,7 +288,7 @@ def _add_validation(
     return _set_errors(batch, errors) if errors else batch
 
 
-def suspects(array: pa.Array, limits: Limits, profile: str) -> Sequence[int]:
+def suspects(array: pa.Array, limits: Limits, profile: Profile) -> Sequence[int]:
     """Return the indexes of messages that may violate a rule; all other messages are valid.
 
     Without the kernel, these are all messages, because the test would cost as much as validation.
@@ -297,9 +296,9 @@ def suspects(array: pa.Array, limits: Limits, profile: str) -> Sequence[int]:
     Args:
         array: the encoded messages, as `binary_chunks` yields them.
         limits: bounds on the cost of decoding one message.
-        profile: the name of a profile of `amqp10msg.validation`.
+        profile: the validation profile.
     """
-    if scan_kernel is None or not _prefilter.can_screen(profile):
+    if scan_kernel is None or has_unscreened_rules(profile):
         return range(len(array))
     try:
         # Odd rows are all suspects: decoding them with `_plain` for the test would be slow.

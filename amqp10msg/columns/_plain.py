@@ -20,7 +20,7 @@ from amqp10msg.message import Message
 from amqp10msg.notation import to_typed
 from amqp10msg.sections import BODY_CODES, KIND_OF, KINDS, SPECS, Header, Properties
 from amqp10msg.sections.parts import FIELD_NAMES, PartOf, kind_of, parts_of
-from amqp10msg.validation import PROFILES, RULES, rule_of, validate
+from amqp10msg.validation import RULES, Profile, rule_of, validate
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel.codes import FIRST_CODE, FOLLOWERS, PLACE_BODY, PLACES
@@ -31,7 +31,9 @@ _PROPERTIES_FIELDS = rows(Properties)
 _PROPERTIES_CODE = next(kind.code for kind in KINDS if kind.cls is Properties)
 
 
-def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -> dict[str, Any]:
+def row(
+    octets: bytes | None, plan: Plan, limits: Limits, profile: Profile | None
+) -> dict[str, Any]:
     """Return the cells of one message by column name; missing cells are null."""
     if octets is None:
         return {}
@@ -75,9 +77,9 @@ def _error_row(code: str, clause: str, offset: int) -> dict[str, Any]:
     return {"error_code": code, "error_clause": clause, "error_offset": offset}
 
 
-def validation_cells(octets: bytes, limits: Limits, profile: str) -> dict[str, Any]:
+def validation_cells(octets: bytes, limits: Limits, profile: Profile) -> dict[str, Any]:
     """Return the error cells of the first violation with severity error; empty if valid."""
-    for violation in validate(octets, PROFILES[profile], limits=limits):
+    for violation in validate(octets, profile, limits=limits):
         if violation.severity == "error":
             return _error_row(violation.rule, violation.clause, violation.offset)
     return {}

@@ -15,9 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from amqp10msg.validation import PROFILES
+from amqp10msg.validation import Profile
 from amqp10msg.validation.prefilter import (
-    ALWAYS_CHECKED,
     ANNOTATION_TYPE_SUSPICIONS,
     BODY_SUSPICIONS,
     FIELD_SUSPICIONS,
@@ -41,19 +40,14 @@ COLUMNS: tuple[str, ...] = tuple(
 )
 
 
-def can_screen(profile: str) -> bool:
-    """Return whether decoding or a suspicion detects violations of every rule of the profile."""
-    return not any(rule.id in PROFILES[profile] for rule in ALWAYS_CHECKED)
-
-
-def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
+def suspects(batch: pa.RecordBatch, profile: Profile) -> list[int]:
     """Return the ascending indexes of rows that may violate a rule, or could not be decoded.
 
     Args:
         batch: the columns `COLUMNS`.
-        profile: the name of the profile.
+        profile: the profile, without rules that `has_unscreened_rules` finds.
     """
-    severities = PROFILES[profile].severities.keys()
+    severities = profile.severities.keys()
     rows = set(_true_indexes(pc.is_valid(batch.column("error_code"))))
     for suspicion, rules in FIELD_SUSPICIONS:
         if not severities.isdisjoint(rules):
@@ -73,7 +67,7 @@ def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
     ]
     for attribute, name in ANNOTATIONS.items() if key_tests else ():
         maps = batch.column(attribute)
-        is_usual = partial(_is_usual_key, key_tests, PROFILES[profile].known_keys.get(name, ()))
+        is_usual = partial(_is_usual_key, key_tests, profile.known_keys.get(name, ()))
         rows |= _rows_of(maps, _unusual_indexes(maps.keys, is_usual))
     for suspicion, rules in VALUE_SUSPICIONS:
         if not severities.isdisjoint(rules):

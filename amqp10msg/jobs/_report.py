@@ -26,7 +26,7 @@ from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.job import DAMAGED, UNREADABLE
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
-from amqp10msg.validation import validate
+from amqp10msg.validation import Violation, validate
 
 # The maximum numbers of bars in a chart, and of labels on its horizontal axis.
 _MAX_BARS = 120
@@ -96,7 +96,7 @@ def page(
     examples_shown = examples_shown[:_MAX_EXAMPLES]
     labels = [_example_label(row, index) for index, row in enumerate(examples_shown, 1)]
     trees = [
-        parse_tree(row["wire"], violations=validate(row["wire"]), limit=_MAX_EXAMPLE_FIELDS)
+        parse_tree(row["wire"], violations=_violations_in(row), limit=_MAX_EXAMPLE_FIELDS)
         for row in examples_shown
     ]
     examples_of: dict[str, list[tuple[int, str]]] = {}
@@ -124,6 +124,20 @@ def page(
         messages=annotated(trees, labels, max_octets=_MAX_EXAMPLE_BYTES),
         more=0,
     )
+
+
+def _violations_in(row: Mapping[str, Any]) -> list[Violation]:
+    """Return the violations in a quarantined message, with the one that quarantined it.
+
+    The message is checked against the profile ``oasis``; the job may have used another.
+    """
+    violations = validate(row["wire"])
+    code = row["error_code"]
+    if all(violation.rule != code for violation in violations):
+        clause, offset, text = (row[f"error_{name}"] for name in ("clause", "offset", "text"))
+        own = Violation(code, clause or "", "error", "", offset or 0, text or "")
+        violations = sorted([*violations, own], key=lambda violation: violation.offset)
+    return violations
 
 
 def _example_label(row: Mapping[str, Any], number: int) -> str:

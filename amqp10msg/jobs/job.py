@@ -10,7 +10,8 @@ from array import array as numbers
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain
-from typing import Any, ClassVar, cast
+from pathlib import Path
+from typing import Any, ClassVar
 
 import attrs
 import pyarrow as pa
@@ -24,6 +25,7 @@ from amqp10msg.jobs.inputs import REST_UNREAD_SUFFIX, SKIPPED_SUFFIX, common_nam
 from amqp10msg.jobs.parquet import FAULT, OFFSET, SOURCE, UNREAD_PATTERN
 from amqp10msg.jobs.translating import BASIC, Translator
 from amqp10msg.message import Message
+from amqp10msg.message.rules import profile_with_rules
 from amqp10msg.options import JobOptions, from_spark, names_in_spark, to_spark
 from amqp10msg.sections.parts import scan
 from amqp10msg.translate import Circumstances
@@ -99,6 +101,10 @@ class Job:
             useless without ``wire``.
         profile: for ``validate``, the validation profile; for ``decode``, the validation profile,
             or None to skip validation; for ``translate``, the translation profile.
+        rules: for ``validate``, and for ``decode`` with a profile, the path of a Python file with
+            validation rules to add to the profile, see `amqp10msg.rule`.
+        rules_text: the text of that file, which is sent to every worker; by default, it is read
+            when the job is created.
         to: for ``translate``, the target protocol: ``1.0`` or ``0-9-1``.
         circumstances: for ``translate``, the data, besides the message, on which the translation of
             a broker depends.
@@ -113,12 +119,19 @@ class Job:
     profile: str | None = None
     to: str = "1.0"
     circumstances: Circumstances = attrs.field(factory=Circumstances)
+    rules: str | None = None
+    rules_text: str | None = attrs.field(repr=False)
+
+    @rules_text.default
+    def _read_rules(self) -> str | None:
+        return None if self.rules is None else Path(self.rules).read_text(encoding="utf-8")
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Job:
         """Create a job from the options that `as_options` returns.
 
         Raises:
+            OSError: the file of `rules` cannot be read.
             ValueError: an option must be a number, and is not.
         """
         return cls.of(options.get("job", "decode"), from_spark(JobOptions, options))
@@ -128,9 +141,33 @@ class Job:
         """`profile`, or the default of the job if it is None; empty if the job needs no profile."""
         return self.profile or {"validate": "oasis", "translate": "lossless"}.get(self.kind, "")
 
+    @property
+    def validation_profile(self) -> validation.Profile | None:
+        """The validation profile with `rules`; None if the job does not validate.
+
+        Raises:
+            ValueError: there is no such profile, or the file of rules is invalid.
+        """
+        if self.kind not in ("decode", "validate") or not self.profile_used:
+            return None
+        if self.rules is None:
+            return validation.profile_of(self.profile_used)
+        return profile_with_rules(self.profile_used, self.rules_text or "", self.rules)
+
+    @property
+    def profile_title(self) -> str:
+        """The name of the profile for reports, with the file of rules; may be empty."""
+        profile = self.validation_profile
+        return self.profile_used if profile is None else profile.name
+
     @classmethod
     def of(cls, kind: str, options: JobOptions) -> Job:
-        """Create a job of a kind with options."""
+        """Create a job of a kind with options.
+
+        Raises:
+            OSError: the file of `rules` cannot be read.
+        """
+        text = {} if options.rules_text is None else {"rules_text": options.rules_text}
         return cls(
             kind,
             options.column,
@@ -138,6 +175,8 @@ class Job:
             options.profile,
             options.to,
             Circumstances(options.user or None, options.stream_offset),
+            options.rules,
+            **text,
         )
 
     def as_options(self) -> dict[str, str]:
@@ -156,6 +195,8 @@ class Job:
             column=self.column,
             columns=self.columns,
             profile=self.profile,
+            rules=self.rules,
+            rules_text=self.rules_text,
             to=self.to,
             user=circumstances.user or "",  # empty: no user; without the option: the default user
             stream_offset=circumstances.stream_offset,
@@ -180,12 +221,15 @@ class Job:
                 raise ValueError(
                     f"no column {name!r} in the input: it has {', '.join(names)}{hint}"
                 )
-        profile = self.profile
         if self.kind == "translate":
             Translator(self.to, self.profile_used)
-        elif profile is not None and profile not in validation.PROFILES:
-            allowed = ", ".join(validation.PROFILES.names)
-            raise ValueError(f"unknown profile {profile!r}: use {allowed}")
+        elif self.profile is not None:
+            validation.profile_of(self.profile)
+        if self.rules is not None and self.validation_profile is None:
+            raise ValueError(
+                "rules are added to a validation profile: use them with the job validate, or with "
+                "decode and a profile"
+            )
         if self.kind == "decode":
             decoded = arrow.schema_of(self._decoded_columns()).names
             if {*decoded} <= {*ERRORS}:
@@ -359,7 +403,8 @@ class Job:
         names_wanted = self._decoded_columns()
         counted = [n for n in ("creation_time", "application_properties") if n in names_wanted]
         formats = batch.column("message_format") if "message_format" in batch.schema.names else None
-        decoded_rows = decode_column(wire, names_wanted, self.profile, formats)
+        profile = self.validation_profile
+        decoded_rows = decode_column(wire, names_wanted, profile, formats)
         stats.add_sizes(wire)
         if not _count_times(batch, stats) and "creation_time" in counted:
             stats.add_times(decoded_rows.column("creation_time"))
@@ -369,14 +414,15 @@ class Job:
         arrays = [cast_array(decoded_rows.column(field.name), field.type) for field in fields]
         names = self._passed_through(batch.schema.names)
         return self._split_good_and_bad(
-            batch, names, arrays, fields, error_columns(wire, decoded_rows, self.profile)
+            batch, names, arrays, fields, error_columns(wire, decoded_rows, profile)
         )
 
     def _validate(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
         stats.add_sizes(wire)
         _count_times(batch, stats)
-        valid, violations = validate_column(wire, self.profile_used)
+        profile = validation.profile_of(self.validation_profile or self.profile_used)
+        valid, violations = validate_column(wire, profile)
         errors = first_errors(valid, violations)
         names = self._passed_through(batch.schema.names)
         added = pa.schema([("wire", pa.binary()), *VALIDATED])
@@ -415,7 +461,7 @@ class Job:
             stats.add_types(section, decoded_rows.column(section))
         added = pa.schema([("wire", pa.binary())])
         return self._split_good_and_bad(
-            batch, [], [wire], added, error_columns(wire, decoded_rows, self.profile)
+            batch, [], [wire], added, error_columns(wire, decoded_rows, None)
         )
 
     def _count_errors(self, bad: pa.RecordBatch, stats: Stats) -> None:
@@ -479,14 +525,12 @@ def _good_schema(names: tuple[str, ...]) -> pa.Schema:
 def decode_column(
     array: Any,
     columns: str | list[str] | None,
-    validate: str | None = None,
+    validate: validation.ProfileName | validation.Profile | None = None,
     message_format: Any = None,
     maps: arrow.MapsAs = "map",
 ) -> pa.RecordBatch:
     """Decode messages like `amqp10msg.columns.decode`, but treat an empty message as an error."""
-    result = arrow.decode(
-        array, columns, cast("Any", validate), message_format=message_format, maps=maps
-    )
+    result = arrow.decode(array, columns, validate, message_format=message_format, maps=maps)
     is_empty = pc.equal(pc.binary_length(array), 0)
     if not pc.any(is_empty).as_py():
         return result
@@ -503,7 +547,7 @@ def decode_column(
     return result
 
 
-def validate_column(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
+def validate_column(array: Any, profile: validation.Profile) -> tuple[pa.Array, pa.Array]:
     """Validate an array of messages; return the columns of `VALIDATED`."""
     chunks = arrow.binary_chunks(array) or [pa.array([], pa.binary())]
     results = [_validate_chunk(chunk, profile) for chunk in chunks]
@@ -513,15 +557,13 @@ def validate_column(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
     return valid, violations
 
 
-def _validate_chunk(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
+def _validate_chunk(chunk: pa.Array, profile: validation.Profile) -> tuple[pa.Array, pa.Array]:
     """Validate a chunk of messages: in full only those that the prefilter suspects."""
     rows = len(chunk)
     violations_by_row: dict[int, list[dict[str, Any]]] = {}
     for row in arrow.suspects(chunk, DEFAULT_LIMITS, profile):
         message = chunk[row].as_py()
-        violations = (
-            [] if message is None else validation.validate(message, validation.PROFILES[profile])
-        )
+        violations = [] if message is None else validation.validate(message, profile)
         if violations:
             # Make texts encodable as UTF-8: they may quote damaged bytes that are not UTF-8.
             violations_by_row[row] = [
@@ -575,7 +617,9 @@ def first_errors(valid: pa.Array, violations: pa.Array) -> list[pa.Array]:
     return columns
 
 
-def error_columns(array: Any, decoded_rows: pa.RecordBatch, profile: str | None) -> list[pa.Array]:
+def error_columns(
+    array: Any, decoded_rows: pa.RecordBatch, profile: validation.Profile | None
+) -> list[pa.Array]:
     """Return the columns `ERRORS` of decoded messages, and a column with the error texts."""
     errors = [decoded_rows.column(name) for name in ERRORS]
     texts: list[str | None] = [None] * len(array)
@@ -586,7 +630,9 @@ def error_columns(array: Any, decoded_rows: pa.RecordBatch, profile: str | None)
     return [*errors, pa.array(texts, pa.string())]
 
 
-def _explain_error(message: bytes, profile: str | None, expected: tuple[str, int]) -> str | None:
+def _explain_error(
+    message: bytes, profile: validation.Profile | None, expected: tuple[str, int]
+) -> str | None:
     """Return the text of the error that `columns.decode` reported as `expected`: (code, offset).
 
     The message is decoded again to find the text. It may have earlier errors in sections that no
@@ -602,7 +648,7 @@ def _explain_error(message: bytes, profile: str | None, expected: tuple[str, int
             if (validation.rule_of(error)[0], error.offset) == expected:
                 return explanation
             text = text or explanation
-    violations = validation.validate(message, validation.PROFILES[profile or "oasis"])
+    violations = validation.validate(message, profile or "oasis")
     for violation in violations:
         if (violation.rule, violation.offset) == expected:
             return encodable(violation.text)

@@ -618,6 +618,7 @@ class MessageMap:
         known_keys: the reserved annotation keys that the profile defines, by section name; a key
             that ends with ``*`` is a prefix.
         doubtful: the sections that may violate rules; None if every section must be checked.
+        decoded: the decoded message, which the checks that need it share; None if none did.
     """
 
     data: bytes
@@ -628,6 +629,7 @@ class MessageMap:
     complete: bool = True
     known_keys: dict[str, tuple[str, ...]] = attrs.Factory(dict)
     doubtful: list[Section] | None = None
+    decoded: Any = None
     _by_name: dict[str, list[Section]] | None = attrs.field(default=None, init=False, repr=False)
 
     @cached_property

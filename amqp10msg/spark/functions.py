@@ -155,7 +155,7 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
 
 def validate(
     df: DataFrame,
-    profile: validation.ProfileName = "oasis",
+    profile: validation.ProfileName | validation.Profile = "oasis",
     *,
     column: str = "wire",
     keep: Sequence[str] | None = None,
@@ -164,7 +164,7 @@ def validate(
 
     Args:
         df: a DataFrame with a column of encoded messages.
-        profile: a name of `amqp10msg.validation.PROFILES`.
+        profile: a name of `amqp10msg.validation.PROFILES`, or a `Profile`.
         column: the name of that column.
         keep: the columns of `df` to pass through; None for all.
 
@@ -176,13 +176,12 @@ def validate(
     Raises:
         ValueError: the profile is unknown; a column is missing or ambiguous.
     """
-    if profile not in validation.PROFILES:
-        raise ValueError(f"unknown profile {profile!r}: use {', '.join(validation.PROFILES.names)}")
+    checked = validation.profile_of(profile)
     require_column(df, column, BINARY)
     passed = columns_to_keep(df, keep, [], VALIDATED.names)
 
     def compute(batch: pa.RecordBatch) -> list[pa.Array]:
-        return list(validate_column(batch.column(column), profile))
+        return list(validate_column(batch.column(column), checked))
 
     return map_columns(df, compute, VALIDATED, keep=passed, read=[column])
 

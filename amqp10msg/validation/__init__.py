@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias, get_args
 
@@ -38,6 +38,8 @@ __all__ = [
     "Rule",
     "Severity",
     "Violation",
+    "has_unscreened_rules",
+    "profile_of",
     "rule_of",
     "validate",
 ]
@@ -51,17 +53,41 @@ _CHECKED_RULES = tuple(rule for rule in RULES.values() if rule.check is not None
 ProfileName: TypeAlias = Literal["azure", "oasis", SeriesName]
 
 
-def _checked_severities(value: Mapping[str, Severity]) -> Mapping[str, Severity]:
-    """Return a read-only copy of severities by rule id; ValueError for an unknown rule or value."""
-    for name, severity in value.items():
-        if name not in RULES:
+def _check_severities(profile: Profile, _: object, severities: Mapping[str, Severity]) -> None:
+    """Raise ValueError if a profile has an unknown rule or severity; an attrs validator."""
+    own = {rule.id for rule in profile.rules}
+    for name, severity in severities.items():
+        if name not in RULES and name not in own:
             raise ValueError(f"there is no rule {name!r}: see RULES")
         if severity not in get_args(Severity):
             raise ValueError(f"{name}: a severity is 'error' or 'warning', not {severity!r}")
-    return MappingProxyType(dict(value))
 
 
-def _read_only(keys: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+def _expect_rule(rule: object) -> None:
+    """Raise TypeError if `rule` is not a `Rule`, such as a function without the decorator."""
+    expect(rule, Rule, "a rule of a profile", "a Rule: decorate the function with rule(...)")
+
+
+def _check_rules(_: object, __: object, rules: tuple[Rule, ...]) -> None:
+    """Raise ValueError if two rules of a profile have the same id; an attrs validator."""
+    names: set[str] = set()
+    for rule in rules:
+        _expect_rule(rule)
+        if rule.check is None:
+            raise ValueError(f"the rule {rule.id!r} has no check")
+        if rule.id in RULES:
+            raise ValueError(f"there is a rule {rule.id!r} already: choose another id")
+        if rule.id in names:
+            raise ValueError(f"two rules have the id {rule.id!r}")
+        names.add(rule.id)
+
+
+def _read_only_severities(severities: Mapping[str, Severity]) -> Mapping[str, Severity]:
+    """Return a read-only copy of severities by rule id."""
+    return MappingProxyType(dict(severities))
+
+
+def _read_only_keys(keys: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
     """Return a read-only copy of annotation keys by section."""
     return MappingProxyType(dict(keys))
 
@@ -76,21 +102,25 @@ class Profile:
         severities: ``error`` or ``warning`` for the id of each rule in the profile.
         known_keys: reserved annotation keys that the rule ``annotation-key-reserved`` allows, by
             the name of the section; a key that ends with ``*`` is a prefix.
+        rules: rules that are not in `RULES`, such as those of `amqp10msg.rule`.
     """
 
     name: str
     description: str
     severities: Mapping[str, Severity] = attrs.field(
-        converter=_checked_severities, repr=False, hash=False
+        converter=_read_only_severities, validator=_check_severities, repr=False, hash=False
     )
     known_keys: Mapping[str, tuple[str, ...]] = attrs.field(
-        factory=lambda: MappingProxyType({}), converter=_read_only, repr=False, hash=False
+        factory=lambda: MappingProxyType({}), converter=_read_only_keys, repr=False, hash=False
+    )
+    rules: tuple[Rule, ...] = attrs.field(
+        default=(), converter=tuple[Rule, ...], validator=_check_rules, repr=False
     )
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle and copy the profile with dicts: a MappingProxyType supports neither."""
-        arguments = (self.name, self.description, dict(self.severities), dict(self.known_keys))
-        return type(self), arguments
+        mappings = dict(self.severities), dict(self.known_keys)
+        return type(self), (self.name, self.description, *mappings, self.rules)
 
     def __contains__(self, rule: object) -> bool:
         return rule in self.severities
@@ -109,6 +139,7 @@ class Profile:
         severities: Mapping[str, Severity] | None = None,
         without: tuple[str, ...] = (),
         known_keys: Mapping[str, tuple[str, ...]] | None = None,
+        rules: Iterable[Rule] = (),
     ) -> Profile:
         """Return a new profile that is based on this one.
 
@@ -118,18 +149,26 @@ class Profile:
             severities: severities of rules to add or to change, by rule id.
             without: ids of the rules to remove.
             known_keys: the new profile's `known_keys`; None to keep those of this profile.
+            rules: rules to add that are not in `RULES`, as `amqp10msg.rule` and
+                `amqp10msg.load_rules` return them.
 
         Raises:
+            TypeError: an item of `rules` is not a `Rule`.
             ValueError: a rule in `severities` does not exist, this profile lacks a rule of
-                `without`, or a severity is neither ``error`` nor ``warning``.
+                `without`, a severity is neither ``error`` nor ``warning``, or a rule of `rules` has
+                the id of another rule.
         """
-        derived = {**self.severities, **(severities or {})}
-        for rule in without:
-            if rule not in derived:
-                raise ValueError(f"{self.name} has no rule {rule!r} to leave out")
-            del derived[rule]
+        new = tuple(rules)
+        for rule in new:
+            _expect_rule(rule)
+        own_severities = {rule.id: rule.severity for rule in new}
+        derived = {**self.severities, **own_severities, **(severities or {})}
+        for removed in without:
+            if removed not in derived:
+                raise ValueError(f"{self.name} has no rule {removed!r} to leave out")
+            del derived[removed]
         keys = self.known_keys if known_keys is None else known_keys
-        return Profile(name, description, derived, keys)
+        return Profile(name, description, derived, keys, (*self.rules, *new))
 
 
 def _rules_of(broker: str) -> dict[str, Severity]:
@@ -179,6 +218,22 @@ PROFILES: ByName[Profile] = ByName(
 )
 
 
+def profile_of(profile: str | Profile) -> Profile:
+    """Return the profile with this name; return a `Profile` itself.
+
+    Raises:
+        TypeError: `profile` is neither a str nor a Profile.
+        ValueError: there is no profile with this name.
+    """
+    if isinstance(profile, Profile):
+        return profile
+    if not isinstance(profile, str):
+        raise TypeError(f"profile must be a name or a Profile, not {type(profile).__name__}")
+    if profile not in PROFILES:
+        raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES.names)}")
+    return PROFILES[profile]
+
+
 def rule_of(error: DecodeError) -> tuple[str, str]:
     """Return the id and the clause of the rule that `error` violates.
 
@@ -188,6 +243,14 @@ def rule_of(error: DecodeError) -> tuple[str, str]:
     expect(error, DecodeError, "rule_of", "a DecodeError")
     rule = RULES.get(error.rule)
     return error.rule, rule.clause if rule is not None else "Part 1, 1.2"
+
+
+def has_unscreened_rules(profile: Profile) -> bool:
+    """Return whether a profile has rules that neither decoding nor a suspicion can exclude.
+
+    Every message must be checked against these rules.
+    """
+    return bool(profile.rules) or any(rule.id in profile for rule in ALWAYS_CHECKED)
 
 
 class _Violations(list[Violation]):
@@ -236,12 +299,7 @@ def validate(
         TypeError: `message` is neither a Message nor bytes-like, or `profile` has a wrong type.
         ValueError: there is no profile with this name.
     """
-    if not isinstance(profile, Profile):
-        if not isinstance(profile, str):
-            raise TypeError(f"profile must be a name or a Profile, not {type(profile).__name__}")
-        if profile not in PROFILES:
-            raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES.names)}")
-        profile = PROFILES[profile]
+    profile = profile_of(profile)
     limits = limits or DEFAULT_LIMITS
     violations = _Violations()
 
@@ -274,7 +332,7 @@ def validate(
         add(error.rule, Occurrence(error.offset, error.path, error.reason))
         return violations
     suspects = suspected(data, limits, profile.known_keys)
-    always_checked = any(rule.id in profile for rule in ALWAYS_CHECKED)
+    always_checked = has_unscreened_rules(profile)
     if suspects is None:
         view = map_message(data, limits)
         for fault in view.faults:
@@ -297,7 +355,7 @@ def validate(
         rules = tuple(rule for rule in UNENFORCED if rule.id in suspects or rule.suspicion is None)
         view = map_valid_message(data, limits)
     view.known_keys = dict(profile.known_keys)
-    violations += violations_of(rules, view, profile.severities)
+    violations += violations_of((*rules, *profile.rules), view, profile.severities)
     # The sort is stable: violations at the same offset stay in the order of the rules.
     violations.sort(key=lambda violation: violation.offset)
     return violations

@@ -32,12 +32,14 @@ class Occurrence(NamedTuple):
         path: the path of the section, field or entry.
         text: the reason, and what to do.
         clause: the violated clause, if the rule covers several; else empty.
+        severity: the severity, if it is not that of the rule: ``error`` if a check failed.
     """
 
     offset: int
     path: str
     text: str
     clause: str = ""
+    severity: Severity | None = None
 
 
 @attrs.frozen
@@ -173,6 +175,7 @@ def obligations_of(table: str, reasons: Mapping[str, str]) -> tuple[Obligation, 
 def violation_of(rule: Rule, occurrence: Occurrence, severity: Severity) -> Violation:
     """Return the violation for an occurrence of `rule`."""
     clause = occurrence.clause or rule.clause
+    severity = occurrence.severity or severity
     return Violation(rule.id, clause, severity, occurrence.path, occurrence.offset, occurrence.text)
 
 

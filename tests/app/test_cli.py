@@ -99,6 +99,7 @@ class TestHelp:
         Path("message.bin").write_bytes(OCTETS)
         Path("header-and-body.bin").write_bytes(bytes.fromhex("003c") + bytes(12))
         Path("order.json").write_text('{"body": "hello"}')
+        Path("acme.py").write_text("from amqp10msg import rule\nown = rule('own')(lambda _: [])\n")
         Path("captured").mkdir()
         Path("captured/one").write_bytes(OCTETS)
         for name in ("recorded.jsonl.gz", "messages.jsonl"):

@@ -533,3 +533,61 @@ def test_clauses_wrap_at_spaces_and_places_do_not(tmp_path: Path, width: int) ->
     assert "Part 3, 3.2.1," in done.stdout
     for place in (len(octets) - 2 * 19, len(octets) - 19):
         assert f"messages.bin@{place}" in done.stdout
+
+
+def test_own_rules_reach_every_worker(tmp_path: Path, engine: str) -> None:
+    rules = tmp_path / "acme.py"
+    rules.write_text(
+        "from amqp10msg import rule\n"
+        "@rule('names-tenant', clause='Acme guide, 2.1')\n"
+        "def names_tenant(message):\n"
+        '    "A message names its tenant."\n'
+        "    if 'tenant' not in (message.application_properties or {}):\n"
+        "        yield 'application-properties', 'no tenant'\n"
+    )
+    no_tenant = Message(b"x", subject="s").encode()
+    source = tmp_path / "in.jsonl"
+    lines = [json.dumps({"raw": octets.hex()}) for octets in (SOUND, no_tenant, WRONG)]
+    source.write_text("\n".join(lines * 2))
+    options = "--rules", rules, "--engine", engine
+
+    for kind, output in (("validate", "v"), ("decode", "d")):
+        result = run(kind, source, tmp_path / output, "--profile", "oasis", *options)
+
+        assert 1 == result.exit_code
+        assert 2 == len(read(tmp_path / output / "messages"))
+        bad = read(tmp_path / output / "quarantine")
+        errors = {(row["wire"], row["error_code"], row["error_clause"]) for row in bad}
+        assert (no_tenant, "names-tenant", "Acme guide, 2.1") in errors
+        assert {no_tenant, WRONG} == {octets for octets, _, _ in errors}
+        assert "names-tenant: no tenant" in result.stdout
+        page = (tmp_path / output / "_report.html").read_text()
+        assert "oasis + acme.py" in page
+        assert "no tenant" in page
+
+
+@pytest.mark.parametrize("kind", ["validate", "decode"])
+@pytest.mark.parametrize("text", [None, "x = 1", "x = ("])
+def test_invalid_rules_stop_a_job_before_it_begins(
+    source: Path, tmp_path: Path, kind: str, text: str | None
+) -> None:
+    rules = tmp_path / "acme.py"
+    if text is not None:
+        rules.write_text(text)
+
+    options = "--profile", "oasis", "--rules", rules, "--engine", "local"
+    result = run(kind, source, tmp_path / "out", *options)
+
+    assert result.exit_code
+    assert "acme.py" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_rules_without_a_profile_are_refused(source: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "acme.py"
+    rules.write_text("from amqp10msg import rule\nown = rule('own')(lambda _: [])\n")
+
+    result = run("decode", source, tmp_path / "out", "--rules", rules, "--engine", "local")
+
+    assert 2 == result.exit_code
+    assert "decode and a profile" in " ".join(result.output.split())

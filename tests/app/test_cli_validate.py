@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Message, Properties
+from amqp10msg import Message, Properties, rule
 from amqp10msg.app.cli import main
 from amqp10msg.app.cli import validate as command
 from amqp10msg.app.inspector.judging import judge
@@ -317,6 +317,13 @@ class TestReport:
         assert "… and 10 more" in text
 
 
+@rule("body-under-9-bytes")
+def body_under_9_bytes(message: Message) -> str | None:
+    return "the body is too large" if len(message.body_bytes() or b"") > 8 else None
+
+
+WITH_OWN_RULE = PROFILES["azure"].derive("own", "", rules=[body_under_9_bytes])
+
 OF_ANY_KIND = st.sampled_from([SOUND, WARNED, WRONG, CUT, b"", b"\0", b"text", bytes(300)])
 
 
@@ -324,7 +331,7 @@ OF_ANY_KIND = st.sampled_from([SOUND, WARNED, WRONG, CUT, b"", b"\0", b"text", b
 def test_batches_give_the_same_verdicts_as_single_messages(drawn: list[bytes]) -> None:
     given_ = [Item(f"m{i}", octets) for i, octets in enumerate([*drawn, SOUND])]
     given_.insert(len(drawn) // 2, Item("unread", fault="no message"))
-    for profile in ("oasis", "rabbitmq-4"):
+    for profile in (PROFILES["oasis"], PROFILES["rabbitmq-4"], WITH_OWN_RULE):
         expected = [(item, judge(item, profile)) for item in given_]
 
         assert expected == list(command.judged(iter(given_), profile, in_batches=True))
@@ -352,7 +359,7 @@ def test_messages_before_an_input_fault_are_judged() -> None:
         yield Item("a", WRONG)
         raise click.ClickException("gone")
 
-    judged = command.judged(items(), "oasis", in_batches=True)
+    judged = command.judged(items(), PROFILES["oasis"], in_batches=True)
 
     assert (Item("a", WRONG), validate(WRONG)) == next(judged)
     with pytest.raises(click.ClickException, match="gone"):
@@ -361,6 +368,104 @@ def test_messages_before_an_input_fault_are_judged() -> None:
 
 def test_messages_from_a_pipe_are_judged_immediately() -> None:
     given_ = iter([Item("a", SOUND), Item("b", WRONG)])
-    next(command.judged(given_, "oasis", in_batches=False))
+    next(command.judged(given_, PROFILES["oasis"], in_batches=False))
 
     assert "b" == next(given_).source
+
+
+RULES_FILE = """
+from amqp10msg import rule
+
+@rule("names-tenant", clause="Acme guide, 2.1")
+def names_tenant(message):
+    "A message names its tenant."
+    if "tenant" not in (message.application_properties or {}):
+        yield "application-properties", "the key 'tenant' is missing"
+
+@rule("short-subject", severity="warning")
+def short_subject(message):
+    "A subject is short."
+    if len(message.subject) > 3:
+        yield "properties.subject", "too long"
+"""
+TENANT = {"tenant": "acme"}
+OWN = Message("x", subject="abc", application_properties=TENANT).encode()
+NO_TENANT = Message("x", subject="abc").encode()
+LONG = Message("x", subject="abcd", application_properties=TENANT).encode()
+NO_SUBJECT = Message("x", application_properties=TENANT).encode()
+
+
+@pytest.fixture
+def rules_file(tmp_path: Path) -> Path:
+    file = tmp_path / "acme.py"
+    file.write_text(RULES_FILE, encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    "messages, status, lines",
+    [
+        ([OWN], 0, ["1 message, no violations (profile oasis + acme.py)"]),
+        (
+            [NO_TENANT],
+            1,
+            ["error: the key 'tenant' is missing [names-tenant, Acme guide, 2.1]"],
+        ),
+        ([LONG], 0, ["(properties.subject): warning: too long [short-subject]"]),
+        ([NO_SUBJECT], 1, ["error: the check failed: TypeError: ", "(acme.py:13)"]),
+        ([CUT], 1, ["[truncated, "]),
+        ([OWN] * 1_500 + [NO_TENANT], 1, ["1,501 messages: 1,500 sound, 1 with errors"]),
+    ],
+)
+def test_own_rules_count_like_built_in_rules(
+    rules_file: Path, messages: list[bytes], status: int, lines: list[str]
+) -> None:
+    result = run("--rules", rules_file, data=lines_of(*messages))
+
+    assert status == result.exit_code
+    for line in lines:
+        assert line in result.output
+
+
+def test_failed_check_makes_its_row_an_error(rules_file: Path) -> None:
+    result = run("--json", "--rules", rules_file, data=lines_of(LONG, NO_SUBJECT))
+
+    summary = json.loads(result.stdout.splitlines()[-1])["summary"]
+    assert ("oasis + acme.py", 1, 1) == tuple(summary[k] for k in ("profile", "warned", "failed"))
+    assert "error" == summary["rules"]["short-subject"]["severity"]
+
+
+def test_report_shows_own_rules(rules_file: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    run("--rules", rules_file, "--report", report, data=lines_of(NO_TENANT))
+
+    text = report.read_text(encoding="utf-8")
+    for words in ("names-tenant", "A message names its tenant.", "Acme guide, 2.1"):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        (None, "No such file"),
+        ("x = 1", "defines no rule"),
+        ("x = (", ":1: not valid Python"),
+        ("1 / 0", "ZeroDivisionError"),
+        (
+            "from amqp10msg import rule\na = rule('a')(len)\nb = rule('a')(len)\n",
+            "two rules have the id 'a'",
+        ),
+    ],
+)
+def test_invalid_file_of_rules_is_a_usage_error(
+    tmp_path: Path, text: str | None, reason: str
+) -> None:
+    file = tmp_path / "acme.py"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+
+    result = run("--rules", file, data=lines_of(SOUND))
+
+    assert 2 == result.exit_code
+    assert "--rules: " in result.output
+    assert reason in " ".join(result.output.split())

@@ -184,6 +184,8 @@ def test_route_cannot_have_both_filter_and_function() -> None:
         JobOptions,
         column=st.text(),
         columns=st.none() | st.lists(st.text("ab", min_size=1), min_size=1).map(tuple),
+        rules=st.none() | st.text(),
+        rules_text=st.none() | st.text(),
         user=st.text(),
         stream_offset=st.none() | st.integers(0),
     )
@@ -193,5 +195,5 @@ def test_job_options_round_trip_through_spark(options: JobOptions) -> None:
 
 
 def test_spark_options_use_camel_case() -> None:
-    names = ["column", "columns", "profile", "to", "user", "streamOffset"]
+    names = ["column", "columns", "profile", "rules", "rulesText", "to", "user", "streamOffset"]
     assert names == list(names_in_spark(JobOptions))

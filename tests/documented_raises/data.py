@@ -15,6 +15,7 @@ from unittest import mock
 import pytest
 
 from amqp10msg import Message, files
+from amqp10msg.options import JobOptions
 from amqp10msg.translate import Circumstances
 from tests.documented_raises.calls import Call, Elsewhere, Row, Rows, consume, without
 
@@ -234,8 +235,20 @@ JOBS: Rows = {
     "jobs.Job.check_types": {
         "ValueError": lambda: _job().check_types(_arrow().schema([("wire", _arrow().int64())]))
     },
+    "jobs.Job.of": {
+        "OSError": lambda: _jobs().Job.of("validate", JobOptions(rules="no-such-file.py"))
+    },
+    "jobs.Job.validation_profile": {
+        "ValueError": [
+            lambda: _jobs().Job("validate", profile="rabbitmq-99").validation_profile,
+            lambda: _jobs().Job("validate", rules="a.py", rules_text="x").validation_profile,
+        ],
+    },
     "jobs.Job.from_options": {
-        "ValueError": lambda: _jobs().Job.from_options({"job": "translate", "streamOffset": "soon"})
+        "OSError": lambda: _jobs().Job.from_options({"rules": "no-such-file.py"}),
+        "ValueError": lambda: _jobs().Job.from_options(
+            {"job": "translate", "streamOffset": "soon"}
+        ),
     },
     "jobs.Job.run": {
         "ValueError": Elsewhere(

@@ -26,7 +26,9 @@ from amqp10msg import (
     decode_values,
     differences,
     encode_value,
+    load_rules,
     notation,
+    rule,
     scan,
     skip_value,
     validate,
@@ -204,7 +206,21 @@ CORE: Rows = {
         ],
         "ValueError": lambda: validate(b"", "rabbitmq-99"),  # type: ignore[arg-type]
     },
+    "validation.profile_of": {
+        "TypeError": lambda: validation.profile_of(7),  # type: ignore[arg-type]
+        "ValueError": lambda: validation.profile_of("rabbitmq-99"),
+    },
+    "rule": {"ValueError": [lambda: rule("Two words"), lambda: rule("truncated")]},
+    "load_rules": {
+        "OSError": lambda tmp_path: load_rules(tmp_path / "missing.py"),
+        "ValueError": lambda: load_rules("/dev/null"),
+    },
     "validation.Profile.derive": {
+        "TypeError": lambda: validation.PROFILES["oasis"].derive(
+            "x",
+            "x",
+            rules=[len],  # type: ignore[list-item]
+        ),
         "ValueError": [
             lambda: validation.PROFILES["oasis"].derive("x", "x", without=("no-such-rule",)),
             lambda: validation.PROFILES["oasis"].derive(
@@ -215,7 +231,7 @@ CORE: Rows = {
             lambda: validation.PROFILES["oasis"].derive(
                 "x", "x", severities={"no-such-rule": "error"}
             ),
-        ]
+        ],
     },
     "sections.moment_of": {"ValueError": lambda: moment_of("yesterday")},
     "composite.composite": {

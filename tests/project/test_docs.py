@@ -64,6 +64,7 @@ NEEDS = {
     "docs/how-to/cloudevents.md": ["cloudevents.core"],
     "docs/how-to/tracing.md": ["opentelemetry.propagate"],
     "docs/how-to/captures.md": ["pyarrow", "click"],
+    "docs/how-to/own-rules.md": ["pyarrow", "click"],
 }
 # Files that the examples of a page are about.
 FILES = {"docs/how-to/captures.md": ["tests/vectors/capture.pcap"]}

@@ -11,7 +11,16 @@ from typing import Any, cast
 import attrs
 import pytest
 
-from amqp10msg import AmqpSequence, Data, Header, Message, Properties, encode_value, validate
+from amqp10msg import (
+    AmqpSequence,
+    Data,
+    Header,
+    Message,
+    Properties,
+    encode_value,
+    load_rules,
+    validate,
+)
 from amqp10msg.validation import PROFILES, ProfileName
 from amqp10msg.wire import primitives
 
@@ -154,6 +163,24 @@ def test_validate_equals_single_message_validation(
         ]
         assert found == row["violations"]
         assert row["valid"] == all(v["severity"] != "error" for v in found)
+
+
+def test_rules_of_a_file_reach_the_workers(spark_session: Any, tmp_path: Path) -> None:
+    file = tmp_path / "acme.py"
+    file.write_text(
+        "from amqp10msg import rule\n"
+        "LONGEST = 5\n"
+        "@rule('short-subject')\n"
+        "def short_subject(message):\n"
+        "    if len(message.subject or '') > LONGEST: yield 'too long'\n"
+    )
+    profile = PROFILES["oasis"].derive("acme", "Acme's messages.", rules=load_rules(file))
+    messages = [Message("x", subject=subject).encode() for subject in ("short", "longer")]
+
+    made = rows(spark.validate(frame(spark_session, [*messages, None]), profile))
+
+    assert [True, False, None] == [row["valid"] for row in made]
+    assert ["too long"] == [violation["text"] for violation in made[1]["violations"]]
 
 
 def test_decoded_messages_encode_to_equal_messages(spark_session: Any) -> None:

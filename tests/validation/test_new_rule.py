@@ -76,7 +76,8 @@ except ModuleNotFoundError:
     answer["batch"] = None
 else:
     from amqp10msg.jobs.job import validate_column
-    rows = validate_column(pa.array(octets, pa.binary()), "oasis")[1].to_pylist()
+    array = pa.array(octets, pa.binary())
+    rows = validate_column(array, validation.PROFILES["oasis"])[1].to_pylist()
     keys = ("rule", "severity", "path", "offset")
     answer["batch"] = [[[violation[key] for key in keys] for violation in row] for row in rows]
 json.dump(answer, sys.stdout)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from amqp10msg.app.cli._input import Selection
     from amqp10msg.files import FileFormat
     from amqp10msg.options import Option
+    from amqp10msg.validation import Profile
 
 # Descriptions of the text formats and notations of messages, by name.
 _NOTATIONS = {
@@ -188,6 +189,32 @@ profile_option = click.option(
     help="The set of rules to check: oasis, azure, or a broker's, such as rabbitmq-4. See the "
     "reference for all.",
 )
+
+
+rules_option = click.option(
+    "--rules",
+    type=FilePath(),
+    metavar="FILE",
+    help="Also check the rules that this Python file defines, with amqp10msg.rule.",
+)
+
+
+def profile_with(profile: str, rules: Path | None) -> Profile:
+    """Return the profile of ``--profile`` with the rules of ``--rules``.
+
+    Raises:
+        click.UsageError: the file of rules cannot be read or is invalid.
+    """
+    from amqp10msg.validation import profile_of
+
+    if rules is None:
+        return profile_of(profile)
+    from amqp10msg.message.rules import profile_with_rules
+
+    try:
+        return profile_with_rules(profile, rules.read_text(encoding="utf-8"), str(rules))
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--rules: {error}") from None
 
 
 def number_option(

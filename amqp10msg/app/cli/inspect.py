@@ -15,6 +15,8 @@ from amqp10msg.app.cli._options import (
     number_option,
     output_option,
     profile_option,
+    profile_with,
+    rules_option,
 )
 from amqp10msg.app.cli._output import (
     SEVERITY_COLORS,
@@ -81,6 +83,7 @@ Examples:
     "--value", "as_values", is_flag=True, help="Read the input as AMQP values, not as a message."
 )
 @profile_option
+@rules_option
 @click.option(
     "--role",
     type=click.Choice(["sender", "receiver"]),
@@ -95,6 +98,7 @@ def inspect(
     view: str | None,
     as_values: bool,
     profile: str,
+    rules: Path | None,
     role: str | None,
     max_fields: int,
     output: Path | None,
@@ -124,6 +128,7 @@ def inspect(
         from shutil import get_terminal_size
 
         width = get_terminal_size().columns
+    checked = profile_with(profile, rules)
     pages: list[Judged] = []
     failed = False
     with Sink(output, color=colored) as sink:
@@ -134,7 +139,7 @@ def inspect(
                 print_error(f"{item.source}: {item.fault}")
                 failed = True
                 continue
-            judged = Judged(item, profile, as_values=as_values, max_fields=max_fields, role=role)
+            judged = Judged(item, checked, as_values=as_values, max_fields=max_fields, role=role)
             if view == "html":
                 if len(pages) == _MAX_PAGE_MESSAGES:
                     raise click.ClickException(

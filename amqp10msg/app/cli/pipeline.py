@@ -189,6 +189,7 @@ def pipeline() -> None:
 @pipeline.command()
 @declared_options(JobOptions, only=("columns",))
 @click.option("--profile", help="Also quarantine messages that violate the rules of this profile.")
+@declared_options(JobOptions, only=("rules",))
 @_job_options
 def decode(**values: Any) -> int:
     """Decode messages into typed columns."""
@@ -197,6 +198,7 @@ def decode(**values: Any) -> int:
 
 @pipeline.command(short_help="Validate messages against a set of rules.")
 @click.option("--profile", default="oasis", show_default=True, help="The set of rules to check.")
+@declared_options(JobOptions, only=("rules",))
 @_job_options
 def validate(**values: Any) -> int:
     """Validate messages against the rules of the specification or of a broker."""
@@ -256,7 +258,10 @@ def _run(
     check_report(report, lambda: map(Path, [] if is_url(source) else files_of(source)))
     names = {field.name for field, _ in options_of(JobOptions)}
     options = given_options({name: values.pop(name) for name in names & values.keys()})
-    job = jobs.Job.of(kind, JobOptions(**options))
+    try:
+        job = jobs.Job.of(kind, JobOptions(**options))
+    except (OSError, UnicodeError) as error:
+        raise click.UsageError(f"--rules: {error}") from None
     task = _JobArguments(source, output, job, overwrite, color)
     run, stats = _run_on_engine(task, **values)
     damaged = jobs.DAMAGED in stats.rules
@@ -516,5 +521,5 @@ def _run_timed(
         raise click.ClickException(str(error)) from None
     seconds, job = time.monotonic() - start, task.job
     title = f"amqp10msg pipeline {job.kind}"
-    run = Run(title, task.source, str(task.output), seconds, engine, job.profile_used)
+    run = Run(title, task.source, str(task.output), seconds, engine, job.profile_title)
     return run, stats

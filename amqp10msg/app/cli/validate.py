@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from amqp10msg.app.cli._options import color_option, json_option, messages_argument, profile_option
+from amqp10msg.app.cli._options import (
+    color_option,
+    json_option,
+    messages_argument,
+    profile_option,
+    profile_with,
+    rules_option,
+)
 from amqp10msg.app.cli._output import (
     SEVERITY_COLORS,
     check_report,
@@ -28,9 +35,10 @@ from amqp10msg.wire.text import plural
 if TYPE_CHECKING:
     from amqp10msg.app.cli._input import Inputs
     from amqp10msg.app.inspector.reading import Item
-    from amqp10msg.validation import Violation
+    from amqp10msg.validation import Profile, Violation
 
 _JudgedItem = tuple["Item", "list[Violation]"]
+_SuspectFinder = Callable[["list[bytes]", "Profile"], Sequence[int]]
 # A batch is judged when it has this many messages, or more than this many bytes.
 _BATCH_MESSAGES = 1_000
 _BATCH_BYTES = 1 << 20
@@ -52,9 +60,11 @@ Examples:
   amqp10msg validate captured/
   amqp10msg validate --quiet --report report.html recorded.jsonl.gz
   amqp10msg validate --json messages.jsonl | jq -r 'select(.ok == false)'
+  amqp10msg validate --profile rabbitmq-4 --rules acme.py captured/
 """
 )
 @profile_option
+@rules_option
 @click.option("--strict-warnings", is_flag=True, help="Also fail on warnings.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the summary.")
 @json_option
@@ -68,6 +78,7 @@ Examples:
 def validate(
     inputs: Inputs,
     profile: str,
+    rules: Path | None,
     strict_warnings: bool,
     quiet: bool,
     as_json: bool,
@@ -90,11 +101,12 @@ def validate(
 
     check_report(report, lambda: inputs.files)
     colored = use_color(color)
-    tally = _Tally(profile)
-    page = _Report(profile) if report is not None else None
+    checked = profile_with(profile, rules)
+    tally = _Tally(checked.name)
+    page = _Report(checked) if report is not None else None
     # Judge messages from a pipe when they arrive, without waiting for a full batch.
     in_batches = inputs.total is not None
-    for item, violations in judged(inputs.messages(), profile, in_batches=in_batches):
+    for item, violations in judged(inputs.messages(), checked, in_batches=in_batches):
         tally.add(item, violations)
         if page is not None:
             page.add(item, violations)
@@ -125,7 +137,7 @@ def _violation_line(item: Item, violation: Violation, colored: bool) -> str:
     position = f"byte {violation.offset}" + (f" ({violation.path})" if violation.path else "")
     return (
         f"{safe(f'{item.source}: {position}')}: {severity}: {safe(violation.text)} "
-        f"[{rule}, {violation.clause}]"
+        f"[{', '.join(filter(None, (rule, violation.clause)))}]"
     )
 
 
@@ -166,9 +178,8 @@ def _show_summary(tally: _Tally, colored: bool) -> None:
             if wide:
                 rows.add_row(rule, counts_of_rule.clause, severity, *counts, Text(first))
             else:
-                below = Text(
-                    f"{counts_of_rule.clause}, first in {without_message_name(first)}", style="dim"
-                )
+                clause = f"{counts_of_rule.clause}, " if counts_of_rule.clause else ""
+                below = Text(f"{clause}first in {without_message_name(first)}", style="dim")
                 rows.add_row(Group(rule, Padding(below, (0, 0, 0, 2))), severity, *counts)
         screen.print(rows)
         screen.print()
@@ -179,7 +190,7 @@ def _show_summary(tally: _Tally, colored: bool) -> None:
 # Judging.
 
 
-def judged(items: Iterable[Item], profile: str, *, in_batches: bool) -> Iterator[_JudgedItem]:
+def judged(items: Iterable[Item], profile: Profile, *, in_batches: bool) -> Iterator[_JudgedItem]:
     """Yield (item, violations) for each item, in order.
 
     Checking valid messages in batches takes a tenth of the time. But results are delayed until a
@@ -208,7 +219,7 @@ def judged(items: Iterable[Item], profile: str, *, in_batches: bool) -> Iterator
 
 
 def _judge_batch(
-    items: list[Item], profile: str, suspects: Callable[[list[bytes], str], Sequence[int]]
+    items: list[Item], profile: Profile, suspects: _SuspectFinder
 ) -> Iterator[_JudgedItem]:
     """Yield (item, violations) for each item; check only those that `suspects` returns."""
     from amqp10msg.app.inspector.judging import judge
@@ -222,7 +233,7 @@ def _judge_batch(
             yield item, []
 
 
-def _suspect_finder() -> Callable[[list[bytes], str], Sequence[int]] | None:
+def _suspect_finder() -> _SuspectFinder | None:
     """Return a function that finds messages that may violate a rule; None if pyarrow is missing.
 
     The function has the arguments (messages, profile), and returns the indexes of these messages.
@@ -230,7 +241,7 @@ def _suspect_finder() -> Callable[[list[bytes], str], Sequence[int]] | None:
     if find_spec("pyarrow") is None:
         return None
 
-    def suspects_of(messages: list[bytes], profile: str) -> Sequence[int]:
+    def suspects_of(messages: list[bytes], profile: Profile) -> Sequence[int]:
         # Import only for a full batch: the import takes as long as judging thousands of messages.
         from amqp10msg.columns import binary_chunks, suspects
         from amqp10msg.wire.limits import DEFAULT_LIMITS
@@ -278,7 +289,10 @@ class _Tally:
             new = RuleCount(
                 violation.clause, 0, item.source, violation.severity, text=violation.text[:MAX_TEXT]
             )
-            self.rules.setdefault(violation.rule, new).violations += 1
+            counts = self.rules.setdefault(violation.rule, new)
+            counts.violations += 1
+            if violation.severity == "error":  # a failed check of a rule of severity warning, too
+                counts.severity = "error"
         for rule in {violation.rule for violation in violations}:
             self.rules[rule].messages += 1
 
@@ -318,7 +332,7 @@ class _Tally:
 class _Report:
     """The HTML page of --report. Collects examples of violations while messages are judged."""
 
-    def __init__(self, profile: str) -> None:
+    def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self._examples: list[tuple[Item, list[Violation]]] = []
         self._by_rule: dict[str, list[int]] = {}
@@ -344,11 +358,13 @@ class _Report:
     def html(self, tally: _Tally) -> str:
         """Return the HTML page, which needs no other file."""
         from amqp10msg.app import pages
+        from amqp10msg.app.inspector.judging import UNREADABLE
         from amqp10msg.app.pages.reports import proportions, rule_rows
         from amqp10msg.notation import parse_tree
         from amqp10msg.notation.html import annotated
-        from amqp10msg.validation import PROFILES, RULES
+        from amqp10msg.validation import RULES
 
+        own_rules = {rule.id: rule for rule in self.profile.rules}
         trees = [
             parse_tree(item.data, violations=violations, limit=_MAX_FIELDS)
             for item, violations in self._examples
@@ -356,9 +372,9 @@ class _Report:
         sources = [item.source for item, _ in self._examples]
         rules = rule_rows(
             [
-                (rule, attrs.evolve(row, clause=RULES[rule].clause))
+                (rule, attrs.evolve(row, clause=RULES[rule].clause) if rule in RULES else row)
                 for rule, row in tally.rows()
-                if rule in RULES
+                if rule != UNREADABLE
             ],
             tally.messages,
             lambda row: [("places", "n", f"{row.violations:,}"), ("first in", "", row.first)],
@@ -366,13 +382,14 @@ class _Report:
                 rule: [(number, sources[number - 1]) for number in numbers]
                 for rule, numbers in self._by_rule.items()
             },
+            own_rules,
         )
         bar = [("sound", tally.sound), ("warning", tally.warned), ("error", tally.failed)]
         return pages.render(
             "validation.html",
             title="AMQP messages validated",
             script=bool(self._examples),
-            profile=PROFILES[self.profile],
+            profile=self.profile,
             counts=_page_counts(tally),
             bar=proportions(bar) if sum(count > 0 for _, count in bar) > 1 else "",
             rules=rules,

@@ -12,7 +12,7 @@ from amqp10msg.composite import composite_of
 from amqp10msg.files.recognition import advice, decode_whole
 from amqp10msg.files.signatures import SECTION
 from amqp10msg.sections import CODES
-from amqp10msg.validation import PROFILES, Violation, validate
+from amqp10msg.validation import Profile, Violation, profile_of, validate
 from amqp10msg.wire.errors import AmqpError, DecodeError
 from amqp10msg.wire.kernel import decode_value, decode_values, skip_value
 from amqp10msg.wire.limits import DEFAULT_LIMITS
@@ -36,7 +36,7 @@ class Judged:
 
     Args:
         item: the bytes and their source.
-        profile: the name of the validation profile.
+        profile: the validation profile, or its name.
         as_values: decode a sequence of values even if the bytes begin like a message.
         max_fields: the approximate maximum number of fields in the result of `tree`.
         role: for a source or target, the end of the link that sends it: ``sender`` or ``receiver``.
@@ -52,7 +52,7 @@ class Judged:
     def __init__(
         self,
         item: Item,
-        profile: str = "oasis",
+        profile: str | Profile = "oasis",
         *,
         as_values: bool = False,
         max_fields: int = 10_000,
@@ -61,7 +61,7 @@ class Judged:
         self.item = item
         self.max_fields = max_fields
         self.is_message = not as_values and is_message(item.data)
-        self.violations = validate(item.data, PROFILES[profile]) if self.is_message else []
+        self.violations = validate(item.data, profile_of(profile)) if self.is_message else []
         self.decoded: list[Any] = []
         self.fault = ""
         try:
@@ -84,11 +84,11 @@ class Judged:
         )
 
 
-def judge(item: Item, profile: str) -> list[Violation]:
+def judge(item: Item, profile: str | Profile) -> list[Violation]:
     """Return the violations of an item. If it has a fault, that is one `UNREADABLE` violation."""
     if item.fault:
         return [Violation(UNREADABLE, "", "error", "", 0, item.fault)]
-    violations = validate(item.data, PROFILES[profile])
+    violations = validate(item.data, profile_of(profile))
     if violations and not SECTION.match(item.data) and (hint := advice(item.data, "raw")):
         violations[0] = attrs.evolve(violations[0], text=f"{violations[0].text}; {hint}")
     return violations

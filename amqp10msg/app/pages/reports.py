@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
+from types import MappingProxyType
 from typing import Any
 
 import attrs
 
 from amqp10msg.app.pages import markup, render
-from amqp10msg.validation import RULES
+from amqp10msg.validation import RULES, Rule
 from amqp10msg.validation.rules import RuleCount
 
 __all__ = ["MIN_PART_PERCENT", "Part", "rule_rows", "table"]
@@ -88,6 +89,7 @@ def rule_rows(
     total: int,
     cells: Callable[[RuleCount], list[tuple[str, str, str]]],
     examples: Mapping[str, Sequence[tuple[int, str]]],
+    own_rules: Mapping[str, Rule] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """Return the rows of the table of violated rules, for the macro ``rules`` in ``parts.html``.
 
@@ -96,11 +98,13 @@ def rule_rows(
         total: the number of all messages; the bar of a rule shows the violating share.
         cells: returns the further cells of a rule as (column heading, CSS class, text).
         examples: {rule: (number on the page, source) of the example messages}.
+        own_rules: {id: rule} of the rules that are not in `RULES`.
     """
+    rules = {**RULES, **own_rules}
     return [
         {
             "id": rule,
-            "text": RULES[rule].text if rule in RULES else "",
+            "text": rules[rule].text if rule in rules else "",
             "clause": row.clause,
             "severity": row.severity,
             "share": proportions(
