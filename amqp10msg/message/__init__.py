@@ -298,6 +298,18 @@ class Message(kernel.Record):
     else:
         encode = kernel.encode_message
 
+    @property
+    def size(self) -> int:
+        """The size of the encoded message in bytes, which the max-message-size of a link limits.
+
+        The message is encoded to count them: if you send it, take the length of the result of
+        `encode` instead.
+
+        Raises:
+            EncodeError: the message cannot be encoded.
+        """
+        return len(self.encode())
+
     def _encode_new(self) -> bytes:
         """Encode section by section; the kernel calls this for a message that it cannot encode.
 

@@ -405,6 +405,29 @@ MESSAGE: Rows = {
         ]
     },
     "Message.value": {"ContentError": lambda: Message([Data(b"a"), Data(b"b")]).value},
+    "Message.size": {"EncodeError": lambda: UNENCODABLE.size},
+    "message.batch.Batch": {
+        "TypeError": [
+            lambda: batch.Batch("5"),  # type: ignore[arg-type]
+            lambda: batch.Batch(5, envelope=b""),  # type: ignore[arg-type]
+        ],
+        "ValueError": [
+            lambda: batch.Batch(500, envelope=TEXT),
+            lambda: batch.Batch(5, envelope=Message(subject="subject")),
+        ],
+    },
+    "message.batch.Batch.try_add": {
+        "TypeError": lambda: batch.Batch(500).try_add(b""),  # type: ignore[arg-type]
+        "EncodeError": lambda: batch.Batch(500).try_add(UNENCODABLE),
+    },
+    "message.batch.Batch.message": {"ValueError": batch.Batch(500).message},
+    "message.batch.pack": {
+        "TypeError": [
+            consume(lambda: batch.pack(TEXT, 500)),  # type: ignore[arg-type]
+            consume(lambda: batch.pack([b""], 500)),  # type: ignore[list-item]
+        ],
+        "ValueError": consume(lambda: batch.pack([TEXT], 5)),
+    },
     "message.batch.wrap": {
         "ValueError": [lambda: batch.wrap([]), lambda: batch.wrap([TEXT], envelope=TEXT)],
         "TypeError": [lambda: batch.wrap(TEXT), lambda: batch.wrap([b""])],  # type: ignore[arg-type,list-item]
