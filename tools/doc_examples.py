@@ -5,8 +5,7 @@
 Four kinds of fence are examples, and all of a page's examples share one namespace and one folder:
 
 - ``pycon`` holds ``>>>`` lines and what they print, checked by doctest (``...`` matches anything);
-- ``python`` is executed, after it was written to the file that its first line names, if any:
-  ``# rules.py``;
+- ``python`` is executed; or, if its first line names a file, ``# rules.py``, written to that file;
 - ``toml`` is a file, whose name its first line says: ``# routes.toml``;
 - ``console`` holds ``$ command`` lines, run by a shell, and what they print, where it is shown.
   A command that means to fail says so: ``$ amqp10msg validate bad.bin  # exit status 1``.
@@ -170,6 +169,7 @@ def check_page(page: Path, examples: list[Example], check_commands: Callable[[Ex
         elif example.kind == "python":
             if name := file_name_of(example):
                 ((folder or Path.cwd()) / name).write_text(given(example.text))
+                continue
             padded = "\n" * example.line + given(example.text)  # a traceback names the page's line
             exec(compile(padded, str(page), "exec"), namespace)
         elif example.kind == "toml":

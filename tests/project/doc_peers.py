@@ -162,11 +162,41 @@ def _broker_to_lake(folder: Path) -> Iterator[Peers]:
         yield Peers(places)
 
 
+@contextlib.contextmanager
+def _dead_letters(_: Path) -> Iterator[Peers]:
+    from amqp10msg.basic import (  # noqa: PLC0415
+        BasicProperties,
+        FieldTable,
+        encode_content_header,
+    )
+    from tests.basic_broker import BasicBroker, Stored, running  # noqa: PLC0415  (needs pika)
+
+    broker = BasicBroker("orders", "dead")
+    broker.credentials = "shop:rabbit-password"
+    for number, reason in enumerate(("expired", "rejected", "expired", "maxlen")):
+        death = FieldTable.of(
+            [("queue", "S", "orders"), ("reason", "S", reason), ("count", "l", 1)]
+        )
+        headers = FieldTable.of(
+            [
+                ("x-death", "A", [("F", death)]),
+                ("x-first-death-queue", "S", "orders"),
+                ("x-first-death-reason", "S", reason),
+            ]
+        )
+        properties = BasicProperties(message_id=f"o-{number}", headers=headers)
+        broker.queues["dead"].append(Stored(encode_content_header(properties, 2), b"{}"))
+    with running(broker):
+        places = {"rabbit.example": f"127.0.0.1:{broker.port}"}
+        yield Peers(places, {"PASSWORD": "rabbit-password"})
+
+
 _PAGES: dict[str, Callable[[Path], contextlib.AbstractContextManager[Peers]]] = {
     "docs/how-to/conformance.md": _live_broker,
     "docs/how-to/broker-to-lake.md": _broker_to_lake,
     "docs/how-to/rabbitmq-3-to-4.md": _rabbitmq_3_to_4,
     "docs/how-to/rabbitmq-to-azure.md": _rabbitmq_to_azure,
+    "docs/how-to/dead-letters.md": _dead_letters,
 }
 
 

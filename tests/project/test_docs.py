@@ -65,6 +65,8 @@ NEEDS = {
     "docs/how-to/tracing.md": ["opentelemetry.propagate"],
     "docs/how-to/captures.md": ["pyarrow", "click"],
     "docs/how-to/own-rules.md": ["pyarrow", "click"],
+    "docs/how-to/dead-letters.md": ["pika", "click"],
+    "docs/how-to/pasted-frame.md": ["click"],
 }
 # Files that the examples of a page are about.
 FILES = {"docs/how-to/captures.md": ["tests/vectors/capture.pcap"]}
