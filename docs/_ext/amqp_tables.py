@@ -5,6 +5,8 @@ Each function gives Markdown; each directive of the same name, in dashes, parses
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any, ClassVar
@@ -286,9 +288,59 @@ def commands() -> Iterator[tuple[str, str]]:
     return ((context.command_path, context.get_help()) for context in contexts())
 
 
-def command_line() -> str:
-    """The help of every command."""
-    return "\n".join(f"## {name}\n\n```text\n{text}\n```\n" for name, text in commands())
+def escaped(text: str) -> str:
+    """Plain text as Markdown that shows it unchanged, with the names of options as code."""
+    parts = re.split(r"((?<![\w-])--[a-z][\w-]*)", text)
+    for i in range(0, len(parts), 2):
+        parts[i] = re.sub(r"([\\`*_{}\[\]<>#@|~$:'\"-])", r"\\\1", parts[i])
+    parts[1::2] = map(code, parts[1::2])
+    return "".join(parts)
+
+
+def help_paragraphs(text: str) -> str:
+    """The text of a click help as Markdown; paragraphs that click does not wrap become blocks."""
+    paragraphs = []
+    for paragraph in inspect.cleandoc(text).split("\n\n"):
+        if paragraph.startswith("\b\n"):
+            paragraphs.append(f"```text\n{paragraph[2:]}\n```")
+        else:
+            paragraphs.append(escaped(" ".join(paragraph.split())))
+    return "\n\n".join(paragraphs)
+
+
+def examples_of(epilog: str) -> str:
+    """The examples of an epilog as a console block."""
+    lines = [line.removeprefix("  ") for line in epilog.strip().splitlines() if line != "\b"]
+    shown = [
+        line if line.startswith(("$", " ", "#")) else f"$ {line}"
+        for line in lines
+        if line.strip() not in ("", "Examples:", "Example:")
+    ]
+    return "```console\n" + "\n".join(shown) + "\n```"
+
+
+def command_page(name: str) -> str:
+    """A command, or all commands of a group: usage, help, options with anchors, and examples."""
+    parts = []
+    for context in contexts():
+        path = context.command_path
+        if path != f"amqp10msg {name}" and not path.startswith(f"amqp10msg {name} "):
+            continue
+        if path != f"amqp10msg {name}":
+            parts.append(f"## {path.removeprefix('amqp10msg ')}")
+        command = context.command
+        if isinstance(command, click.Group):
+            parts.append("## Usage")  # docutils would put text without a heading after the sections
+        usage = command.get_usage(context).removeprefix("Usage: ")
+        parts += [f"```text\n{usage}\n```", help_paragraphs(command.help or "")]
+        parts.append(f"```{{program}} {path}\n```")
+        for parameter in command.get_params(context):
+            option, text = parameter.get_help_record(context) or ("", "")
+            if text and "--help" not in parameter.opts:
+                parts.append(f"```{{option}} {option}\n{escaped(' '.join(text.split()))}\n```")
+        if command.epilog:
+            parts += ["Examples:", examples_of(command.epilog)]
+    return "\n\n".join(parts)
 
 
 def route_options() -> str:
@@ -332,6 +384,17 @@ class Generated(SphinxDirective):
         return self.parse_text_to_nodes(type(self).source(), allow_section_headings=True)
 
 
+class CommandPage(SphinxDirective):
+    """Describes the command that the argument names, such as ``pipeline``."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Give the nodes of the generated Markdown."""
+        text = command_page(self.arguments[0])
+        return self.parse_text_to_nodes(text, allow_section_headings=True)
+
+
 def literal_blocks(*event: Any) -> None:
     """Set what is indented in a docstring as code: without ``::`` it would be a quotation."""
     lines: list[str] = event[-1]
@@ -359,7 +422,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
         obligations,
         terminus_rules,
         terminus_obligations,
-        command_line,
         correspondence,
         to_amqp10_table,
         to_basic_table,
@@ -373,6 +435,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.add_directive(
             name, type(name, (Generated,), {"source": staticmethod(function)}), override=False
         )
+    app.add_directive("command-page", CommandPage)
     # Before napoleon, which would indent the code along with a section that it is in.
     app.connect("autodoc-process-docstring", literal_blocks, priority=400)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -186,6 +186,20 @@ def test_commands_and_options_have_help(tables: ModuleType) -> None:
     assert silent == []
 
 
+def test_every_command_has_a_page_with_all_its_options(tables: ModuleType) -> None:
+    folder = ROOT / "docs" / "reference" / "commands"
+    pages = {page.stem: tables.command_page(page.stem) for page in folder.glob("*.md")}
+
+    assert {path.split()[1] for path, _ in tables.commands() if " " in path} == pages.keys()
+    for path, command in tables.tree():
+        if " " not in path:
+            continue
+        page = pages[path.split()[1]]
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and not parameter.hidden:
+                assert re.search(rf"{{option}}.* ?{parameter.opts[0]}\b", page), (path, parameter)
+
+
 def test_pages_name_only_existing_options(tables: ModuleType) -> None:
     options = {
         path: {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
