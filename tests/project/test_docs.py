@@ -67,6 +67,7 @@ NEEDS = {
     "docs/how-to/own-rules.md": ["pyarrow", "click"],
     "docs/how-to/dead-letters.md": ["pika", "click"],
     "docs/how-to/pasted-frame.md": ["click"],
+    "docs/how-to/refused-message.md": ["click"],
 }
 # Files that the examples of a page are about.
 FILES = {"docs/how-to/captures.md": ["tests/vectors/capture.pcap"]}
