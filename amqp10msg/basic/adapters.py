@@ -25,7 +25,15 @@ from amqp10msg.basic.tables import (
 from amqp10msg.wire.errors import expect, wrong_type
 from amqp10msg.wire.primitives import Float
 
-__all__ = ["from_pamqp", "from_pika", "lost_in_pamqp", "lost_in_pika", "to_pamqp", "to_pika"]
+__all__ = [
+    "from_pamqp",
+    "from_pika",
+    "lost_in_pamqp",
+    "lost_in_pika",
+    "plain_headers",
+    "to_pamqp",
+    "to_pika",
+]
 
 
 def _expect_properties(properties: object, function: str) -> None:
@@ -163,6 +171,19 @@ def _plain_table(table: Any, classes: _Classes) -> dict[str, Any] | None:
         if name not in fields:
             fields[name] = _plain_field(letter, value, classes)
     return fields
+
+
+def plain_headers(properties: BasicProperties) -> dict[str, Any] | None:
+    """Return the headers as a dict of plain Python values; None if there are none.
+
+    Times become datetimes if they are in their range, and of several fields with one name, the
+    first is kept.
+
+    Raises:
+        TypeError: `properties` is not a BasicProperties.
+    """
+    _expect_properties(properties, "plain_headers")
+    return _plain_table(properties.headers, {})
 
 
 def _plain_field(letter: str, value: Any, classes: _Classes) -> Any:

@@ -69,8 +69,8 @@ class BasicMessage(kernel.Record):
         Args:
             properties: a ``pika.BasicProperties``.
             body: the payload.
-            method: the ``Basic.Deliver`` or ``Basic.GetOk`` with exchange and routing key, or None.
-                pika passes the method first, and `from_pika` expects it last.
+            method: the ``Basic.Deliver``, ``Basic.GetOk`` or ``Basic.Publish`` with exchange and
+                routing key, or None. pika passes the method first, and `from_pika` expects it last.
 
         Raises:
             TypeError: an argument has a wrong type, or a header value has a type without a field
@@ -101,7 +101,8 @@ class BasicMessage(kernel.Record):
         Args:
             properties: a ``pamqp.commands.Basic.Properties``.
             body: the payload.
-            method: the ``Basic.Deliver`` or ``Basic.GetOk`` with exchange and routing key, or None.
+            method: the ``Basic.Deliver``, ``Basic.GetOk`` or ``Basic.Publish`` with exchange and
+                routing key, or None.
 
         Raises:
             TypeError: an argument has a wrong type, or a header value has a type without a field
@@ -168,7 +169,8 @@ def _origin(method: Any, library: str) -> tuple[str, str, bool]:
     if method is None:
         return "", "", False
     try:
-        return method.exchange, method.routing_key, bool(method.redelivered)
+        redelivered = bool(getattr(method, "redelivered", False))
+        return method.exchange, method.routing_key, redelivered
     except AttributeError:
         expected = f"a Basic.Deliver or Basic.GetOk of {library}"
         hint = "its arguments are properties, body, method"

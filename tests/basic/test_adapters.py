@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 
 from amqp10msg.basic import BasicMessage, BasicProperties, decode_properties, encode_properties
-from amqp10msg.basic.adapters import lost_in_pamqp, lost_in_pika, to_pamqp, to_pika
+from amqp10msg.basic.adapters import (
+    lost_in_pamqp,
+    lost_in_pika,
+    plain_headers,
+    to_pamqp,
+    to_pika,
+)
 from amqp10msg.translate import to_amqp10
 from tests.basic.test_basic import plain_fields
 
@@ -49,8 +55,22 @@ def test_adapters_write_plain_values_like_the_wire(fields: dict[str, Any]) -> No
 
     assert vars(to_pika(came)) == vars(to_pika(plain))
     assert dict(to_pamqp(came)) == dict(to_pamqp(plain))
+    assert to_pika(plain).headers == plain_headers(plain) == plain_headers(came)
     assert lost_in_pika(came) == lost_in_pika(plain)
     assert lost_in_pamqp(came) == lost_in_pamqp(plain)
+
+
+def test_message_without_headers_has_no_plain_headers() -> None:
+    assert plain_headers(BasicProperties()) is None
+
+
+@pytest.mark.parametrize("library, publish", [("pika", pika.spec), ("pamqp", commands)])
+def test_method_of_a_publisher_has_exchange_and_routing_key(library: str, publish: Any) -> None:
+    properties = pika.BasicProperties() if library == "pika" else commands.Basic.Properties()
+    method = publish.Basic.Publish(exchange="e", routing_key="k")
+    basic = getattr(BasicMessage, f"from_{library}")(properties, b"x", method)
+
+    assert ("e", "k", False) == (basic.exchange, basic.routing_key, basic.redelivered)
 
 
 def test_pika_writes_tuples_and_datetimes() -> None:

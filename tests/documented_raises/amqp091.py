@@ -153,6 +153,9 @@ BASIC: Rows = {
     "basic.BasicMessage.from_pamqp": _message_from(BasicMessage.from_pamqp, "pamqp"),
     "basic.adapters.from_pika": _from_client(adapters.from_pika),
     "basic.adapters.from_pamqp": _from_client(adapters.from_pamqp),
+    "basic.adapters.plain_headers": {
+        "TypeError": lambda: adapters.plain_headers(7)  # type: ignore[arg-type]
+    },
     "basic.adapters.to_pika": {
         "ModuleNotFoundError": without("pika", lambda: adapters.to_pika(BasicProperties())),
         "TypeError": lambda: adapters.to_pika(7),  # type: ignore[arg-type]

@@ -90,7 +90,6 @@ def test_an_expiration_keeps_its_milliseconds(expiration: str) -> None:
     """8.027 s times 1000 is a little less than 8027, and both libraries cut it."""
     basic = BasicMessage(BasicProperties(expiration=expiration), b"")
     pytest.importorskip("aio_pika", reason="aio-pika is not installed")
-    pytest.importorskip("pika", reason="pika is not installed")
 
     assert expiration == adapters.to_aio_pika(basic).properties.expiration
     assert expiration == adapters.from_aio_pika(delivered(basic)).properties.expiration

@@ -13,7 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from amqp10msg.basic import BasicMessage
-from amqp10msg.basic.adapters import from_pamqp, from_pika, to_pamqp, to_pika
+from amqp10msg.basic.adapters import from_pamqp, from_pika, plain_headers, to_pamqp
+from amqp10msg.basic.tables import seconds_of
 from amqp10msg.wire.errors import as_bytes, expect
 
 __all__ = ["from_aio_pika", "from_kombu", "to_aio_pika", "to_kombu"]
@@ -111,11 +112,10 @@ def to_kombu(basic: BasicMessage) -> dict[str, Any]:
 
     Raises:
         ValueError: the expiration is not a number.
-        ImportError: pika is not installed.
     """
     expect(basic, BasicMessage, "to_kombu", "a BasicMessage")
-    properties = to_pika(basic.properties)
-    arguments = {name: getattr(properties, name) for name in _PROPERTY_NAMES}
+    arguments = {name: getattr(basic.properties, name) for name in _PROPERTY_NAMES}
+    arguments["timestamp"] = seconds_of(arguments["timestamp"])
     arguments["content_type"] = arguments["content_type"] or "application/data"
     arguments["content_encoding"] = arguments["content_encoding"] or "binary"
     if arguments["expiration"] is not None:
@@ -124,7 +124,7 @@ def to_kombu(basic: BasicMessage) -> dict[str, Any]:
         "body": basic.body,
         "exchange": basic.exchange,
         "routing_key": basic.routing_key,
-        "headers": properties.headers or {},
+        "headers": plain_headers(basic.properties) or {},
         **{name: value for name, value in arguments.items() if value is not None},
     }
 
