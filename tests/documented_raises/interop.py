@@ -14,9 +14,9 @@ import pytest
 
 from amqp10msg import AmqpMap, AmqpValue, Array, Byte, Char, Message, Properties
 from amqp10msg.basic import BasicMessage, BasicProperties
-from amqp10msg.interop import conformance, corpus, jms
+from amqp10msg.interop import clients, conformance, corpus, jms
 from amqp10msg.interop.jms import typed as jms_typed
-from amqp10msg.interop.systems import adapters, azure, cloudevents, tracing
+from amqp10msg.interop.systems import adapters, azure, cloudevents, rhea, tracing
 from amqp10msg.testing import (
     composites,
     encodings,
@@ -287,10 +287,7 @@ SYSTEMS: Rows = {
         "ImportError": without("aio_pika", lambda: adapters.to_aio_pika(BasicMessage())),
     },
     "interop.systems.adapters.to_kombu": {
-        "ValueError": _client(
-            "pika", lambda: adapters.to_kombu(BasicMessage(BasicProperties(expiration="soon")))
-        ),
-        "ImportError": without("pika", lambda: adapters.to_kombu(BasicMessage())),
+        "ValueError": lambda: adapters.to_kombu(BasicMessage(BasicProperties(expiration="soon")))
     },
     "interop.systems.azure.from_client": {
         "TypeError": lambda: azure.from_client(7),
@@ -356,6 +353,24 @@ SYSTEMS: Rows = {
             ),
         ),
     },
+    "interop.systems.rhea.from_rhea": {
+        "TypeError": [
+            lambda: rhea.from_rhea("{}"),  # type: ignore[arg-type]
+            lambda: rhea.from_rhea({"body": NO_VALUE}),
+        ],
+        "ValueError": [
+            lambda: rhea.from_rhea({"exchange": "e"}),
+            lambda: rhea.from_rhea({"creation_time": "soon"}),
+        ],
+        "EncodeError": lambda: rhea.from_rhea({"to": 5}),
+    },
+    "interop.systems.rhea.to_rhea": {
+        "EncodeError": [
+            lambda: rhea.to_rhea(UNENCODABLE),
+            lambda: rhea.to_rhea(Message(AmqpValue(float("inf")))),
+            lambda: rhea.to_rhea(Message(b"", properties=Properties(creation_time=2**60))),
+        ]
+    },
     "interop.systems.tracing.TraceParent": {
         "ValueError": [
             lambda: tracing.TraceParent(b"", b"12345678"),
@@ -383,6 +398,77 @@ SYSTEMS: Rows = {
     },
     "interop.systems.tracing.with_fields": {
         "ValueError": lambda: tracing.with_fields(TEXT, {"traceparent": "x"}, binary=True)
+    },
+}
+
+
+def _pika_delivery(**properties: Any) -> Any:
+    """Return the tuple (properties, body) of pika."""
+    spec = pytest.importorskip("pika.spec")
+    return spec.BasicProperties(**properties), b""
+
+
+CLIENTS: Rows = {
+    "interop.clients.from_client": {
+        "TypeError": [
+            lambda: clients.from_client(7),
+            lambda: clients.from_client(_pika_delivery(headers={"k": NO_VALUE})),
+        ],
+        "ValueError": [
+            lambda: clients.from_client(_pika_delivery(headers={"k": 2**63})),
+            lambda: clients.from_client(_pika_delivery(), profile="none"),  # type: ignore[arg-type]
+        ],
+        "EncodeError": lambda: clients.from_client(
+            pytest.importorskip("proton").Message(body=NO_VALUE)
+        ),
+        "DecodeError": lambda: clients.from_client(
+            _proton_decoded(b"\x00\x53\x73\xc0\x07\x04\x40\x40\x40\xa1\x01\xff")
+        ),
+        "TranslationError": [
+            lambda: clients.from_client(_pika_delivery(expiration="soon"), profile="rabbitmq-4.3"),
+            lambda: clients.from_client(_pika_delivery(cluster_id="c"), profile="rabbitmq-4.3"),
+        ],
+    },
+    "interop.clients.to_client": {
+        "EncodeError": [
+            lambda: clients.to_client(Message(b"", message_format=5), "rhea"),
+            lambda: clients.to_client(UNENCODABLE, "rhea"),
+        ],
+        "TranslationError": _client(
+            "pika",
+            lambda: clients.to_client(
+                Message(b"", properties=Properties(subject="s")), "pika", profile="rabbitmq-4.3"
+            ),
+        ),
+        "ValueError": [
+            lambda: clients.to_client(TEXT, "stomp"),
+            _client(
+                "pika",
+                lambda: clients.to_client(TEXT, "pika", profile="none"),  # type: ignore[arg-type]
+            ),
+        ],
+        "TypeError": [
+            lambda: clients.to_client(b"", "rhea"),  # type: ignore[arg-type]
+            lambda: clients.to_client(TEXT, 7),
+        ],
+        "ImportError": without("pika", lambda: clients.to_client(TEXT, "pika")),
+    },
+    "interop.clients.lost_in_client": {
+        "EncodeError": lambda: clients.lost_in_client(UNENCODABLE, "rhea"),
+        "TranslationError": _client(
+            "pika",
+            lambda: clients.lost_in_client(
+                Message(b"", application_properties={"c": Char("x")}),
+                "pika",
+                profile="rabbitmq-4.3",
+            ),
+        ),
+        "ValueError": lambda: clients.lost_in_client(TEXT, "stomp"),
+        "TypeError": [
+            lambda: clients.lost_in_client(b"", "rhea"),  # type: ignore[arg-type]
+            lambda: clients.lost_in_client(TEXT, 7),
+        ],
+        "ImportError": without("pika", lambda: clients.lost_in_client(TEXT, "pika")),
     },
 }
 
@@ -507,4 +593,4 @@ TESTING: Rows = {
     "testing.values_of": {"ValueError": lambda: values_of("colour")},
 }
 
-ROWS: Rows = {**JMS, **PROTON, **SYSTEMS, **CORPUS, **TESTING}
+ROWS: Rows = {**JMS, **PROTON, **SYSTEMS, **CLIENTS, **CORPUS, **TESTING}

@@ -36,6 +36,7 @@ from amqp10msg import (
 from amqp10msg.interop.systems import azure
 from amqp10msg.message import batch
 from amqp10msg.testing import messages
+from tests.interop.azure_clients import sent
 
 MOMENT = datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.UTC)
 MS = int(Timestamp.from_datetime(MOMENT))
@@ -184,16 +185,6 @@ sendable = st.builds(
     message_annotations=st.none()
     | named.map(lambda found: {Symbol(f"x-opt-{key}"): value for key, value in found.items()}),
 )
-
-
-def sent(annotated: Any, service: str) -> bytes:
-    """What a client writes of it."""
-    encode = pytest.importorskip(f"azure.{service}._pyamqp._encode", reason="no client of Azure")
-    transport = pytest.importorskip(f"azure.{service}._transport._pyamqp_transport")
-    made = transport.PyamqpTransport.to_outgoing_amqp_message(annotated)
-    output = bytearray()
-    encode.encode_payload(output, made)
-    return bytes(output)
 
 
 @pytest.mark.parametrize("service", ["servicebus", "eventhub"])

@@ -31,7 +31,6 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     for row in (
         {
             "wire",
-            "interop",
             "app",
             "atomic_files",
             "brokers",
@@ -47,6 +46,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
             "wire.primitives",
             "wire.reprs",
             "wire.text",
+            "interop",  # it imports the functions of interop.clients when they are first used
         },
         {"wire.kernel"},
         {"composite"},
@@ -63,8 +63,8 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"interop.corpus"},
         {"jobs"},
         {
-            *("app.cli", "interop.conformance", "interop.proton", "interop.systems"),
-            *("testing", "spark", "net"),
+            *("app.cli", "interop.clients", "interop.conformance", "interop.proton"),
+            *("interop.systems", "testing", "spark", "net"),
         },
         {"__main__"},
     )

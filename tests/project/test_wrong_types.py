@@ -108,6 +108,7 @@ SOUND: dict[str, Any] = {
     "tuple[str, ...]": (),
     "bytes | EllipsisType": b"k",
     "Coding": "gzip",
+    "ClientName | object": "rhea",
     "int | str": 0x24,
     "DecodeError": DecodeError("cut", 0),
     "PeerResults": conformance.PeerResults("p", "p", []),
