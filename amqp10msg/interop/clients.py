@@ -7,6 +7,7 @@ converted has to be installed. Messages of AMQP 0-9-1 clients are translated to 
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -53,6 +54,7 @@ class Client:
     A function that reads or writes uses a `Message`, or a `BasicMessage` if `is_basic` is true.
 
     Attributes:
+        accepts: the objects that `read` converts, for errors, such as ``a message of kombu``.
         classes: the classes that identify the client, as the name of a package or module, a colon
             and the qualified name of the class. Subclasses are recognised, too.
         read: converts an object of the client.
@@ -65,6 +67,7 @@ class Client:
         matches: whether an object without a class of the client is one of its messages.
     """
 
+    accepts: str
     classes: tuple[str, ...] = ()
     read: Callable[[Any], Any]
     write: Callable[[Any], Any]
@@ -241,10 +244,11 @@ def _read_sent_by_kombu(converted: Mapping[str, Any]) -> BasicMessage:
     )
 
 
-#: The clients by name. To support another client, add a record here and its name to `ClientName`.
+#: The clients by name. To support another one, add a record here and its name to `ClientName`.
 CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
     {
         "proton": Client(
+            accepts="a message of proton",
             classes=("proton:Message",),
             read=lambda value: _proton().from_proton(value),
             write=lambda message: _proton().to_proton(message, lossy=True),
@@ -253,6 +257,7 @@ CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
             install="'amqp10msg[proton]'",
         ),
         "rabbitmq": Client(
+            accepts="a message of RabbitMQ's client for 1.0",
             classes=("rabbitmq_amqp_python_client:Message",),
             read=lambda value: _proton().from_proton(value),
             write=lambda message: _proton().sendable(message),
@@ -261,6 +266,7 @@ CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
             install="rabbitmq-amqp-python-client",
         ),
         "servicebus": Client(
+            accepts="a message of azure-servicebus",
             classes=("azure.servicebus:ServiceBusMessage", "azure.servicebus:AmqpAnnotatedMessage"),
             read=azure.from_client,
             write=azure.to_annotated,
@@ -269,6 +275,7 @@ CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
             install="'amqp10msg[azure]'",
         ),
         "servicebus-received": Client(
+            accepts="a message of azure-servicebus",
             classes=("azure.servicebus:ServiceBusReceivedMessage",),
             read=azure.from_client,
             write=azure.to_received,
@@ -277,6 +284,7 @@ CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
             install="'amqp10msg[azure]'",
         ),
         "eventhub": Client(
+            accepts="an event of azure-eventhub",
             classes=("azure.eventhub:AmqpAnnotatedMessage",),
             read=azure.from_client,
             write=lambda message: azure.to_annotated(message, "eventhub"),
@@ -285,6 +293,7 @@ CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
             install="'amqp10msg[azure]'",
         ),
         "eventhub-received": Client(
+            accepts="an event of azure-eventhub",
             classes=("azure.eventhub:EventData",),
             read=azure.from_client,
             write=azure.to_event_data,
@@ -293,6 +302,7 @@ CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
             install="'amqp10msg[azure]'",
         ),
         "pika": Client(
+            accepts="the tuple (method, properties, body) of pika",
             classes=("pika.spec:BasicProperties",),
             read=_read_pika,
             write=_write_pika,
@@ -302,6 +312,7 @@ CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
             is_basic=True,
         ),
         "pamqp": Client(
+            accepts="the tuple (method, properties, body) of pamqp",
             classes=("pamqp.commands:Basic.Properties", "aiormq:DeliveredMessage"),
             read=_read_pamqp,
             write=_write_pamqp,
@@ -311,6 +322,7 @@ CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
             is_basic=True,
         ),
         "aio-pika": Client(
+            accepts="a message of aio-pika or FastStream",
             classes=("aio_pika:Message", "faststream.rabbit:RabbitMessage"),
             read=adapters.from_aio_pika,
             write=adapters.to_aio_pika,
@@ -320,6 +332,7 @@ CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
             is_basic=True,
         ),
         "kombu": Client(
+            accepts="a message of kombu",
             classes=("kombu:Message",),
             read=adapters.from_kombu,
             write=adapters.to_kombu,
@@ -329,45 +342,41 @@ CLIENTS: Mapping[ClientName, Client] = MappingProxyType(
             is_basic=True,
         ),
         "rhea": Client(
-            read=rhea.from_rhea, write=rhea.to_rhea, lost=_lost_in_rhea, matches=rhea.is_rhea
+            accepts="a message of rhea in JSON",
+            read=rhea.from_rhea,
+            write=rhea.to_rhea,
+            lost=_lost_in_rhea,
+            matches=rhea.is_rhea,
         ),
     }
 )
 
-# {qualified name of a class: [(module, client)]}, to find the client of an object.
-_MODULES_BY_CLASS: dict[str, list[tuple[str, Client]]] = {}
-for _client in CLIENTS.values():
-    for _identifier in _client.classes:
-        _module, _, _class_name = _identifier.partition(":")
-        _MODULES_BY_CLASS.setdefault(_class_name, []).append((_module, _client))
 
-
+@functools.lru_cache(maxsize=256)
 def _find_client_of_class(cls: type) -> Client | None:
     """Return the client of a class, or of the first of its bases that belongs to a client."""
     for base in cls.__mro__:
-        for module, client in _MODULES_BY_CLASS.get(base.__qualname__, ()):
-            if base.__module__ == module or base.__module__.startswith(f"{module}."):
-                return client
+        for client in CLIENTS.values():
+            for identifier in client.classes:
+                module, _, name = identifier.partition(":")
+                if base.__qualname__ == name and f"{base.__module__}.".startswith(f"{module}."):
+                    return client
     return None
 
 
 def _find_client(value: object) -> Client | None:
     """Return the client of a class, of a message or of the items of a tuple."""
+    classes: list[type[object]]
     if isinstance(value, type):
-        return _find_client_of_class(value)
-    items = (value, *value) if isinstance(value, tuple) else (value,)
-    clients = (_find_client_of_class(type(item)) for item in items)
-    client = next((client for client in clients if client is not None), None)
-    if client is not None:
-        return client
+        classes = [value]
+    else:
+        items = value if isinstance(value, tuple) else ()
+        classes = [type(value), *map(type, items)]
+    for cls in classes:
+        client = _find_client_of_class(cls)
+        if client is not None:
+            return client
     return next((client for client in CLIENTS.values() if client.matches(value)), None)
-
-
-_RECOGNISED = (
-    "a message of proton, of RabbitMQ's client for 1.0, of azure-servicebus, azure-eventhub, "
-    "aio-pika, FastStream or kombu, the tuple (method, properties, body) of pika or pamqp, or a "
-    "message of rhea in JSON"
-)
 
 
 def _hint_for(value: object) -> str:
@@ -416,7 +425,9 @@ def from_client(
         return value
     client = None if isinstance(value, type) else _find_client(value)
     if client is None:
-        raise wrong_type("from_client", _RECOGNISED, value, _hint_for(value))
+        *first, last = dict.fromkeys(client.accepts for client in CLIENTS.values())
+        expected = f"{', '.join(first)} or {last}"
+        raise wrong_type("from_client", expected, value, _hint_for(value))
     message = client.read(value)
     if client.is_basic:
         message = to_amqp10(message, profile, strict=not lossy).message
