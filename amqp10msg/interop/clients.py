@@ -366,10 +366,8 @@ def _find_client_of_class(cls: type) -> Client | None:
 
 def _find_client(value: object) -> Client | None:
     """Return the client of a class, of a message or of the items of a tuple."""
-    classes: list[type[object]]
-    if isinstance(value, type):
-        classes = [value]
-    else:
+    classes: list[Any] = [value]  # Any, because mypy does not regard all classes as hashable
+    if not isinstance(value, type):
         items = value if isinstance(value, tuple) else ()
         classes = [type(value), *map(type, items)]
     for cls in classes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -45,6 +46,7 @@ BASIC = [name for name, client in CLIENTS.items() if client.is_basic]
 #: The clients whose objects for sending `from_client` reads, as well.
 READABLE = [name for name in CLIENTS if name not in {"rabbitmq", "kombu"}]
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.once
 
 
@@ -594,8 +596,15 @@ def test_table_has_all_names() -> None:
     assert list(get_args(ClientName)) == list(CLIENTS)
 
 
+def test_documentation_has_a_row_for_each_client() -> None:
+    page = ROOT / "docs" / "how-to" / "from-any-client.md"
+    rows = re.findall(r"^\| [^|]*, `([\w-]+)` \|", page.read_text("utf-8"), re.MULTILINE)
+
+    assert list(CLIENTS) == rows
+
+
 def test_installation_names_existing_extras() -> None:
-    pyproject = (importlib.resources.files("tests") / ".." / "pyproject.toml").read_text("utf-8")
+    pyproject = (ROOT / "pyproject.toml").read_text("utf-8")
     for client in CLIENTS.values():
         if client.install.startswith("'"):
             extra = client.install.partition("[")[2].partition("]")[0]

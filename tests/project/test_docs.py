@@ -59,7 +59,7 @@ NEEDS = {
     "docs/how-to/archive.md": ["click"],
     "docs/how-to/conformance.md": ["click", "jinja2"],
     "docs/how-to/read-a-body.md": ["pydantic", "msgspec", "zstandard"],
-    "docs/how-to/python-clients.md": ["aio_pika"],
+    "docs/how-to/from-any-client.md": ["aio_pika", "azure.servicebus", "pika", "proton"],
     "docs/how-to/azure.md": ["azure.servicebus", "azure.eventhub"],
     "docs/how-to/cloudevents.md": ["cloudevents.core"],
     "docs/how-to/tracing.md": ["opentelemetry.propagate"],
