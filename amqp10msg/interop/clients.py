@@ -60,7 +60,7 @@ class Client:
         read: converts an object of the client.
         write: converts to an object of the client.
         lost: returns the path and a description of each value that the client loses or changes
-            when it sends the result of `write`. Its arguments are the argument and the result.
+            when it sends a message; called with the argument and the result of `write`.
         module: the module that must be installed for `write`; empty if none.
         install: the argument of ``pip install`` that installs the client.
         is_basic: whether the client uses AMQP 0-9-1.
@@ -135,9 +135,13 @@ def _lost_in_basic(
         try:
             sent = read_sent(converted)
         except Exception as error:  # noqa: BLE001  (each client has exceptions of its own)
-            cause = f"the client cannot write the message: {type(error).__name__}: {error}"
-            sentences = list_unwritable(basic.properties) or [f"properties: {cause:.200}"]
-            yield from (_split(sentence) for sentence in sentences)
+            sentences = list_unwritable(basic.properties)
+            for sentence in sentences:
+                path, _, text = sentence.rpartition(": ")  # a path may contain ": ", in a key
+                yield path, text
+            if not sentences:
+                cause = f"{type(error).__name__}: {error}"
+                yield "properties", f"the client cannot write them: {cause:.200}"
             return
         # Properties that the message lacks are defaults that the client adds, and no loss.
         for row in PROPERTIES:
@@ -147,11 +151,6 @@ def _lost_in_basic(
         yield from _list_changes(to_amqp10(basic).message, to_amqp10(sent).message)
 
     return lost
-
-
-def _split(sentence: str) -> tuple[str, str]:
-    path, _, text = sentence.partition(": ")
-    return path, text
 
 
 # proton and RabbitMQ's client. Their module needs proton as soon as it is imported.
