@@ -296,7 +296,8 @@ def module_of(owner: str) -> str:
 
 def names_of(owner: str) -> Names:
     """Return the names that an example may use: those of the package and of its own module."""
-    names = dict(vars(amqp10msg))
+    # By getattr: a public name is missing in vars(amqp10msg) until its first use.
+    names = {name: getattr(amqp10msg, name) for name in amqp10msg.__all__}
     names.update(vars(importlib.import_module(module_of(owner))))
     return {**names, "__name__": "__main__"}
 
