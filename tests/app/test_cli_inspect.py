@@ -373,3 +373,24 @@ def test_empty_message(tmp_path: Path) -> None:
 
     assert 1 == result.exit_code
     assert "0 bytes; 1 error (body-missing)\n" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, title",
+    [
+        (["005377a10178"], "AMQP message: amqp-value"),
+        (["00 53 70 45 00 53 77 a1 01 78"], "AMQP message: header, amqp-value"),
+        (["00532445"], "AMQP: accepted, an outcome"),
+        (["--value", "a10178"], "AMQP values"),
+        (["m.bin"], "AMQP message: amqp-value (m.bin)"),
+    ],
+)
+def test_page_of_one_message_is_titled_by_its_content(
+    arguments: list[str], title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.bin").write_bytes(bytes.fromhex("005377a10178"))
+
+    result = CliRunner().invoke(main, ["inspect", "--html", *arguments])
+
+    assert f"<title>{title}" in result.output.replace("\u200b", "")

@@ -256,13 +256,45 @@ def test_url_contains_the_pinned_byte(browser: Browser, tmp_path: Path) -> None:
     file.write_text(render_html([MESSAGE, Message(b"abc")]), encoding="utf-8")
     browser.open(f"{file.as_uri()}#message-2-byte-6")
     assert (["data"], ["00", "53", "75", "a0", "03", "61", "62", "63"]) == browser.lit()
-    browser.run("location.hash = '#message-1-byte-6'")
-    browser.run("new Promise(done => setTimeout(done, 50))")
+    go_to(browser, "#message-1-byte-6")
     assert (["durable"], ["41"]) == browser.lit()
     for nonsense in ("#byte-99999", "#message-9-byte-0", "#byte--1", "#<img src=x>"):
         browser.open(f"{file.as_uri()}{nonsense}")
         assert ([], []) == browser.lit()
         assert [] == browser.problems()
+
+
+def go_to(browser: Browser, fragment: str) -> None:
+    """Change the fragment of the URL, and wait until the page has followed it."""
+    browser.run(
+        "new Promise(done => { addEventListener('hashchange', () => done(), {once: true}); "
+        f"location.hash = '{fragment}' }})"
+    )
+
+
+@pytest.mark.parametrize("count, folded", [(5, 0), (6, 6), (34, 34)])
+def test_page_of_many_messages_folds_them(count: int, folded: int) -> None:
+    page = render_html([Message(f"m{number}") for number in range(count)])
+
+    assert folded == page.count("<details")
+    assert min(folded, 1) == page.count("<details open")
+    assert all(f"m{number}" in page for number in range(count))
+
+
+@pytest.mark.xdist_group("chromium")
+@pytest.mark.parametrize("fragment", ["#message-5", "#message-5-byte-3"])
+def test_link_to_a_folded_message_opens_it(browser: Browser, tmp_path: Path, fragment: str) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(render_html([MESSAGE] * 7), encoding="utf-8")
+    opened = "[...document.querySelectorAll('details')].map(one => one.open ? 1 : 0).join('')"
+
+    browser.open(file.as_uri())
+    assert "1000000" == browser.run(opened)
+    go_to(browser, fragment)
+    assert "1000100" == browser.run(opened)
+    browser.open(f"{file.as_uri()}{fragment}")
+    assert "1000100" == browser.run(opened)
+    assert [] == browser.problems()
 
 
 @pytest.mark.xdist_group("chromium")

@@ -34,6 +34,9 @@ _RANGE_PATTERN = r"(?a)(\d+)(?:(-)(\d*))?"
 # Matches FILE:NUMBER and FILE@OFFSET.
 _FILE_POSITION = re.compile(r"(?P<path>.+)(?P<kind>[:@])(?P<number>\d+)", re.ASCII | re.DOTALL)
 
+#: The names of inputs that are not files.
+STANDARD_INPUT, ARGUMENT, ARGUMENTS = "standard input", "the argument", "the arguments"
+
 
 @attrs.frozen
 class Selection:
@@ -152,7 +155,7 @@ class Inputs:
         """Add the inputs that an argument specifies, without opening files."""
         if argument == "-":
             self.total = None
-            self._sources.append(_Source("standard input"))
+            self._sources.append(_Source(STANDARD_INPUT))
             return
         kind = _path_kind(argument)
         matched = None if kind else _FILE_POSITION.fullmatch(argument)
@@ -177,12 +180,10 @@ class Inputs:
         if joins and self._sources:
             previous = self._sources[-1].content
             if isinstance(previous, str) and not self._is_json(previous):
-                self._sources[-1] = _Source("the arguments", f"{previous}\n{argument}")
+                self._sources[-1] = _Source(ARGUMENTS, f"{previous}\n{argument}")
                 return
         texts = sum(isinstance(source.content, str) for source in self._sources)
-        self._sources.append(
-            _Source(f"argument {texts + 1}" if texts else "the argument", argument)
-        )
+        self._sources.append(_Source(f"argument {texts + 1}" if texts else ARGUMENT, argument))
 
     def _is_json(self, text: str) -> bool:
         """Return whether `text` looks like JSON but is not a list of bytes such as ``[0, 83]``."""

@@ -260,10 +260,24 @@ def _render_json(judged: Judged, view: str) -> str:
     return "".join(json_text(write(value), indent=2) + "\n" for value in judged.decoded)
 
 
+def _page_title(judged: Judged) -> str:
+    """Return the title of the page of one item: its kind, its sections, and its file if any."""
+    from amqp10msg.app.cli._input import ARGUMENT, ARGUMENTS, STANDARD_INPUT
+
+    if judged.is_message:
+        sections = dict.fromkeys(safe(node.name) for node in judged.tree().nodes)
+        title = f"AMQP message: {', '.join(filter(None, sections))}" if sections else "AMQP message"
+    else:
+        title = f"AMQP: {judged.summary}" if judged.summary else "AMQP values"
+    source = judged.item.source
+    is_file = source not in (STANDARD_INPUT, ARGUMENT, ARGUMENTS)
+    return f"{title} ({safe(source)})" if is_file else title
+
+
 def _render_page(pages: list[Judged]) -> str:
     """Return the HTML page that shows the trees of several items."""
     from amqp10msg.notation import render_html
 
     sources = [safe(judged.item.source) for judged in pages]
-    title = sources[0] if len(pages) == 1 else plural(len(pages), "message")
+    title = _page_title(pages[0]) if len(pages) == 1 else plural(len(pages), "message")
     return render_html([judged.tree() for judged in pages], title=title, labels=sources)

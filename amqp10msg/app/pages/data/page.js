@@ -19,6 +19,7 @@
   class Message {
     constructor(article, number) {
       this.number = number;
+      this.folded = article.querySelector(":scope > details");
       this.octets = article.querySelector(".octets");
       this.tree = article.querySelector(".tree");
       this.bytes = new Map();
@@ -118,6 +119,7 @@
 
     pin(row, octet, quiet) {
       pinned = { message: this, row, octet };
+      this.open();
       this.show(row, octet);
       row.element.scrollIntoView({ block: "nearest" });
       const bytes = this.bytes.get(octet) || this.bytes.get(row.start);
@@ -126,6 +128,10 @@
         const prefix = messages.length > 1 ? `message-${this.number}-` : "";
         goTo(`${prefix}byte-${octet === null ? row.start : octet}`);
       }
+    }
+
+    open() {
+      if (this.folded) this.folded.open = true;
     }
 
     pinOctet(octet, quiet) {
@@ -152,6 +158,8 @@
   };
 
   const follow = () => {
+    const whole = /^#message-(\d+)$/.exec(location.hash);
+    if (whole && messages[Number(whole[1]) - 1]) messages[Number(whole[1]) - 1].open();
     const match = PLACE.exec(location.hash);
     if (!match) return;
     const message = messages[Number(match[2] || 1) - 1];
