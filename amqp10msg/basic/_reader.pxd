@@ -1,5 +1,5 @@
-# Positions and counts are Py_ssize_t or long long, never a type in which four bytes of the wire
-# could look like the error value.
+# Positions and counts are 64 bits wide, so that no 32-bit value from the wire equals the error value
+# of an `except` clause.
 
 cimport cython
 

@@ -19,9 +19,9 @@ cpdef enum:
 cpdef enum:
     BOOLEAN_WAY  # BOOL
     WHOLE_WAY    # INT64, as a signed integer or a timestamp of type `code`
-    ULONG_WAY    # INT64 with the bits of a ulong
-    DOUBLE_WAY   # INT64 with the bits of a double
-    FLOAT_WAY    # INT64 with the bits of a double, written as a float
+    ULONG_WAY    # a ulong, whose 64 bits the INT64 column holds
+    DOUBLE_WAY   # a double, whose 64 bits the INT64 column holds
+    FLOAT_WAY    # the same, written as a float
     TEXT_WAY     # TEXT, in the encoding `code`
 
 cdef struct TemplateStep:

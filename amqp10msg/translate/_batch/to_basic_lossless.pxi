@@ -191,7 +191,7 @@ cdef int report_header_of_3(ToBasic self, Span* section) except -1:
     if count != 5 or not is_header_of_3(section, values):
         return GOOD
     if self.made.is_delivered or (values[1].kind == UBYTE and values[1].number > 9):
-        return ODD  # the plain rules put the header into a residual
+        return ODD  # the Python code translates the message: this header needs a residual
     self.is_of_3 = True
     if values[1].kind == UBYTE and values[1].number == 4:
         values[1].kind = NULL_KIND  # a repr omits the default

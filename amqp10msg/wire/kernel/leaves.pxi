@@ -354,12 +354,18 @@ cdef Code[256] CODES
 
 
 cdef inline int64_t signed_of(Code* code, uint64_t word) noexcept nogil:
-    """Return the number of a value with the way SIGNED, whose content is at the start of `word`."""
+    """Return the integer in a value whose format code has the way SIGNED.
+
+    `word` is the 8 bytes from the start of its content.
+    """
     return (<int64_t> word >> code.shift) & <int64_t> code.kept | code.added
 
 
 cdef inline uint64_t ulong_of(Code* code, uint64_t word) noexcept nogil:
-    """Return the number of a value with the way UNSIGNED; its content is at the start of `word`."""
+    """Return the integer in a value whose format code has the way UNSIGNED.
+
+    `word` is the 8 bytes from the start of its content.
+    """
     return word >> code.shift & code.kept
 
 
