@@ -319,6 +319,9 @@ def test_guarantees(
         # "The sender MUST NOT send resumed transfers for deliveries not in its unsettled map", and
         # the receiver ignores those that are not in its own.
         assert not step.resume or (tag in ours and tag in theirs)
+        # "The sender MUST NOT send the received state [...] except on the first transfer
+        # performative on a resumed delivery."
+        assert not isinstance(step.state, Received) or step.action is RESUME
         # Nothing is sent again of which either end has the outcome.
         if any(state is not None and state.is_outcome for state in (mine, peers)):
             assert step.start is None
