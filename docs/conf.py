@@ -4,7 +4,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent / "_ext")]
+_ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "docs" / "_ext"), str(_ROOT / "tools")]
 
 import amqp10msg  # noqa: E402 - from this tree
 
@@ -22,6 +23,7 @@ extensions = [
     "sphinx_design",
     "amqp_tables",
     "overview",
+    "sentences",
 ]
 exclude_patterns = ["_build"]
 html_theme = "furo"

@@ -61,6 +61,11 @@ _CAUSES = (
         "AMQP10MSG_VECTORS=FOLDER make test, where FOLDER holds their cases.jsonl.gz",
     ),
     (
+        r"SPECIFICATIONS",
+        "the texts of the specifications",
+        "AMQP10MSG_SPECIFICATIONS=FOLDER make test, where FOLDER holds them",
+    ),
+    (
         r"rhea|\bNode\b|\bnode is",
         "Node and rhea",
         _NODE,
