@@ -71,8 +71,11 @@ def test_a_peer_that_does_not_start_is_reported_with_its_error() -> None:
     done = click_testing.CliRunner().invoke(main, ["conformance", "run", "--peer", "./bad.js"])
 
     assert 1 == done.exit_code
-    assert "Cannot find module './nope'" in done.output
-    assert "Node.js v" not in done.output
+    error, *stderr = done.stderr.splitlines()
+    assert "bad does not start: " in error
+    assert "Cannot find module './nope'" in error
+    assert "Node.js v" not in error
+    assert any(line.startswith("Node.js v") for line in stderr), "the whole stderr is shown"
 
 
 def test_piped_diff_profiles_has_no_trailing_spaces() -> None:

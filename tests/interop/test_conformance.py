@@ -136,6 +136,125 @@ def test_a_process_that_grows_is_ended(driver: Path) -> None:
     assert "decoding: the program used more than 192 MiB and was killed" == found.results[0].reason
 
 
+NOISY = """
+import os, sys, time
+class Driver:
+    name = "noisy 1.0"
+    refusals = (ValueError,)
+    def __init__(self):
+        print("started", file=sys.stderr)
+    def decode(self, kind, data):
+        word = data.decode()
+        print(word + " begins", file=sys.stderr)
+        for number in range(3000):
+            print(f"{word} line {number}", file=sys.stderr)
+        print(word + " ends", file=sys.stderr, flush=True)
+        if word == "exit": os._exit(3)
+        if word == "hang": time.sleep(100)
+        if word == "error": raise KeyError("oops")
+        if word == "fail": return ["uint", 6]
+        return ["uint", 5]
+"""
+
+
+def test_whole_stderr_of_a_failed_case_is_kept(tmp_path: Path) -> None:
+    driver = tmp_path / "noisy.py"
+    driver.write_text(NOISY)
+    words = ("good", "error", "exit", "hang", "fail", "good-again")
+    cases = [case(word, data=word.encode(), compact=None) for word in words]
+
+    found = conformance.run(conformance.find_peer(str(driver)), cases, timeout=3)
+
+    outcomes = {result.case: result.outcome for result in found.results}
+    assert {"exit": "crash", "hang": "hang", "error": "error"} == {
+        name: outcome for name, outcome in outcomes.items() if outcome not in ("pass", "fail")
+    }
+    for result in found.results:
+        if outcomes[result.case] in ("pass", "fail"):
+            assert "" == result.stderr
+            continue
+        lines = result.stderr.splitlines()
+        numbered = [f"{result.case} line {number}" for number in range(3000)]
+        written = [f"{result.case} begins", *numbered, f"{result.case} ends"]
+        start = lines.index(written[0])
+        assert written == lines[start : start + len(written)]
+        # A repeated death has a new process; an error shows nothing of the cases before it.
+        assert (["started"] if outcomes[result.case] in ("crash", "hang") else []) == lines[:start]
+    (error,) = [result for result in found.results if result.case == "error"]
+    assert 'raise KeyError("oops")' in error.stderr
+    assert error.stderr in junit_stderr(conformance.junit([found]), "error")
+
+
+def junit_stderr(text: str, name: str) -> str:
+    cases = ET.fromstring(text).iter("testcase")
+    (found,) = [one for one in cases if one.get("name") == name]
+    return found.findtext("system-err") or ""
+
+
+def test_stderr_of_a_bad_answer_is_kept(tmp_path: Path) -> None:
+    program = tmp_path / "bad.py"
+    program.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    asked = json.loads(line)\n"
+        "    print('asked to', asked['do'], file=sys.stderr, flush=True)\n"
+        "    print('{\"name\": \"bad\"}' if asked['do'] == 'name' else 'no JSON', flush=True)\n"
+    )
+    peer = Peer("bad", command=(sys.executable, str(program)))
+
+    (found,) = conformance.run(peer, [case("one")]).results
+
+    assert "error" == found.outcome
+    assert "asked to decode\nasked to encode\n" == found.stderr
+
+
+def test_endless_stderr_is_cut_and_the_rest_is_counted(tmp_path: Path) -> None:
+    program = tmp_path / "endless.py"
+    program.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    print('x' * ((1 << 20) + 5), file=sys.stderr, flush=True)\n"
+        "    print(json.dumps({'name': 'endless'}), flush=True)\n"
+    )
+    with Program([sys.executable, str(program)]) as endless:
+        first, _, rest = endless.stderr.partition("\n")
+        assert ("(6 bytes before this)", 1 << 20) == (first, len(rest))
+
+
+@pytest.mark.parametrize("banner", ["", "print('Hello', flush=True)\n"])
+def test_driver_that_does_not_start_is_shown_with_its_stderr(tmp_path: Path, banner: str) -> None:
+    program = tmp_path / "broken.py"
+    lines = "".join(f"print('line {number}', file=sys.stderr)\n" for number in range(200))
+    program.write_text(f"import sys\n{lines}{banner}raise SystemExit('no such library')\n")
+
+    done = command("run", "--peer", f"{sys.executable} {program}", "-o", str(tmp_path / "out"))
+
+    assert 1 == done.exit_code
+    assert "does not start: " in done.stderr
+    written = [f"line {number}" for number in range(200)]
+    shown = done.stderr.splitlines()
+    start = shown.index("line 0")
+    assert written == shown[start : start + 200]
+    assert banner or "no such library" == shown[start + 200]
+
+
+def test_command_shows_the_whole_stderr_of_failed_cases(tmp_path: Path) -> None:
+    driver = tmp_path / "noisy.py"
+    driver.write_text(NOISY)
+    cases = tmp_path / "cases.jsonl"
+    corpus.dump([case(word, data=word.encode()) for word in ("error", "good")], cases)
+
+    done = command(
+        *("run", "--peer", str(driver), "--cases", str(cases), "-o", str(tmp_path / "out"))
+    )
+
+    assert 1 == done.exit_code
+    shown = done.output.splitlines()
+    start = shown.index("  error begins")
+    assert [f"  error line {number}" for number in range(3000)] == shown[start + 1 : start + 3001]
+    assert "good begins" not in done.output
+
+
 def test_a_death_that_cases_before_it_caused_is_not_blamed_on_it(driver: Path) -> None:
     cases = [case("good", data=b"good"), case("tired", data=b"tired")]
 

@@ -194,6 +194,8 @@ def run(
             results.append(test(chosen, color, jobs=jobs))
         except PeerError as error:
             print_error(str(error))
+            for note in getattr(error, "__notes__", ()):
+                click.echo("\n".join(map(safe, note.split("\n"))), err=True)
             missing += 1
     if not results:
         raise click.ClickException("no peer could be tested")
@@ -326,9 +328,14 @@ def _show_results(results: list[PeerResults], colored: bool) -> None:
     for peer in results:
         failures = [result for result in peer.results if result.outcome not in SOUND]
         failures.sort(key=lambda result: result.outcome not in DEATHS)
+        shown_stderr = ""
         for result in failures[:_MAX_FAILURES]:
             text = f"{result.outcome}: {result.case} ({result.clause}): {result.reason}"
             screen.print(safe(f"{peer.peer}: {text}"), markup=False, soft_wrap=True)
+            if result.stderr and result.stderr != shown_stderr:
+                shown_stderr = result.stderr
+                lines = [f"  {safe(line)}" for line in shown_stderr.rstrip("\n").split("\n")]
+                screen.print("\n".join(lines), markup=False, soft_wrap=True)
         if len(failures) > _MAX_FAILURES:
             click.echo(f"{peer.peer}: … and {plural(len(failures) - _MAX_FAILURES, 'more case')}")
 

@@ -55,6 +55,7 @@ def judge(case: Case, program: Program) -> Result:
             return repeated.run(note=note)
         except DiedError as second_death:
             reason = f"{_STEP_NAMES[repeated.step]}: {second_death}"
+            repeated.keep_stderr()
             return repeated.build_result(second_death.how, reason)
         finally:
             program.close()
@@ -75,6 +76,7 @@ class _Trial:
         self.encoded: str | None = None
         self.step = ""
         self.is_value_changed = False
+        self.stderr = ""
 
     def build_result(self, outcome: str, reason: str) -> Result:
         """Return a result with the facets, faults and notes recorded until now."""
@@ -87,7 +89,13 @@ class _Trial:
             notes=tuple(self.notes),
             said=self.output,
             wrote=self.encoded,
+            stderr=self.stderr,
         )
+
+    def keep_stderr(self) -> None:
+        """Append what the program wrote to standard error during the failed step."""
+        if isinstance(self.program, Program):
+            self.stderr += self.program.stderr
 
     def run(self, note: str = "") -> Result:
         """Run all steps and return the result. `note` is appended to the result's reason."""
@@ -102,9 +110,11 @@ class _Trial:
                 raise
             except RuntimeError as error:
                 outcome = "error"
+                self.keep_stderr()
                 self.errors.append(f"{_STEP_NAMES[self.step]}: {error}")
             except Exception as error:  # noqa: BLE001  (a program may answer anything)
                 outcome = "error"
+                self.keep_stderr()
                 problem = f"the answer violates the protocol: {type(error).__name__}: {error}"
                 self.errors.append(f"{_STEP_NAMES[self.step]}: {problem}")
         if not outcome:

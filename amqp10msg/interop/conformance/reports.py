@@ -86,6 +86,8 @@ def junit(peers: Iterable[PeerResults]) -> str:
             if element is not None:
                 reason = _escape_xml(f"{result.clause}: {_describe_result(result)}")
                 ET.SubElement(case, element, type=result.outcome, message=reason)
+            if result.stderr:
+                ET.SubElement(case, "system-err").text = _escape_xml(result.stderr)
     ET.indent(root)
     text = ET.tostring(root, "unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'

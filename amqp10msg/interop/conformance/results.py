@@ -63,6 +63,8 @@ class Result:
         wrote: the encoded bytes in hex if they differ from the expected bytes.
         verdict: what a broker did with the message: a key of
             `amqp10msg.interop.conformance.brokers.VERDICTS`; empty for other implementations.
+        stderr: what the program wrote to standard error during the case, if the outcome is an error
+            or a death; see `Program.stderr`.
     """
 
     case: str
@@ -77,6 +79,7 @@ class Result:
     said: Any = None
     wrote: str | None = None
     verdict: str = ""
+    stderr: str = ""
 
     @classmethod
     def of(cls, case: Case, outcome: str, **attributes: Any) -> Result:

@@ -53,7 +53,8 @@ def run(
         on_result: called with each result, in any order, from one thread at a time.
 
     Raises:
-        PeerError: the implementation cannot be installed or started.
+        PeerError: the implementation cannot be installed or started. The notes of the exception
+            contain what the program wrote to standard error.
         OSError: the journal cannot be read or written.
     """
     ordered_cases = list(cases)
@@ -137,7 +138,7 @@ def _journal_header(peer: Peer, name: str, timeout: float, memory: int) -> dict[
 
 
 def _start(peer: Peer, launch: Launch, timeout: float, memory: int) -> Program:
-    """Start a peer's program. Raises PeerError."""
+    """Start a peer's program. Raises PeerError, with the program's stderr as a note."""
     try:
         # Wait for the name for a minute or longer: starting an interpreter from disk may be slow.
         program = Program(
@@ -148,7 +149,10 @@ def _start(peer: Peer, launch: Launch, timeout: float, memory: int) -> Program:
             folder=launch.folder,
         )
     except (OSError, RuntimeError) as error:
-        raise PeerError(f"{peer.name} does not start: {error}") from None
+        failure = PeerError(f"{peer.name} does not start: {error}")
+        for note in getattr(error, "__notes__", ()):
+            failure.add_note(note)
+        raise failure from None
     program.timeout = timeout
     return program
 

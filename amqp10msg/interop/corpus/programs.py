@@ -23,6 +23,8 @@ from amqp10msg.interop.corpus.implementations import RefusedError, UnsupportedEr
 _MEMORY_CHECK_INTERVAL = 0.02
 #: Maximum length of a program's last error line in an exception, in characters.
 _MAX_STDERR_CHARS = 400
+#: Maximum size of `Program.stderr` in bytes: a program may write without end.
+_MAX_STDERR_BYTES = 1 << 20
 
 
 class DiedError(RuntimeError):
@@ -71,7 +73,8 @@ class Program:
 
     Raises:
         OSError: the program cannot be started.
-        RuntimeError: the program does not answer with its name.
+        RuntimeError: the program does not answer with its name. The notes of the exception contain
+            what the program wrote to standard error.
     """
 
     def __init__(
@@ -89,9 +92,12 @@ class Program:
         self.environment = dict(environment or {})
         self.folder = folder
         self._process: _Process | None = None
+        self._stderr_at_end = ""
         try:
             self.name = str(self.ask({"do": "name"}).get("name") or self.command[0])
-        except BaseException:
+        except BaseException as error:
+            if text := self.stderr:
+                error.add_note(f"standard error of {self.command[0]}:\n{text}")
             self.close()
             raise
 
@@ -159,6 +165,16 @@ class Program:
             raise RuntimeError(str(answer["error"]))
         return answer
 
+    @property
+    def stderr(self) -> str:
+        """The text that the program wrote to standard error since the last request.
+
+        For the first request, and for a program that a failed request ended, it begins with the
+        start of the program. Of more than 1 MiB, the last bytes are returned, and the other bytes
+        are counted.
+        """
+        return self._process.stderr_text() if self._process else self._stderr_at_end
+
     def close(self) -> None:
         """End the program. The next request restarts it."""
         process, self._process = self._process, None
@@ -178,6 +194,7 @@ class Program:
         try:
             return self._process.exchange(request, self.timeout)
         except RuntimeError:
+            self._stderr_at_end = self._process.stderr_text(from_start=True)
             self.close()
             raise
 
@@ -205,6 +222,8 @@ class _Process:
             raise
         self.lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self.exceeded_memory = 0
+        self.requests = 0
+        self.stderr_offset = 0  # size of stderr at the beginning of the last request
         threads = [threading.Thread(target=self._read_lines, daemon=True)]
         if memory is not None and sys.platform == "linux":
             threads.append(threading.Thread(target=self._watch_memory, args=(memory,), daemon=True))
@@ -234,6 +253,9 @@ class _Process:
 
     def exchange(self, request: bytes, timeout: float) -> bytes:
         """Write a request line and return the answer line."""
+        if self.requests:
+            self.stderr_offset = self._stderr_size()
+        self.requests += 1
         if not self.lines.empty():
             unread = self.lines.get()
             if unread:  # fail: this request and all later ones would get the previous answer
@@ -256,6 +278,18 @@ class _Process:
             mib = self.exceeded_memory >> 20
             raise DiedError("memory", f"the program used more than {mib:,} MiB and was killed")
         raise DiedError("crash", f"the program ended without an answer{self._describe_exit()}")
+
+    def _stderr_size(self) -> int:
+        return os.fstat(self.stderr.fileno()).st_size
+
+    def stderr_text(self, *, from_start: bool = False) -> str:
+        """Return the text on stderr since the last request, or since the program started."""
+        end = self._stderr_size()
+        first = 0 if from_start else self.stderr_offset
+        start = max(first, end - _MAX_STDERR_BYTES)
+        # Not `seek`: the program shares the position in the file, and would write there.
+        text = os.pread(self.stderr.fileno(), end - start, start).decode(errors="replace")
+        return f"({start - first:,} bytes before this)\n{text}" if start > first else text
 
     def _describe_exit(self) -> str:
         """Return the signal or exit status and the last error line, to append to an error text."""

@@ -5,8 +5,8 @@
 // DRIVER.js exports a function that takes the arguments and returns an object with a name, any of
 // the methods decode, encode, again, validate and answer, and refusals: the classes of errors with
 // which the implementation refuses bytes. A method throws an error of a class named Unsupported for
-// unsupported requests. Any other error is reported as an error of the implementation. Packages are
-// searched for in the folder in which node was started.
+// unsupported requests. Any other error is reported as an error of the implementation, and its stack
+// is written to standard error. Packages are searched for in the folder in which node was started.
 
 "use strict";
 
@@ -47,7 +47,11 @@ function answer(driver, request) {
     const reason = `${error && error.name}: ${error && error.message}`.slice(0, 500);
     // Compare names, because a driver may define its own class.
     if (error && error.constructor.name === "Unsupported") return { unsupported: error.message };
-    if (!(driver.refusals || []).some((type) => error instanceof type)) return { error: reason };
+    if (!(driver.refusals || []).some((type) => error instanceof type)) {
+      // Synchronous, so that the stack is complete before the answer.
+      fs.writeSync(2, `${(error && error.stack) || reason}\n`);
+      return { error: reason };
+    }
     const details = ["rule", "offset"].filter((key) => error[key] !== undefined);
     return { refused: reason, ...Object.fromEntries(details.map((key) => [key, error[key]])) };
   }

@@ -10,7 +10,7 @@ DRIVER.py defines a class ``Driver``; the arguments are passed to its constructo
 - the attribute ``refusals``: the exceptions with which the implementation refuses bytes.
 
 A method raises NotImplementedError for unsupported requests. Any other exception is reported as an
-error of the implementation.
+error of the implementation, and its traceback is written to standard error.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import importlib.util
 import json
 import os
 import sys
+import traceback
 from typing import Any
 
 
@@ -51,6 +52,7 @@ def answer(driver: Any, request: dict[str, Any]) -> dict[str, Any]:
             **{key: detail for key, detail in details.items() if detail is not None},
         }
     except Exception as error:  # noqa: BLE001 - report any exception of an implementation
+        traceback.print_exc()
         return {"error": f"{type(error).__name__}: {error}"[:500]}
     key = {"decode": "typed", "validate": "violations", "answer": "answer"}.get(action, "data")
     return {key: bytes(result).hex() if key == "data" else result}
