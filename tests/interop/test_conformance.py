@@ -657,6 +657,88 @@ def test_the_command_prints_a_driver_that_runs(tmp_path: Path) -> None:
     assert "my implementation 1.0" in (out / "results.json").read_text()
 
 
+@pytest.mark.parametrize(
+    "language, kind",
+    [
+        *(("python", "value"), ("python", "message"), ("javascript", "value")),
+        *(("javascript", "message"), ("program", "message")),
+    ],
+)
+def test_command_writes_each_template_once(language: str, kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "driver"
+    arguments = ["template", "--language", language, "--kind", kind]
+    shown = command(*arguments)
+    assert (0, True) == (shown.exit_code, len(shown.output) > 500)
+    assert 0 == command(*arguments, "-o", str(file)).exit_code
+    assert shown.output == file.read_text(encoding="utf-8")
+
+    file.write_text("mine")
+    refused = command(*arguments, "-o", str(file))
+    assert (1, "mine") == (refused.exit_code, file.read_text())
+    assert f"{file} exists already: add --overwrite" in refused.stderr
+    assert 0 == command(*arguments, "-o", str(file), "--overwrite").exit_code
+    assert shown.output == file.read_text(encoding="utf-8")
+
+
+def test_default_kind_of_a_template() -> None:
+    for language, kind in (("python", "value"), ("javascript", "value"), ("program", "message")):
+        given = command("template", "--language", language, "--kind", kind)
+        assert given.output == command("template", "--language", language).output
+    refused = command("template", "--language", "program", "--kind", "value")
+    assert (2, True) == (refused.exit_code, "is for messages" in refused.stderr)
+
+
+@given(st.lists(st.sampled_from(corpus.load()), min_size=1, max_size=5, unique_by=lambda c: c.id))
+def test_written_cases_are_the_selected_ones(
+    tmp_path_factory: pytest.TempPathFactory, chosen: list[Case]
+) -> None:
+    folder = tmp_path_factory.mktemp("cases")
+    corpus.dump(chosen, folder / "in.jsonl")
+    only = chosen[0].clause
+    expected = [one for one in chosen if one.clause == only or one.clause.startswith(f"{only}.")]
+
+    done = command(
+        *("cases", "--cases", str(folder / "in.jsonl"), "--only", only),
+        *("--bytes", "-o", str(folder / "out")),
+    )
+
+    assert (0, "") == (done.exit_code, done.stderr)
+    assert f": {len(expected)} case" in done.output
+    assert expected == corpus.load(folder / "out") == corpus.load(folder / "out" / "cases.jsonl")
+    files = {path.name: path.read_bytes() for path in (folder / "out" / "bytes").iterdir()}
+    assert {f"{one.id}.bin": one.data for one in expected} == files
+
+
+def test_all_cases_are_written(tmp_path: Path) -> None:
+    done = command("cases", "-o", str(tmp_path / "out"))
+
+    assert 0 == done.exit_code
+    assert corpus.load() == corpus.load(tmp_path / "out")
+    assert {"cases.jsonl", "README.md"} == {path.name for path in (tmp_path / "out").iterdir()}
+    readme = (tmp_path / "out" / "README.md").read_text()
+    lines = (tmp_path / "out" / "cases.jsonl").read_text(encoding="utf-8").split("\n")
+    keys = {key for line in lines if line for key in json.loads(line)}
+    kinds = {json.loads(line)["kind"] for line in lines if line}
+    assert set() == {name for name in keys | kinds if f"`{name}`" not in readme}
+
+
+def test_cases_replace_files_only_with_overwrite(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = ("cases", "--only", "data", "--bytes", "-o", str(out))
+    other = ("cases", "--only", "value-string", "--bytes", "-o", str(out))
+    assert 0 == command(*first).exit_code
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+    refused = command(*other)
+    assert (1, True) == (refused.exit_code, "cases.jsonl exists already" in refused.stderr)
+    assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    replaced = command(*other, "--overwrite")
+    assert 0 == replaced.exit_code
+    assert "bytes has 1 file of other cases, such as data.bin" in replaced.stderr
+    assert ["value-string"] == [one.id for one in corpus.load(out)]
+    assert {"data.bin", "value-string.bin"} == {path.name for path in (out / "bytes").iterdir()}
+
+
 def test_the_command_runs_reports_and_compares(driver: Path, tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     out = tmp_path / "out"

@@ -8,6 +8,7 @@ import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -103,6 +104,142 @@ def test_the_template_in_javascript_is_a_driver(tmp_path: Path) -> None:
     assert ["pass", "fail", "skip"] == [one.outcome for one in found.results]
     assert "refused: RangeError: constructor 67 is not known" == found.results[1].reason
     assert "composite is not supported" == found.results[2].reason
+
+
+# The templates for messages, as they are and with a small implementation in place of the example.
+
+MESSAGE_TEMPLATES = ["template_message.py", "template_message.js", "template_program.py"]
+#: Implementations that replace `read` and `write` of a template, and the place for them.
+SMALL = {
+    "template_message.py": """
+import attrs
+from amqp10msg import DecodeError, Message, scan
+
+def read(data):
+    message = Message.decode(data)
+    sections, number_of_body = [], 0
+    for part in scan(data):
+        if part.name in ("header", "properties"):
+            composite = getattr(message, part.name)
+            content = list(attrs.astuple(composite, recurse=False))
+        elif part.name in ("data", "amqp-sequence", "amqp-value"):
+            bodies = message.body if isinstance(message.body, list) else [message.body]
+            (content,) = attrs.astuple(bodies[number_of_body], recurse=False)
+            number_of_body += 1
+        else:
+            content = dict(getattr(message, part.name.replace("-", "_")))
+        sections.append((part.name, content))
+    return sections
+
+Driver.refusals = (DecodeError,)
+Driver.again = lambda self, kind, data: Message.decode(data).encode()
+""",
+    "template_message.js": """
+class Refused extends Error {}
+REFUSALS[0] = Refused;
+const SECTIONS = ["header", "delivery-annotations", "message-annotations", "properties",
+  "application-properties", "data", "amqp-sequence", "amqp-value", "footer"];
+read = (data) => {
+  let at = 0;
+  const need = (size) => {
+    if (at + size > data.length) throw new Refused("truncated");
+    at += size;
+    return data.subarray(at - size, at);
+  };
+  const items = (count) => Array.from({ length: count }, value);
+  const map = (count) => new Map(Array.from({ length: count / 2 }, () => [value(), value()]));
+  function value() {
+    const code = need(1)[0];
+    const sized = () => need(need(1)[0]);
+    switch (code) {
+      case 0x40: return null;
+      case 0x41: return true;
+      case 0x42: return false;
+      case 0x43: case 0x44: return 0;
+      case 0x45: return [];
+      case 0x50: case 0x52: case 0x53: return need(1)[0];
+      case 0x54: case 0x55: return need(1).readInt8();
+      case 0x70: return need(4).readUInt32BE();
+      case 0x71: return need(4).readInt32BE();
+      case 0x80: return need(8).readBigUInt64BE();
+      case 0x82: return need(8).readDoubleBE();
+      case 0x83: return new Date(Number(need(8).readBigInt64BE()));
+      case 0xa0: return Buffer.from(sized());
+      case 0xa1: case 0xa3: return sized().toString();
+      case 0xc0: return need(1), items(need(1)[0]);
+      case 0xc1: return need(1), map(need(1)[0]);
+      default: throw new Refused(`code ${code} is not known`);
+    }
+  }
+  const sections = [];
+  while (at < data.length) {
+    if (need(1)[0] !== 0) throw new Refused("not a section");
+    const name = SECTIONS[value() - 0x70];
+    if (!name) throw new Refused("an unknown section");
+    sections.push([name, value()]);
+  }
+  return sections;
+};
+write = (sections) => { throw new Unsupported("writing"); };
+""",
+    "template_program.py": """
+from amqp10msg.interop.corpus import Amqp10msg, RefusedError
+
+def read(data):
+    return Amqp10msg().decode("message", data)
+
+def write(sections):
+    return Amqp10msg().encode("message", sections)
+
+""",
+}
+PASSED_BY_ALL = (
+    *("data", "value-string", "sequence", "properties-full", "header-full", "all-sections"),
+    *("application-properties-unicode-key", "message-annotations", "not-a-section"),
+)
+
+
+def peer_of(path: Path) -> Any:
+    is_program = path.name == "template_program.py"
+    return conformance.find_peer(f"{sys.executable} {path}" if is_program else str(path))
+
+
+@pytest.mark.parametrize("name", MESSAGE_TEMPLATES)
+def test_template_for_messages_is_a_driver(name: str, tmp_path: Path) -> None:
+    if name.endswith(".js") and shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    shutil.copy(Path(corpus.__file__).parent / "drivers" / name, tmp_path)  # as a user has it
+    names = ("data", "value-string", "not-a-section", "boolean-true")
+
+    found = conformance.run(peer_of(tmp_path / name), [shipped()[one] for one in names])
+
+    assert found.name in ("my implementation 1.0", "my program 1.0")
+    assert ["pass", "fail", "pass", "skip"] == [one.outcome for one in found.results]
+    first, second, *_ = found.results
+    # Families are no types, so only the program, which returns sections, may have others.
+    assert {"read", "kept", "typed", "written", "identical"} == set(first.facets)
+    assert second.reason.endswith("only a data section of up to 255 bytes can be read")
+
+
+@pytest.mark.parametrize("name", MESSAGE_TEMPLATES)
+def test_template_for_messages_with_an_implementation(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name.endswith(".js") and shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    monkeypatch.setenv("PYTHONPATH", str(Path(corpus.__file__).parents[3]))
+    text = (Path(corpus.__file__).parent / "drivers" / name).read_text(encoding="utf-8")
+    end = 'if __name__ == "__main__":' if name == "template_program.py" else ""
+    head, _, tail = text.partition(end) if end else (text, "", "")
+    (tmp_path / name).write_text(head + SMALL[name] + end + tail, encoding="utf-8")
+
+    found = conformance.run(peer_of(tmp_path / name), [shipped()[one] for one in PASSED_BY_ALL])
+
+    assert dict.fromkeys(PASSED_BY_ALL, "pass") == {
+        one.case: one.outcome for one in found.results
+    }, [one.reason for one in found.results]
+    assert all(one.facets.get("kept", True) for one in found.results)
+    assert len(PASSED_BY_ALL) - 1 == sum("kept" in one.facets for one in found.results)
 
 
 @needs_node

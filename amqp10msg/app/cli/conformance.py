@@ -42,21 +42,167 @@ def peers() -> None:
     console(False).print(rows)
 
 
-@conformance.command()
+#: The templates of drivers by language and kind of case.
+_TEMPLATES = {
+    ("python", "value"): "template.py",
+    ("python", "message"): "template_message.py",
+    ("javascript", "value"): "template.js",
+    ("javascript", "message"): "template_message.js",
+    ("program", "message"): "template_program.py",
+}
+
+_cases_option = click.option(
+    "--cases",
+    type=click.Path(exists=True, path_type=Path),
+    help="Read the cases from this file or folder, instead of the corpus of the library.",
+)
+_only_option = click.option(
+    "--only",
+    metavar="CLAUSE",
+    help="Select the cases of this clause and its subclauses, or the case with this id.",
+)
+_overwrite_option = click.option(
+    "--overwrite", is_flag=True, help="Replace files that exist already."
+)
+
+
+@conformance.command(
+    epilog="""
+\b
+Examples:
+  amqp10msg conformance template > mine.py
+  amqp10msg conformance template --language javascript --kind message -o mine.js
+  amqp10msg conformance template --language program -o program.py
+"""
+)
 @click.option(
     "--language",
-    type=click.Choice(["python", "javascript"]),
+    type=click.Choice(["python", "javascript", "program"]),
     default="python",
     show_default=True,
-    help="The language of the driver.",
+    help="The language of the driver, or a program that answers JSON lines on standard output, to "
+    "translate to any language.",
 )
-def template(language: str) -> None:
+@click.option(
+    "--kind",
+    type=click.Choice(["value", "message"]),
+    help="Test with single values or with messages. By default values, or messages for a program.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the template to this file, by default to standard output.",
+)
+@_overwrite_option
+def template(language: str, kind: str | None, output: Path | None, overwrite: bool) -> None:
     """Print a template of a driver, to test your own implementation."""
     from importlib import resources
 
-    name = "template.py" if language == "python" else "template.js"
-    text = (resources.files("amqp10msg.interop.corpus.drivers") / name).read_text(encoding="utf-8")
-    click.echo(text, nl=False)
+    from amqp10msg.atomic_files import write_whole
+
+    chosen = language, kind or ("message" if language == "program" else "value")
+    if chosen not in _TEMPLATES:
+        raise click.UsageError(f"--kind: the template of a {language} is for messages")
+    file = resources.files("amqp10msg.interop.corpus.drivers") / _TEMPLATES[chosen]
+    text = file.read_text(encoding="utf-8")
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    _require_new([output], overwrite)
+    write_whole(output, text)
+
+
+# Written next to the cases: the folder may be read by people without this library.
+_CASES_README = """\
+# Cases
+
+`cases.jsonl` has one case per line, a JSON object. If there is a folder `bytes`, its file `ID.bin`
+has the bytes of the case with this id.
+
+- `id`: the name of the case
+- `clause`: the clause of the specification
+- `kind`: what the bytes are (`value`, `message`, `composite`, `field-table`, `basic-properties`),
+  or a question about them (`filter`, `terminus`, `resumption`, `translation`)
+- `data`: the bytes, hex
+- `typed`: the value that a reader must decode; absent if it must refuse the bytes
+- `compact`: the smallest encoding of that value, hex
+- `error`: the rule for which the bytes are refused, and the offset; if the case has `typed`, too, a
+  reader may refuse or read the bytes
+- `violations`: the rules of the `profile` that a message breaks: rule, severity, offset
+- `given`, `answer`: the circumstances of a question, and the expected answer
+- `limits`: limits of decoding; skip the case if your implementation has none
+- `preference`: why this result is expected although no clause requires it
+- `origin`, `licence`, `note`: the author of the bytes, their licence, and the purpose of the case
+
+A value is a list of its type and its content, such as `["uint", 5]`. A message is a list of
+sections, such as `["data", "68656c6c6f"]`. All forms are described on the page "The corpus, for any
+language" of the documentation of amqp10msg. Skip keys and kinds that you do not know.
+"""
+
+
+@conformance.command(
+    epilog="""
+\b
+Examples:
+  amqp10msg conformance cases -o cases
+  amqp10msg conformance cases --only "Part 3, 3.2" --bytes -o cases
+"""
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="FOLDER",
+    help="Write the cases to this folder.",
+)
+@_cases_option
+@_only_option
+@click.option(
+    "--bytes",
+    "with_bytes",
+    is_flag=True,
+    help="Write the bytes of each case to a file of its own, too: bytes/ID.bin.",
+)
+@_overwrite_option
+def cases(
+    output: Path, cases: Path | None, only: str | None, with_bytes: bool, overwrite: bool
+) -> None:
+    """Write the cases for a test program of your own.
+
+    The file cases.jsonl in the folder has a line for each case: its bytes, the expected result, and
+    the clause. README.md describes the format. No file is replaced without --overwrite.
+    """
+    from amqp10msg.atomic_files import write_whole
+    from amqp10msg.interop import corpus
+
+    chosen = _select_cases(cases, only)
+    folder = output / "bytes"
+    # An id has only a-z, 0-9 and -._ between them, so it is the name of a file on every system.
+    files = {folder / f"{case.id}.bin": case.data for case in chosen if with_bytes}
+    lines, readme = output / "cases.jsonl", output / "README.md"
+    _require_new([lines, readme, *files], overwrite)
+    output.mkdir(parents=True, exist_ok=True)
+    if files:
+        folder.mkdir(exist_ok=True)
+        for path, octets in files.items():
+            path.write_bytes(octets)
+        if others := [path for path in folder.glob("*.bin") if path not in files]:
+            text = f"{folder} has {plural(len(others), 'file')} of other cases, such as"
+            print_error(f"{text} {min(others).name}")
+    write_whole(readme, _CASES_README)
+    corpus.dump(chosen, lines)
+    click.echo(f"{lines}: {plural(len(chosen), 'case')}")
+
+
+def _require_new(paths: list[Path], overwrite: bool) -> None:
+    """Raise ClickException if a file exists and may not be replaced."""
+    existing = next((path for path in paths if path.exists()), None)
+    if existing is not None and not overwrite:
+        raise click.ClickException(
+            f"{existing} exists already: add --overwrite, or choose another name"
+        )
 
 
 @conformance.command(
@@ -89,16 +235,8 @@ Examples:
     "queue must be empty and have no other clients. {n} in the address is replaced by the "
     "number of the job. Repeatable.",
 )
-@click.option(
-    "--cases",
-    type=click.Path(exists=True, path_type=Path),
-    help="Read the cases from this file or folder, instead of the corpus of the library.",
-)
-@click.option(
-    "--only",
-    metavar="CLAUSE",
-    help="Run only the cases of this clause and its subclauses, or the case with this id.",
-)
+@_cases_option
+@_only_option
 @number_option("--jobs", 2, "The number of parallel processes per peer.")
 @number_option("--timeout", 5.0, "Fail a case if the answer takes longer.", 0.1, metavar="SECONDS")
 @number_option("--memory", 1024, "The memory limit of each process.", 64, metavar="MIB")
