@@ -58,6 +58,8 @@ NEEDS = {
     "docs/how-to/broker-to-lake.md": ["pyspark"],
     "docs/how-to/archive.md": ["click"],
     "docs/how-to/conformance.md": ["click", "jinja2"],
+    "docs/how-to/conformance-brokers.md": ["click", "jinja2"],
+    "docs/reference/conformance-results.md": ["click", "jinja2"],
     "docs/how-to/read-a-body.md": ["pydantic", "msgspec", "zstandard"],
     "docs/how-to/from-any-client.md": ["aio_pika", "azure.servicebus", "pika", "proton"],
     "docs/how-to/azure.md": ["azure.servicebus", "azure.eventhub"],

@@ -126,6 +126,7 @@ SESSIONS = sorted({owner for owner, text in DOCSTRINGS if ">>> " in text})
 #: Blocks that are not Python, and what they are.
 OTHER_LANGUAGES = {
     "interop.corpus.drivers.lines:": "a command; tests/interop/test_conformance.py runs the file",
+    "interop.corpus.drivers.template_program:": "requests and answers, a line of JSON each",
     "interop.corpus.programs:Program": "requests and answers, a line of JSON each",
 }
 #: Examples that are not run here, and the test that runs the same calls.

@@ -2,6 +2,6 @@
 
 A driver is a Python or JavaScript file that wraps the implementation. ``lines.py`` and ``lines.js``
 load a driver in their language and implement the line protocol of
-`amqp10msg.interop.corpus.Program`. ``template.py`` and ``template.js`` are starting points for new
-drivers.
+`amqp10msg.interop.corpus.Program`. The templates are starting points for new drivers: for values,
+for messages, and ``template_program.py`` for a program in another language.
 """

@@ -23,9 +23,10 @@ def read(data: bytes) -> list[tuple[str, Any]]:
     that of annotations, application-properties and footer is a dict; that of data is bytes; that of
     amqp-sequence is a list; that of amqp-value is a value. This example reads one data section.
     """
-    if data[:4] != b"\x00\x53\x75\xa0" or len(data) < 5 or len(data) != 5 + data[4]:
+    head, content = data[:5], data[5:]
+    if len(content) > 255 or head != b"\x00\x53\x75\xa0" + bytes([len(content)]):
         raise ValueError("only a data section of up to 255 bytes can be read")
-    return [("data", data[5:])]
+    return [("data", content)]
 
 
 def write(sections: list[tuple[str, Any]]) -> bytes:

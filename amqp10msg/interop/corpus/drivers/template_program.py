@@ -33,9 +33,10 @@ def read(data: bytes) -> list[Any]:
     ``["properties", [["string", "id-1"], ["null"]]]``,
     ``["application-properties", [[["string", "key"], ["int", 5]]]]``.
     """
-    if data[:4] != b"\x00\x53\x75\xa0" or len(data) < 5 or len(data) != 5 + data[4]:
+    head, content = data[:5], data[5:]
+    if len(content) > 255 or head != b"\x00\x53\x75\xa0" + bytes([len(content)]):
         raise RefusedError("only a data section of up to 255 bytes can be read")
-    return [["data", data[5:].hex()]]
+    return [["data", content.hex()]]
 
 
 def write(sections: list[Any]) -> bytes:
