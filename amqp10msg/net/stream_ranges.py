@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 import attrs
 
 from amqp10msg.brokers import STREAM_OFFSET
-from amqp10msg.composite import Error, from_described
+from amqp10msg.composite import Error
 from amqp10msg.delivery import Source, Target
 from amqp10msg.delivery.filters import (
     Filter,
@@ -29,7 +29,12 @@ from amqp10msg.delivery.filters import (
 )
 from amqp10msg.message import Message
 from amqp10msg.net import transport
-from amqp10msg.net.bridge.amqp10 import Amqp10Connection, SessionLink, open_connection
+from amqp10msg.net.bridge.amqp10 import (
+    Amqp10Connection,
+    SessionLink,
+    filters_in_place,
+    open_connection,
+)
 from amqp10msg.net.bridge.links import open_first_reachable
 from amqp10msg.net.bridge.terms import LinkError, OnLost, Request
 from amqp10msg.net.bridge.urls import Endpoint, queue_address
@@ -235,7 +240,7 @@ class Streams(SessionLink):
         if source is None:
             return  # the broker refuses the link: a detach follows (Part 2, 2.6.3)
         cursor.attached = True
-        accepted = (from_described(source).filter if isinstance(source, Described) else None) or {}
+        accepted = filters_in_place(source)
         # `RangeFilters.admit` applies the other filters, even if the broker does not accept them.
         if not self.starts_at_offset(accepted):
             text = f"{cursor.stream} is not a stream: {self.product.strip()} does not start "

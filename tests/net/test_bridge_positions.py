@@ -19,8 +19,11 @@ from amqp10msg.net.bridge import Bridge, RouteOptions, RouteSpec, read_quarantin
 from amqp10msg.net.bridge.records import Positions, Records, position_of
 from amqp10msg.net.bridge.terms import LinkError, SourceDelivery
 from amqp10msg.net.bridge.urls import parse_url
+from amqp10msg.net.serve import Server
 from amqp10msg.wire.primitives import Symbol, ULong
+from tests import bridging
 from tests.basic_broker import BasicBroker, Stored
+from tests.stream_broker import Stream, StreamBroker, running
 
 pytestmark = pytest.mark.usefixtures("in_a_folder")
 
@@ -171,6 +174,28 @@ def test_stream_message_is_quarantined_instead_of_requeued() -> None:
     came = bodies(run(do))
     (entry,) = read_quarantine(Path("quarantine.jsonl"))
     assert (b"5", 99) == (entry.octets, len(set(came)))
+
+
+@pytest.mark.parametrize("offset, read", [("first", ["0", "1"]), ("3", ["3", "4"])])
+@pytest.mark.parametrize("agrees", [True, False])
+def test_source_that_ignores_the_start_position_is_refused(
+    agrees: bool, offset: str, read: list[str]
+) -> None:
+    """Part 3, 3.5.3: the receiver checks the filter in place. A queue would lose its messages."""
+    stream = Stream()
+    stream.publish(*(Message(str(number)) for number in range(5)))
+    with running(StreamBroker(s=stream)) as broker, Server() as server:
+        broker.agrees = agrees
+        source = f"{broker.url}//queues/s?offset={offset}"
+        run = bridging.bridged(source, f"{server.url}/to", idle=None, max_messages=2)
+        if agrees:
+            asyncio.run(run)
+        else:
+            refusal = r"/queues/s is not a stream: RabbitMQ 4.* leave out offset="
+            with pytest.raises(LinkError, match=refusal):
+                asyncio.run(run)
+
+        assert (read if agrees else []) == [one.text() for one in server.messages("to")]
 
 
 @pytest.mark.parametrize("given", [{}, {"until_length": True, "idle": None}, {"idle": None}])

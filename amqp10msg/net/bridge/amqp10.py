@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from amqp10msg import __version__
-from amqp10msg.composite import Error
+from amqp10msg.composite import Error, from_described
 from amqp10msg.delivery import Accepted, Modified, Received, Rejected, Released, Source, Target
 from amqp10msg.delivery.filters import StreamOffset
 from amqp10msg.net import transport
@@ -45,6 +45,7 @@ from amqp10msg.wire.errors import (
     STOLEN,
     UNAUTHORIZED_ACCESS,
 )
+from amqp10msg.wire.primitives import Described
 
 #: Our max-frame-size, in bytes.
 _MAX_FRAME = 1 << 16
@@ -372,6 +373,11 @@ def error_of(
     )
 
 
+def filters_in_place(source: Any) -> Mapping[Any, Any]:
+    """Return the filters that a sender applies, from the source in its attach (Part 3, 3.5.3)."""
+    return (from_described(source).filter if isinstance(source, Described) else None) or {}
+
+
 #: The error with which links are refused that the peer initiates.
 _NO_PEER_LINKS = Error(NOT_ALLOWED, "this end offers no links")
 #: The outcomes with which deliveries are settled (Part 3, 3.4).
@@ -430,13 +436,21 @@ class Amqp10Source(Amqp10Link):
         self.fail(no_room_for_large(error))
 
     def _check_attach(self, remote: transport.Attach) -> bool:
-        """Grant credit. Fail the link if the peer sends settled messages, which could be lost."""
+        """Grant credit. Fail the link if the peer sends settled, or ignores the start position."""
         if remote.snd_settle_mode is SenderSettleMode.SETTLED:
             text = "this source sends settled: messages in flight could be lost"
             self.fail(LinkError(text, sent_by_peer=True, permanent=True))
             return False
         if self.endpoint.offset is not None and self.product.startswith("RabbitMQ 3.10."):
             text = "RabbitMQ 3.10 delivers nothing from a stream over 1.0: read it over amqp091"
+            self.fail(LinkError(text, sent_by_peer=True, permanent=True))
+            return False
+        if self.endpoint.start is not None and (
+            StreamOffset.SYMBOL not in filters_in_place(remote.source)
+        ):
+            # A queue would lose its messages, or a stream would be read from another offset.
+            text = f"{self.endpoint.address} is not a stream: {self.product.strip()} does not "
+            text += "start reading at an offset; leave out offset= for a queue"
             self.fail(LinkError(text, sent_by_peer=True, permanent=True))
             return False
         self.link.grant(self._window)  # the window is 0 if the link only counts messages
