@@ -6,6 +6,7 @@ import builtins
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -45,8 +46,13 @@ def modules_around(function: Callable[..., Any]) -> Iterator[ModuleType]:
 
 
 def the_only_class(name: str) -> type[BaseException]:
-    # A set, because a class with two bases is a subclass of Exception by both.
-    [cls] = {cls for cls in subclasses(Exception) if cls.__name__ == name}
+    # A set, because a class with two bases is a subclass of Exception by both. Other tests may have
+    # loaded a module again: of its two classes, the one that the module has now counts.
+    [cls] = {
+        cls
+        for cls in subclasses(Exception)
+        if cls.__name__ == name and getattr(sys.modules[cls.__module__], name, None) is cls
+    }
     return cls
 
 
