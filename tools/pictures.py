@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from amqp10msg import Header, Int, Message, Properties, Timestamp
+from amqp10msg import Header, Int, Message, Properties
 from amqp10msg.notation import parse_tree, render_svg
 from amqp10msg.validation import validate
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 #: A message of an order, with what a queue adds, and one mistake.
 MESSAGE = Message(
-    b'{"order": 4711}',
+    b"paid",
     header=Header(durable=True, priority=7),
     message_annotations={"x-opt-origin": "shop"},
     properties=Properties(
-        message_id="order-4711",
-        to="/queues/orders",
-        content_type="application/json",
+        message_id="order-7",
+        to="orders",
+        content_type="text/plain",
         content_encoding="utf-8",
-        creation_time=Timestamp(1_767_225_600_000),
     ),
     application_properties={"tenant": "acme", "retries": Int(2)},
 )

@@ -6,6 +6,7 @@ Pointing at a byte in the page highlights its field.
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
@@ -255,17 +256,18 @@ def _css_classes(row: Row, section: str) -> str:
 # The SVG picture of one message.
 
 # Maximum number of bytes per line, of characters of a value, and of lines.
-_MAX_PICTURE_OCTETS, _MAX_PICTURE_VALUE, _MAX_PICTURE_LINES = 8, 46, 200
+_MAX_PICTURE_OCTETS, _MAX_PICTURE_VALUE, _MAX_PICTURE_LINES = 6, 46, 200
 # The width of a character and the height of a line, in pixels.
 _CHAR_WIDTH, _LINE_HEIGHT = 7.6, 21
-# The position of each column, in characters.
-_COLUMNS = {"at": 4, "hex": 6, "name": 33, "type": 58, "value": 76}
+# The minimum width of a picture, so that the text of a problem has few lines; the position of the
+# first column after the offsets; and the gap between columns. In characters.
+_MIN_PICTURE_WIDTH, _FIRST_COLUMN, _COLUMN_GAP = 76, 6, 2
 
 
 def render_svg(data: Any, *, title: str = "AMQP message") -> str:
     """Return an SVG picture that shows the bytes of a message next to the fields that they encode.
 
-    The picture is a single file with a light and a dark theme, about 122 characters wide. Long
+    The picture is a single file with a light and a dark theme, 76 to 119 characters wide. Long
     values and long messages are cut. Requires ``amqp10msg[pages]``.
 
     Args:
@@ -278,18 +280,18 @@ def render_svg(data: Any, *, title: str = "AMQP message") -> str:
     """
     tree = tree_of(data, _MAX_PICTURE_LINES)
     (message,) = annotated([tree], [title])
+    rows = message["rows"][:_MAX_PICTURE_LINES]
+    cells = [_picture_cells(row, tree.data) for row in rows]
+    x, width = _picture_columns(cells)
     lines: list[dict[str, Any]] = []
-    for row in message["rows"]:
-        octets = tree.data[row["offset"] : row["stop"]]
-        cut = "…" if len(octets) > _MAX_PICTURE_OCTETS else ""
+    for row, texts in zip(rows, cells, strict=True):
+        level = min(row["level"], 5)
         lines.append(
             {
+                **texts,
+                "name": texts["name"].strip(),
                 "at": str(row["offset"]),
-                "hex": octets[:_MAX_PICTURE_OCTETS].hex(" ") + cut,
-                "name": _shortened(row["name"] or "·", 24 - 2 * min(row["level"], 5)),
-                "indent": 2 * _CHAR_WIDTH * min(row["level"], 5),
-                "type": _shortened(row["type"], 17),
-                "value": _shortened(row["value"], _MAX_PICTURE_VALUE),
+                "indent": 2 * _CHAR_WIDTH * level,
                 "section": row["section"],
                 "group": row["group"],
                 "top": row["level"] == 0,
@@ -297,17 +299,41 @@ def render_svg(data: Any, *, title: str = "AMQP message") -> str:
             }
         )
         lines += [
-            {"problem": _shortened(problem.text, 88), "group": problem.severity}
+            {"problem": line, "group": problem.severity}
             for problem in row["problems"]
+            for line in textwrap.wrap(printable(problem.text), width - x["name"] - _COLUMN_GAP)
         ]
     return pages.render(
         "message.svg",
         title=title,
         lines=lines[:_MAX_PICTURE_LINES],
         height=_LINE_HEIGHT,
-        width=round(_CHAR_WIDTH * 124),
-        x={name: round(_CHAR_WIDTH * column, 1) for name, column in _COLUMNS.items()},
+        width=round(_CHAR_WIDTH * width),
+        x={name: round(_CHAR_WIDTH * column, 1) for name, column in x.items()},
     )
+
+
+def _picture_cells(row: dict[str, Any], data: bytes) -> dict[str, str]:
+    """Return the texts of one line of a picture by column; the name is indented."""
+    octets = data[row["offset"] : row["stop"]]
+    cut = "…" if len(octets) > _MAX_PICTURE_OCTETS else ""
+    indent = 2 * min(row["level"], 5)
+    return {
+        "hex": octets[:_MAX_PICTURE_OCTETS].hex(" ") + cut,
+        "name": " " * indent + _shortened(row["name"] or "·", 24 - indent),
+        "type": _shortened(row["type"], 17),
+        "value": _shortened(row["value"], _MAX_PICTURE_VALUE),
+    }
+
+
+def _picture_columns(cells: list[dict[str, str]]) -> tuple[dict[str, int], int]:
+    """Return the position of each column and the width of the picture, in characters."""
+    x = {"at": _FIRST_COLUMN - _COLUMN_GAP}
+    position = _FIRST_COLUMN
+    for name in ("hex", "name", "type", "value"):
+        x[name] = position
+        position += max((len(texts[name]) for texts in cells), default=0) + _COLUMN_GAP
+    return x, max(position, _MIN_PICTURE_WIDTH)
 
 
 def _shortened(text: str, limit: int) -> str:
