@@ -1,1 +1,1 @@
-"""The user interfaces: the command line, the inspector, and the basis of all HTML pages."""
+"""The user interfaces: the command line and the inspector."""

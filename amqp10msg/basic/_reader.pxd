@@ -1,5 +1,5 @@
-# Positions and counts are 64 bits wide, so that no 32-bit value from the wire equals the error value
-# of an `except` clause.
+# Positions and counts are 64 bits wide, so that no 32-bit value from the wire equals the error
+# value of an `except` clause.
 
 cimport cython
 

@@ -9,8 +9,12 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.app import pages
-from amqp10msg.app.pages.reports import (
+from amqp10msg import pages
+from amqp10msg.jobs._stats import Stats
+from amqp10msg.jobs.job import DAMAGED, UNREADABLE
+from amqp10msg.notation import parse_tree
+from amqp10msg.notation.html import annotated
+from amqp10msg.pages.reports import (
     COLORS,
     MIN_PART_PERCENT,
     NARROW,
@@ -22,10 +26,6 @@ from amqp10msg.app.pages.reports import (
     rule_rows,
     table,
 )
-from amqp10msg.jobs._stats import Stats
-from amqp10msg.jobs.job import DAMAGED, UNREADABLE
-from amqp10msg.notation import parse_tree
-from amqp10msg.notation.html import annotated
 from amqp10msg.validation import Violation, validate
 
 # The maximum numbers of bars in a chart, and of labels on its horizontal axis.

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.app import pages
+from amqp10msg import pages
 from amqp10msg.message import Message
 from amqp10msg.notation._rows import Row, problem_of, rows_of, tree_of
 from amqp10msg.notation.tree import Node, Tree

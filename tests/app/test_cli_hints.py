@@ -151,7 +151,7 @@ except ImportError as error:
     [
         ("markupsafe", "pages", "from amqp10msg.notation import render_html\nrender_html(b'')"),
         ("jinja2", "pages", "from amqp10msg.notation import render_html\nrender_html(b'')"),
-        ("markupsafe", "pages", "from amqp10msg.app.pages import markup\nmarkup('')"),
+        ("markupsafe", "pages", "from amqp10msg.pages import markup\nmarkup('')"),
         (
             "pyarrow",
             "arrow",

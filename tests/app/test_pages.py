@@ -18,11 +18,10 @@ pytest.importorskip("jinja2")
 
 from markupsafe import Markup
 
-from amqp10msg import Message, __version__
-from amqp10msg.app import pages
-from amqp10msg.app.made import command, facts, line
-from amqp10msg.app.pages.reports import NARROW, WIDE, Bar, columns, proportions
+from amqp10msg import Message, __version__, pages
 from amqp10msg.notation import render_html
+from amqp10msg.pages.reports import NARROW, WIDE, Bar, columns, proportions
+from amqp10msg.provenance import command, facts, line
 from amqp10msg.wire.text import printable
 from tests.pages import Page
 

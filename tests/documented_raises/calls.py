@@ -9,7 +9,7 @@ from unittest import mock
 
 import attrs
 
-from amqp10msg.app import pages
+from amqp10msg import pages
 
 Call: TypeAlias = Callable[..., Any]
 

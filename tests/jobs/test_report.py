@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from amqp10msg import Message  # noqa: E402
-from amqp10msg.app.pages.reports import Bar, columns  # noqa: E402
 from amqp10msg.jobs import Job, Run, Stats, examples_of, page, run  # noqa: E402
+from amqp10msg.pages.reports import Bar, columns  # noqa: E402
 from amqp10msg.validation import RULES  # noqa: E402
 from amqp10msg.validation.rules import RuleCount  # noqa: E402
 from amqp10msg.wire.text import printable  # noqa: E402

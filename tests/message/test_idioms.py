@@ -252,7 +252,7 @@ def test_the_table_of_a_message_needs_neither_the_notation_nor_pages() -> None:
         [sys.executable, "-c", program], capture_output=True, check=True, text=True
     )
 
-    assert not {"amqp10msg.notation", "amqp10msg.app.pages", "jinja2"} & {*done.stdout.split()}
+    assert not {"amqp10msg.notation", "amqp10msg.pages", "jinja2"} & {*done.stdout.split()}
 
 
 @settings(max_examples=20)

@@ -16,8 +16,7 @@ import pytest
 from tests import pure_build
 from tests.project.test_layers import CORE, PACKAGE, ROOT, THIRD_PARTY
 
-#: The pages are the last part of the core. They live in `app` and need the line about the version.
-CORE_FILES = {*CORE, "__init__", "app/__init__", "app/pages", "app/made"}
+CORE_FILES = {*CORE, "__init__"}
 DATA_FILES = {"columns", "files", "jobs"}
 DISTRICTS = {
     "core": CORE_FILES,

@@ -56,7 +56,8 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"delivery"},  # its composites need no message, what they do to one does
         {"interop.jms"},
         {""},
-        {"app.made", "app.pages", "app.version"},
+        {"app.version", "provenance"},
+        {"pages"},
         {"files", "notation", "basic", "columns"},
         {"translate"},
         {"app.inspector"},
@@ -74,7 +75,7 @@ LAYER_OF = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 # What a unit may import from outside, besides attrs and the standard library.
 THIRD_PARTY = {
     "wire.codings": {"zstandard"},
-    "app.pages": {"jinja2", "markupsafe"},  # inside of functions
+    "pages": {"jinja2", "markupsafe"},  # inside of functions
     "notation": {"cbor2", "markupsafe"},
     "files": {"pyarrow", "fastavro"},  # for tables and Avro, inside of functions
     "interop.corpus": {"azure", "cbor2", "pyarrow"},  # its files, and a peer of its drivers
@@ -115,7 +116,8 @@ HARMLESS_PARTS = {
 #: The district "core": its units work without the rest of the package.
 CORE = {
     *("wire", "composite", "sections", "validation", "message", "delivery", "basic", "notation"),
-    *("translate", "atomic_files", "brokers", "filter_languages", "options", "private_files"),
+    *("translate", "pages", "provenance", "atomic_files", "brokers", "filter_languages"),
+    *("options", "private_files"),
 }
 #: The district "kit", which may import every other.
 KIT = {"interop", "spark", "testing", "app.cli", "app.inspector"}
@@ -127,7 +129,7 @@ FORBIDDEN: tuple[tuple[set[str], set[str]], ...] = (
         CORE,
         {
             *("columns", "files", "jobs", "net", "interop", "spark", "testing"),
-            *("app.cli", "app.inspector", "app.made", "app.version"),
+            *("app.cli", "app.inspector", "app.version"),
         },
     ),
 )

@@ -16,8 +16,8 @@ import click
 
 from amqp10msg.app.cli._options import printing_option
 from amqp10msg.app.cli._output import safe
-from amqp10msg.app.made import command
 from amqp10msg.app.version import version
+from amqp10msg.provenance import command
 from amqp10msg.wire.errors import AmqpError
 
 if TYPE_CHECKING:

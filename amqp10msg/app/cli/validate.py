@@ -357,11 +357,11 @@ class _Report:
 
     def html(self, tally: _Tally) -> str:
         """Return the HTML page, which needs no other file."""
-        from amqp10msg.app import pages
+        from amqp10msg import pages
         from amqp10msg.app.inspector.judging import UNREADABLE
-        from amqp10msg.app.pages.reports import proportions, rule_rows
         from amqp10msg.notation import parse_tree
         from amqp10msg.notation.html import annotated
+        from amqp10msg.pages.reports import proportions, rule_rows
         from amqp10msg.validation import RULES
 
         own_rules = {rule.id: rule for rule in self.profile.rules}

@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.app import pages
+from amqp10msg import pages
 from amqp10msg.app.inspector.judging import Judged
 from amqp10msg.app.inspector.protocols import (
     encode_message,
@@ -284,7 +284,7 @@ def page() -> str:
 
 def worker() -> str:
     """Return the script of the page's worker, which the page loads as ``worker.mjs``."""
-    data = resources.files("amqp10msg.app.pages") / "data" / "inspector_worker.mjs"
+    data = resources.files("amqp10msg.pages") / "data" / "inspector_worker.mjs"
     return data.read_text(encoding="utf-8")
 
 

@@ -17,8 +17,7 @@ from xml.etree import ElementTree as ET
 
 import attrs
 
-from amqp10msg.app import pages
-from amqp10msg.app.made import by_command, line
+from amqp10msg import pages
 from amqp10msg.interop.conformance.judging import TYPE_CLAUSES
 from amqp10msg.interop.conformance.results import (
     BROKER_FACETS,
@@ -36,6 +35,7 @@ from amqp10msg.interop.corpus import BASIC_KINDS, Amqp10msg, Case, RefusedError
 from amqp10msg.interop.corpus.runner import table_lines
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
+from amqp10msg.provenance import by_command, line
 from amqp10msg.wire.errors import expect
 from amqp10msg.wire.primitives import FORMAT_CODES
 from amqp10msg.wire.reprs import shortened

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from amqp10msg.app import pages
-from amqp10msg.app.made import facts
-from amqp10msg.app.pages.reports import Part, table
+from amqp10msg import pages
 from amqp10msg.net.bridge.dry import Checked, DryRun
 from amqp10msg.notation.html import annotated
+from amqp10msg.pages.reports import Part, table
+from amqp10msg.provenance import facts
 
 #: Maximum number of messages that the page shows byte by byte.
 _MAX_EXAMPLES = 100

@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from amqp10msg.app import pages
-from amqp10msg.app.made import facts
-from amqp10msg.app.pages.reports import Part, table
+from amqp10msg import pages
 from amqp10msg.net.bridge.migration import Migration, Moved
 from amqp10msg.net.bridge.routes import RouteSpec, profile_of
 from amqp10msg.net.bridge.statistics import ENDINGS, Statistics
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import REASONS
+from amqp10msg.pages.reports import Part, table
+from amqp10msg.provenance import facts
 
 _UNCOUNTED = "could not be counted"
 # Why messages were missed, or left at the source.

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.app.pages import markup, render
+from amqp10msg.pages import markup, render
 from amqp10msg.validation import RULES, Rule
 from amqp10msg.validation.rules import RuleCount
 

@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import Any
 
-from amqp10msg.app.made import line
+from amqp10msg.provenance import line
 from amqp10msg.wire.later import of_extra
 from amqp10msg.wire.text import plural, printable
 
@@ -20,7 +20,7 @@ __all__ = ["markup", "render"]
 # follows. "&" is not among them, because it begins an escaped character.
 _BREAK_AFTER = re.compile(r"[/@:\]](?=[^\s/])")
 
-#: Templates of reports, which end with the text that `amqp10msg.app.made.line` returns.
+#: Templates of reports, which end with the text that `amqp10msg.provenance.line` returns.
 _REPORT_TEMPLATES = {
     "validation.html",
     "job.html",
@@ -38,7 +38,7 @@ def render(template: str, **values: Any) -> str:
     """Return the HTML page of a template.
 
     Args:
-        template: the name of a file in ``amqp10msg/app/pages/data``.
+        template: the name of a file in ``amqp10msg/pages/data``.
         values: the values of the template. Text is escaped, except `markupsafe.Markup`.
 
     Raises:
@@ -95,7 +95,7 @@ def _environment() -> Any:
 def _read_data_file(name: str) -> str:
     from importlib import resources  # noqa: PLC0415  (only pages need it)
 
-    return (resources.files("amqp10msg.app.pages") / "data" / name).read_text(encoding="utf-8")
+    return (resources.files("amqp10msg.pages") / "data" / name).read_text(encoding="utf-8")
 
 
 def _escape_unprintable(value: Any) -> Any:
