@@ -24,7 +24,7 @@ from amqp10msg.delivery.filters import EvaluationError, Selector, TopicBinding
 from amqp10msg.net.serve import Server, ServerWaits, attaching, tls_context
 from amqp10msg.net.serve.attaching import LimitedFilter
 from amqp10msg.net.serve.broker import MAX_PASSWORD_WAIT, PasswordThrottle, TurnOverError
-from amqp10msg.net.serve.connection import Incoming
+from amqp10msg.net.serve.connection import Connection, Incoming
 from amqp10msg.net.transport import SASL_HEADER
 from tests.net.serve_client import TIMEOUT, until
 from tests.net.transport_ends import frame
@@ -64,6 +64,7 @@ def test_answers_to_a_peer_that_does_not_read_are_bounded() -> None:
             for _ in range(2_000):  # 60 MB, and more in answers
                 client.sendall(pair)
         (made,) = server.broker.connections
+        assert isinstance(made, Connection)
         assert made.engine.pending < 4 << 20
 
         client.settimeout(20)
@@ -225,6 +226,7 @@ def test_peer_that_never_reads_its_close_is_aborted(caplog: pytest.LogCaptureFix
         client.sendall(octets)
         until(lambda: bool(server.broker.connections))
         (held,) = server.broker.connections
+        assert isinstance(held, Connection)
         refused = 0
         while not held.paused:
             client.sendall(pair)

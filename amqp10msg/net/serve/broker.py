@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
 
@@ -24,6 +24,7 @@ from amqp10msg.delivery import DistributionNode, Error, Released, Source, Termin
 from amqp10msg.delivery.filters import EvaluationError
 from amqp10msg.delivery.node import Delivery, MemoryStore, OutgoingLink, StoreError
 from amqp10msg.message import Message
+from amqp10msg.net import transport
 from amqp10msg.net.serve.memory import ServerMemory
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.scram import Scram, is_installed
@@ -39,8 +40,6 @@ from amqp10msg.wire.limits import Limits
 
 if TYPE_CHECKING:
     from amqp10msg.delivery.node.sqlite import SqliteStore  # it needs the module sqlite3
-    from amqp10msg.net.serve.connection import Connection, Incoming, Outgoing
-    from amqp10msg.net.serve.handshakes import TlsHandshake
 
 _T = TypeVar("_T")
 #: Default limit on the nesting depth of a message; real messages have about ten levels.
@@ -69,6 +68,61 @@ _EXPIRY_SCOPES = {
 def now() -> int:
     """Return the time in milliseconds since the Unix epoch."""
     return time.time_ns() // 1_000_000
+
+
+class PeerConnection(Protocol):
+    """The part of a connection that the broker uses. A connection may use the whole broker."""
+
+    def keep(self) -> None:
+        """Mark the pending bytes as committed, so that `close` does not discard them."""
+
+    def flush(self) -> Iterable[PeerSender]:
+        """Write the pending bytes to the socket. Return the links that can send now."""
+
+    def fail(self, error: Exception, where: str = "") -> None:
+        """Log an internal error in the activity `where`, and close the connection."""
+
+    def close(self, error: Error, *, discard: bool = False) -> None:
+        """Close the connection with an error. `discard` drops the bytes after the last `keep`."""
+
+    def abort(self) -> None:
+        """Close the socket immediately."""
+
+    def end_link(self, link: transport.Link, error: Error | None) -> None:
+        """Close a link with an error; its source does not outlive it."""
+
+    def steal(self, link: transport.Link) -> None:
+        """Detach a link, because the peer attached it again, maybe on another connection."""
+
+
+class PeerLink(Protocol):
+    """The part of an attached link that the broker uses."""
+
+    @property
+    def connection(self) -> PeerConnection:
+        """The connection of the link."""
+
+    @property
+    def link(self) -> transport.Link:
+        """The link in the transport."""
+
+
+class PeerSender(PeerLink, Protocol):
+    """The part of a link to a peer, which sends the messages of a node, that the broker uses."""
+
+    @property
+    def node(self) -> DistributionNode:
+        """The source node."""
+
+    def pump(self) -> bool:
+        """Send one message if one is available and credit allows; return whether one was sent."""
+
+
+class Handshake(Protocol):
+    """The part of a TLS handshake that the broker uses."""
+
+    def abort(self) -> None:
+        """Close the socket without finishing the handshake."""
 
 
 class Broker:
@@ -123,10 +177,10 @@ class Broker:
         self.services: dict[str, Callable[[Message, object], Message]] = {}
         self.service_bus: ServiceBus | None = None
         self.on_ended: Callable[[object], None] = lambda _: None
-        self.connections: set[Connection] = set()
+        self.connections: set[PeerConnection] = set()
         #: Accepted sockets whose TLS handshake has not ended; they count as connections.
-        self.handshakes: set[TlsHandshake] = set()
-        self.links: dict[tuple[str, str, bool], Incoming | Outgoing] = {}
+        self.handshakes: set[Handshake] = set()
+        self.links: dict[tuple[str, str, bool], PeerLink] = {}
         self.password_throttle = PasswordThrottle()
         self.turns = DeferredWork(self)
         self.termini = Termini(self)
@@ -191,18 +245,18 @@ class DeferredWork:
     """
 
     def __init__(self, broker: Broker) -> None:
-        self.touched: set[Connection] = set()
-        self.confirmations: list[tuple[Connection, Callable[[], None]]] = []
-        self.ready: dict[Outgoing, None] = {}
+        self.touched: set[PeerConnection] = set()
+        self.confirmations: list[tuple[PeerConnection, Callable[[], None]]] = []
+        self.ready: dict[PeerSender, None] = {}
         self._broker = broker
         # Links that continue in the next turn, so that turns stay short.
-        self._postponed_links: dict[Outgoing, None] = {}
+        self._postponed_links: dict[PeerSender, None] = {}
         self._turn_deadline = 0.0
         self._filter_deadline = 0.0
         self._turn_scheduled = False
         self._commit_timer: asyncio.TimerHandle | None = None
         # The links that send the messages of each node; the next link to get a message is first.
-        self._senders: dict[DistributionNode, dict[Outgoing, None]] = {}
+        self._senders: dict[DistributionNode, dict[PeerSender, None]] = {}
         # Nodes with messages that became available since the last `_send_messages`.
         self._available_nodes: dict[DistributionNode, None] = {}
         self.sent_settled: list[Delivery] = []
@@ -363,7 +417,7 @@ class DeferredWork:
             connection = self.touched.pop()
             self.ready.update(dict.fromkeys(self._send_or_drop(connection, connection.flush) or ()))
 
-    def _send_or_drop(self, connection: Connection, send: Callable[[], _T]) -> _T | None:
+    def _send_or_drop(self, connection: PeerConnection, send: Callable[[], _T]) -> _T | None:
         """Return the result of `send`, a method of `connection`; if it raises, abort the latter."""
         try:
             return send()
@@ -377,11 +431,11 @@ class DeferredWork:
         """Note that a node has available messages, which are sent at the end of the turn."""
         self._available_nodes[node] = None
 
-    def add(self, sender: Outgoing) -> None:
+    def add(self, sender: PeerSender) -> None:
         """Start sending the messages of a node on a link to a peer."""
         self._senders.setdefault(sender.node, {})[sender] = None
 
-    def remove(self, sender: Outgoing) -> None:
+    def remove(self, sender: PeerSender) -> None:
         """Stop sending messages on a link."""
         self.ready.pop(sender, None)
         self._postponed_links.pop(sender, None)
@@ -390,7 +444,7 @@ class DeferredWork:
         if not senders:
             self._senders.pop(sender.node, None)
 
-    def forget(self, node: DistributionNode) -> Iterable[Outgoing]:
+    def forget(self, node: DistributionNode) -> Iterable[PeerSender]:
         """Stop sending the messages of a node; return the links that sent them."""
         senders = self._senders.pop(node, {})
         for sender in senders:

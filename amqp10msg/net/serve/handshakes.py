@@ -6,12 +6,10 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.connection import Connection
-
-if TYPE_CHECKING:
-    from amqp10msg.net.serve.broker import Broker
 
 
 class TlsHandshake(asyncio.Protocol):
