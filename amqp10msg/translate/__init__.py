@@ -32,7 +32,7 @@ from amqp10msg.translate._single import (
     encoded_basic_translation,
     encoded_translation,
 )
-from amqp10msg.translate.account import explain
+from amqp10msg.translate.account import describe_translation
 from amqp10msg.translate.circumstances import USUAL, Circumstances, Death
 from amqp10msg.translate.profiles import LOSSLESS, PROFILES, ProfileName, TranslationProfile
 from amqp10msg.translate.report import Action, Loss, Notes, Owner, Translation, lazy_translation
@@ -152,6 +152,39 @@ def to_basic(
         message.encode()  # raises EncodeError for a field of the wrong type
         raise
     return notes.translation(translated, strict)
+
+
+def explain(
+    message: BasicMessage | Message,
+    profile: ProfileName | TranslationProfile = "lossless",
+    *,
+    circumstances: Circumstances | None = None,
+) -> str:
+    """Describe the translation of a message to the other protocol, and its losses, as lines.
+
+    Args:
+        message: a message of 0-9-1 or 1.0.
+        profile: a profile of `PROFILES`, or its name.
+        circumstances: further inputs of a broker's translation.
+
+    Raises:
+        ValueError: the profile does not exist.
+    """
+    try:
+        translation: Translation[Any] = (
+            to_amqp10(message, profile, circumstances=circumstances)
+            if isinstance(message, BasicMessage)
+            else to_basic(message, profile, circumstances=circumstances)
+        )
+    except TranslationError as error:
+        target = "AMQP 1.0" if isinstance(message, BasicMessage) else "AMQP 0-9-1"
+        return f"{_name_of(profile)}: no translation to {target}\n  {error}\n"
+    return describe_translation(_name_of(profile), translation)
+
+
+def _name_of(profile: ProfileName | TranslationProfile) -> str:
+    """Return the name of an existing profile; an alias becomes the name that it stands for."""
+    return profile.name if isinstance(profile, TranslationProfile) else PROFILES[profile].name
 
 
 class EncodedBasic(NamedTuple):

@@ -10,48 +10,16 @@ import attrs
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.message import Message
-from amqp10msg.translate.profiles import (
-    PROFILES,
-    Circumstances,
-    ProfileName,
-    TranslationProfile,
-)
-from amqp10msg.translate.report import Loss
-from amqp10msg.wire.errors import TranslationError
+from amqp10msg.translate.report import Loss, Translation
 
 #: Maximum length of a formatted value, in characters.
 _MAX_VALUE_LENGTH = 100
 
 
-def explain(
-    message: BasicMessage | Message,
-    profile: ProfileName | TranslationProfile = "lossless",
-    *,
-    circumstances: Circumstances | None = None,
-) -> str:
-    """Describe the translation of a message to the other protocol, and its losses, as lines.
-
-    Args:
-        message: a message of 0-9-1 or 1.0.
-        profile: a profile of `PROFILES`, or its name.
-        circumstances: further inputs of a broker's translation.
-
-    Raises:
-        ValueError: the profile does not exist.
-    """
-    from amqp10msg.translate import to_amqp10, to_basic  # noqa: PLC0415  (the package imports this)
-
-    is_basic = isinstance(message, BasicMessage)
-    target = "AMQP 1.0" if is_basic else "AMQP 0-9-1"
-    try:
-        translation: Any = (
-            to_amqp10(message, profile, circumstances=circumstances)
-            if isinstance(message, BasicMessage)
-            else to_basic(message, profile, circumstances=circumstances)
-        )
-    except TranslationError as error:
-        return f"{_name_of(profile)}: no translation to {target}\n  {error}\n"
-    lines = [f"{_name_of(profile)}: to {target}"]
+def describe_translation(profile: str, translation: Translation[Any]) -> str:
+    """Describe the result of a translation with the profile of this name, as lines."""
+    is_basic = isinstance(translation.message, BasicMessage)
+    lines = [f"{profile}: to {'AMQP 0-9-1' if is_basic else 'AMQP 1.0'}"]
     lines += [f"  {path}: {format_value(value)}" for path, value in parts_of(translation.message)]
     if not translation.losses:
         lines.append("Nothing is lost.")
@@ -60,10 +28,6 @@ def explain(
         lines.append("Losses:" if is_lossy else "Nothing is lost for good:")
         lines += [f"  {_describe(loss)}" for loss in translation.losses]
     return "\n".join(lines) + "\n"
-
-
-def _name_of(profile: ProfileName | TranslationProfile) -> str:
-    return profile.name if isinstance(profile, TranslationProfile) else PROFILES[profile].name
 
 
 def _describe(loss: Loss) -> str:
