@@ -34,11 +34,10 @@ if TYPE_CHECKING:
         validation,
         wire,
     )
-    from amqp10msg.message import Message
+    from amqp10msg.message import Message, Template
     from amqp10msg.message.differences import Difference, differences
     from amqp10msg.message.picks import Picker
     from amqp10msg.message.rules import load_rules, rule
-    from amqp10msg.message.templates import Template
     from amqp10msg.sections import (
         AmqpSequence,
         AmqpValue,
@@ -51,14 +50,13 @@ if TYPE_CHECKING:
         Properties,
     )
     from amqp10msg.sections.parts import Malformed, Part, Scan, scan
-    from amqp10msg.validation import Violation, validate
+    from amqp10msg.validation import ValidationError, Violation, validate
     from amqp10msg.wire.errors import (
         AmqpError,
         ChecksumError,
         ContentError,
         DecodeError,
         EncodeError,
-        ValidationError,
     )
     from amqp10msg.wire.kernel import (
         COMPILED,
@@ -181,13 +179,13 @@ _MODULE_OF = {
     "Scan": "sections.parts",
     "Short": "wire.primitives",
     "Symbol": "wire.primitives",
-    "Template": "message.templates",
+    "Template": "message",
     "Timestamp": "wire.primitives",
     "UByte": "wire.primitives",
     "UInt": "wire.primitives",
     "ULong": "wire.primitives",
     "UShort": "wire.primitives",
-    "ValidationError": "wire.errors",
+    "ValidationError": "validation",
     "Violation": "validation",
     "decode_value": "wire.kernel",
     "decode_values": "wire.kernel",

@@ -60,7 +60,7 @@ def load(*, pure: bool) -> ModuleType:
         # While this copy is in sys.modules: a later import would find the other copy.
         for name in (
             *("wire.primitives", "wire.limits", "wire.errors", "composite", "sections", "delivery"),
-            *("basic.classes", "translate", "message.templates", "notation", "files"),
+            *("basic.classes", "translate", "notation", "files"),
         ):
             found = importlib.import_module(f"{PACKAGE}.{name}")
             for public in getattr(found, "__all__", ()):

@@ -30,8 +30,7 @@ from amqp10msg.columns._schema import (
     unknown_column,
 )
 from amqp10msg.composite import rows
-from amqp10msg.message import Message
-from amqp10msg.message.templates import Template
+from amqp10msg.message import Message, Template
 from amqp10msg.notation import from_typed
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.wire.errors import EncodeError

@@ -13,7 +13,7 @@ import amqp10msg.columns._kernel.write as write  # noqa: PLR0402  (see above)
 from amqp10msg.columns._decode import address_and_size
 from amqp10msg.columns._schema import COMPOSITES, MAPS, field_modes
 from amqp10msg.composite import rows
-from amqp10msg.message.templates import Template
+from amqp10msg.message import Template
 from amqp10msg.sections import BODY_KINDS, KINDS
 from amqp10msg.wire.kernel import Step, codes
 

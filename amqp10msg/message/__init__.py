@@ -52,7 +52,7 @@ from amqp10msg.message._flat import (
     constructor_call,
     expand,
 )
-from amqp10msg.message.templates import Template
+from amqp10msg.message.templates import TemplatePlan
 from amqp10msg.sections import (
     BARE_CODES,
     KIND_OF,
@@ -85,7 +85,7 @@ from amqp10msg.wire.reprs import Text, html_table, short_repr
 if TYPE_CHECKING:
     from amqp10msg.wire.codings import Coding
 
-__all__ = ["Body", "Message", "MessageChanges"]
+__all__ = ["Body", "Message", "MessageChanges", "Template"]
 
 _T = TypeVar("_T")
 
@@ -838,3 +838,64 @@ def expect_message(message: object, function: str, expected: str = "a Message") 
     """
     encoded = (bytes, bytearray, memoryview)
     expect(message, Message, function, expected, {encoded: "decode it with Message.decode"})
+
+
+class Template(kernel.Pattern):
+    """Encodes messages that differ in a few values, copying the bytes of the constant parts.
+
+        template = Message(
+            b"", application_properties={"attempt": Int(0), "tenant": "acme"}
+        ).template("properties.message_id", "application_properties.attempt", "body")
+        data = template.encode("m-1", 3, b"...")
+
+    `Message.template` creates templates. ``encode(*values)`` returns the same bytes as
+    ``message(*values).encode()``. Later changes of the prototype message have no effect.
+
+    A field has its AMQP type of Part 3. An entry or the body has the declared type, or else the
+    type of the prototype's value; without both, each value determines its own type, as in a
+    message. A plain int, str or float is converted to any type that it fits. None is null in an
+    entry and in an amqp-value, and omits a field or a section. The body has sections of the
+    declared kind (``Data`` or ``AmqpSequence``), or else of the kind in the prototype.
+
+    Attributes:
+        paths: the paths of the values, in the order of the arguments of `encode`.
+        kinds: the names of the values' AMQP types, in the same order; empty if each value
+            determines its own type.
+    """
+
+    __slots__ = ("_declared", "_plan", "kinds", "paths")
+
+    def __init__(self, message: Message, fields: tuple[str | tuple[str, type], ...]) -> None:
+        """Create a template from a prototype message; `fields` as in `Message.template`."""
+        self._declared = fields
+        self._plan = TemplatePlan(message, fields)
+        self.paths = tuple(path.text for path in self._plan.paths)
+        self.kinds = self._plan.kinds
+        super().__init__(self._plan.steps(), len(fields), self._encode_filled)
+
+    def __repr__(self) -> str:
+        return f"Template({', '.join(map(repr, self.paths))})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Template, (self._plan.prototype, self._declared))
+
+    def message(self, *values: Any) -> Message:
+        """Return the message with these values, as a `Message` instead of its encoding.
+
+        Args:
+            values: one value for each path.
+
+        Raises:
+            EncodeError: a value cannot be encoded; the error's path names it.
+            TypeError: there are more or fewer values than paths.
+        """
+        message = self._plan.fill_in(values)
+        message.encode()  # checks the types of all values
+        return message
+
+    def _encode_filled(self, values: tuple[Any, ...]) -> bytes:
+        """Encode values that the kernel's fast path refuses.
+
+        Raises the EncodeError with its path, or returns the encoding if the values are valid.
+        """
+        return self._plan.fill_in(values).encode()

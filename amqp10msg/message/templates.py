@@ -1,10 +1,10 @@
-"""Encode messages that differ in a few values: `Template`."""
+"""The steps that encode messages which differ in a few values, for `Template`."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from amqp10msg.message._encoding import BODY_SPECS, body_sections, encoded, to_body, write
 from amqp10msg.message.picks import check_paths
@@ -23,11 +23,6 @@ from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.kernel import codes, decode_value, encode_fault
 from amqp10msg.wire.primitives import AmqpMap
 
-if TYPE_CHECKING:
-    from amqp10msg.message import Message
-
-__all__ = ["Template"]
-
 Step = kernel.Step
 _ANY_TYPE = 0  # in place of the kernel's number of an AMQP type: each value determines its own type
 _COMPOUND_TYPES = (codes.KIND_LIST, codes.KIND_MAP, codes.KIND_ARRAY)
@@ -35,43 +30,42 @@ _COMPOUND_TYPES = (codes.KIND_LIST, codes.KIND_MAP, codes.KIND_ARRAY)
 _MAP_HEAD_SIZES = {0xC1: 3, 0xD1: 9}
 
 
-class Template(kernel.Pattern):
-    """Encodes messages that differ in a few values, copying the bytes of the constant parts.
+class Prototype(Protocol):
+    """The part of a `Message` that templates use."""
 
-        template = Message(
-            b"", application_properties={"attempt": Int(0), "tenant": "acme"}
-        ).template("properties.message_id", "application_properties.attempt", "body")
-        data = template.encode("m-1", 3, b"...")
+    body: Any
+    _wire: bytes | None
+    _lenient: bool
 
-    `Message.template` creates templates. ``encode(*values)`` returns the same bytes as
-    ``message(*values).encode()``. Later changes of the prototype message have no effect.
+    def encode(self) -> bytes:
+        """Return the encoded message."""
 
-    A field has its AMQP type of Part 3. An entry or the body has the declared type, or else the
-    type of the prototype's value; without both, each value determines its own type, as in a
-    message. A plain int, str or float is converted to any type that it fits. None is null in an
-    entry and in an amqp-value, and omits a field or a section. The body has sections of the
-    declared kind (``Data`` or ``AmqpSequence``), or else of the kind in the prototype.
+    def evolve(self) -> Self:
+        """Return a copy that shares all sections."""
+
+
+_Prototype = TypeVar("_Prototype", bound=Prototype)
+
+
+class TemplatePlan(Generic[_Prototype]):
+    """The prototype of a `Template`, and the path and type of each value that varies.
 
     Attributes:
-        paths: the paths of the values, in the order of the arguments of `encode`.
-        kinds: the names of the values' AMQP types, in the same order; empty if each value
-            determines its own type.
+        prototype: a copy of the message from which the template was created.
+        paths: the paths of the values, in the order of the arguments of `Template.encode`.
+        kinds: as `Template.kinds`.
     """
 
-    __slots__ = ("_declared", "_paths", "_prototype", "_types", "kinds", "paths")
-
-    def __init__(self, message: Message, fields: tuple[str | tuple[str, type], ...]) -> None:
-        """Create a template from a prototype message; `fields` as in `Message.template`."""
+    def __init__(self, message: _Prototype, fields: tuple[str | tuple[str, type], ...]) -> None:
+        """Resolve the types of the values; `fields` as in `Message.template`."""
         pairs = [field if isinstance(field, tuple) else (field, None) for field in fields]
-        self._declared = fields
-        self._paths = [path_of(text) for text, _ in pairs]
-        check_paths(self._paths)
-        self._prototype = _unshared_copy(message)
+        self.paths = [path_of(text) for text, _ in pairs]
+        check_paths(self.paths)
+        self.prototype = _unshared_copy(message)
         self._types = [
             self._resolve_type(path, declared)
-            for path, (_, declared) in zip(self._paths, pairs, strict=True)
+            for path, (_, declared) in zip(self.paths, pairs, strict=True)
         ]
-        self.paths = tuple(path.text for path in self._paths)
         self.kinds = tuple(
             "binary"
             if cls is Data
@@ -80,34 +74,18 @@ class Template(kernel.Pattern):
             else codes.FIELD_TYPES.get(kind, "")
             for cls, kind in self._types
         )
-        super().__init__(self._all_steps(), len(fields), self._encode_filled)
 
-    def __repr__(self) -> str:
-        return f"Template({', '.join(map(repr, self.paths))})"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (Template, (self._prototype, self._declared))
-
-    def message(self, *values: Any) -> Message:
-        """Return the message with these values, as a `Message` instead of its encoding.
-
-        Args:
-            values: one value for each path.
+    def fill_in(self, values: tuple[Any, ...]) -> _Prototype:
+        """Return a copy of the prototype with these values. Encoding it checks their types.
 
         Raises:
-            EncodeError: a value cannot be encoded; the error's path names it.
+            EncodeError: a value cannot be converted to its type.
             TypeError: there are more or fewer values than paths.
         """
-        message = self._fill_in(values)
-        message.encode()  # checks the types of all values
-        return message
-
-    def _fill_in(self, values: tuple[Any, ...]) -> Message:
-        """Return a copy of the prototype with these values. Encoding it checks their types."""
         if len(values) != len(self.paths):
             raise TypeError(f"the template takes {len(self.paths)} values, not {len(values)}")
-        message = _unshared_copy(self._prototype)
-        for path, (cls, kind), value in zip(self._paths, self._types, values, strict=True):
+        message = _unshared_copy(self.prototype)
+        for path, (cls, kind), value in zip(self.paths, self._types, values, strict=True):
             _set_value(
                 message,
                 path,
@@ -115,13 +93,6 @@ class Template(kernel.Pattern):
                 value if kind == _ANY_TYPE else _convert_to_type(path, kind, value),
             )
         return message
-
-    def _encode_filled(self, values: tuple[Any, ...]) -> bytes:
-        """Encode values that the kernel's fast path refuses.
-
-        Raises the EncodeError with its path, or returns the encoding if the values are valid.
-        """
-        return self._fill_in(values).encode()
 
     # Resolve the type of each varying value.
 
@@ -153,7 +124,7 @@ class Template(kernel.Pattern):
                 )
             return None, kind or field_kind
         if declared is None:
-            value = (getattr(self._prototype, path.kind.attribute) or {}).get(path.key)
+            value = (getattr(self.prototype, path.kind.attribute) or {}).get(path.key)
             kind = _number_of_value(value)
         if SPEC_OF[path.kind.code].shape == kernel.SHAPE_PROPERTIES:
             if kind in _COMPOUND_TYPES:
@@ -170,7 +141,7 @@ class Template(kernel.Pattern):
             return declared, _ANY_TYPE
         if declared is bytes:
             return Data, _ANY_TYPE
-        sections = body_sections(self._prototype.body, self._prototype._lenient)
+        sections = body_sections(self.prototype.body, self.prototype._lenient)
         if declared is AmqpValue or (declared is None and not sections):
             return declared, _ANY_TYPE
         if declared is not None:
@@ -180,7 +151,7 @@ class Template(kernel.Pattern):
 
     # Build the steps that the kernel executes to encode a message.
 
-    def _all_steps(self) -> list[Step]:
+    def steps(self) -> list[Step]:
         """Return the steps for the whole message."""
         steps: list[Step] = []
         for kind in KINDS:
@@ -193,11 +164,11 @@ class Template(kernel.Pattern):
     def _section_steps(self, kind: SectionKind) -> list[Step]:
         """Return the steps for a section outside of the body."""
         spec = SPEC_OF[kind.code]
-        section: Any = getattr(self._prototype, kind.attribute)
-        varying = [i for i, path in enumerate(self._paths) if path.kind is kind]
+        section: Any = getattr(self.prototype, kind.attribute)
+        varying = [i for i, path in enumerate(self.paths) if path.kind is kind]
         if not varying:
             return [] if section is None else [Step(codes.STEP_COPY, encoded(kind, section, False))]
-        if self._paths[varying[0]].is_whole:
+        if self.paths[varying[0]].is_whole:
             return [Step(codes.STEP_SECTION, source=varying[0], spec=spec)]
         if kind.source == "list":
             return self._list_section_steps(kind, section, varying)
@@ -208,11 +179,11 @@ class Template(kernel.Pattern):
     ) -> list[Step]:
         """Return the steps for a header or properties.
 
-        `varying` contains the indexes in `self._paths` of the paths in this section.
+        `varying` contains the indexes in `self.paths` of the paths in this section.
         """
         spec = SPEC_OF[kind.code]
         section = kind.cls() if section is None else section
-        sources = {self._paths[i].index: i for i in varying}
+        sources = {self.paths[i].index: i for i in varying}
         steps: list[Step] = []
         for index, name in enumerate(spec.names):
             default = spec.defaults[index]
@@ -249,7 +220,7 @@ class Template(kernel.Pattern):
     ) -> list[Step]:
         """Return the steps for a map section; `varying` as in `_list_section_steps`."""
         spec = SPEC_OF[kind.code]
-        sources = {_plain_key(self._paths[i]): i for i in varying}
+        sources = {_plain_key(self.paths[i]): i for i in varying}
         entries = {**section, **{key: None for key in sources if key not in section}}
         steps = [Step(codes.STEP_COPY, spec.head), Step(codes.STEP_OPEN)]
         for key, value in entries.items():
@@ -273,10 +244,10 @@ class Template(kernel.Pattern):
 
     def _body_steps(self) -> list[Step]:
         """Return the steps for the body."""
-        source = next((i for i, path in enumerate(self._paths) if path.kind is None), -1)
+        source = next((i for i, path in enumerate(self.paths) if path.kind is None), -1)
         if source < 0:
             writer = kernel.Writer()
-            for section in body_sections(self._prototype.body, self._prototype._lenient):
+            for section in body_sections(self.prototype.body, self.prototype._lenient):
                 write(writer, BODY_SPECS[type(section)], section)
             return [Step(codes.STEP_COPY, writer.finish())]
         cls, kind = self._types[source]
@@ -303,7 +274,7 @@ def _merge_copy_steps(steps: list[Step]) -> list[Step]:
     return [*merged, Step(codes.STEP_COPY, copied)] if copied else merged
 
 
-def _unshared_copy(message: Message) -> Message:
+def _unshared_copy(message: _Prototype) -> _Prototype:
     """Return a copy of a message that shares no sections and has no original bytes."""
     copied = message.evolve()
     copied._wire = None
@@ -384,7 +355,7 @@ def _error_path(path: Path) -> str:
     return f"{path.kind.name}[{_plain_key(path)!r:.80}]"
 
 
-def _set_value(message: Message, path: Path, cls: type | None, value: Any) -> None:
+def _set_value(message: Prototype, path: Path, cls: type | None, value: Any) -> None:
     """Set the value at a path. The sections of `message` are changed: they must not be shared."""
     if path.kind is None:
         message.body = to_body(value) if cls is None else cls(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -11,6 +11,7 @@ import attrs
 
 from amqp10msg.sections.parts import LISTED
 from amqp10msg.validation.suspicion import Suspicion
+from amqp10msg.wire.errors import AmqpError, shortened_path
 from amqp10msg.wire.reprs import with_bounded_repr
 
 #: The severity of a violation: ``error`` for MUST and MUST NOT, ``warning`` for SHOULD and SHOULD
@@ -108,6 +109,19 @@ class Violation:
     path: str
     offset: int
     text: str
+
+
+class ValidationError(AmqpError, ValueError):
+    """A message violates rules of the specification, which `violations` lists."""
+
+    def __init__(self, violations: Sequence[Violation]) -> None:
+        super().__init__(violations)
+        self.violations = tuple(violations)
+
+    def __str__(self) -> str:
+        return "; ".join(
+            f"{shortened_path(v.path) or 'message'}: {v.text}" for v in self.violations
+        )
 
 
 @attrs.frozen

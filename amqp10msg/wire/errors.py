@@ -1,17 +1,15 @@
 """The exceptions of the library, whose base class is `AmqpError`.
 
-Invalid bytes from a peer raise `DecodeError`. An invalid value or message of the caller raises
-`EncodeError` or `ValidationError`. These classes are also subclasses of `ValueError`.
+Invalid bytes from a peer raise `DecodeError`. An invalid value of the caller raises `EncodeError`.
+These classes are also subclasses of `ValueError`. `ValidationError` stands with the violations that
+it reports, in `amqp10msg.validation`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from amqp10msg.validation import Violation
+from typing import Any
 
 __all__ = [
     "AmqpError",
@@ -20,7 +18,6 @@ __all__ = [
     "DecodeError",
     "EncodeError",
     "TranslationError",
-    "ValidationError",
 ]
 
 # Error conditions (Part 2, 2.8.15 to 2.8.18).
@@ -176,19 +173,6 @@ class EncodeError(AmqpError, ValueError):
 
     def __str__(self) -> str:
         return f"{shortened_path(self.path)}: {self.reason}" if self.path else self.reason
-
-
-class ValidationError(AmqpError, ValueError):
-    """A message violates rules of the specification, which `violations` lists."""
-
-    def __init__(self, violations: Sequence[Violation]) -> None:
-        super().__init__(violations)
-        self.violations = tuple(violations)
-
-    def __str__(self) -> str:
-        return "; ".join(
-            f"{shortened_path(v.path) or 'message'}: {v.text}" for v in self.violations
-        )
 
 
 class ContentError(AmqpError, ValueError):
