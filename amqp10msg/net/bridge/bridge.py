@@ -12,10 +12,11 @@ from typing import Self, TypeVar
 import attrs
 
 from amqp10msg.net.bridge.dry import Checked, DryRun, check_queue, dry_run
+from amqp10msg.net.bridge.lifecycle import log_event
 from amqp10msg.net.bridge.management import Queue
 from amqp10msg.net.bridge.monitor import Monitor
 from amqp10msg.net.bridge.records import rename_route
-from amqp10msg.net.bridge.route import Route, log_event
+from amqp10msg.net.bridge.route import Route
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.service import Service
 from amqp10msg.net.bridge.statistics import Statistics

@@ -221,7 +221,6 @@ class Ending:
     def end_uncounted(self, reason: str) -> None:
         """Record that the route ended before its source could be counted, for `reason`."""
         counts = self._statistics
-        counts.state = "ended"
         counts.asked, counts.uncounted = self._options.asks, reason
 
     async def count_rest(

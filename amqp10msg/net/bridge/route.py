@@ -21,6 +21,7 @@ from typing import Any
 from amqp10msg.net.bridge.counting import Observer
 from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.entries import UNREADABLE
+from amqp10msg.net.bridge.lifecycle import Event, Lifecycle, RouteContext, State
 from amqp10msg.net.bridge.links import (
     MissingTarget,
     PoisonGuard,
@@ -55,7 +56,6 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import ConnectionPools
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.wire.errors import AmqpError
-from amqp10msg.wire.text import printable
 
 #: Maximum number of messages that are translated and sent together.
 _MAX_BATCH = 100
@@ -67,8 +67,6 @@ _MAX_DEATHS = 3
 _FULL_TARGET_OUTCOMES = {"nacked", "full"}
 #: How to settle a message at the source, by action of `RouteOptions.on` or `.unmatched`.
 _SETTLE_BY_ACTION = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle.ACCEPT}
-#: State of a route that waits for the end of another process, which runs the same route.
-_STANDBY = "another bridge runs it"
 #: State of a route that only counts the messages of its empty source; see `_leave_to_others`.
 _LEFT_TO_OTHERS = "leaves the queue to its other consumers, unless messages are ready"
 #: Why positions of a stream are skipped, for the log.
@@ -76,16 +74,6 @@ _SKIPPED_REASON = (
     "the broker delivers nothing for some positions: they are its own entries, or messages that it "
     "delivers only over its stream protocol, such as those in compressed batches"
 )
-
-
-def log_event(logger: logging.Logger, event: str, level: int, **fields: Any) -> None:
-    """Log an event of a bridge. The log record has the attributes ``event`` and ``fields``.
-
-    In the text of the record, characters that are not printable are escaped: a peer must not add
-    lines to a log, or control a terminal. The fields are unchanged.
-    """
-    text = printable(" ".join(f"{name}={value}" for name, value in fields.items()))
-    logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
 
 
 class Route:
@@ -98,9 +86,6 @@ class Route:
         options: the options.
         logger: receives events; see `log_event`.
         pools: connections to share with other routes; None to open connections for this route.
-
-    Attributes:
-        statistics: the counts of the route.
     """
 
     def __init__(
@@ -112,20 +97,19 @@ class Route:
         logger: logging.Logger,
         pools: ConnectionPools | None = None,
     ) -> None:
-        self.name = name
-        self.source = source
-        self.target = target
-        self.options = options
-        self._waits = options.waits
-        self.statistics = Statistics()
-        self._logger = logger
-        self._pools = pools or ConnectionPools()
+        self._context = RouteContext(
+            name, source, target, options, logger, pools or ConnectionPools()
+        )
+        self._lifecycle = Lifecycle(self._context)
+        self._lifecycle.on_fail = self._stop_source
+        self._pools = self._context.pools
         overflow = options.quarantine.with_name(f"{options.quarantine.name}.large")
         self._overflow = functools.partial(Oversized, overflow, options.max_large)
         self._records: Records
         self._loop: asyncio.AbstractEventLoop
         pool = self._pools.counting
-        self._ending = Ending(source, options, self.statistics, self.log, self._end_because, pool)
+        stop = self._lifecycle.stop
+        self._ending = Ending(source, options, self.statistics, self.log, stop, pool)
         self._prepare = preparer_of(source, target, options, self.statistics)
         # Source, target and quarantine queue.
         self._poison_guard = PoisonGuard(source)
@@ -168,21 +152,42 @@ class Route:
         self._bytes = 0  # total size of the unsettled deliveries that are in memory
         self._is_sending = self._is_send_scheduled = False
         # The run.
-        self._stopping = False
-        self._has_record_fault = False  # the quarantine, state or deduplication file has failed
-        self._stop = asyncio.Event()
-        self._fault: BaseException | None = None  # the error that the route fails with
         self._depth_query: asyncio.Task[None] | None = None
-        self._started_at = self._ticked_at = 0.0
+        self._ticked_at = 0.0
         self._incomplete_seconds = 0.0  # since the first bytes of an incomplete message
         self._skipped_logged = False  # whether skipped positions of the stream were logged
         self._logged_reasons: set[str] = set()  # logged reasons why the source could not be checked
         self._first_opened_at = 0.0  # when the source was first open, on the loop's clock
         self._stop_waiting_at = 0.0  # when the route stops waiting for anything, on the same clock
 
+    @property
+    def name(self) -> str:
+        """The name of the route in logs and reports."""
+        return self._context.name
+
+    @property
+    def source(self) -> Endpoint:
+        """The endpoint to receive from."""
+        return self._context.source
+
+    @property
+    def target(self) -> Endpoint:
+        """The endpoint to send to."""
+        return self._context.target
+
+    @property
+    def options(self) -> RouteOptions:
+        """The options of the route."""
+        return self._context.options
+
+    @property
+    def statistics(self) -> Statistics:
+        """The counts of the route."""
+        return self._context.statistics
+
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event with the name of the route."""
-        log_event(self._logger, event, level, route=self.name, **fields)
+        self._context.log(event, level, **fields)
 
     async def depth(self) -> int | None:
         """Query the number of messages at the source. Return the previous answer, or None."""
@@ -193,16 +198,7 @@ class Route:
 
     def stop(self) -> None:
         """Start to end the route: it accepts no more deliveries, and waits for outcomes."""
-        self._end_because("stopped")
-
-    def _end_because(self, ending: str) -> None:
-        """Start to end the route. `ending` is the reason, a key of `ENDINGS`."""
-        self._stopping = True
-        if ending in {"count", "length"}:
-            self.statistics.asked = False  # discard the count of an earlier query
-            self.statistics.remaining = self.statistics.unacknowledged = None
-        self.statistics.ending = self.statistics.ending or ending
-        self._stop.set()
+        self._lifecycle.stop("stopped")
 
     async def run(self) -> None:
         """Run until `stop` is called or the route ends by its options.
@@ -212,7 +208,7 @@ class Route:
             OSError: a message could not be written to the quarantine; it was not settled.
         """
         self._loop = asyncio.get_running_loop()
-        self._started_at = self._loop.time()
+        self._lifecycle.begin()
         if self.options.state is None:
             await self._run()
             return
@@ -229,19 +225,9 @@ class Route:
     def _report_failure(self, error: Exception) -> None:
         """Record and log that the route failed before it ran, unless this was done before."""
         if not self.statistics.failed:
-            self.statistics.state = self.statistics.ending = "failed"
+            self._lifecycle.fail(error)
+            self._lifecycle.advance(Event.END)
             self.log("route-failed", logging.ERROR, why=str(error))
-
-    def _update_duration(self) -> None:
-        """Store the time since the start in the statistics."""
-        self.statistics.seconds = self._loop.time() - self._started_at
-
-    async def _wait_for_stop(self) -> bool:
-        """Wait for a stop, for at most `Waits.check_interval`. Return whether the route stops."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._waits.check_interval):
-                await self._stop.wait()
-        return self._stop.is_set()
 
     async def _acquire(self, lease: Lease) -> bool:
         """Acquire `lease`: wait until no other bridge runs this route.
@@ -251,18 +237,21 @@ class Route:
         Raises:
             LinkError: the other bridge did not end within `RouteOptions.reach`.
         """
-        reach, counts = self.options.reach, self.statistics
+        reach, lifecycle = self.options.reach, self._lifecycle
+        is_logged = False
         while not lease.acquire():
-            if counts.state != _STANDBY:
-                counts.state = _STANDBY
+            lifecycle.advance(Event.WAIT)
+            if not is_logged:
+                is_logged = True
                 self.log("route-stands-by", at=str(self.source), state=str(self.options.state))
-            self._update_duration()
+            lifecycle.update_duration()
             self._ending.end_if_late()
-            if reach is not None and counts.seconds >= reach and not self._stop.is_set():
+            if reach is not None and self.statistics.seconds >= reach and not lifecycle.is_ending:
                 text = f"{self.options.state}: another bridge runs this route since {reach:g} s"
                 raise LinkError(text, permanent=True)
-            if await self._wait_for_stop():
-                self._ending.end_uncounted(_STANDBY)
+            if await lifecycle.wait_for_stop(self.options.waits.check_interval):
+                self._ending.end_uncounted(State.STANDBY.value)
+                lifecycle.advance(Event.END)
                 return False
         return True
 
@@ -270,19 +259,20 @@ class Route:
         """Declare the source's queue at the target. Return False if the route was stopped first."""
         from amqp10msg.net.bridge.topology import declare_for  # noqa: PLC0415  (rarely used)
 
-        self.statistics.state = "declaring"
+        self._lifecycle.advance(Event.DECLARE)
         declaring = asyncio.ensure_future(
             declare_for(self.source, self.target, self.options, self.log)
         )
         try:
-            while not (declaring.done() or self._stop.is_set()):
-                self._update_duration()
+            while not (declaring.done() or self._lifecycle.is_ending):
+                self._lifecycle.update_duration()
                 self._ending.end_if_late()
-                await asyncio.wait([declaring], timeout=self._waits.check_interval)
+                await asyncio.wait([declaring], timeout=self.options.waits.check_interval)
             if declaring.done():
                 declaring.result()
                 return True
             self._ending.end_uncounted("it ended while it declared the queue")
+            self._lifecycle.advance(Event.END)
             return False
         finally:
             declaring.cancel()
@@ -296,7 +286,8 @@ class Route:
         except (OSError, ValueError) as error:
             self._report_failure(error)
             raise
-        self._ticked_at = self._started_at
+        self._ticked_at = self._lifecycle.started_at
+        self._lifecycle.advance(Event.OPEN)
         warn_unverified_tls((self.source, self.target, self.options.quarantine_queue), self.log)
         keeping = [self._target_link.keep(), self._keep_source()]
         if self.options.quarantine_queue is not None:
@@ -314,12 +305,12 @@ class Route:
         for task in tasks:
             task.add_done_callback(self._on_task_done)
         try:
-            while not self._stop.is_set():
-                self._update_duration()
-                if not await self._wait_for_stop():
+            while not self._lifecycle.is_ending:
+                self._lifecycle.update_duration()
+                if not await self._lifecycle.wait_for_stop(self.options.waits.check_interval):
                     self._check_timers()
-            self._stop_waiting_at = self._loop.time() + self._waits.shutdown_timeout
-            if self._fault is None or self._has_record_fault:
+            self._stop_waiting_at = self._loop.time() + self.options.waits.shutdown_timeout
+            if self._lifecycle.fault is None or self._lifecycle.has_record_fault:
                 # Wait for outcomes: the source delivers a message without an outcome again.
                 await self._drain()
             await self._count_remaining()
@@ -337,26 +328,21 @@ class Route:
             counts.in_flight = counts.waiting = counts.held = 0
             counts.position = self._records.positions.next
             self._update_connections()
-            self._update_duration()
-            counts.state = "failed" if self._fault else "ended"
-        if self._fault is not None:
-            self.log("route-failed", logging.ERROR, why=str(self._fault))
-            raise self._fault
+            self._lifecycle.update_duration()
+            self._lifecycle.advance(Event.END)
+        if self._lifecycle.fault is not None:
+            self.log("route-failed", logging.ERROR, why=str(self._lifecycle.fault))
+            raise self._lifecycle.fault
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         """Fail the route if a background task has failed."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(error)
+            self._lifecycle.fail(error)
 
-    def _fail(self, error: BaseException) -> None:
-        """Start to end the route because of `error`; only the first error is kept."""
-        if self._fault is None:
-            self._fault = error
-            self.statistics.ending = "failed"
-            if self._source_link.link is not None:
-                # Stop first: the source must count the released messages, not deliver them again.
-                self._source_link.link.stop()
-        self._stop.set()
+    def _stop_source(self) -> None:
+        """Stop the source first: it must count the released messages, not deliver them again."""
+        if self._source_link.link is not None:
+            self._source_link.link.stop()
 
     def _check_timers(self) -> None:
         """Check everything that depends on time: overdue outcomes, retries, the route's end."""
@@ -376,7 +362,7 @@ class Route:
             self._reopen_source()
         self._rejoin_shared_connections(now)
         # The pause of a process that was suspended does not count as idle time of the source.
-        elapsed = min(now - self._ticked_at, self._waits.check_interval)
+        elapsed = min(now - self._ticked_at, self.options.waits.check_interval)
         self._ticked_at = now
         source = self._source_link.link
         if source is not None and source.incomplete and not self._reading_paused:
@@ -424,7 +410,7 @@ class Route:
         if self._unsettled_count:
             return
         self._ending.end_if_empty(depth, self._held_count)
-        if self._stop.is_set():
+        if self._lifecycle.is_ending:
             return
         if link is not None:
             await self._leave_to_others(link, depth)
@@ -446,9 +432,9 @@ class Route:
         received = self.statistics.received
         source.stop()
         with contextlib.suppress(LinkError, TimeoutError):
-            async with asyncio.timeout(self._waits.close_timeout):
+            async with asyncio.timeout(self.options.waits.close_timeout):
                 await source.count()  # the broker sends the deliveries in flight before the answer
-        if source is not self._source_link.link or self._stop.is_set():
+        if source is not self._source_link.link or self._lifecycle.is_ending:
             return
         if self.statistics.received != received or self._reopen_reason:
             source.resume()  # before settling a delivery, so that other bridges see this consumer
@@ -466,8 +452,8 @@ class Route:
         if self._depth_query is not None:
             self._depth_query.cancel()
         wait = min(
-            self._waits.close_timeout,
-            self._stop_waiting_at - self._loop.time() - self._waits.min_close_timeout,
+            self.options.waits.close_timeout,
+            self._stop_waiting_at - self._loop.time() - self.options.waits.min_close_timeout,
         )
         next_position = self._records.positions.next
         source = self._source_link.link or self._observer
@@ -506,27 +492,31 @@ class Route:
     def _update_counts(self) -> None:
         """Update the statistics that describe the current state of the route."""
         counts = self.statistics
-        pending, target = self._pending, self._target_link.link
+        pending = self._pending
         counts.in_flight = len(pending.in_flight)
         counts.waiting = self._unsettled_count - counts.in_flight
         counts.held = pending.held_count + len(self._unmatched) + len(self._to_release)
         self._update_connections()
+        self._lifecycle.report_activity(self._describe_activity())
+
+    def _describe_activity(self) -> str:
+        """Return what the running route does, for `Statistics.state`."""
+        pending, target = self._pending, self._target_link.link
         if target is None:
-            counts.state = "target is not connected"
-        elif self._observer is not None:
-            counts.state = _LEFT_TO_OTHERS
-        elif self._source_link.link is None:
-            counts.state = "source is not connected"
-        elif target.waits:
-            counts.state = "target has blocked publishing"
-        elif pending.held_count and not pending.in_flight:
-            counts.state = "target refuses messages"
-        elif pending.isolating:
-            counts.state = "searching the message that ended the target's connection"
-        elif self._incomplete_seconds >= self.options.outcome_timeout:
-            counts.state = "the source stopped partway through a message"
-        else:
-            counts.state = "running"
+            return "target is not connected"
+        if self._observer is not None:
+            return _LEFT_TO_OTHERS
+        if self._source_link.link is None:
+            return "source is not connected"
+        if target.waits:
+            return "target has blocked publishing"
+        if pending.held_count and not pending.in_flight:
+            return "target refuses messages"
+        if pending.isolating:
+            return "searching the message that ended the target's connection"
+        if self._incomplete_seconds >= self.options.outcome_timeout:
+            return "the source stopped partway through a message"
+        return "running"
 
     def _update_connections(self) -> None:
         """Update which ends are connected, and the number of failed attempts."""
@@ -549,18 +539,21 @@ class Route:
         Give up after `RouteOptions.drain` seconds, or `Waits.drain_idle` seconds without an
         outcome.
         """
-        self.statistics.state = "draining"
-        if self._source_link.link is not None and self._fault is None:
+        self._lifecycle.report_draining()
+        if self._source_link.link is not None and self._lifecycle.fault is None:
             self._source_link.link.stop()
-        now = self._loop.time()
-        deadline, idle_deadline = now + self.options.drain, now + self._waits.drain_idle
+        now, waits = self._loop.time(), self.options.waits
+        deadline, idle_deadline = now + self.options.drain, now + waits.drain_idle
         unsettled = self._unsettled_count
         while self._pending.in_flight or self._finished or self._quarantining_count:
-            has_failed = self._fault is not None and not self._has_record_fault
+            has_failed = self._lifecycle.fault is not None and not self._lifecycle.has_record_fault
             now = self._loop.time()
             if unsettled != self._unsettled_count:
-                unsettled, idle_deadline = self._unsettled_count, now + self._waits.drain_idle
-                self._stop_waiting_at = now + self._waits.shutdown_timeout
+                unsettled, idle_deadline = (
+                    self._unsettled_count,
+                    now + self.options.waits.drain_idle,
+                )
+                self._stop_waiting_at = now + waits.shutdown_timeout
             if has_failed or now >= min(deadline, idle_deadline):
                 break
             await asyncio.sleep(0.01)
@@ -575,10 +568,10 @@ class Route:
             *self._unmatched,
             *self._records.duplicates,
         ]
-        seconds_left = self._stop_waiting_at - self._loop.time()
-        wait = max(self._waits.min_close_timeout, min(self._waits.close_timeout, seconds_left))
+        seconds_left, waits = self._stop_waiting_at - self._loop.time(), self.options.waits
+        wait = max(waits.min_close_timeout, min(waits.close_timeout, seconds_left))
         # A target that has not answered so far will not answer the close either.
-        target_wait = self._waits.min_close_timeout if self._pending.in_flight else wait
+        target_wait = waits.min_close_timeout if self._pending.in_flight else wait
         closing: list[Awaitable[None]] = [
             self._source_link.close(wait),
             self._target_link.close(target_wait),
@@ -646,7 +639,7 @@ class Route:
                 self._pools.counting,
             )
         except SourceReplacedError as error:
-            self._fail(error)  # fails a running route, too: a retry cannot succeed
+            self._lifecycle.fail(error)  # fails a running route, too: a retry cannot succeed
             raise
         if reason and reason not in self._logged_reasons:
             self._logged_reasons.add(reason)
@@ -675,14 +668,14 @@ class Route:
         self._forget_source()
         self._ending.source_lost()
         if error.local:
-            self._fail(error)
+            self._lifecycle.fail(error)
             return
         if error.shared and (error.sent_by_peer or error.failed):
             self._use_own_connection(self._source_link)
             return
         poison_error = self._poison_guard.connection_lost(error, self._window)
         if poison_error is not None:
-            self._fail(poison_error)
+            self._lifecycle.fail(poison_error)
 
     def _reopen_source(self) -> None:
         """Close the source's link, and open a new one. All of its deliveries must be settled."""
@@ -721,7 +714,7 @@ class Route:
             if (
                 not reconnecting.needs_own_connection
                 or reconnecting.link is None
-                or now - reconnecting.opened_at < self._waits.rejoin_delay
+                or now - reconnecting.opened_at < self.options.waits.rejoin_delay
             ):
                 continue
             if reconnecting is self._source_link:
@@ -810,7 +803,7 @@ class Route:
             self._forget(delivery)  # without a settlement: the source delivers the message again
         if error.local:
             self._pending.put_back(in_flight)  # the route releases them when it ends
-            self._fail(error)
+            self._lifecycle.fail(error)
             return
         blamed = error.sent_by_peer or error.failed
         if error.shared:
@@ -869,7 +862,7 @@ class Route:
         delivery.received_at = now
         counts.redelivered += delivery.redelivered
         limit, source = self._ending.max_settled, self._source_link.link
-        if self._stopping or (limit is not None and self._counted_total >= limit):
+        if self._lifecycle.is_ending or (limit is not None and self._counted_total >= limit):
             if not self._to_release and source is not None:
                 source.stop()
             if delivery.large is not None:
@@ -926,8 +919,7 @@ class Route:
             accepted = self._records.was_accepted(delivery)
         except OSError as error:  # the file is damaged: release the message at the end
             self._to_release.append(delivery)
-            self._has_record_fault = True
-            self._fail(error)
+            self._lifecycle.fail(error, of_record=True)
             return False
         if accepted:
             self.statistics.duplicates += 1
@@ -975,8 +967,8 @@ class Route:
         if (
             self._is_sending
             or self._sending_paused
-            or self._fault is not None
-            or self._stop.is_set()
+            or self._lifecycle.fault is not None
+            or self._lifecycle.is_ending
         ):
             return
         if target is None:
@@ -1067,7 +1059,7 @@ class Route:
                 return
             error = self._missing_target.give_up(outcome, is_requeued=action == "requeue")
             if error is not None:
-                self._fail(error)
+                self._lifecycle.fail(error)
         if action == "quarantine" and self._quarantine_queue is not None and delivery.large is None:
             self._quarantine_queue.add(delivery, outcome)
         elif action == "quarantine":
@@ -1114,8 +1106,7 @@ class Route:
         to_record, self._finished = self._finished, []
         finished, fault = self._records.finish(to_record)
         if fault is not None:
-            self._has_record_fault = True
-            self._fail(fault)
+            self._lifecycle.fail(fault, of_record=True)
             recorded = {delivery for delivery, _, _ in finished}
             # Deliveries that are not in the quarantine stay unsettled, and are released at the end.
             self._to_release += [
@@ -1138,7 +1129,7 @@ class Route:
             self.statistics.busy = now - self._first_opened_at
         if not self._unsettled_count:
             self._ending.end_if_done(self._records.positions.next)
-            if not self._stop.is_set() and self._poison_guard.can_resume_window(self._window):
+            if not self._lifecycle.is_ending and self._poison_guard.can_resume_window(self._window):
                 self._reopen_soon("no message ended its connection")
 
     def _settle(self, deliveries: Sequence[SourceDelivery], settlement: Settle) -> None:
