@@ -510,6 +510,8 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
         endpoint: the queue.
         options: the options of the route.
         names: the names of the route, source and target for the lines.
+        quarantining: the deliveries that the queue has not accepted or refused yet, and the
+            outcomes at the target for which they are quarantined; see `Unsettled`.
         log: logs an event with its fields.
         on_accepted: called with each delivery that the queue accepted.
         write_to_file: called with each delivery that must be written to the file.
@@ -521,6 +523,7 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
         endpoint: Endpoint,
         options: RouteOptions,
         names: dict[str, str],
+        quarantining: dict[SourceDelivery, Outcome],
         log: Callable[..., None],
         *,
         on_accepted: QuarantineCallback,
@@ -529,9 +532,7 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
     ) -> None:
         self.names = names
         self._on_accepted, self._write_to_file = on_accepted, write_to_file
-        # Deliveries that the quarantine queue has not accepted or refused yet, and the outcomes at
-        # the target for which they are quarantined.
-        self._reasons: dict[SourceDelivery, Outcome] = {}
+        self._reasons = quarantining
         self._unsent: deque[SourceDelivery] = deque()
 
         def open_link() -> Awaitable[TargetLink]:
@@ -554,14 +555,6 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
             on_lost=self._write_all_to_file,
             on_refused=lambda _: True,  # the route goes on: the file replaces the queue
         )
-
-    @property
-    def deliveries(self) -> list[SourceDelivery]:
-        """The deliveries that the queue has not accepted or refused yet."""
-        return list(self._reasons)
-
-    def __len__(self) -> int:
-        return len(self._reasons)
 
     def add(self, delivery: SourceDelivery, outcome: Outcome) -> None:
         """Send a delivery. `on_accepted` or `write_to_file` is called with it, now or later."""
@@ -604,9 +597,10 @@ class QuarantineQueue(ReconnectingLink[TargetLink]):
     def _write_all_to_file(self, error: LinkError) -> None:
         """Write the deliveries without an outcome to the file: the link was lost."""
         self.report(error)
-        unanswered, self._reasons = self._reasons, {}
+        unanswered = list(self._reasons.items())
+        self._reasons.clear()
         self._unsent.clear()
-        for delivery, outcome in unanswered.items():
+        for delivery, outcome in unanswered:
             self._write_to_file(delivery, outcome)
 
     def _quarantine_message(self, delivery: SourceDelivery, outcome: Outcome) -> Outgoing:

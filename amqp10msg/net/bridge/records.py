@@ -1,21 +1,17 @@
-"""The records of a route.
+"""The records of a route on disk: its quarantine, accepted message-ids and position.
 
-Pending deliveries are kept in memory; the quarantine, accepted message-ids and the position in a
-stream or file are kept on disk. The SQLite files survive ``kill -9``. A loss of power may undo
-their last transaction.
+The position is the one in a stream or file. The SQLite files survive ``kill -9``. A loss of power
+may undo their last transaction. The unsettled deliveries are in memory: see
+`amqp10msg.net.bridge.unsettled`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import heapq
-import itertools
-import math
 import os
 import sqlite3
 import uuid
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +23,8 @@ from amqp10msg.basic import BasicProperties, decode_content_header
 from amqp10msg.brokers import STREAM_OFFSET
 from amqp10msg.net.bridge.files import Quarantine
 from amqp10msg.net.bridge.fingerprints import Fingerprint, fingerprint_of
-from amqp10msg.net.bridge.terms import Outcome, Settle, SourceDelivery
+from amqp10msg.net.bridge.terms import SourceDelivery
+from amqp10msg.net.bridge.unsettled import Finished
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 from amqp10msg.private_files import PRIVATE, create_private
@@ -472,148 +469,6 @@ class Positions:
         """Close the file."""
         if self._file is not None:
             self._file[0].close()
-
-
-#: After a poison message, the limit of messages in flight grows by this per accepted message.
-_LIMIT_GROWTH = 0.1
-
-
-class Pending:
-    """The unfinished deliveries of a route.
-
-    Each delivery is in flight, held for a retry, a suspect, or waiting to be sent for the first
-    time. Suspects were in flight when the target's connection ended. If a suspect may have ended
-    it, the suspects are isolated: they are sent one at a time. After a poison message was found,
-    the limit of messages in flight is 1, and grows with each accepted message, because more poison
-    messages may follow.
-
-    Attributes:
-        in_flight: the deliveries that were sent and have no outcome, in the order of sending.
-        isolating: whether messages are sent one at a time, to find a poison message.
-    """
-
-    def __init__(self) -> None:
-        self.in_flight: dict[SourceDelivery, None] = {}
-        self.isolating = False
-        self._limit = math.inf  # of messages in flight
-        self._waiting: deque[SourceDelivery] = deque()
-        # A heap of deliveries by the time of their retry, then by the order of their refusals.
-        self._held: list[tuple[float, int, SourceDelivery]] = []
-        self._suspects: deque[SourceDelivery] = deque()
-        self._order = itertools.count()
-
-    def __len__(self) -> int:
-        return self.unsent_count + len(self.in_flight)
-
-    @property
-    def unsent_count(self) -> int:
-        """Number of deliveries that are not in flight."""
-        return len(self._waiting) + len(self._held) + len(self._suspects)
-
-    @property
-    def held_count(self) -> int:
-        """Number of deliveries that are held for a retry."""
-        return len(self._held)
-
-    def unsent(self) -> Iterator[SourceDelivery]:
-        """Yield the deliveries that are not in flight, without removing them."""
-        yield from self._waiting
-        yield from self._suspects
-        yield from (delivery for _, _, delivery in self._held)
-
-    def take_unsent(self) -> list[SourceDelivery]:
-        """Remove and return the deliveries that are not in flight."""
-        unsent = list(self.unsent())
-        self._discard_unsent()
-        return unsent
-
-    def _discard_unsent(self) -> None:
-        """Discard the deliveries that are not in flight."""
-        self._waiting.clear()
-        self._suspects.clear()
-        self._held.clear()
-
-    def add(self, delivery: SourceDelivery) -> None:
-        """Add a new delivery, to be sent."""
-        self._waiting.append(delivery)
-
-    def hold(self, delivery: SourceDelivery, due: float) -> None:
-        """Hold a refused delivery until `due`, in seconds of the event loop's clock."""
-        heapq.heappush(self._held, (due, next(self._order), delivery))
-
-    def put_back(self, deliveries: list[SourceDelivery]) -> None:
-        """Insert deliveries that `take_batch` removed at the front of the waiting deliveries."""
-        self._waiting.extendleft(reversed(deliveries))
-
-    def take_batch(self, now: float, max_count: int) -> list[SourceDelivery]:
-        """Remove and return the deliveries to send next, at most `max_count`.
-
-        `now` is the time of the event loop's clock.
-        """
-        batch: list[SourceDelivery] = []
-        limit = 1 if self.isolating else self._limit - len(self.in_flight)
-        max_count = int(min(max_count, limit))
-        while len(batch) < max_count:
-            delivery = self._take_next(now)
-            if delivery is None:
-                break
-            batch.append(delivery)
-        return batch
-
-    def _take_next(self, now: float) -> SourceDelivery | None:
-        """Remove and return the next delivery to send: a suspect, a due retry, or a new one."""
-        if self.isolating:
-            if self.in_flight:
-                return None
-            self.isolating = bool(self._suspects)
-        if self._suspects:
-            return self._suspects.popleft()
-        if self._held and self._held[0][0] <= now:
-            return heapq.heappop(self._held)[2]
-        return self._waiting.popleft() if self._waiting else None
-
-    def throttle(self) -> None:
-        """Reduce the limit of messages in flight to 1, because a poison message was found."""
-        self._limit = 1.0
-
-    def count_accepted(self, count: int) -> None:
-        """Raise the limit of messages in flight: the target has accepted `count` messages."""
-        self._limit += count * _LIMIT_GROWTH
-
-    def lose_source(self) -> list[SourceDelivery]:
-        """Discard the unsent deliveries, and return the deliveries in flight without their link."""
-        self._discard_unsent()
-        for delivery in self.in_flight:
-            delivery.link = None
-        return list(self.in_flight)
-
-    def lose_target(self) -> tuple[list[SourceDelivery], list[SourceDelivery]]:
-        """Remove the deliveries in flight. Return the ones to resend, and those without a link."""
-        to_resend: list[SourceDelivery] = []
-        orphans: list[SourceDelivery] = []
-        for delivery in self.in_flight:
-            (orphans if delivery.link is None else to_resend).append(delivery)
-        self.in_flight.clear()
-        return to_resend, orphans
-
-    def suspect(self, deliveries: Iterable[SourceDelivery], *, isolated: bool) -> None:
-        """Resend deliveries that were in flight when the target's connection ended.
-
-        They are sent before other deliveries. They are sent one at a time if a message may have
-        ended the connection (`isolated`), or if one of them was also in flight when an earlier
-        connection ended.
-        """
-        suspects = list(deliveries)
-        repeated = bool(self._suspects) or any(delivery.suspected for delivery in suspects)
-        for delivery in suspects:
-            delivery.suspected = True
-        self._suspects.extendleft(reversed(suspects))
-        self.isolating = bool(self._suspects) and (repeated or isolated)
-
-
-#: A finished delivery, how to settle it at the source, and an outcome. The outcome is ``accepted``
-#: if the target accepted the message, the reason of a message for the quarantine file, or None.
-Finished = tuple[SourceDelivery, Settle, "Outcome | None"]
 
 
 class Records:

@@ -32,7 +32,7 @@ from amqp10msg.net.bridge.links import (
     open_target,
     warn_unverified_tls,
 )
-from amqp10msg.net.bridge.records import Finished, Lease, Pending, Records
+from amqp10msg.net.bridge.records import Lease, Records
 from amqp10msg.net.bridge.resuming import SourceReplacedError, check_not_replaced
 from amqp10msg.net.bridge.sending import message_of, preparer_of
 from amqp10msg.net.bridge.statistics import Statistics
@@ -52,6 +52,7 @@ from amqp10msg.net.bridge.terms import (
     TargetLink,
     TargetRequest,
 )
+from amqp10msg.net.bridge.unsettled import Unsettled
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import ConnectionPools
 from amqp10msg.net.options import RouteOptions
@@ -143,12 +144,7 @@ class Route:
         self._closing: dict[asyncio.Future[None], Link] = {}  # links that are being closed
         self._exceeded_max_bytes = False  # deliveries exceeded max_bytes: use a separate connection
         self._missing_target = MissingTarget(target, options, self.log)
-        # The deliveries. Those in `_to_release` stay unsettled until the route ends; then they are
-        # released.
-        self._pending = Pending()
-        self._finished: list[Finished] = []
-        self._to_release: list[SourceDelivery] = []
-        self._unmatched: dict[SourceDelivery, None] = {}  # released after a pause
+        self._unsettled = Unsettled()
         self._bytes = 0  # total size of the unsettled deliveries that are in memory
         self._is_sending = self._is_send_scheduled = False
         # The run.
@@ -295,6 +291,7 @@ class Route:
                 self.options.quarantine_queue,
                 self.options,
                 self._records.names,
+                self._unsettled.quarantining,
                 self.log,
                 on_accepted=self._settle_quarantined,
                 write_to_file=self._quarantine_in_file,
@@ -347,7 +344,7 @@ class Route:
     def _check_timers(self) -> None:
         """Check everything that depends on time: overdue outcomes, retries, the route's end."""
         now = self._loop.time()
-        target, in_flight = self._target_link.link, self._pending.in_flight
+        target, in_flight = self._target_link.link, self._unsettled.pending.in_flight
         if target is not None and in_flight:
             if target.waits:
                 for delivery in in_flight:
@@ -358,7 +355,7 @@ class Route:
         if self._quarantine_queue is not None:
             self._quarantine_queue.tick(now)
         self._send_waiting()
-        if self._reopen_reason and not self._unsettled_count:
+        if self._reopen_reason and not self._unsettled.active_count:
             self._reopen_source()
         self._rejoin_shared_connections(now)
         # The pause of a process that was suspended does not count as idle time of the source.
@@ -368,7 +365,7 @@ class Route:
         if source is not None and source.incomplete and not self._reading_paused:
             self._warn_incomplete(elapsed)
         countable = source or self._observer
-        settled = countable is not None and not self._unsettled_count
+        settled = countable is not None and not self._unsettled.active_count
         if self._ending.add_idle_time(elapsed, settled=settled) and countable is not None:
             self._query_count(countable)
         self._update_counts()
@@ -403,13 +400,15 @@ class Route:
         """
         received = self.statistics.received
         next_position = self._records.positions.next
-        depth = await self._ending.count_source(source, next_position, self._held_count)
+        depth = await self._ending.count_source(
+            source, next_position, self._unsettled.returnable_count
+        )
         link, observer = self._source_link.link, self._observer
         if source is not (link or observer) or self.statistics.received != received:
             return
-        if self._unsettled_count:
+        if self._unsettled.active_count:
             return
-        self._ending.end_if_empty(depth, self._held_count)
+        self._ending.end_if_empty(depth, self._unsettled.returnable_count)
         if self._lifecycle.is_ending:
             return
         if link is not None:
@@ -427,7 +426,12 @@ class Route:
         """
         shared = depth.ready == 0 and depth.other_consumers and depth.unacknowledged is None
         observer = self._ending.observer()
-        if not shared or observer is None or self._held_count or self._reopen_reason:
+        if (
+            not shared
+            or observer is None
+            or self._unsettled.returnable_count
+            or self._reopen_reason
+        ):
             return
         received = self.statistics.received
         source.stop()
@@ -457,51 +461,19 @@ class Route:
         )
         next_position = self._records.positions.next
         source = self._source_link.link or self._observer
-        await self._ending.count_rest(source, next_position, wait, lambda: self._held_count)
-
-    @property
-    def _held_count(self) -> int:
-        """Number of unsettled messages that are released to the source when the route ends."""
-        return (
-            len(self._to_release)
-            + len(self._unmatched)
-            + len(self._pending)
-            + self._quarantining_count
+        await self._ending.count_rest(
+            source, next_position, wait, lambda: self._unsettled.returnable_count
         )
-
-    @property
-    def _unsettled_count(self) -> int:
-        """Number of deliveries that are pending, finished, or sent to the quarantine queue."""
-        return len(self._pending) + len(self._finished) + self._quarantining_count
-
-    @property
-    def _quarantining_count(self) -> int:
-        """Number of deliveries that the quarantine queue has not accepted or refused yet."""
-        return 0 if self._quarantine_queue is None else len(self._quarantine_queue)
-
-    @property
-    def _counted_total(self) -> int:
-        """Number of messages that count towards `max_messages`: settled, or to be settled."""
-        # `statistics.settled` already includes the finished messages, except those for the
-        # quarantine file.
-        counted = sum(
-            outcome is None or outcome.kind == "accepted" for _, _, outcome in self._finished
-        )
-        return self.statistics.settled + self._unsettled_count - counted
 
     def _update_counts(self) -> None:
         """Update the statistics that describe the current state of the route."""
-        counts = self.statistics
-        pending = self._pending
-        counts.in_flight = len(pending.in_flight)
-        counts.waiting = self._unsettled_count - counts.in_flight
-        counts.held = pending.held_count + len(self._unmatched) + len(self._to_release)
+        self._unsettled.store_counts(self.statistics)
         self._update_connections()
         self._lifecycle.report_activity(self._describe_activity())
 
     def _describe_activity(self) -> str:
         """Return what the running route does, for `Statistics.state`."""
-        pending, target = self._pending, self._target_link.link
+        pending, target = self._unsettled.pending, self._target_link.link
         if target is None:
             return "target is not connected"
         if self._observer is not None:
@@ -544,13 +516,13 @@ class Route:
             self._source_link.link.stop()
         now, waits = self._loop.time(), self.options.waits
         deadline, idle_deadline = now + self.options.drain, now + waits.drain_idle
-        unsettled = self._unsettled_count
-        while self._pending.in_flight or self._finished or self._quarantining_count:
+        unsettled = self._unsettled.active_count
+        while self._unsettled.has_unanswered:
             has_failed = self._lifecycle.fault is not None and not self._lifecycle.has_record_fault
             now = self._loop.time()
-            if unsettled != self._unsettled_count:
+            if unsettled != self._unsettled.active_count:
                 unsettled, idle_deadline = (
-                    self._unsettled_count,
+                    self._unsettled.active_count,
                     now + self.options.waits.drain_idle,
                 )
                 self._stop_waiting_at = now + waits.shutdown_timeout
@@ -562,22 +534,16 @@ class Route:
     async def _close(self) -> None:
         """Release the unsent messages, and close the links."""
         self._settle_finished()
-        unsent = [
-            *self._pending.unsent(),
-            *self._to_release,
-            *self._unmatched,
-            *self._records.duplicates,
-        ]
+        unsent = [*self._unsettled.unsent(), *self._records.duplicates]
         seconds_left, waits = self._stop_waiting_at - self._loop.time(), self.options.waits
         wait = max(waits.min_close_timeout, min(waits.close_timeout, seconds_left))
         # A target that has not answered so far will not answer the close either.
-        target_wait = waits.min_close_timeout if self._pending.in_flight else wait
+        target_wait = waits.min_close_timeout if self._unsettled.pending.in_flight else wait
         closing: list[Awaitable[None]] = [
             self._source_link.close(wait),
             self._target_link.close(target_wait),
         ]
         if self._quarantine_queue is not None:
-            unsent += self._quarantine_queue.deliveries
             closing.append(self._quarantine_queue.close(wait))
         closing += self._closing
         self._settle(unsent, Settle.RELEASE)
@@ -725,9 +691,9 @@ class Route:
                 ):
                     reconnecting.needs_own_connection = False
                     self._reopen_soon("its separate connection was stable")
-            elif not self._pending.isolating:
+            elif not self._unsettled.pending.isolating:
                 self._sending_paused = True
-                if not self._pending.in_flight:
+                if not self._unsettled.pending.in_flight:
                     self._sending_paused = False
                     reconnecting.needs_own_connection = False
                     reconnecting.made_progress = True
@@ -757,16 +723,9 @@ class Route:
         """
         self._reading_paused = self._releasing_all = False
         self._reopen_reason = ""
-        in_flight = self._pending.lose_source()
-        for delivery in (
-            self._quarantine_queue.deliveries if self._quarantine_queue is not None else []
-        ):
-            delivery.link = None
-            in_flight.append(delivery)
-        self._to_release.clear()
-        self._unmatched.clear()
-        self._bytes = sum(delivery.size for delivery in in_flight)
-        self._records.reset(in_flight)
+        unanswered = self._unsettled.lose_source()
+        self._bytes = sum(delivery.size for delivery in unanswered)
+        self._records.reset(unanswered)
 
     def _on_target_opened(self) -> None:
         self._missing_target.mark_present()
@@ -785,7 +744,7 @@ class Route:
 
     def _refuse_unsent(self) -> None:
         """Refuse the messages that are not in flight, because the target's queue was deleted."""
-        for delivery in self._pending.take_unsent():
+        for delivery in self._unsettled.pending.take_unsent():
             self._on_refused(delivery, self._missing_target.outcome)
 
     def _on_target_lost(self, error: LinkError) -> None:
@@ -797,12 +756,12 @@ class Route:
         """
         self.statistics.target_lost += 1
         self._sending_paused = False
-        in_flight, orphans = self._pending.lose_target()
+        in_flight, orphans = self._unsettled.pending.lose_target()
         self._target_link.report(error, suspects=len(in_flight))
         for delivery in orphans:
             self._forget(delivery)  # without a settlement: the source delivers the message again
         if error.local:
-            self._pending.put_back(in_flight)  # the route releases them when it ends
+            self._unsettled.pending.put_back(in_flight)  # the route releases them when it ends
             self._lifecycle.fail(error)
             return
         blamed = error.sent_by_peer or error.failed
@@ -817,9 +776,9 @@ class Route:
             if suspect.deaths >= _MAX_DEATHS:
                 self._on_refused(suspect, Outcome("fatal", "", str(error), final=True))
                 in_flight = []
-                self._pending.throttle()
+                self._unsettled.pending.throttle()
                 self._target_link.made_progress = True
-        self._pending.suspect(in_flight, isolated=blamed)
+        self._unsettled.pending.suspect(in_flight, isolated=blamed)
 
     # Deliveries.
 
@@ -862,12 +821,14 @@ class Route:
         delivery.received_at = now
         counts.redelivered += delivery.redelivered
         limit, source = self._ending.max_settled, self._source_link.link
-        if self._lifecycle.is_ending or (limit is not None and self._counted_total >= limit):
-            if not self._to_release and source is not None:
+        if self._lifecycle.is_ending or (
+            limit is not None and self._unsettled.count_total(counts.settled) >= limit
+        ):
+            if not self._unsettled.to_release and source is not None:
                 source.stop()
             if delivery.large is not None:
                 delivery.large.discard()
-            self._to_release.append(delivery)
+            self._unsettled.to_release.append(delivery)
             return False
         positions = self._records.positions
         positions.receive(delivery)
@@ -889,8 +850,8 @@ class Route:
         if options.deduplicate is not None and not self._is_new(delivery):
             return False
         if options.predicate is not None and not self._passes_filter(delivery):
-            return delivery in self._unmatched
-        self._pending.add(delivery)
+            return delivery in self._unsettled.unmatched
+        self._unsettled.pending.add(delivery)
         self._send_soon()
         return False
 
@@ -904,7 +865,7 @@ class Route:
             text = f"{large.folder} holds {options.max_large} bytes at most (max-large)"
             self.log("message-left", logging.ERROR, size=len(large), why=text)
             large.discard()
-            self._to_release.append(delivery)
+            self._unsettled.to_release.append(delivery)
             return
         text = f"{len(large)} bytes exceed max-message, {options.max_message}"
         self._on_refused(delivery, Outcome("too-large", "", text, final=True))
@@ -918,7 +879,7 @@ class Route:
         try:
             accepted = self._records.was_accepted(delivery)
         except OSError as error:  # the file is damaged: release the message at the end
-            self._to_release.append(delivery)
+            self._unsettled.to_release.append(delivery)
             self._lifecycle.fail(error, of_record=True)
             return False
         if accepted:
@@ -941,7 +902,7 @@ class Route:
             action = self.options.unmatched
             if action == "requeue" and not self.source.keeps:
                 # Release it after a pause: the source may deliver it again immediately.
-                self._unmatched[delivery] = None
+                self._unsettled.unmatched[delivery] = None
                 self._loop.call_later(self.options.max_backoff, self._release_unmatched, delivery)
             else:
                 self._settle_soon(
@@ -951,7 +912,7 @@ class Route:
 
     def _release_unmatched(self, delivery: SourceDelivery) -> None:
         """Release a delivery that did not pass the filter, unless its link was lost."""
-        if self._unmatched.pop(delivery, self) is None:
+        if self._unsettled.unmatched.pop(delivery, self) is None:
             self._settle_soon(delivery, Settle.RELEASE)
 
     def _send_soon(self) -> None:
@@ -979,7 +940,7 @@ class Route:
         try:
             now = self._loop.time()
             while self._target_link.link is target and (room := min(target.room, _MAX_BATCH)) > 0:
-                batch = self._pending.take_batch(now, room)
+                batch = self._unsettled.pending.take_batch(now, room)
                 if not batch:
                     break
                 ready: list[Sent] = []
@@ -990,9 +951,11 @@ class Route:
                     else:
                         self._settle_unsendable(delivery, prepared)
                 if self._target_link.link is not target:
-                    self._pending.put_back([delivery for _, delivery in ready])
+                    self._unsettled.pending.put_back([delivery for _, delivery in ready])
                 elif ready:
-                    self._pending.in_flight.update((delivery, None) for _, delivery in ready)
+                    self._unsettled.pending.in_flight.update(
+                        (delivery, None) for _, delivery in ready
+                    )
                     target.send(ready)
         finally:
             self._is_sending = False
@@ -1015,7 +978,7 @@ class Route:
 
     def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
         """Finish accepted messages, and process refusals."""
-        in_flight, accepted = self._pending.in_flight, 0
+        in_flight, accepted = self._unsettled.pending.in_flight, 0
         for delivery, outcome in outcomes:
             if in_flight.pop(delivery, self) is self:
                 continue
@@ -1030,7 +993,7 @@ class Route:
             self.statistics.octets += delivery.size
             self._settle_soon(delivery, Settle.ACCEPT, outcome)
         if accepted:
-            self._pending.count_accepted(accepted)
+            self._unsettled.pending.count_accepted(accepted)
             self.statistics.accepted += accepted
             self.statistics.last_success = time.time()
 
@@ -1054,7 +1017,7 @@ class Route:
             patient = options.patience is None or now - delivery.first_refused_at < options.patience
             if delivery.attempts < options.attempts and patient:
                 due = now + backoff_delay(self.options, delivery.tries - 1)
-                self._pending.hold(delivery, due)
+                self._unsettled.pending.hold(delivery, due)
                 self._loop.call_at(due, self._send_waiting)
                 return
             error = self._missing_target.give_up(outcome, is_requeued=action == "requeue")
@@ -1097,19 +1060,19 @@ class Route:
         self, delivery: SourceDelivery, settlement: Settle, outcome: Outcome | None = None
     ) -> None:
         """Settle a delivery in the next iteration of the loop, after its records are written."""
-        if not self._finished:
+        if not self._unsettled.finished:
             self._loop.call_soon(self._settle_finished)
-        self._finished.append((delivery, settlement, outcome))
+        self._unsettled.finished.append((delivery, settlement, outcome))
 
     def _settle_finished(self) -> None:
         """Write the records of the finished deliveries, and settle them."""
-        to_record, self._finished = self._finished, []
+        to_record, self._unsettled.finished = self._unsettled.finished, []
         finished, fault = self._records.finish(to_record)
         if fault is not None:
             self._lifecycle.fail(fault, of_record=True)
             recorded = {delivery for delivery, _, _ in finished}
             # Deliveries that are not in the quarantine stay unsettled, and are released at the end.
-            self._to_release += [
+            self._unsettled.to_release += [
                 delivery for delivery, _, _ in to_record if delivery not in recorded
             ]
         now, latency = self._loop.time(), self.statistics.latency
@@ -1127,7 +1090,7 @@ class Route:
                 self._forget(delivery)
         if finished:
             self.statistics.busy = now - self._first_opened_at
-        if not self._unsettled_count:
+        if not self._unsettled.active_count:
             self._ending.end_if_done(self._records.positions.next)
             if not self._lifecycle.is_ending and self._poison_guard.can_resume_window(self._window):
                 self._reopen_soon("no message ended its connection")
@@ -1155,5 +1118,5 @@ class Route:
             source.hold(False)
         for duplicate in self._records.forget(delivery):
             if self._is_new(duplicate):
-                self._pending.add(duplicate)
+                self._unsettled.pending.add(duplicate)
                 self._send_soon()
