@@ -1,39 +1,27 @@
-"""Keeps the source, the target and the quarantine queue of a route connected.
-
-With a quarantine queue, a message that the target refuses is sent to that queue before it is
-settled at the source.
-"""
+"""Opens links to sources and targets, and keeps the ends of a route connected."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 import attrs
 
-from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
-from amqp10msg.message import Message
 from amqp10msg.net.bridge import files
 from amqp10msg.net.bridge.terms import (
     Link,
     LinkError,
     OnAddressSkipped,
-    Outcome,
-    Outgoing,
-    SourceDelivery,
     SourceLink,
     SourceRequest,
     TargetLink,
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import ConnectionPool
 from amqp10msg.net.options import RouteOptions
-from amqp10msg.sections import Data, Header, Properties
 
 #: The route fails after this many consecutive connections that closed before delivering a message.
 _MAX_EMPTY_CONNECTIONS = 3
@@ -41,17 +29,9 @@ _MAX_EMPTY_CONNECTIONS = 3
 _MIN_WINDOWS_OF_PROGRESS = 4
 #: After this many connections without progress, messages are requested one at a time.
 _MAX_STALLED_CONNECTIONS = 2
-#: Kinds of outcome that a deleted queue causes, basic.return of 0-9-1 and released of 1.0.
-_DELETED_QUEUE_OUTCOMES = {"returned", "released"}
-#: Maximum number of messages in flight to the quarantine queue.
-_QUARANTINE_WINDOW = 100
-_CONTENT_TYPE = "application/json"
-_DELIVERY_MODE_DURABLE = 2
 
 _Link = TypeVar("_Link", bound=Link)
 _T = TypeVar("_T")
-#: Called with a delivery and the target's outcome for which it is quarantined.
-QuarantineCallback = Callable[[SourceDelivery, Outcome], None]
 
 
 async def open_source(request: SourceRequest) -> SourceLink:
@@ -437,191 +417,3 @@ class PoisonGuard:
             sent_by_peer=True,
             permanent=True,
         )
-
-
-class MissingTarget:
-    """Handles a target queue or address that was deleted after the link was opened.
-
-    Refused messages are normally retried. A route that ends by itself (`RouteOptions.ends`) retries
-    only the first message, and sends later messages once: otherwise every window of messages would
-    wait for a queue that does not exist. If the action for refused messages is ``requeue``, the
-    source would deliver them forever, so the route fails instead.
-
-    Attributes:
-        given_up: whether the route has stopped waiting for the target to be declared again.
-    """
-
-    def __init__(self, endpoint: Endpoint, options: RouteOptions, log: Callable[..., None]) -> None:
-        self.given_up = False
-        self._endpoint = endpoint
-        self._options = options
-        self._log = log
-        self._reason: str | None = None  # the broker's reason; None while the target exists
-
-    def mark_missing(self, reason: str) -> None:
-        """Record that the target is missing; `reason` is the broker's reason."""
-        if self._reason is None:
-            text = f"up to {self._options.window} of the messages that it accepted last may be lost"
-            self._log("target-queue-deleted", logging.ERROR, at=str(self._endpoint), why=text)
-        self._reason = reason
-
-    def mark_present(self) -> None:
-        """Record that the target exists."""
-        self._reason, self.given_up = None, False
-
-    @property
-    def outcome(self) -> Outcome:
-        """The outcome of a message that cannot be sent while the target is missing."""
-        kind = "returned" if self._endpoint.protocol == "0-9-1" else "released"
-        return Outcome(kind, "", self._reason or "")
-
-    def is_final(self, outcome: Outcome) -> bool:
-        """Whether a message with this outcome must not be retried."""
-        return outcome.final or (self.given_up and outcome.kind in _DELETED_QUEUE_OUTCOMES)
-
-    def give_up(self, outcome: Outcome, *, is_requeued: bool) -> LinkError | None:
-        """Stop waiting for a missing target. Called after the last attempt to send a message.
-
-        A no-op unless the route ends by itself and `outcome` is due to the missing target. Return
-        the error that the route must fail with, or None to settle the message. The route must fail
-        if the message would be requeued, because the source would deliver it forever.
-        """
-        if (
-            self._reason is None
-            or outcome.kind not in _DELETED_QUEUE_OUTCOMES
-            or not self._options.ends
-        ):
-            return None
-        self.given_up = True
-        self._log("target-given-up", logging.ERROR, at=str(self._endpoint), why=self._reason)
-        if not is_requeued:
-            return None
-        text = f"{self._endpoint}: its queue was deleted, and refused messages would be requeued"
-        return LinkError(f"{text} ({self._reason})", permanent=True)
-
-
-class QuarantineQueue(ReconnectingLink[TargetLink]):
-    """Sends refused deliveries to a queue, each as a line in the format of the quarantine file.
-
-    A delivery is written to the quarantine file instead if no link to the queue is open, if the
-    queue refuses it, or if the link is lost before its outcome. In the last case it may be in both.
-
-    Args:
-        endpoint: the queue.
-        options: the options of the route.
-        names: the names of the route, source and target for the lines.
-        quarantining: the deliveries that the queue has not accepted or refused yet, and the
-            outcomes at the target for which they are quarantined; see `Unsettled`.
-        log: logs an event with its fields.
-        on_accepted: called with each delivery that the queue accepted.
-        write_to_file: called with each delivery that must be written to the file.
-        pool: connections to share with other links.
-    """
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        options: RouteOptions,
-        names: dict[str, str],
-        quarantining: dict[SourceDelivery, Outcome],
-        log: Callable[..., None],
-        *,
-        on_accepted: QuarantineCallback,
-        write_to_file: QuarantineCallback,
-        pool: ConnectionPool,
-    ) -> None:
-        self.names = names
-        self._on_accepted, self._write_to_file = on_accepted, write_to_file
-        self._reasons = quarantining
-        self._unsent: deque[SourceDelivery] = deque()
-
-        def open_link() -> Awaitable[TargetLink]:
-            return open_target(
-                TargetRequest(
-                    endpoint=endpoint,
-                    on_outcomes=self._on_outcomes,
-                    on_room=self._send_unsent,
-                    on_lost=self.lose,
-                    window=_QUARANTINE_WINDOW,
-                    on_address_skipped=self.address_skipped,
-                    pool=pool,
-                    alone=self.needs_own_connection,
-                )
-            )
-
-        super().__init__(
-            *("quarantine", endpoint, options, log),
-            open_link=open_link,
-            on_lost=self._write_all_to_file,
-            on_refused=lambda _: True,  # the route goes on: the file replaces the queue
-        )
-
-    def add(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        """Send a delivery. `on_accepted` or `write_to_file` is called with it, now or later."""
-        if self.link is None:
-            self._write_to_file(delivery, outcome)
-            return
-        delivery.sent_at = asyncio.get_running_loop().time()
-        self._reasons[delivery] = outcome
-        self._unsent.append(delivery)
-        self._send_unsent()
-
-    def tick(self, now: float) -> None:
-        """Drop the link if a delivery has no outcome after `outcome_timeout` seconds."""
-        oldest = next(iter(self._reasons), None)
-        if oldest is not None and now - oldest.sent_at > self._options.outcome_timeout:
-            self.give_up()
-
-    def _send_unsent(self) -> None:
-        """Send deliveries to the queue, as long as the link has room."""
-        while self._unsent and (link := self.link) is not None and link.room > 0:
-            delivery = self._unsent.popleft()
-            link.send([(self._quarantine_message(delivery, self._reasons[delivery]), delivery)])
-
-    def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
-        for delivery, outcome in outcomes:
-            reason = self._reasons.pop(delivery, None)
-            if reason is None:
-                continue
-            self.made_progress = True
-            if outcome.kind == "accepted":
-                self._on_accepted(delivery, reason)
-                continue
-            refusal = outcome.without(self.endpoint.password)
-            refusal_text = refusal.description or refusal.condition or refusal.kind
-            self._log(
-                "quarantine-refused", logging.WARNING, at=str(self.endpoint), why=refusal_text
-            )
-            self._write_to_file(delivery, reason)
-
-    def _write_all_to_file(self, error: LinkError) -> None:
-        """Write the deliveries without an outcome to the file: the link was lost."""
-        self.report(error)
-        unanswered = list(self._reasons.items())
-        self._reasons.clear()
-        self._unsent.clear()
-        for delivery, outcome in unanswered:
-            self._write_to_file(delivery, outcome)
-
-    def _quarantine_message(self, delivery: SourceDelivery, outcome: Outcome) -> Outgoing:
-        """Return the message for the queue. Its body is the quarantine line of the delivery."""
-        queue = self.endpoint
-        body = files.line_of(delivery, outcome, self.names).encode()
-        headers: Any = {"route": self.names["route"], "reason": outcome.kind}
-        if queue.protocol == "1.0":
-            message = Message(
-                Data(body),
-                header=Header(durable=True),
-                properties=Properties(content_type=_CONTENT_TYPE),
-                application_properties=headers,
-            )
-            return Outgoing(message.encode())
-        properties = BasicProperties(
-            content_type=_CONTENT_TYPE,
-            delivery_mode=_DELIVERY_MODE_DURABLE,
-            headers=FieldTable.of([(name, "S", text) for name, text in headers.items()]),
-        )
-        header = encode_content_header(properties, len(body))
-        if queue.queue is not None:
-            return Outgoing(body, header, "", queue.queue)
-        return Outgoing(body, header, queue.exchange or "", queue.routing_key or "")

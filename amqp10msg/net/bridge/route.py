@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import itertools
 import logging
-import operator
 import time
 from collections import Counter
 from collections.abc import Awaitable, Sequence
@@ -23,18 +21,17 @@ from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.entries import UNREADABLE
 from amqp10msg.net.bridge.lifecycle import Event, Lifecycle, RouteContext, State
 from amqp10msg.net.bridge.links import (
-    MissingTarget,
     PoisonGuard,
-    QuarantineQueue,
     ReconnectingLink,
-    backoff_delay,
     open_source,
     open_target,
     warn_unverified_tls,
 )
 from amqp10msg.net.bridge.records import Lease, Records
+from amqp10msg.net.bridge.refusals import Refusals
 from amqp10msg.net.bridge.resuming import SourceReplacedError, check_not_replaced
 from amqp10msg.net.bridge.sending import message_of, preparer_of
+from amqp10msg.net.bridge.settlement import SETTLE_BY_ACTION, Settlement
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import (
     Countable,
@@ -63,11 +60,6 @@ _MAX_BATCH = 100
 #: After this many disconnects during which a message was the only one in flight, it is refused with
 #: the outcome `fatal`.
 _MAX_DEATHS = 3
-#: Kinds of outcome by which a full target refuses a message. Such a refusal does not count as an
-#: attempt to send the message.
-_FULL_TARGET_OUTCOMES = {"nacked", "full"}
-#: How to settle a message at the source, by action of `RouteOptions.on` or `.unmatched`.
-_SETTLE_BY_ACTION = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle.ACCEPT}
 #: State of a route that only counts the messages of its empty source; see `_leave_to_others`.
 _LEFT_TO_OTHERS = "leaves the queue to its other consumers, unless messages are ready"
 #: Why positions of a stream are skipped, for the log.
@@ -107,6 +99,8 @@ class Route:
         overflow = options.quarantine.with_name(f"{options.quarantine.name}.large")
         self._overflow = functools.partial(Oversized, overflow, options.max_large)
         self._records: Records
+        self._settlement: Settlement
+        self._refusals: Refusals
         self._loop: asyncio.AbstractEventLoop
         pool = self._pools.counting
         stop = self._lifecycle.stop
@@ -134,7 +128,6 @@ class Route:
             on_lost=self._on_target_lost,
             on_refused=self._on_target_refused,
         )
-        self._quarantine_queue: QuarantineQueue | None = None
         self._reading_paused = False
         self._reopen_reason = ""  # why the source will be reopened once all deliveries are settled
         self._releasing_all = False  # release all further deliveries until the source is reopened
@@ -143,7 +136,6 @@ class Route:
         self._observer: Observer | None = None  # counts the queue while it is not consumed
         self._closing: dict[asyncio.Future[None], Link] = {}  # links that are being closed
         self._exceeded_max_bytes = False  # deliveries exceeded max_bytes: use a separate connection
-        self._missing_target = MissingTarget(target, options, self.log)
         self._unsettled = Unsettled()
         self._bytes = 0  # total size of the unsettled deliveries that are in memory
         self._is_sending = self._is_send_scheduled = False
@@ -282,22 +274,28 @@ class Route:
         except (OSError, ValueError) as error:
             self._report_failure(error)
             raise
+        self._settlement = Settlement(
+            self._context,
+            self._lifecycle,
+            self._unsettled,
+            self._records,
+            on_forgotten=self._on_forgotten,
+            on_settled=self._on_settled,
+        )
+        self._refusals = Refusals(
+            self._context,
+            self._lifecycle,
+            self._unsettled,
+            self._settlement,
+            names=self._records.names,
+            on_retry_due=self._send_waiting,
+        )
         self._ticked_at = self._lifecycle.started_at
         self._lifecycle.advance(Event.OPEN)
         warn_unverified_tls((self.source, self.target, self.options.quarantine_queue), self.log)
         keeping = [self._target_link.keep(), self._keep_source()]
-        if self.options.quarantine_queue is not None:
-            self._quarantine_queue = QuarantineQueue(
-                self.options.quarantine_queue,
-                self.options,
-                self._records.names,
-                self._unsettled.quarantining,
-                self.log,
-                on_accepted=self._settle_quarantined,
-                write_to_file=self._quarantine_in_file,
-                pool=self._pools.targets,
-            )
-            keeping.append(self._quarantine_queue.keep())
+        if self._refusals.quarantine_queue is not None:
+            keeping.append(self._refusals.quarantine_queue.reconnecting.keep())
         tasks = [asyncio.ensure_future(coroutine) for coroutine in keeping]
         for task in tasks:
             task.add_done_callback(self._on_task_done)
@@ -352,8 +350,8 @@ class Route:
             oldest = next(iter(in_flight))
             if now - oldest.sent_at > self.options.outcome_timeout:
                 self._target_link.give_up(failed=True)
-        if self._quarantine_queue is not None:
-            self._quarantine_queue.tick(now)
+        if self._refusals.quarantine_queue is not None:
+            self._refusals.quarantine_queue.tick(now)
         self._send_waiting()
         if self._reopen_reason and not self._unsettled.active_count:
             self._reopen_source()
@@ -452,7 +450,8 @@ class Route:
 
     async def _count_remaining(self) -> None:
         """Count the messages that remain at the source when the route ends."""
-        self._settle_finished()  # settle first: the source then counts the released messages
+        # Settle first: the source then counts the released messages.
+        self._settlement.settle_finished()
         if self._depth_query is not None:
             self._depth_query.cancel()
         wait = min(
@@ -496,8 +495,8 @@ class Route:
             "source": self._source_link,
             "target": self._target_link,
         }
-        if self._quarantine_queue is not None:
-            links["quarantine"] = self._quarantine_queue
+        if self._refusals.quarantine_queue is not None:
+            links["quarantine"] = self._refusals.quarantine_queue.reconnecting
         connected = {name: link.link is not None for name, link in links.items()}
         connected["source"] |= self._observer is not None
         self.statistics.connected = connected
@@ -533,7 +532,7 @@ class Route:
 
     async def _close(self) -> None:
         """Release the unsent messages, and close the links."""
-        self._settle_finished()
+        self._settlement.settle_finished()
         unsent = [*self._unsettled.unsent(), *self._records.duplicates]
         seconds_left, waits = self._stop_waiting_at - self._loop.time(), self.options.waits
         wait = max(waits.min_close_timeout, min(waits.close_timeout, seconds_left))
@@ -543,10 +542,10 @@ class Route:
             self._source_link.close(wait),
             self._target_link.close(target_wait),
         ]
-        if self._quarantine_queue is not None:
-            closing.append(self._quarantine_queue.close(wait))
+        if self._refusals.quarantine_queue is not None:
+            closing.append(self._refusals.quarantine_queue.reconnecting.close(wait))
         closing += self._closing
-        self._settle(unsent, Settle.RELEASE)
+        self._settlement.settle(unsent, Settle.RELEASE)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), wait)
 
@@ -569,8 +568,8 @@ class Route:
     async def _keep_source(self) -> None:
         """Keep the source open, after the target and the quarantine queue were opened."""
         await self._target_link.opened.wait()
-        if self._quarantine_queue is not None:
-            await self._quarantine_queue.opened.wait()
+        if self._refusals.quarantine_queue is not None:
+            await self._refusals.quarantine_queue.reconnecting.opened.wait()
         await self._source_link.keep()
 
     async def _open_source(self) -> SourceLink:
@@ -728,7 +727,7 @@ class Route:
         self._records.reset(unanswered)
 
     def _on_target_opened(self) -> None:
-        self._missing_target.mark_present()
+        self._refusals.missing_target.mark_present()
         self._loop.call_soon(self._send_waiting)
 
     def _on_target_refused(self, error: LinkError) -> bool:
@@ -737,7 +736,7 @@ class Route:
         A route that ends by itself also refuses the waiting messages.
         """
         if error.missing:
-            self._missing_target.mark_missing(str(error))
+            self._refusals.missing_target.mark_missing(str(error))
             if self.options.ends:
                 self._refuse_unsent()
         return error.missing
@@ -745,7 +744,7 @@ class Route:
     def _refuse_unsent(self) -> None:
         """Refuse the messages that are not in flight, because the target's queue was deleted."""
         for delivery in self._unsettled.pending.take_unsent():
-            self._on_refused(delivery, self._missing_target.outcome)
+            self._refusals.refuse(delivery, self._refusals.missing_target.outcome)
 
     def _on_target_lost(self, error: LinkError) -> None:
         """Resend the messages that were in flight when the target's connection ended.
@@ -759,7 +758,9 @@ class Route:
         in_flight, orphans = self._unsettled.pending.lose_target()
         self._target_link.report(error, suspects=len(in_flight))
         for delivery in orphans:
-            self._forget(delivery)  # without a settlement: the source delivers the message again
+            self._settlement.forget(
+                delivery
+            )  # without a settlement: the source delivers the message again
         if error.local:
             self._unsettled.pending.put_back(in_flight)  # the route releases them when it ends
             self._lifecycle.fail(error)
@@ -774,7 +775,7 @@ class Route:
             (suspect,) = in_flight
             suspect.deaths += _MAX_DEATHS if error.sent_by_peer else 1
             if suspect.deaths >= _MAX_DEATHS:
-                self._on_refused(suspect, Outcome("fatal", "", str(error), final=True))
+                self._refusals.refuse(suspect, Outcome("fatal", "", str(error), final=True))
                 in_flight = []
                 self._unsettled.pending.throttle()
                 self._target_link.made_progress = True
@@ -815,7 +816,7 @@ class Route:
         if self._releasing_all:
             if delivery.large is not None:
                 delivery.large.discard()
-            self._settle([delivery], Settle.RELEASE)
+            self._settlement.settle([delivery], Settle.RELEASE)
             return True
         counts.received += 1
         delivery.received_at = now
@@ -842,7 +843,7 @@ class Route:
             self._receive_large(delivery, delivery.large)
             return False
         if delivery.fault:
-            self._on_refused(delivery, Outcome(UNREADABLE, "", delivery.fault, final=True))
+            self._refusals.refuse(delivery, Outcome(UNREADABLE, "", delivery.fault, final=True))
             return False
         self._bytes += delivery.size
         if self._bytes > options.max_bytes and not self._reading_paused and source is not None:
@@ -868,7 +869,7 @@ class Route:
             self._unsettled.to_release.append(delivery)
             return
         text = f"{len(large)} bytes exceed max-message, {options.max_message}"
-        self._on_refused(delivery, Outcome("too-large", "", text, final=True))
+        self._refusals.refuse(delivery, Outcome("too-large", "", text, final=True))
 
     def _is_new(self, delivery: SourceDelivery) -> bool:
         """Whether to send a delivery: its message-id was neither accepted before nor is unfinished.
@@ -884,7 +885,7 @@ class Route:
             return False
         if accepted:
             self.statistics.duplicates += 1
-            self._settle_soon(delivery, Settle.ACCEPT)
+            self._settlement.settle_soon(delivery, Settle.ACCEPT)
         return accepted is False
 
     def _passes_filter(self, delivery: SourceDelivery) -> bool:
@@ -893,7 +894,7 @@ class Route:
             predicate = self.options.predicate
             passes = predicate is None or predicate(message_of(delivery))
         except Exception as error:  # noqa: BLE001  (a hook's error quarantines the message)
-            self._on_refused(
+            self._refusals.refuse(
                 delivery, Outcome("untranslatable", "", f"filter: {error}", final=True)
             )
             return False
@@ -905,15 +906,15 @@ class Route:
                 self._unsettled.unmatched[delivery] = None
                 self._loop.call_later(self.options.max_backoff, self._release_unmatched, delivery)
             else:
-                self._settle_soon(
-                    delivery, Settle.ACCEPT if action == "requeue" else _SETTLE_BY_ACTION[action]
+                self._settlement.settle_soon(
+                    delivery, Settle.ACCEPT if action == "requeue" else SETTLE_BY_ACTION[action]
                 )
         return passes
 
     def _release_unmatched(self, delivery: SourceDelivery) -> None:
         """Release a delivery that did not pass the filter, unless its link was lost."""
         if self._unsettled.unmatched.pop(delivery, self) is None:
-            self._settle_soon(delivery, Settle.RELEASE)
+            self._settlement.settle_soon(delivery, Settle.RELEASE)
 
     def _send_soon(self) -> None:
         """Send in the next iteration of the loop, so that deliveries are sent together."""
@@ -933,7 +934,7 @@ class Route:
         ):
             return
         if target is None:
-            if self._missing_target.given_up:
+            if self._refusals.missing_target.given_up:
                 self._refuse_unsent()
             return
         self._is_sending = True
@@ -968,13 +969,13 @@ class Route:
         """
         if error is None:
             self.statistics.dropped += 1
-            self._settle_soon(delivery, Settle.ACCEPT)
+            self._settlement.settle_soon(delivery, Settle.ACCEPT)
             return
         reason = str(error)
         if not isinstance(error, AmqpError):
             reason = f"hook: {error!r}"
             self.log("hook-failed", logging.ERROR, why=repr(error))
-        self._on_refused(delivery, Outcome("untranslatable", "", reason, final=True))
+        self._refusals.refuse(delivery, Outcome("untranslatable", "", reason, final=True))
 
     def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
         """Finish accepted messages, and process refusals."""
@@ -985,131 +986,35 @@ class Route:
             self._target_link.made_progress = True
             if outcome.kind != "accepted":
                 if outcome.kind == "returned" and self.target.queue is not None:
-                    self._missing_target.mark_missing(outcome.description)
-                self._on_refused(delivery, outcome)
+                    self._refusals.missing_target.mark_missing(outcome.description)
+                self._refusals.refuse(delivery, outcome)
                 continue
-            self._missing_target.mark_present()
+            self._refusals.missing_target.mark_present()
             accepted += 1
             self.statistics.octets += delivery.size
-            self._settle_soon(delivery, Settle.ACCEPT, outcome)
+            self._settlement.settle_soon(delivery, Settle.ACCEPT, outcome)
         if accepted:
             self._unsettled.pending.count_accepted(accepted)
             self.statistics.accepted += accepted
             self.statistics.last_success = time.time()
 
-    def _on_refused(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        """Schedule a retry of a message, or settle it according to `RouteOptions.on`."""
-        options, counts = self.options, self.statistics
-        for candidate in (*self.target.places, *self.source.places):
-            outcome = outcome.without(candidate.password)
-        counts.refused[outcome.kind] += 1
-        if delivery.link is None:
-            self._forget(delivery)  # the source was lost, and delivers the message again
-            return
-        action = options.on.get(outcome.kind, "quarantine")
-        if action == "requeue" and self.source.keeps:
-            action = "quarantine"  # a stream cannot requeue: it would skip the message
-        if not self._missing_target.is_final(outcome):
-            now = self._loop.time()
-            delivery.first_refused_at = delivery.first_refused_at or now
-            delivery.tries += 1
-            delivery.attempts += outcome.kind not in _FULL_TARGET_OUTCOMES
-            patient = options.patience is None or now - delivery.first_refused_at < options.patience
-            if delivery.attempts < options.attempts and patient:
-                due = now + backoff_delay(self.options, delivery.tries - 1)
-                self._unsettled.pending.hold(delivery, due)
-                self._loop.call_at(due, self._send_waiting)
-                return
-            error = self._missing_target.give_up(outcome, is_requeued=action == "requeue")
-            if error is not None:
-                self._lifecycle.fail(error)
-        if action == "quarantine" and self._quarantine_queue is not None and delivery.large is None:
-            self._quarantine_queue.add(delivery, outcome)
-        elif action == "quarantine":
-            self._quarantine_in_file(delivery, outcome)
-        else:
-            counter: Counter[str] = counts.requeued if action == "requeue" else counts.rejected
-            counter[outcome.kind] += 1
-            self._log_refused(action, delivery, outcome)
-            self._settle_soon(delivery, _SETTLE_BY_ACTION[action])
-
-    def _log_refused(self, action: str, delivery: SourceDelivery, outcome: Outcome) -> None:
-        """Log the action for a refused message, and the reason of the refusal."""
-        fields = {"reason": outcome.kind, "why": outcome.description or outcome.condition}
-        self.log(f"message-{action}", logging.WARNING, size=delivery.size, **fields)
-
-    def _settle_quarantined(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        """Settle a delivery that the quarantine queue has accepted."""
-        if delivery.link is not None:
-            self.statistics.quarantined[outcome.kind] += 1
-            self._log_refused("quarantine", delivery, outcome)
-            self._settle_soon(delivery, Settle.ACCEPT)
-        else:
-            self._forget(delivery)  # the source was lost, and delivers the message again
-
-    def _quarantine_in_file(self, delivery: SourceDelivery, outcome: Outcome) -> None:
-        """Write a delivery to the quarantine file and settle it, in the next iteration."""
-        if delivery.link is not None:
-            self._settle_soon(delivery, Settle.ACCEPT, outcome)
-        else:
-            self._forget(delivery)
-
     # Settling.
 
-    def _settle_soon(
-        self, delivery: SourceDelivery, settlement: Settle, outcome: Outcome | None = None
-    ) -> None:
-        """Settle a delivery in the next iteration of the loop, after its records are written."""
-        if not self._unsettled.finished:
-            self._loop.call_soon(self._settle_finished)
-        self._unsettled.finished.append((delivery, settlement, outcome))
-
-    def _settle_finished(self) -> None:
-        """Write the records of the finished deliveries, and settle them."""
-        to_record, self._unsettled.finished = self._unsettled.finished, []
-        finished, fault = self._records.finish(to_record)
-        if fault is not None:
-            self._lifecycle.fail(fault, of_record=True)
-            recorded = {delivery for delivery, _, _ in finished}
-            # Deliveries that are not in the quarantine stay unsettled, and are released at the end.
-            self._unsettled.to_release += [
-                delivery for delivery, _, _ in to_record if delivery not in recorded
-            ]
-        now, latency = self._loop.time(), self.statistics.latency
-        for settlement, group in itertools.groupby(finished, key=operator.itemgetter(1)):
-            deliveries = []
-            for delivery, _, outcome in group:
-                deliveries.append(delivery)
-                if delivery.link is not None:
-                    latency.add(now - delivery.received_at)
-                if outcome is not None and outcome.kind != "accepted":
-                    self.statistics.quarantined[outcome.kind] += 1
-                    self._log_refused("quarantine", delivery, outcome)
-            self._settle(deliveries, settlement)
-            for delivery in deliveries:
-                self._forget(delivery)
-        if finished:
-            self.statistics.busy = now - self._first_opened_at
+    def _on_settled(self, has_settled: bool) -> None:
+        """Check for the end of the route, after finished deliveries were settled."""
+        if has_settled:
+            self.statistics.busy = self._loop.time() - self._first_opened_at
         if not self._unsettled.active_count:
             self._ending.end_if_done(self._records.positions.next)
             if not self._lifecycle.is_ending and self._poison_guard.can_resume_window(self._window):
                 self._reopen_soon("no message ended its connection")
 
-    def _settle(self, deliveries: Sequence[SourceDelivery], settlement: Settle) -> None:
-        """Settle each delivery at the link that delivered it; skip deliveries of lost links."""
-        for link, group in itertools.groupby(deliveries, key=operator.attrgetter("link")):
-            if link is not None:
-                link.settle(list(group), settlement)
-
-    def _forget(self, delivery: SourceDelivery) -> None:
+    def _on_forgotten(self, delivery: SourceDelivery) -> None:
         """Free the memory of a finished delivery, and check its duplicates again.
 
         Reading is resumed if it was paused and the unsettled deliveries are below half of
         `max_bytes`.
         """
-        if delivery.large is not None:
-            delivery.large.discard()  # does not remove a file that the quarantine keeps
-            return
         self._bytes -= delivery.size
         source = self._source_link.link
         has_room = self._bytes * 2 < self.options.max_bytes
