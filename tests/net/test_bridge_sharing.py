@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 pytest.importorskip("pika")
 
 from amqp10msg import Message
-from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics, links, parse_url, route
+from amqp10msg.net.bridge import (
+    Bridge,
+    LinkError,
+    RouteSpec,
+    Statistics,
+    links,
+    parse_url,
+    target_end,
+)
 from amqp10msg.net.bridge.basic import open_target
 from amqp10msg.net.bridge.terms import Outgoing, SourceDelivery, TargetRequest
 from amqp10msg.net.bridge.urls import Endpoint
@@ -438,7 +446,7 @@ def test_a_shared_connection_that_ends_while_a_link_is_opened_is_shared_again(
             await run(specs, lambda _: until(lambda: len(given) > 2))
 
     short_waits(monkeypatch, rejoin_delay=0.1)
-    with mock.patch.object(route, "open_target", open_target_):
+    with mock.patch.object(target_end, "open_target", open_target_):
         asyncio.run(made())
     assert [False, True, False] == given[:3]
 

@@ -15,6 +15,7 @@ from amqp10msg.net.bridge.terms import (
     Link,
     LinkError,
     OnAddressSkipped,
+    SourceDelivery,
     SourceLink,
     SourceRequest,
     TargetLink,
@@ -29,6 +30,9 @@ _MAX_EMPTY_CONNECTIONS = 3
 _MIN_WINDOWS_OF_PROGRESS = 4
 #: After this many connections without progress, messages are requested one at a time.
 _MAX_STALLED_CONNECTIONS = 2
+
+#: Timeout in seconds of closing a link while the route runs.
+_CLOSE_TIMEOUT = 5.0
 
 _Link = TypeVar("_Link", bound=Link)
 _T = TypeVar("_T")
@@ -267,6 +271,23 @@ class ReconnectingLink(Generic[_Link]):
             text = f"no outcome within {self._options.outcome_timeout:g} s"
             self.lose(LinkError(text, failed=failed))
 
+    def use_own_connection(self) -> None:
+        """Open the next link on a separate connection.
+
+        A message of the route may have ended the shared connection.
+        """
+        if not self.needs_own_connection:
+            self.needs_own_connection = True
+            self._log(f"{self.name}-apart", logging.WARNING, at=str(self.endpoint))
+
+    def can_rejoin(self, now: float) -> bool:
+        """Whether the link was open on its own connection for `Waits.rejoin_delay` seconds.
+
+        It may then move back to a shared connection. `now` is the time of the event loop's clock.
+        """
+        is_stable = now - self.opened_at >= self._options.waits.rejoin_delay
+        return self.needs_own_connection and self.link is not None and is_stable
+
     def release(self, *, reopen: bool = True) -> _Link | None:
         """Return the open link, which the caller must close; None if no link is open.
 
@@ -350,6 +371,41 @@ class ReconnectingLink(Generic[_Link]):
             self.opened.set()
             self._lost.clear()
             return link
+
+
+class ClosingLinks:
+    """The links of a route that are being closed, while it runs."""
+
+    def __init__(self) -> None:
+        self._links: dict[asyncio.Future[None], Link] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._links)
+
+    def close(self, link: Link) -> None:
+        """Close a link in a task."""
+        closing = asyncio.ensure_future(link.close(_CLOSE_TIMEOUT))
+        self._links[closing] = link
+        closing.add_done_callback(self._links.pop)
+
+    def without(self, deliveries: Iterable[SourceDelivery]) -> list[SourceDelivery]:
+        """Drop the deliveries of links that are closing; return the remaining deliveries.
+
+        Deliveries of a closing link cannot be settled. The peer requeues them when the link closes.
+        """
+        closing = {id(link) for link in self._links.values()}
+        remaining = []
+        for delivery in deliveries:
+            if id(delivery.link) not in closing:
+                remaining.append(delivery)
+            elif delivery.large is not None:
+                delivery.large.discard()
+        return remaining
+
+    @property
+    def tasks(self) -> list[asyncio.Future[None]]:
+        """The tasks that close the links."""
+        return list(self._links)
 
 
 class PoisonGuard:

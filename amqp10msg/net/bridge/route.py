@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import functools
 import logging
-import time
 from collections import Counter
 from collections.abc import Awaitable, Sequence
 from typing import Any
@@ -21,45 +20,35 @@ from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.entries import UNREADABLE
 from amqp10msg.net.bridge.lifecycle import Event, Lifecycle, RouteContext, State
 from amqp10msg.net.bridge.links import (
+    ClosingLinks,
     PoisonGuard,
     ReconnectingLink,
     open_source,
-    open_target,
     warn_unverified_tls,
 )
 from amqp10msg.net.bridge.records import Lease, Records
 from amqp10msg.net.bridge.refusals import Refusals
 from amqp10msg.net.bridge.resuming import SourceReplacedError, check_not_replaced
-from amqp10msg.net.bridge.sending import message_of, preparer_of
+from amqp10msg.net.bridge.sending import message_of
 from amqp10msg.net.bridge.settlement import SETTLE_BY_ACTION, Settlement
 from amqp10msg.net.bridge.statistics import Statistics
+from amqp10msg.net.bridge.target_end import TargetEnd
 from amqp10msg.net.bridge.terms import (
     Countable,
     Depth,
-    Link,
     LinkError,
     Outcome,
-    Outgoing,
     Oversized,
-    Sent,
     Settle,
     SourceDelivery,
     SourceLink,
     SourceRequest,
-    TargetLink,
-    TargetRequest,
 )
 from amqp10msg.net.bridge.unsettled import Unsettled
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import ConnectionPools
 from amqp10msg.net.options import RouteOptions
-from amqp10msg.wire.errors import AmqpError
 
-#: Maximum number of messages that are translated and sent together.
-_MAX_BATCH = 100
-#: After this many disconnects during which a message was the only one in flight, it is refused with
-#: the outcome `fatal`.
-_MAX_DEATHS = 3
 #: State of a route that only counts the messages of its empty source; see `_leave_to_others`.
 _LEFT_TO_OTHERS = "leaves the queue to its other consumers, unless messages are ready"
 #: Why positions of a stream are skipped, for the log.
@@ -101,11 +90,11 @@ class Route:
         self._records: Records
         self._settlement: Settlement
         self._refusals: Refusals
+        self._target: TargetEnd
         self._loop: asyncio.AbstractEventLoop
         pool = self._pools.counting
         stop = self._lifecycle.stop
         self._ending = Ending(source, options, self.statistics, self.log, stop, pool)
-        self._prepare = preparer_of(source, target, options, self.statistics)
         # Source, target and quarantine queue.
         self._poison_guard = PoisonGuard(source)
         self._source_link: ReconnectingLink[SourceLink] = ReconnectingLink(
@@ -118,27 +107,14 @@ class Route:
             on_lost=self._on_source_lost,
             report_early_loss=True,
         )
-        self._target_link: ReconnectingLink[TargetLink] = ReconnectingLink(
-            "target",
-            target,
-            options,
-            self.log,
-            open_link=self._open_target,
-            on_open=self._on_target_opened,
-            on_lost=self._on_target_lost,
-            on_refused=self._on_target_refused,
-        )
         self._reading_paused = False
         self._reopen_reason = ""  # why the source will be reopened once all deliveries are settled
         self._releasing_all = False  # release all further deliveries until the source is reopened
-        # Set until no message is in flight, so that the target can then be reopened.
-        self._sending_paused = False
         self._observer: Observer | None = None  # counts the queue while it is not consumed
-        self._closing: dict[asyncio.Future[None], Link] = {}  # links that are being closed
+        self._closing = ClosingLinks()
         self._exceeded_max_bytes = False  # deliveries exceeded max_bytes: use a separate connection
         self._unsettled = Unsettled()
         self._bytes = 0  # total size of the unsettled deliveries that are in memory
-        self._is_sending = self._is_send_scheduled = False
         # The run.
         self._depth_query: asyncio.Task[None] | None = None
         self._ticked_at = 0.0
@@ -290,10 +266,18 @@ class Route:
             names=self._records.names,
             on_retry_due=self._send_waiting,
         )
+        self._target = TargetEnd(
+            self._context,
+            self._lifecycle,
+            self._unsettled,
+            self._settlement,
+            self._refusals,
+            self._closing,
+        )
         self._ticked_at = self._lifecycle.started_at
         self._lifecycle.advance(Event.OPEN)
         warn_unverified_tls((self.source, self.target, self.options.quarantine_queue), self.log)
-        keeping = [self._target_link.keep(), self._keep_source()]
+        keeping = [self._target.reconnecting.keep(), self._keep_source()]
         if self._refusals.quarantine_queue is not None:
             keeping.append(self._refusals.quarantine_queue.reconnecting.keep())
         tasks = [asyncio.ensure_future(coroutine) for coroutine in keeping]
@@ -342,20 +326,14 @@ class Route:
     def _check_timers(self) -> None:
         """Check everything that depends on time: overdue outcomes, retries, the route's end."""
         now = self._loop.time()
-        target, in_flight = self._target_link.link, self._unsettled.pending.in_flight
-        if target is not None and in_flight:
-            if target.waits:
-                for delivery in in_flight:
-                    delivery.sent_at = now
-            oldest = next(iter(in_flight))
-            if now - oldest.sent_at > self.options.outcome_timeout:
-                self._target_link.give_up(failed=True)
+        self._target.check_overdue(now)
         if self._refusals.quarantine_queue is not None:
             self._refusals.quarantine_queue.tick(now)
-        self._send_waiting()
+        self._target.send_waiting()
         if self._reopen_reason and not self._unsettled.active_count:
             self._reopen_source()
-        self._rejoin_shared_connections(now)
+        self._rejoin_shared_connection(now)
+        self._target.rejoin_shared_connection(now)
         # The pause of a process that was suspended does not count as idle time of the source.
         elapsed = min(now - self._ticked_at, self.options.waits.check_interval)
         self._ticked_at = now
@@ -443,7 +421,7 @@ class Route:
             return
         self._observer = observer
         self._source_link.release(reopen=False)
-        self._close_in_background(source)
+        self._closing.close(source)
         self.log(
             "source-left", at=str(self.source), others=depth.other_consumers, why=_LEFT_TO_OTHERS
         )
@@ -472,7 +450,7 @@ class Route:
 
     def _describe_activity(self) -> str:
         """Return what the running route does, for `Statistics.state`."""
-        pending, target = self._unsettled.pending, self._target_link.link
+        pending, target = self._unsettled.pending, self._target.link
         if target is None:
             return "target is not connected"
         if self._observer is not None:
@@ -493,7 +471,7 @@ class Route:
         """Update which ends are connected, and the number of failed attempts."""
         links: dict[str, ReconnectingLink[Any]] = {
             "source": self._source_link,
-            "target": self._target_link,
+            "target": self._target.reconnecting,
         }
         if self._refusals.quarantine_queue is not None:
             links["quarantine"] = self._refusals.quarantine_queue.reconnecting
@@ -540,34 +518,20 @@ class Route:
         target_wait = waits.min_close_timeout if self._unsettled.pending.in_flight else wait
         closing: list[Awaitable[None]] = [
             self._source_link.close(wait),
-            self._target_link.close(target_wait),
+            self._target.reconnecting.close(target_wait),
         ]
         if self._refusals.quarantine_queue is not None:
             closing.append(self._refusals.quarantine_queue.reconnecting.close(wait))
-        closing += self._closing
+        closing += self._closing.tasks
         self._settlement.settle(unsent, Settle.RELEASE)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), wait)
 
     # Source and target.
 
-    def _open_target(self) -> Awaitable[TargetLink]:
-        return open_target(
-            TargetRequest(
-                endpoint=self.target,
-                on_outcomes=self._on_outcomes,
-                on_room=self._send_waiting,
-                on_lost=self._target_link.lose,
-                window=self.options.window,
-                on_address_skipped=self._target_link.address_skipped,
-                pool=self._pools.targets,
-                alone=self._target_link.needs_own_connection,
-            )
-        )
-
     async def _keep_source(self) -> None:
         """Keep the source open, after the target and the quarantine queue were opened."""
-        await self._target_link.opened.wait()
+        await self._target.reconnecting.opened.wait()
         if self._refusals.quarantine_queue is not None:
             await self._refusals.quarantine_queue.reconnecting.opened.wait()
         await self._source_link.keep()
@@ -636,7 +600,7 @@ class Route:
             self._lifecycle.fail(error)
             return
         if error.shared and (error.sent_by_peer or error.failed):
-            self._use_own_connection(self._source_link)
+            self._source_link.use_own_connection()
             return
         poison_error = self._poison_guard.connection_lost(error, self._window)
         if poison_error is not None:
@@ -650,55 +614,22 @@ class Route:
             self.log("source-reopened", at=str(self.source), why=reason)
             self._poison_guard.resume_window()
             self._forget_source()
-            self._close_in_background(link)
-
-    def _close_in_background(self, link: Link) -> None:
-        """Close a link in a task, for which `_close` waits."""
-        closing = asyncio.ensure_future(link.close(5.0))
-        self._closing[closing] = link
-        closing.add_done_callback(self._closing.pop)
+            self._closing.close(link)
 
     # Shared connections.
 
-    def _use_own_connection(self, link: ReconnectingLink[Any]) -> None:
-        """Open the next link on a separate connection.
+    def _rejoin_shared_connection(self, now: float) -> None:
+        """Move the source back to a shared connection if `ReconnectingLink.can_rejoin` allows.
 
-        A message of the route may have ended the shared connection.
+        It is reopened when its deliveries are settled.
         """
-        if not link.needs_own_connection:
-            link.needs_own_connection = True
-            self.log(f"{link.name}-apart", logging.WARNING, at=str(link.endpoint))
-
-    def _rejoin_shared_connections(self, now: float) -> None:
-        """Move links back to shared connections, `Waits.rejoin_delay` seconds after their opening.
-
-        The source is moved when its deliveries are settled, the target when no message is in
-        flight.
-        """
-        for reconnecting in (self._source_link, self._target_link):
-            if (
-                not reconnecting.needs_own_connection
-                or reconnecting.link is None
-                or now - reconnecting.opened_at < self.options.waits.rejoin_delay
-            ):
-                continue
-            if reconnecting is self._source_link:
-                if not (
-                    self._exceeded_max_bytes
-                    or self._reopen_reason
-                    or self._poison_guard.single_message_mode
-                ):
-                    reconnecting.needs_own_connection = False
-                    self._reopen_soon("its separate connection was stable")
-            elif not self._unsettled.pending.isolating:
-                self._sending_paused = True
-                if not self._unsettled.pending.in_flight:
-                    self._sending_paused = False
-                    reconnecting.needs_own_connection = False
-                    reconnecting.made_progress = True
-                    link = reconnecting.release()
-                    if link is not None:
-                        self._close_in_background(link)
+        if self._source_link.can_rejoin(now) and not (
+            self._exceeded_max_bytes
+            or self._reopen_reason
+            or self._poison_guard.single_message_mode
+        ):
+            self._source_link.needs_own_connection = False
+            self._reopen_soon("its separate connection was stable")
 
     def _reopen_soon(self, reason: str) -> None:
         """Stop requesting deliveries, and reopen the source when all deliveries are settled."""
@@ -726,67 +657,12 @@ class Route:
         self._bytes = sum(delivery.size for delivery in unanswered)
         self._records.reset(unanswered)
 
-    def _on_target_opened(self) -> None:
-        self._refusals.missing_target.mark_present()
-        self._loop.call_soon(self._send_waiting)
-
-    def _on_target_refused(self, error: LinkError) -> bool:
-        """Return whether the target's queue was deleted, and record that.
-
-        A route that ends by itself also refuses the waiting messages.
-        """
-        if error.missing:
-            self._refusals.missing_target.mark_missing(str(error))
-            if self.options.ends:
-                self._refuse_unsent()
-        return error.missing
-
-    def _refuse_unsent(self) -> None:
-        """Refuse the messages that are not in flight, because the target's queue was deleted."""
-        for delivery in self._unsettled.pending.take_unsent():
-            self._refusals.refuse(delivery, self._refusals.missing_target.outcome)
-
-    def _on_target_lost(self, error: LinkError) -> None:
-        """Resend the messages that were in flight when the target's connection ended.
-
-        The messages are sent one at a time if one of them may have ended the connection: each
-        further disconnect can then duplicate only one message. If the network or a shutdown cut
-        the connection, no message is suspected the first time.
-        """
-        self.statistics.target_lost += 1
-        self._sending_paused = False
-        in_flight, orphans = self._unsettled.pending.lose_target()
-        self._target_link.report(error, suspects=len(in_flight))
-        for delivery in orphans:
-            self._settlement.forget(
-                delivery
-            )  # without a settlement: the source delivers the message again
-        if error.local:
-            self._unsettled.pending.put_back(in_flight)  # the route releases them when it ends
-            self._lifecycle.fail(error)
-            return
-        blamed = error.sent_by_peer or error.failed
-        if error.shared:
-            # A message is blamed only if no other route shared the connection.
-            is_suspect = len(in_flight) == 1 and in_flight[0].suspected
-            if is_suspect or (in_flight and blamed):
-                self._use_own_connection(self._target_link)
-        elif len(in_flight) == 1:
-            (suspect,) = in_flight
-            suspect.deaths += _MAX_DEATHS if error.sent_by_peer else 1
-            if suspect.deaths >= _MAX_DEATHS:
-                self._refusals.refuse(suspect, Outcome("fatal", "", str(error), final=True))
-                in_flight = []
-                self._unsettled.pending.throttle()
-                self._target_link.made_progress = True
-        self._unsettled.pending.suspect(in_flight, isolated=blamed)
-
     # Deliveries.
 
     def _receive(self, deliveries: Sequence[SourceDelivery]) -> None:
         """Process deliveries of the source."""
         if self._closing:
-            deliveries = self._drop_from_closing_links(deliveries)
+            deliveries = self._closing.without(deliveries)
             if not deliveries:
                 return
         now, count = self._loop.time(), self.statistics.received
@@ -796,19 +672,6 @@ class Route:
         if all(are_released):
             self._ending.restore_idle_times(idle_times)  # the source still counts as idle
         self._poison_guard.count_delivered(self.statistics.received - count)
-
-    def _drop_from_closing_links(
-        self, deliveries: Sequence[SourceDelivery]
-    ) -> list[SourceDelivery]:
-        """Drop the deliveries of links that are closing; return the remaining deliveries.
-
-        Deliveries of a closing link cannot be settled. The peer requeues them when the link closes.
-        """
-        closing = {id(link) for link in self._closing.values()}
-        for delivery in deliveries:
-            if delivery.large is not None and id(delivery.link) in closing:
-                delivery.large.discard()
-        return [delivery for delivery in deliveries if id(delivery.link) not in closing]
 
     def _receive_delivery(self, delivery: SourceDelivery, now: float) -> bool:
         """Process a delivery. Return whether the route releases it while it runs."""
@@ -853,7 +716,7 @@ class Route:
         if options.predicate is not None and not self._passes_filter(delivery):
             return delivery in self._unsettled.unmatched
         self._unsettled.pending.add(delivery)
-        self._send_soon()
+        self._target.send_soon()
         return False
 
     def _receive_large(self, delivery: SourceDelivery, large: Oversized) -> None:
@@ -916,89 +779,10 @@ class Route:
         if self._unsettled.unmatched.pop(delivery, self) is None:
             self._settlement.settle_soon(delivery, Settle.RELEASE)
 
-    def _send_soon(self) -> None:
-        """Send in the next iteration of the loop, so that deliveries are sent together."""
-        if not self._is_send_scheduled:
-            self._is_send_scheduled = True
-            self._loop.call_soon(self._send_waiting)
+    # Settling.
 
     def _send_waiting(self) -> None:
-        """Send the waiting messages that the target has room for."""
-        self._is_send_scheduled = False
-        target = self._target_link.link
-        if (
-            self._is_sending
-            or self._sending_paused
-            or self._lifecycle.fault is not None
-            or self._lifecycle.is_ending
-        ):
-            return
-        if target is None:
-            if self._refusals.missing_target.given_up:
-                self._refuse_unsent()
-            return
-        self._is_sending = True
-        try:
-            now = self._loop.time()
-            while self._target_link.link is target and (room := min(target.room, _MAX_BATCH)) > 0:
-                batch = self._unsettled.pending.take_batch(now, room)
-                if not batch:
-                    break
-                ready: list[Sent] = []
-                for delivery, prepared in zip(batch, self._prepare(batch), strict=True):
-                    if isinstance(prepared, Outgoing):
-                        delivery.sent_at = now
-                        ready.append((prepared, delivery))
-                    else:
-                        self._settle_unsendable(delivery, prepared)
-                if self._target_link.link is not target:
-                    self._unsettled.pending.put_back([delivery for _, delivery in ready])
-                elif ready:
-                    self._unsettled.pending.in_flight.update(
-                        (delivery, None) for _, delivery in ready
-                    )
-                    target.send(ready)
-        finally:
-            self._is_sending = False
-
-    def _settle_unsendable(self, delivery: SourceDelivery, error: Exception | None) -> None:
-        """Settle a message that cannot be sent.
-
-        A message that the hook dropped (`error` is None) is accepted at the source. Any other is
-        refused with the outcome ``untranslatable``.
-        """
-        if error is None:
-            self.statistics.dropped += 1
-            self._settlement.settle_soon(delivery, Settle.ACCEPT)
-            return
-        reason = str(error)
-        if not isinstance(error, AmqpError):
-            reason = f"hook: {error!r}"
-            self.log("hook-failed", logging.ERROR, why=repr(error))
-        self._refusals.refuse(delivery, Outcome("untranslatable", "", reason, final=True))
-
-    def _on_outcomes(self, outcomes: Sequence[tuple[SourceDelivery, Outcome]]) -> None:
-        """Finish accepted messages, and process refusals."""
-        in_flight, accepted = self._unsettled.pending.in_flight, 0
-        for delivery, outcome in outcomes:
-            if in_flight.pop(delivery, self) is self:
-                continue
-            self._target_link.made_progress = True
-            if outcome.kind != "accepted":
-                if outcome.kind == "returned" and self.target.queue is not None:
-                    self._refusals.missing_target.mark_missing(outcome.description)
-                self._refusals.refuse(delivery, outcome)
-                continue
-            self._refusals.missing_target.mark_present()
-            accepted += 1
-            self.statistics.octets += delivery.size
-            self._settlement.settle_soon(delivery, Settle.ACCEPT, outcome)
-        if accepted:
-            self._unsettled.pending.count_accepted(accepted)
-            self.statistics.accepted += accepted
-            self.statistics.last_success = time.time()
-
-    # Settling.
+        self._target.send_waiting()
 
     def _on_settled(self, has_settled: bool) -> None:
         """Check for the end of the route, after finished deliveries were settled."""
@@ -1024,4 +808,4 @@ class Route:
         for duplicate in self._records.forget(delivery):
             if self._is_new(duplicate):
                 self._unsettled.pending.add(duplicate)
-                self._send_soon()
+                self._target.send_soon()
