@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,12 @@ from amqp10msg.net.bridge import (
     RouteSpec,
     Statistics,
     counting,
-    ending,
     parse_url,
 )
 from amqp10msg.net.bridge.bridge import status_of
+from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.counting import basic_endpoint_of
+from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.report import as_html, as_json
 from amqp10msg.net.bridge.terms import Depth, SourceRequest
@@ -50,6 +52,12 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A broker of 1.0 that reports available messages, and one that is not known to report them."""
     with Server(accept_durable=True, properties={"product": request.param}) as made:
         yield made
+
+
+def ending_of(source: str, counts: Statistics) -> Ending:
+    endpoint, logger = parse_url(source), logging.getLogger("amqp10msg.test")
+    context = RouteContext("r", endpoint, endpoint, options(), logger, statistics=counts)
+    return Ending(context)
 
 
 def run(
@@ -348,7 +356,7 @@ def test_status_is_empty_only_if_all_counts_are_known(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     counts = Statistics()
-    until = ending.Ending(parse_url("amqp://h/a"), options(), counts, lambda *_, **__: None, print)
+    until = ending_of("amqp://h/a", counts)
     until.store_counts(
         Depth(ready=ready, other_consumers=others, unacknowledged=held, reason="WHY"), 0
     )
@@ -402,7 +410,7 @@ def test_source_is_empty_only_if_broker_or_user_confirms_it(
             asked(Depth(ready=0, unacknowledged=held, other_consumers=others), sole)
         )
         counts = Statistics()
-        until = ending.Ending(parse_url(source), options(), counts, lambda *_, **__: None, print)
+        until = ending_of(source, counts)
         until.store_counts(depth, 0)
         # The route itself is one of the consumers that RabbitMQ counts.
         asks = others is None and product.startswith("RabbitMQ") and source.endswith("/a")

@@ -23,7 +23,7 @@ from amqp10msg.app.cli._live import log_lines  # noqa: E402
 from amqp10msg.composite import Error  # noqa: E402
 from amqp10msg.net import transport  # noqa: E402
 from amqp10msg.net.bridge import parse_url  # noqa: E402
-from amqp10msg.net.bridge.lifecycle import log_event  # noqa: E402
+from amqp10msg.net.bridge.context import log_event  # noqa: E402
 from amqp10msg.net.bridge.management import Management  # noqa: E402
 from amqp10msg.net.bridge.terms import LinkError  # noqa: E402
 from amqp10msg.net.bridge.urls import split_url  # noqa: E402

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg.net.bridge import RouteOptions, parse_url
-from amqp10msg.net.bridge.lifecycle import TRANSITIONS, Event, Lifecycle, RouteContext, State
-from amqp10msg.net.bridge.statistics import ENDINGS
-from amqp10msg.net.bridge.wire import ConnectionPools
+from amqp10msg.net.bridge.lifecycle import TRANSITIONS, Event, Lifecycle, State
+from amqp10msg.net.bridge.statistics import ENDINGS, Statistics
 
 pytestmark = pytest.mark.once
 FINAL = {State.ENDED, State.FAILED}
@@ -22,11 +19,9 @@ BEGINNING = {State.STARTING, State.STANDBY, State.DECLARING, State.RUNNING}
 ORDER = {state: number for number, state in enumerate(State)}
 
 
-def lifecycle() -> tuple[Lifecycle, RouteContext]:
-    source, target = parse_url("amqp://h/a"), parse_url("amqp://h/b")
-    logger = logging.getLogger("amqp10msg.test")
-    context = RouteContext("r", source, target, RouteOptions(), logger, ConnectionPools())
-    return Lifecycle(context), context
+def lifecycle() -> tuple[Lifecycle, Statistics]:
+    counts = Statistics()
+    return Lifecycle(counts), counts
 
 
 def test_every_state_can_be_stopped_and_can_fail() -> None:
@@ -59,8 +54,8 @@ def runs(draw: st.DrawFn) -> list[Event]:
 
 @given(events=runs(), endings=st.lists(st.sampled_from(sorted(ENDINGS.keys() - {"failed"}))))
 def test_state_and_reason_of_the_end(events: list[Event], endings: list[str]) -> None:
-    route, context = lifecycle()
-    counts, stops = context.statistics, list[int]()
+    route, counts = lifecycle()
+    stops = list[int]()
     route.on_fail = lambda: stops.append(1)
     reasons, errors = list[str](), list[BaseException]()
     for number, event in enumerate(events):
@@ -87,16 +82,16 @@ def test_state_and_reason_of_the_end(events: list[Event], endings: list[str]) ->
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.RUNNING])
 def test_only_a_running_route_reports_its_activity(state: State) -> None:
-    route, context = lifecycle()
+    route, counts = lifecycle()
     route.state = state
     route.report_activity("running")
 
-    assert context.statistics.state == "starting"
+    assert counts.state == "starting"
 
     route.state = State.RUNNING
     route.report_activity("target is not connected")
 
-    assert context.statistics.state == "target is not connected"
+    assert counts.state == "target is not connected"
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Self, TypeVar
 
 import attrs
 
+from amqp10msg.net.bridge.context import log_event
 from amqp10msg.net.bridge.dry import Checked, DryRun, check_queue, dry_run
-from amqp10msg.net.bridge.lifecycle import log_event
 from amqp10msg.net.bridge.management import Queue
 from amqp10msg.net.bridge.monitor import Monitor
 from amqp10msg.net.bridge.records import rename_route

@@ -7,47 +7,53 @@ import contextlib
 import logging
 from collections.abc import Callable
 
+import attrs
+
+from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.counting import Counting, Observer
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import Countable, Depth, LinkError
 from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import ConnectionPool
-from amqp10msg.net.options import RouteOptions
 
 #: Default of `RouteOptions.idle`, in seconds, if only `until_length` is set.
 _DEFAULT_IDLE = 2.0
+
+
+@attrs.define
+class IdleTimes:
+    """For how long a source has been idle.
+
+    Attributes:
+        idle: seconds since the last message or query.
+        stalled: seconds since the last message, during which all deliveries were settled.
+        queries: number of queries since the last message.
+    """
+
+    idle: float = 0.0
+    stalled: float = 0.0
+    queries: int = 0
 
 
 class Ending:
     """Decides when a route ends, and counts the messages that remain at its source.
 
     Args:
-        source: the source of the route.
-        options: the options of the route.
-        statistics: the statistics of the route, in which the counts are stored.
-        log: logs an event with its fields.
-        finish: called to end the route, with the reason: a key of `ENDINGS`.
-        pool: connections to share with other routes, for counting.
+        context: the route.
 
     Attributes:
         max_settled: the route ends after this number of settled messages; None for no limit.
+        incomplete_seconds: seconds since the source has sent the first bytes of a message, but not
+            its end.
     """
 
-    def __init__(
-        self,
-        source: Endpoint,
-        options: RouteOptions,
-        statistics: Statistics,
-        log: Callable[..., None],
-        finish: Callable[[str], None],
-        pool: ConnectionPool | None = None,
-    ) -> None:
+    def __init__(self, context: RouteContext) -> None:
+        options = context.options
         self.max_settled = options.max_messages
-        self._source = source
+        self.incomplete_seconds = 0.0
+        self._context = context
+        self._source = context.source
         self._options = options
-        self._statistics = statistics
-        self._log = log
-        self._finish = finish
+        self._statistics = context.statistics
         # For `until_length` of a stream: the route ends when all messages before this position are
         # settled.
         self._end_position: int | None = None
@@ -57,16 +63,13 @@ class Ending:
         # removed them.
         self._missed_counted_to = 0
         self._counting = Counting(
-            source,
+            context.source,
             options.management,
             sole=options.sole_consumer,
-            pool=pool,
+            pool=context.pools.counting,
             waits=options.waits,
         )
-        # `_idle`: seconds since the last message or query. `_stalled`: seconds since the last
-        # message during which all deliveries were settled. `_queries`: number of queries since the
-        # last message.
-        self._idle, self._stalled, self._queries = 0.0, 0.0, 0
+        self._idle_times = IdleTimes()
 
     async def prepare_source(self, source: Endpoint, next_position: int | None) -> None:
         """Called before the source is opened.
@@ -102,7 +105,7 @@ class Ending:
             self._statistics.missed += missed
             reason = "its retention removed them before they were read"
             fields = {"at": str(self._source), "positions": missed, "why": reason}
-            self._log("stream-gap", logging.WARNING, **fields)
+            self._context.log("stream-gap", logging.WARNING, **fields)
 
     async def _count_at_start(self, source: Endpoint, next_position: int | None) -> None:
         """Count the messages at the start. For `until_length`, they set when the route ends."""
@@ -121,13 +124,13 @@ class Ending:
                 text = f"until-length: {depth.reason}; use until-empty, which needs no count"
                 raise LinkError(text, sent_by_peer=True, permanent=True)
             self.max_settled = ready if self.max_settled is None else min(ready, self.max_settled)
-        self._log("source-counted", at=str(self._source), messages=ready)
+        self._context.log("source-counted", at=str(self._source), messages=ready)
         if ready == 0:
-            self._finish("length")
+            self._context.lifecycle.stop("length")
 
     def source_opened(self) -> None:
         """Record that the source was opened."""
-        self._idle = 0.0
+        self._idle_times.idle = self.incomplete_seconds = 0.0
 
     def source_lost(self) -> None:
         """Record that the source was lost.
@@ -137,41 +140,53 @@ class Ending:
         """
         if self._options.until_length and self.max_settled != self._options.max_messages:
             self.max_settled = self._options.max_messages
-            self._log("length-unknown", at=str(self._source), until="empty")
+            self._context.log("length-unknown", at=str(self._source), until="empty")
 
-    def reset_idle_times(self) -> tuple[float, float, int]:
+    def reset_idle_times(self) -> IdleTimes:
         """Reset the idle times, because messages arrived. Return the previous idle times."""
-        idle_times = self._idle, self._stalled, self._queries
-        self._idle, self._stalled, self._queries = 0.0, 0.0, 0
+        idle_times, self._idle_times = self._idle_times, IdleTimes()
+        self.incomplete_seconds = 0.0
         self._counting.reset_zero_count()
         return idle_times
 
-    def restore_idle_times(self, idle_times: tuple[float, float, int]) -> None:
+    def restore_idle_times(self, idle_times: IdleTimes) -> None:
         """Undo `reset_idle_times`, because the messages that arrived were only released."""
-        self._idle, self._stalled, self._queries = idle_times
+        self._idle_times = idle_times
+
+    def add_incomplete_time(self, seconds: float) -> None:
+        """Add seconds to the age of an incomplete message.
+
+        Log a warning each time that the age reaches a multiple of `outcome_timeout`.
+        """
+        previous, every = self.incomplete_seconds, self._options.outcome_timeout
+        self.incomplete_seconds += seconds
+        if previous // every != self.incomplete_seconds // every:
+            age = f"{self.incomplete_seconds:.0f} s"
+            reason = f"a message is incomplete {age} after its first bytes"
+            self._context.log("source-slow", logging.WARNING, at=str(self._source), why=reason)
 
     def add_idle_time(self, seconds: float, *, settled: bool) -> bool:
         """Add seconds without a message to the idle times. Return whether to query the source now.
 
         `settled` is whether the source can be counted and all of its deliveries are settled.
         """
-        options = self._options
-        self._idle += seconds
+        options, times = self._options, self._idle_times
+        times.idle += seconds
         if not settled:
             return False
-        self._stalled += seconds
+        times.stalled += seconds
         # The interval doubles with each query that found messages.
         idle = options.idle or _DEFAULT_IDLE
-        interval = min(idle * 2 ** min(self._queries, 30), max(idle, options.waits.query_interval))
-        return options.asks and self._idle >= interval
+        interval = min(idle * 2 ** min(times.queries, 30), max(idle, options.waits.query_interval))
+        return options.asks and times.idle >= interval
 
     def end_if_late(self) -> None:
         """End the route if its deadline has passed, or no message arrived for `stall` seconds."""
         options = self._options
         if options.deadline is not None and self._statistics.seconds >= options.deadline:
-            self._finish("deadline")
-        if options.asks and self._stalled >= options.stall:
-            self._finish("stalled")
+            self._context.lifecycle.stop("deadline")
+        if options.asks and self._idle_times.stalled >= options.stall:
+            self._context.lifecycle.stop("stalled")
 
     def end_if_done(self, next_position: int | None) -> None:
         """End the route if the requested number of messages is settled."""
@@ -179,10 +194,10 @@ class Ending:
         if limit is not None and self._statistics.settled >= limit:
             max_messages = self._options.max_messages
             by_count = max_messages is not None and max_messages <= limit
-            self._finish("count" if by_count else "length")
+            self._context.lifecycle.stop("count" if by_count else "length")
         end = self._end_position
         if end is not None and next_position is not None and next_position >= end:
-            self._finish("length")
+            self._context.lifecycle.stop("length")
 
     def observer(self) -> Observer | None:
         """Return an `Observer` of the source; None if the source is not a queue of RabbitMQ."""
@@ -193,21 +208,21 @@ class Ending:
     ) -> Depth:
         """Count the messages at the source, without the `held_count` deliveries of this route."""
         depth = await self._counting.count_now(source, next_position, held_count)
-        self._idle = 0.0
-        self._queries += 1
+        self._idle_times.idle = 0.0
+        self._idle_times.queries += 1
         return depth
 
     def end_if_empty(self, depth: Depth, held_count: int) -> None:
         """End the route if `depth` shows that the source is empty; otherwise log the depth."""
         counts = self.store_counts(depth, held_count)
         if depth.ready == 0 and not counts.is_shared:
-            self._finish("empty")
+            self._context.lifecycle.stop("empty")
             return
         fields = {name: getattr(counts, name) for name in ("remaining", "unacknowledged", "others")}
         fields = {name: count for name, count in fields.items() if count is not None}
         if counts.uncounted:
             fields["why"] = counts.uncounted
-        self._log("source-silent", logging.WARNING, at=str(self._source), **fields)
+        self._context.log("source-silent", logging.WARNING, at=str(self._source), **fields)
 
     def store_counts(self, depth: Depth, held_count: int) -> Statistics:
         """Store `depth` in the statistics. Add `held_count` messages that will be released."""

@@ -1,4 +1,4 @@
-"""The states of a route, and the context that its parts share.
+"""The states of a route.
 
     STARTING ──wait──> STANDBY ──declare──> DECLARING ──open──> RUNNING
         a stop in any of these ──> STOPPING ──end──> ENDED
@@ -13,17 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
-import logging
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import attrs
 
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import ConnectionPools
-from amqp10msg.net.options import RouteOptions
-from amqp10msg.wire.text import printable
 
 
 class State(enum.Enum):
@@ -114,45 +106,11 @@ _ENDING_STATES = {State.STOPPING, State.FAILING, State.ENDED, State.FAILED}
 _REPORTED_STATES = {State.STANDBY, State.DECLARING, State.ENDED, State.FAILED}
 
 
-def log_event(logger: logging.Logger, event: str, level: int, **fields: Any) -> None:
-    """Log an event of a bridge. The log record has the attributes ``event`` and ``fields``.
-
-    In the text of the record, characters that are not printable are escaped: a peer must not add
-    lines to a log, or control a terminal. The fields are unchanged.
-    """
-    text = printable(" ".join(f"{name}={value}" for name, value in fields.items()))
-    logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
-
-
-@attrs.frozen(eq=False)
-class RouteContext:
-    """The objects that all parts of a route share.
-
-    Attributes:
-        name: the name of the route in logs and reports.
-        source: the endpoint to receive from.
-        target: the endpoint to send to.
-        options: the options of the route.
-        logger: receives the events.
-        pools: the connections that the route may share with other routes.
-        statistics: the counts of the route.
-    """
-
-    name: str
-    source: Endpoint
-    target: Endpoint
-    options: RouteOptions
-    logger: logging.Logger
-    pools: ConnectionPools
-    statistics: Statistics = attrs.Factory(Statistics)
-
-    def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
-        """Log an event with the name of the route."""
-        log_event(self.logger, event, level, route=self.name, **fields)
-
-
 class Lifecycle:
     """The state of a route, and the reason for its end.
+
+    Args:
+        statistics: the statistics of the route, which report the state.
 
     Attributes:
         state: the state. The methods change it according to `TRANSITIONS`.
@@ -163,13 +121,14 @@ class Lifecycle:
         on_fail: called at the first error.
     """
 
-    def __init__(self, context: RouteContext) -> None:
+    def __init__(self, statistics: Statistics) -> None:
         self.state = State.STARTING
         self.fault: BaseException | None = None
         self.has_record_fault = False
         self.started_at = 0.0
         self.on_fail: Callable[[], None] = lambda: None
-        self._statistics = context.statistics
+        self._statistics = statistics
+        self._first_opened_at = 0.0  # when the source was first open, on the same clock
         self._stopped = asyncio.Event()
 
     @property
@@ -221,6 +180,15 @@ class Lifecycle:
     def update_duration(self) -> None:
         """Store the time since the start in the statistics."""
         self._statistics.seconds = asyncio.get_running_loop().time() - self.started_at
+
+    def source_opened(self) -> None:
+        """Record that the source was opened. `Statistics.busy` begins when it is first opened."""
+        if not self._first_opened_at:
+            self._first_opened_at = asyncio.get_running_loop().time()
+
+    def update_busy(self) -> None:
+        """Store the time since the source was first opened in the statistics."""
+        self._statistics.busy = asyncio.get_running_loop().time() - self._first_opened_at
 
     async def wait_for_stop(self, seconds: float) -> bool:
         """Wait for the begin of the end, for at most `seconds`. Return whether the route ends."""

@@ -24,13 +24,6 @@ from amqp10msg.net.bridge.terms import (
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 
-#: The route fails after this many consecutive connections that closed before delivering a message.
-_MAX_EMPTY_CONNECTIONS = 3
-#: A connection made progress if it delivered more messages than this multiple of the window.
-_MIN_WINDOWS_OF_PROGRESS = 4
-#: After this many connections without progress, messages are requested one at a time.
-_MAX_STALLED_CONNECTIONS = 2
-
 #: Timeout in seconds of closing a link while the route runs.
 _CLOSE_TIMEOUT = 5.0
 
@@ -406,70 +399,3 @@ class ClosingLinks:
     def tasks(self) -> list[asyncio.Future[None]]:
         """The tasks that close the links."""
         return list(self._links)
-
-
-class PoisonGuard:
-    """Chooses the window for a source that may end the connection because of a poison message.
-
-    Unsettled messages are delivered again after a disconnect, so a poison message would end every
-    following connection, too. After `_MAX_STALLED_CONNECTIONS` connections without progress, the
-    guard switches to single-message mode: each message is settled before the next is requested.
-    This drains the messages ahead of the poison message. A connection that then closes before
-    delivering a message was closed because of the next message in the queue.
-
-    Attributes:
-        single_message_mode: whether messages are requested one at a time.
-    """
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.single_message_mode = False
-        self._endpoint = endpoint
-        self._delivered = 0  # messages on the current connection
-        # Consecutive connections without progress, and in single-message mode, without a delivery.
-        self._stalled_connections = 0
-        self._empty_connections = 0
-
-    def start_connection(self, usual_window: int) -> int:
-        """Return the window for a new connection: `usual_window`, or 1 in single-message mode."""
-        self._delivered = 0
-        return 1 if self.single_message_mode else usual_window
-
-    def count_delivered(self, count: int) -> None:
-        """Count messages delivered on the current connection."""
-        self._delivered += count
-
-    def can_resume_window(self, usual_window: int) -> bool:
-        """Whether the caller may call `resume_window`.
-
-        True once single-message mode has delivered `usual_window` messages on one connection.
-        """
-        return self.single_message_mode and self._delivered >= usual_window
-
-    def resume_window(self) -> None:
-        """Leave single-message mode: the poison message is no longer in the queue."""
-        self.single_message_mode = False
-        self._stalled_connections = self._empty_connections = 0
-
-    def connection_lost(self, error: LinkError, usual_window: int) -> LinkError | None:
-        """Update the mode after a disconnect. Return the error to fail with, or None to reconnect.
-
-        A connection that was cut, or whose broker shut down, did not end because of a message.
-        """
-        if not (error.sent_by_peer or error.failed):
-            return None
-        if not self.single_message_mode:
-            made_progress = self._delivered > _MIN_WINDOWS_OF_PROGRESS * usual_window
-            self._stalled_connections = 0 if made_progress else self._stalled_connections + 1
-            self.single_message_mode = self._stalled_connections >= _MAX_STALLED_CONNECTIONS
-            return None
-        self._empty_connections = 0 if self._delivered else self._empty_connections + 1
-        if self._empty_connections < _MAX_EMPTY_CONNECTIONS:
-            return None
-        return LinkError(
-            f"{self._endpoint} ended the connection {self._empty_connections} times in a row "
-            f"instead of delivering its next message ({str(error).splitlines()[0]}). That message "
-            f"cannot be read over {self._endpoint.protocol}: remove it from the queue, for example "
-            "over the other protocol, and start again",
-            sent_by_peer=True,
-            permanent=True,
-        )

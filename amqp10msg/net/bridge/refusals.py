@@ -12,12 +12,11 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from amqp10msg.net.bridge.lifecycle import Lifecycle, RouteContext
+from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.links import backoff_delay
 from amqp10msg.net.bridge.quarantine_queue import QuarantineQueue
 from amqp10msg.net.bridge.settlement import SETTLE_BY_ACTION, Settlement
 from amqp10msg.net.bridge.terms import LinkError, Outcome, Settle, SourceDelivery
-from amqp10msg.net.bridge.unsettled import Unsettled
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.options import RouteOptions
 
@@ -94,8 +93,6 @@ class Refusals:
 
     Args:
         context: the route.
-        lifecycle: the state of the route.
-        unsettled: the unsettled deliveries of the route.
         settlement: settles deliveries at the source.
         names: the names of the route, source and target for lines of the quarantine.
         on_retry_due: called when a retry is due.
@@ -108,16 +105,12 @@ class Refusals:
     def __init__(
         self,
         context: RouteContext,
-        lifecycle: Lifecycle,
-        unsettled: Unsettled,
         settlement: Settlement,
         *,
         names: dict[str, str],
         on_retry_due: Callable[[], None],
     ) -> None:
         self._context = context
-        self._lifecycle = lifecycle
-        self._unsettled = unsettled
         self._settlement = settlement
         self._on_retry_due = on_retry_due
         self.missing_target = MissingTarget(context.target, context.options, context.log)
@@ -127,7 +120,7 @@ class Refusals:
                 context.options.quarantine_queue,
                 context.options,
                 names,
-                unsettled.quarantining,
+                context.unsettled.quarantining,
                 context.log,
                 on_accepted=self._settle_quarantined,
                 write_to_file=self._quarantine_in_file,
@@ -151,7 +144,7 @@ class Refusals:
                 return
             error = self.missing_target.give_up(outcome, is_requeued=action == "requeue")
             if error is not None:
-                self._lifecycle.fail(error)
+                self._context.lifecycle.fail(error)
         if action == "quarantine" and self.quarantine_queue is not None and delivery.large is None:
             self.quarantine_queue.add(delivery, outcome)
         elif action == "quarantine":
@@ -173,7 +166,7 @@ class Refusals:
         if delivery.attempts >= options.attempts or not patient:
             return False
         due = now + backoff_delay(options, delivery.tries - 1)
-        self._unsettled.pending.hold(delivery, due)
+        self._context.unsettled.pending.hold(delivery, due)
         loop.call_at(due, self._on_retry_due)
         return True
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.files import message_in_file
 from amqp10msg.net.bridge.fingerprints import fingerprint_of
 from amqp10msg.net.bridge.links import open_source
@@ -28,6 +30,45 @@ _UNKNOWN = "so it is not known whether the source was deleted and declared again
 
 class SourceReplacedError(LinkError):
     """Another stream or file has replaced the source since a route read it."""
+
+
+class ReplacementCheck:
+    """Checks, before a route opens its source, that the source was not replaced.
+
+    Args:
+        context: the route, which fails if its source was replaced.
+        positions: the position up to which the source was read.
+    """
+
+    def __init__(self, context: RouteContext, positions: Positions) -> None:
+        self._context = context
+        self._positions = positions
+        self._logged_reasons: set[str] = set()  # why the source could not be checked
+
+    async def run(self, oldest: int | None) -> None:
+        """Check the source. Log the reason if it cannot be checked, each reason once.
+
+        `oldest` is as for `check_not_replaced`.
+
+        Raises:
+            LinkError: the source was replaced, or cannot be read.
+        """
+        context = self._context
+        try:
+            reason = await check_not_replaced(
+                context.source,
+                self._positions,
+                oldest,
+                context.options.max_message,
+                context.pools.counting,
+            )
+        except SourceReplacedError as error:
+            context.lifecycle.fail(error)  # fails a running route, too: a retry cannot succeed
+            raise
+        if reason and reason not in self._logged_reasons:
+            self._logged_reasons.add(reason)
+            endpoint = str(context.source)
+            context.log("source-unchecked", logging.WARNING, at=endpoint, why=reason)
 
 
 async def check_not_replaced(

@@ -13,10 +13,10 @@ import logging
 import operator
 from collections.abc import Callable, Sequence
 
-from amqp10msg.net.bridge.lifecycle import Lifecycle, RouteContext
+from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.terms import Outcome, Settle, SourceDelivery
-from amqp10msg.net.bridge.unsettled import Finished, Unsettled
+from amqp10msg.net.bridge.unsettled import Finished
 
 #: How to settle a message at the source, by action of `RouteOptions.on` or `.unmatched`.
 SETTLE_BY_ACTION = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle.ACCEPT}
@@ -27,8 +27,6 @@ class Settlement:
 
     Args:
         context: the route.
-        lifecycle: the state of the route, which fails if a record cannot be written.
-        unsettled: the unsettled deliveries of the route.
         records: the files of the route.
         on_forgotten: called with each delivery that is settled, or whose source was lost.
         on_settled: called after finished deliveries were settled, with whether there were any.
@@ -37,16 +35,12 @@ class Settlement:
     def __init__(
         self,
         context: RouteContext,
-        lifecycle: Lifecycle,
-        unsettled: Unsettled,
         records: Records,
         *,
         on_forgotten: Callable[[SourceDelivery], None],
         on_settled: Callable[[bool], None],
     ) -> None:
         self._context = context
-        self._lifecycle = lifecycle
-        self._unsettled = unsettled
         self._records = records
         self._on_forgotten = on_forgotten
         self._on_settled = on_settled
@@ -61,17 +55,17 @@ class Settlement:
             settlement: how to settle it at the source.
             outcome: as in `Finished`.
         """
-        if not self._unsettled.finished:
+        if not self._context.unsettled.finished:
             asyncio.get_running_loop().call_soon(self.settle_finished)
-        self._unsettled.finished.append((delivery, settlement, outcome))
+        self._context.unsettled.finished.append((delivery, settlement, outcome))
 
     def settle_finished(self) -> None:
         """Write the records of the finished deliveries, and settle them."""
-        unsettled = self._unsettled
+        unsettled = self._context.unsettled
         to_record, unsettled.finished = unsettled.finished, []
         recorded, fault = self._records.finish(to_record)
         if fault is not None:
-            self._lifecycle.fail(fault, of_record=True)
+            self._context.lifecycle.fail(fault, of_record=True)
             recorded_deliveries = {delivery for delivery, _, _ in recorded}
             # Deliveries that are not in the quarantine stay unsettled, and are released at the end.
             unsettled.to_release += [

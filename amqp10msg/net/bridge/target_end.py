@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Sequence
 
-from amqp10msg.net.bridge.lifecycle import Lifecycle, RouteContext
+from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.links import ClosingLinks, ReconnectingLink, open_target
 from amqp10msg.net.bridge.refusals import Refusals
 from amqp10msg.net.bridge.sending import preparer_of
@@ -27,7 +27,6 @@ from amqp10msg.net.bridge.terms import (
     TargetLink,
     TargetRequest,
 )
-from amqp10msg.net.bridge.unsettled import Unsettled
 from amqp10msg.wire.errors import AmqpError
 
 #: Maximum number of messages that are translated and sent together.
@@ -42,8 +41,6 @@ class TargetEnd:
 
     Args:
         context: the route.
-        lifecycle: the state of the route.
-        unsettled: the unsettled deliveries of the route.
         settlement: settles deliveries at the source.
         refusals: handles refused messages.
         closing: the links of the route that are being closed.
@@ -55,15 +52,12 @@ class TargetEnd:
     def __init__(
         self,
         context: RouteContext,
-        lifecycle: Lifecycle,
-        unsettled: Unsettled,
         settlement: Settlement,
         refusals: Refusals,
         closing: ClosingLinks,
     ) -> None:
         self._context = context
-        self._lifecycle = lifecycle
-        self._pending = unsettled.pending
+        self._pending = context.unsettled.pending
         self._settlement = settlement
         self._refusals = refusals
         self._closing = closing
@@ -115,7 +109,7 @@ class TargetEnd:
         """Send the waiting messages that the target has room for."""
         self._is_send_scheduled = False
         target = self.link
-        if self._is_sending or self._is_paused or self._lifecycle.is_ending:
+        if self._is_sending or self._is_paused or self._context.lifecycle.is_ending:
             return
         if target is None:
             if self._refusals.missing_target.given_up:
@@ -240,7 +234,7 @@ class TargetEnd:
             self._settlement.forget(delivery)  # not settled: the source delivers the message again
         if error.local:
             self._pending.put_back(in_flight)  # the route releases them when it ends
-            self._lifecycle.fail(error)
+            self._context.lifecycle.fail(error)
             return
         blamed = error.sent_by_peer or error.failed
         if error.shared:
