@@ -13,7 +13,8 @@ from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.intake import Intake
 from amqp10msg.net.bridge.lifecycle import Event
-from amqp10msg.net.bridge.links import ClosingLinks, ReconnectingLink, warn_unverified_tls
+from amqp10msg.net.bridge.links import warn_unverified_tls
+from amqp10msg.net.bridge.reconnecting import ClosingLinks, ReconnectingLink
 from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.refusals import Refusals
 from amqp10msg.net.bridge.settlement import Settlement
@@ -153,9 +154,9 @@ class Coupling:
 
     async def _keep_source(self) -> None:
         """Keep the source open, after the target and the quarantine queue were opened."""
-        await self._target.reconnecting.opened.wait()
+        await self._target.reconnecting.opener.opened.wait()
         if self._refusals.quarantine_queue is not None:
-            await self._refusals.quarantine_queue.reconnecting.opened.wait()
+            await self._refusals.quarantine_queue.reconnecting.opener.opened.wait()
         await self._source.reconnecting.keep()
 
     async def _check_until_stopped(self) -> None:
@@ -227,7 +228,9 @@ class Coupling:
         connected["source"] |= self._watch.observer is not None
         counts = self._context.statistics
         counts.connected = connected
-        counts.unreachable = Counter({name: link.failed_attempts for name, link in links.items()})
+        counts.unreachable = Counter(
+            {name: link.opener.failed_attempts for name, link in links.items()}
+        )
 
     # The end.
 

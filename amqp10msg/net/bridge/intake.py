@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.entries import UNREADABLE
-from amqp10msg.net.bridge.links import ClosingLinks
+from amqp10msg.net.bridge.reconnecting import ClosingLinks
 from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.refusals import Refusals
 from amqp10msg.net.bridge.sending import message_of

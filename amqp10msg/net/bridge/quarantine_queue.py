@@ -16,7 +16,8 @@ from typing import Any
 from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.files import line_of
-from amqp10msg.net.bridge.links import ReconnectingLink, open_target
+from amqp10msg.net.bridge.links import open_target
+from amqp10msg.net.bridge.reconnecting import ReconnectingLink
 from amqp10msg.net.bridge.terms import (
     LinkError,
     Outcome,
@@ -72,6 +73,7 @@ class QuarantineQueue:
         write_to_file: QuarantineCallback,
         pool: ConnectionPool,
     ) -> None:
+        self._endpoint = endpoint
         self._names = names
         self._log = log
         self._timeout = options.outcome_timeout
@@ -90,14 +92,14 @@ class QuarantineQueue:
         reconnecting = self.reconnecting
         return open_target(
             TargetRequest(
-                endpoint=reconnecting.endpoint,
+                endpoint=self._endpoint,
                 on_outcomes=self._on_outcomes,
                 on_room=self._send_unsent,
                 on_lost=reconnecting.lose,
                 window=_QUARANTINE_WINDOW,
-                on_address_skipped=reconnecting.address_skipped,
+                on_address_skipped=reconnecting.opener.address_skipped,
                 pool=pool,
-                alone=reconnecting.needs_own_connection,
+                alone=reconnecting.opener.needs_own_connection,
             )
         )
 
@@ -132,9 +134,9 @@ class QuarantineQueue:
             if outcome.kind == "accepted":
                 self._on_accepted(delivery, reason)
                 continue
-            refusal = outcome.without(self.reconnecting.endpoint.password)
+            refusal = outcome.without(self._endpoint.password)
             refusal_text = refusal.description or refusal.condition or refusal.kind
-            endpoint = str(self.reconnecting.endpoint)
+            endpoint = str(self._endpoint)
             self._log("quarantine-refused", logging.WARNING, at=endpoint, why=refusal_text)
             self._write_to_file(delivery, reason)
 
@@ -149,7 +151,7 @@ class QuarantineQueue:
 
     def _quarantine_message(self, delivery: SourceDelivery, outcome: Outcome) -> Outgoing:
         """Return the message for the queue. Its body is the quarantine line of the delivery."""
-        queue = self.reconnecting.endpoint
+        queue = self._endpoint
         body = line_of(delivery, outcome, self._names).encode()
         headers: Any = {"route": self._names["route"], "reason": outcome.kind}
         if queue.protocol == "1.0":

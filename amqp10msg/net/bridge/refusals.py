@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from amqp10msg.net.bridge.context import RouteContext
-from amqp10msg.net.bridge.links import backoff_delay
 from amqp10msg.net.bridge.quarantine_queue import QuarantineQueue
+from amqp10msg.net.bridge.reconnecting import backoff_delay
 from amqp10msg.net.bridge.settlement import SETTLE_BY_ACTION, Settlement
 from amqp10msg.net.bridge.terms import LinkError, Outcome, Settle, SourceDelivery
 from amqp10msg.net.bridge.urls import Endpoint

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 
 from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.ending import Ending
-from amqp10msg.net.bridge.links import ClosingLinks, ReconnectingLink, open_source
+from amqp10msg.net.bridge.links import open_source
+from amqp10msg.net.bridge.reconnecting import ClosingLinks, ReconnectingLink
 from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.resuming import ReplacementCheck
 from amqp10msg.net.bridge.terms import (
@@ -228,9 +229,9 @@ class SourceEnd:
                 window=self.poison_guard.start_connection(self._window),
                 max_message=context.options.max_message,
                 overflow=functools.partial(Oversized, overflow, context.options.max_large),
-                on_address_skipped=reconnecting.address_skipped,
+                on_address_skipped=reconnecting.opener.address_skipped,
                 pool=context.pools.sources,
-                alone=reconnecting.needs_own_connection,
+                alone=reconnecting.opener.needs_own_connection,
             )
         )
 
@@ -261,7 +262,7 @@ class SourceEnd:
             lifecycle.fail(error)
             return
         if error.shared and (error.sent_by_peer or error.failed):
-            self.reconnecting.use_own_connection()
+            self.reconnecting.opener.use_own_connection()
             return
         poison_error = self.poison_guard.connection_lost(error, self._window)
         if poison_error is not None:
@@ -282,7 +283,7 @@ class SourceEnd:
     def add_to_memory(self, delivery: SourceDelivery) -> None:
         """Count the size of a new delivery, and pause or reopen the source above the limit."""
         if not self.memory.add(delivery, self.link):
-            self.reconnecting.needs_own_connection = True
+            self.reconnecting.opener.needs_own_connection = True
             self.reopen_soon("its messages need a separate connection")
 
     def reopen_soon(self, reason: str) -> None:
@@ -313,7 +314,7 @@ class SourceEnd:
             or self.reopen_reason
             or self.poison_guard.single_message_mode
         ):
-            self.reconnecting.needs_own_connection = False
+            self.reconnecting.opener.needs_own_connection = False
             self.reopen_soon("its separate connection was stable")
 
     def on_settled(self, has_settled: bool) -> None:

@@ -13,7 +13,8 @@ import time
 from collections.abc import Awaitable, Sequence
 
 from amqp10msg.net.bridge.context import RouteContext
-from amqp10msg.net.bridge.links import ClosingLinks, ReconnectingLink, open_target
+from amqp10msg.net.bridge.links import open_target
+from amqp10msg.net.bridge.reconnecting import ClosingLinks, ReconnectingLink
 from amqp10msg.net.bridge.refusals import Refusals
 from amqp10msg.net.bridge.sending import preparer_of
 from amqp10msg.net.bridge.settlement import Settlement
@@ -91,9 +92,9 @@ class TargetEnd:
                 on_room=self.send_waiting,
                 on_lost=self.reconnecting.lose,
                 window=self._context.options.window,
-                on_address_skipped=self.reconnecting.address_skipped,
+                on_address_skipped=self.reconnecting.opener.address_skipped,
                 pool=self._context.pools.targets,
-                alone=self.reconnecting.needs_own_connection,
+                alone=self.reconnecting.opener.needs_own_connection,
             )
         )
 
@@ -241,7 +242,7 @@ class TargetEnd:
             # A message is blamed only if no other route shared the connection.
             is_suspect = len(in_flight) == 1 and in_flight[0].suspected
             if is_suspect or (in_flight and blamed):
-                self.reconnecting.use_own_connection()
+                self.reconnecting.opener.use_own_connection()
         elif len(in_flight) == 1 and self._is_fatal(in_flight[0], error):
             in_flight = []
         self._pending.suspect(in_flight, isolated=blamed)
@@ -266,7 +267,7 @@ class TargetEnd:
         self._is_paused = True
         if not self._pending.in_flight:
             self._is_paused = False
-            self.reconnecting.needs_own_connection = False
+            self.reconnecting.opener.needs_own_connection = False
             self.reconnecting.made_progress = True
             link = self.reconnecting.release()
             if link is not None:

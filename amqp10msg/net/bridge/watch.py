@@ -13,7 +13,7 @@ from collections.abc import Callable
 from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.counting import Observer
 from amqp10msg.net.bridge.ending import Ending
-from amqp10msg.net.bridge.links import ClosingLinks
+from amqp10msg.net.bridge.reconnecting import ClosingLinks
 from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.source_end import SourceEnd
 from amqp10msg.net.bridge.terms import Countable, Depth, LinkError, SourceLink
