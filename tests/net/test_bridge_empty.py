@@ -25,11 +25,11 @@ from amqp10msg.net.bridge import (
     counting,
     parse_url,
 )
-from amqp10msg.net.bridge.bridge import status_of
 from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.counting import basic_endpoint_of
 from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.links import open_source
+from amqp10msg.net.bridge.process import status_of
 from amqp10msg.net.bridge.report import as_html, as_json
 from amqp10msg.net.bridge.terms import Depth, SourceRequest
 from amqp10msg.net.serve import Server

@@ -14,7 +14,7 @@ pytest.importorskip("pika")
 from pika import spec
 
 from amqp10msg.net.bridge import Bridge, LinkError, Statistics
-from amqp10msg.net.bridge.bridge import status_of
+from amqp10msg.net.bridge.process import status_of
 from tests.basic_broker import BasicBroker
 from tests.bridging import bodies, bridged, numbered, options, quarantined
 from tests.net import odd_broker

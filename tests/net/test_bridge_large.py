@@ -23,7 +23,7 @@ pytest.importorskip("pika")
 from amqp10msg import Message
 from amqp10msg.basic import BasicMessage
 from amqp10msg.net.bridge import Bridge, Statistics, read_quarantine
-from amqp10msg.net.bridge.bridge import status_of
+from amqp10msg.net.bridge.process import status_of
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored, running
 from tests.bridging import bridged, options, quarantined, stored

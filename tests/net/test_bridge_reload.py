@@ -23,8 +23,9 @@ pytest.importorskip("pika")
 from amqp10msg import Message
 from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, Statistics
 from amqp10msg.net.bridge import bridge as bridge_module
-from amqp10msg.net.bridge.bridge import Changes, status_of
+from amqp10msg.net.bridge.bridge import Changes
 from amqp10msg.net.bridge.matcher import Matcher
+from amqp10msg.net.bridge.process import status_of
 from amqp10msg.net.bridge.records import Lease, Ledger
 from amqp10msg.net.bridge.report import as_html, as_json
 from amqp10msg.net.bridge.routes import apis_of, read_routes

@@ -19,7 +19,7 @@ from amqp10msg.net.bridge import (
     basic,
     parse_url,
 )
-from amqp10msg.net.bridge.bridge import status_of
+from amqp10msg.net.bridge.process import status_of
 from amqp10msg.net.bridge.terms import SourceDelivery, SourceRequest
 from tests.basic_broker import BasicBroker
 from tests.bridging import bodies, numbered, options, short_waits

@@ -20,7 +20,7 @@ pytest.importorskip("pika")
 
 from amqp10msg import Message
 from amqp10msg.net.bridge import Bridge, LinkError, Statistics
-from amqp10msg.net.bridge.bridge import status_of
+from amqp10msg.net.bridge.process import status_of
 from amqp10msg.net.options import Waits
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker

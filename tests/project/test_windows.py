@@ -142,7 +142,7 @@ print((folder / "quarantine.jsonl").exists())
 def test_bridge_and_job_stop_without_posix_signals(tmp_path: Path) -> None:
     """Loops of Windows take no handlers of signals."""
     program = """
-from amqp10msg.net.bridge.bridge import _on_signals
+from amqp10msg.net.bridge.process import _on_signals
 from amqp10msg.jobs.running import _block_interrupts
 
 async def main():

@@ -138,7 +138,8 @@ def bridge(
         raise click.UsageError("give --from and --to, or --config")
     try:
         from amqp10msg.net.bridge import RouteSpec, report
-        from amqp10msg.net.bridge.bridge import (
+        from amqp10msg.net.bridge.matcher import Matcher
+        from amqp10msg.net.bridge.process import (
             Interrupted,
             call_interruptibly,
             drop_signals,
@@ -146,7 +147,6 @@ def bridge(
             signals_are_held,
             status_of,
         )
-        from amqp10msg.net.bridge.matcher import Matcher
         from amqp10msg.net.bridge.routes import apis_of, read_routes, routes_of_queues
     except ModuleNotFoundError as error:
         raise missing_extra(error, "bridge") from None
@@ -227,9 +227,9 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
 
     After a signal, no further messages are read: the remaining routes are reported as not read.
     """
-    from amqp10msg.net.bridge.bridge import Interrupted, run_dry_or_stop
     from amqp10msg.net.bridge.dry import Checked, DryRun
     from amqp10msg.net.bridge.management import Queue
+    from amqp10msg.net.bridge.process import Interrupted, run_dry_or_stop
     from amqp10msg.net.bridge.routes import profile_of
 
     checked = []
@@ -264,7 +264,7 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
 
 def _show_plan(spec: RouteSpec, shown_steps: set[str]) -> None:
     """Print the steps of --declare that are not in `shown_steps` yet, and add them."""
-    from amqp10msg.net.bridge.bridge import call_interruptibly
+    from amqp10msg.net.bridge.process import call_interruptibly
     from amqp10msg.net.bridge.topology import plan_of
 
     for step in call_interruptibly(lambda: plan_of(spec.source, spec.target, spec.options))[0]:

@@ -227,9 +227,9 @@ def _run_bridge(screen: _Screen) -> bool:
     """
     from amqp10msg.atomic_files import write_whole
     from amqp10msg.net.bridge import dry_report, read_quarantine, report
-    from amqp10msg.net.bridge.bridge import run_dry
     from amqp10msg.net.bridge.dry import Checked
     from amqp10msg.net.bridge.management import Queue
+    from amqp10msg.net.bridge.process import run_dry
     from amqp10msg.net.serve import Server
 
     # Do not delete the folder, so that the user can open the reports in it.
@@ -311,7 +311,7 @@ def _route_spec(
 
 def _run_route(spec: RouteSpec) -> dict[str, Any]:
     """Run one route to its end; return {name of the route: statistics}."""
-    from amqp10msg.net.bridge.bridge import run_bridge
+    from amqp10msg.net.bridge.process import run_bridge
 
     quiet = logging.Logger("amqp10msg.demo", logging.ERROR)  # noqa: LOG001  (no global state)
     _, counts, fault = run_bridge([spec], logger=quiet)

@@ -101,8 +101,8 @@ def migrate_check(
         raise click.UsageError("name queues with --queue, or add --management to list them")
     try:
         from amqp10msg.net.bridge import RouteOptions, parse_url
-        from amqp10msg.net.bridge.bridge import run_check
         from amqp10msg.net.bridge.management import Management, Queue, queues_of
+        from amqp10msg.net.bridge.process import run_check
     except ModuleNotFoundError as error:
         raise missing_extra(error, "bridge") from None
     profile = profile or "rabbitmq-4.3"

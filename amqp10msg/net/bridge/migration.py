@@ -14,12 +14,12 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.net.bridge.bridge import Show, run_bridge
 from amqp10msg.net.bridge.counting import Counting
 from amqp10msg.net.bridge.dry import DryRun, read_and_release
 from amqp10msg.net.bridge.entries import Entry, entries_in
 from amqp10msg.net.bridge.fingerprints import digest_of
 from amqp10msg.net.bridge.management import Management, Queue
+from amqp10msg.net.bridge.process import Show, run_bridge
 from amqp10msg.net.bridge.records import Positions
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.statistics import Statistics
