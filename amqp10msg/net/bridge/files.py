@@ -279,6 +279,36 @@ def message_in_file(endpoint: Endpoint, position: int, max_message: int) -> Sour
         raise LinkError(str(error), permanent=True) from None
 
 
+class _Backlog:
+    """The messages of a file that are to be delivered: the released ones, then the unread ones.
+
+    Attributes:
+        count: number of messages. Counting checks the whole file before the first one is read.
+    """
+
+    def __init__(self, request: SourceRequest) -> None:
+        self.count = _count_entries(request)
+        self._unread = _entries_to_read(request)
+        self._released: deque[tuple[int, Entry | Unreadable]] = deque()
+
+    def take(self) -> tuple[int, Entry | Unreadable]:
+        """Remove and return the next message, and its position.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: the file was changed.
+            StopIteration: the file has become shorter.
+        """
+        numbered_entry = self._released.popleft() if self._released else next(self._unread)
+        self.count -= 1
+        return numbered_entry
+
+    def put_back(self, numbered_entry: tuple[int, Entry | Unreadable]) -> None:
+        """Add a released message, to deliver it again."""
+        self._released.append(numbered_entry)
+        self.count += 1
+
+
 class FileSource:
     """Reads the messages of a file, without changing it, and passes them to `request.receive`."""
 
@@ -290,10 +320,7 @@ class FileSource:
         self._receive, self._on_lost = request.receive, request.on_lost
         self._window = request.window
         self._loop = asyncio.get_running_loop()
-        # The number of messages to deliver. Counting checks the whole file before the first one.
-        self._remaining = _count_entries(request)
-        self._entries = _entries_to_read(request)
-        self._released: deque[tuple[int, Entry | Unreadable]] = deque()  # to be delivered again
+        self._backlog = _Backlog(request)
         self._unsettled = 0
         self._is_paused = self._stopped = self._scheduled = False
         self.alive = True
@@ -315,10 +342,10 @@ class FileSource:
                 or self._unsettled >= self._window
             ):
                 return
-            if not self._remaining:
+            if not self._backlog.count:
                 return
             try:
-                numbered_entry = self._released.popleft() if self._released else next(self._entries)
+                numbered_entry = self._backlog.take()
                 delivery = _delivery_of(*numbered_entry)
                 delivery.tag, delivery.link = numbered_entry, self
             except OSError as error:
@@ -330,7 +357,6 @@ class FileSource:
                 self._on_lost(LinkError(f"the file was changed while it was read: {error}"))
                 return
             self._unsettled += 1
-            self._remaining -= 1
             self._receive([delivery])
         self._schedule()
 
@@ -341,17 +367,16 @@ class FileSource:
                 delivery.link = None
                 self._unsettled -= 1
                 if settlement is Settle.RELEASE:
-                    self._released.append(delivery.tag)
-                    self._remaining += 1
+                    self._backlog.put_back(delivery.tag)
         self._schedule()
 
     async def depth(self) -> int | None:
         """Return the number of messages that are not delivered yet, or were released."""
-        return self._remaining
+        return self._backlog.count
 
     async def count(self) -> Depth:
         """Return the number of messages that are not delivered yet, or were released."""
-        return Depth(ready=self._remaining, other_consumers=0, unacknowledged=0)
+        return Depth(ready=self._backlog.count, other_consumers=0, unacknowledged=0)
 
     def stop(self) -> None:
         """Stop delivering."""
