@@ -43,8 +43,9 @@ PAGES = sorted(
 NEEDS = {
     "README.md": ["proton"],
     "docs/how-to/notation.md": ["cbor2"],
-    "docs/how-to/columns.md": ["pyarrow", "pandas", "polars", "duckdb"],
-    "docs/how-to/lake-tools.md": ["pyarrow", "polars", "duckdb", "deltalake", "pyiceberg"],
+    "docs/how-to/columns.md": [
+        *("pyarrow", "pandas", "polars", "duckdb", "deltalake", "pyiceberg", "pyspark"),
+    ],
     "docs/how-to/proton.md": ["proton"],
     "docs/how-to/serve.md": ["proton", "azure.servicebus"],
     "docs/how-to/bridge.md": ["proton", "pika"],
@@ -53,7 +54,6 @@ NEEDS = {
     "docs/how-to/property-tests.md": ["hypothesis"],
     "docs/how-to/pipeline.md": ["pyarrow", "click"],
     "docs/how-to/spark.md": ["pyspark"],
-    "docs/how-to/event-hubs-headers.md": ["pyspark"],
     "docs/how-to/cluster.md": ["pyspark"],
     "docs/how-to/broker-to-lake.md": ["pyspark"],
     "docs/how-to/archive.md": ["click"],
