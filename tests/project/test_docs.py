@@ -263,6 +263,16 @@ def test_index_lists_every_how_to(path: str) -> None:
     assert pages == set(re.findall(r"how-to/([\w-]+\.md)\)", text))
 
 
+@pytest.mark.parametrize(
+    "topic", sorted((ROOT / "docs" / "topics").glob("*.md")), ids=lambda p: p.stem
+)
+def test_topic_has_a_question_for_each_page(topic: Path) -> None:
+    text = topic.read_text(encoding="utf-8")
+    questions = re.findall(r"^\| \[\]\((\S+)\.md\) \| .+\? \|$", text, re.MULTILINE)
+
+    assert re.findall(r"^\.\./how-to/.+$", text, re.MULTILINE) == questions
+
+
 def test_only_console_and_python_fences_are_examples() -> None:
     text = (
         "a\n```python\nx = 1\n```\n1. b\n   ```pycon\n   >>> x\n   1\n   ```\n```{note}\nc\n```\n"
