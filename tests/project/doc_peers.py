@@ -45,17 +45,20 @@ class Peers:
 @contextlib.contextmanager
 def _rabbitmq_3_to_4(_: Path) -> Iterator[Peers]:
     from tests.basic_broker import BasicBroker, running  # noqa: PLC0415  (needs pika)
+    from tests.bridging import numbered  # noqa: PLC0415
     from tests.management_api import management  # noqa: PLC0415
 
-    old, new = BasicBroker(*_MESSAGES), BasicBroker(*_MESSAGES)
+    old, new = BasicBroker(*_MESSAGES, "shipments"), BasicBroker(*_MESSAGES, "shipments")
     old.credentials, new.credentials = "shop:old-password", "shop:new-password"
     _fill(old)
+    old.queues["shipments"].extend(numbered(20))
     new.refuses = lambda stored: "close" if b"foreign" in stored.header else ""
-    usual = {"type": "classic", "durable": True, "arguments": {}}
+    usual = {"type": "classic", "durable": True, "arguments": {}, "messages_unacknowledged": 0}
     policy = {"effective_policy_definition": {"ha-mode": "all"}}
     queues = [
         {"name": "bills", **usual, "messages": len(old.queues["bills"])},
         {"name": "orders", **usual, **policy, "messages": len(old.queues["orders"])},
+        {"name": "shipments", **usual, "messages": len(old.queues["shipments"])},
     ]
     nothing: dict[str, Any] = {"exchanges": [], "bindings": [], "policies": []}
     others = {**nothing, "overview": {"rabbitmq_version": "4.0.5"}}
