@@ -71,7 +71,7 @@ EXTRAS = {
     "delta,spark-jre": ("docs/how-to/spark.md", "spark.session"),
     "proton": ("docs/how-to/proton.md", "MessagingHandler"),
     "net,proton": ("docs/how-to/serve.md", "BlockingConnection"),
-    "bridge": ("docs/how-to/bridge.md", "asyncio.run(move())"),
+    "bridge": ("docs/reference/bridge.md", "asyncio.run(move())"),
     "cloudevents": ("docs/how-to/cloudevents.md", ">>>"),
     "azure": ("docs/how-to/azure.md", ">>>"),
     "tracing": ("docs/how-to/tracing.md", ">>>"),

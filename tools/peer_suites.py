@@ -11,7 +11,7 @@ needs to run, is named and left out. What the suites and the server wrote is in 
 Exits with 1 if a test failed that is not in the list, if a test in the list passed or did not
 run, if fewer tests ran than tools/suites/counts.json records, if a suite crashed or timed out, if
 a suite named with --suite was left out, or if no suite ran. Exits with 2 for wrong arguments.
-`--record` writes the counts, and the table in docs/how-to/serve.md that shows them.
+`--record` writes the counts, and the table in docs/reference/serve.md that shows them.
 
 Most suites expect a broker on port 5672, which must be free.
 """

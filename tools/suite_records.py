@@ -17,7 +17,7 @@ from amqp10msg.atomic_files import write_whole
 HERE = Path(__file__).parent / "suites"
 KNOWN = HERE / "known.toml"
 COUNTS = HERE / "counts.json"
-PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "serve.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "serve.md"
 BEGIN, END = "<!-- suites:begin -->", "<!-- suites:end -->"
 
 

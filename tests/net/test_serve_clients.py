@@ -1,4 +1,4 @@
-"""The table of clients in docs/how-to/serve.md: each cell is what becomes of the client's call.
+"""The table of clients in docs/reference/serve.md: each cell is what becomes of the client's call.
 
 A program for each client makes its calls, and tells what became of each; the cells are its column.
 """
@@ -25,7 +25,7 @@ trustme = pytest.importorskip("trustme")
 
 pytestmark = pytest.mark.once
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "serve.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "serve.md"
 #: By the heading of a column: the module or package that is needed, and the program.
 CLIENTS = {
     "proton": ("proton", "calls_of_proton.py"),

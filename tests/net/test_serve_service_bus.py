@@ -621,7 +621,7 @@ def test_sequence_numbers_continue_after_a_restart(tmp_path: Path) -> None:
             assert number == annotations["x-opt-sequence-number"]
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "serve.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "serve.md"
 CLIENTS = ("azure-servicebus", "azure-servicebus.aio", "@azure/service-bus")
 _MODULES = {CLIENTS[0]: "azure.servicebus", CLIENTS[1]: "azure.servicebus.aio"}
 

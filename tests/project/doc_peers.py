@@ -197,6 +197,7 @@ def _dead_letters(_: Path) -> Iterator[Peers]:
 _PAGES: dict[str, Callable[[Path], contextlib.AbstractContextManager[Peers]]] = {
     "docs/how-to/conformance-brokers.md": _live_broker,
     "docs/how-to/broker-to-lake.md": _broker_to_lake,
+    "docs/how-to/bridge.md": _rabbitmq_3_to_4,
     "docs/how-to/rabbitmq-3-to-4.md": _rabbitmq_3_to_4,
     "docs/how-to/rabbitmq-to-azure.md": _rabbitmq_to_azure,
     "docs/how-to/dead-letters.md": _dead_letters,
