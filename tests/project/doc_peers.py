@@ -140,6 +140,17 @@ def _live_broker(_: Path) -> Iterator[Peers]:
 
 
 @contextlib.contextmanager
+def _archive(_: Path) -> Iterator[Peers]:
+    from amqp10msg import Message  # noqa: PLC0415
+    from amqp10msg.net.serve import Server  # noqa: PLC0415
+
+    with Server(users={"guest": "guest"}) as server:
+        for number, text in enumerate(("first", "second", "third")):
+            server.publish("orders", Message(text, message_id=f"o-{number}"))
+        yield Peers({"broker.example": f"127.0.0.1:{server.port}"})
+
+
+@contextlib.contextmanager
 def _broker_to_lake(folder: Path) -> Iterator[Peers]:
     from amqp10msg import Message, Properties  # noqa: PLC0415
     from tests.net import odd_broker  # noqa: PLC0415
@@ -197,6 +208,7 @@ def _dead_letters(_: Path) -> Iterator[Peers]:
 _PAGES: dict[str, Callable[[Path], contextlib.AbstractContextManager[Peers]]] = {
     "docs/how-to/conformance-brokers.md": _live_broker,
     "docs/how-to/broker-to-lake.md": _broker_to_lake,
+    "docs/how-to/archive.md": _archive,
     "docs/how-to/bridge.md": _rabbitmq_3_to_4,
     "docs/how-to/rabbitmq-3-to-4.md": _rabbitmq_3_to_4,
     "docs/how-to/rabbitmq-to-azure.md": _rabbitmq_to_azure,

@@ -57,7 +57,7 @@ NEEDS = {
     "docs/how-to/spark.md": ["pyspark"],
     "docs/how-to/cluster.md": ["pyspark"],
     "docs/how-to/broker-to-lake.md": ["pyspark"],
-    "docs/how-to/archive.md": ["click"],
+    "docs/how-to/archive.md": ["click", "pyarrow"],
     "docs/how-to/conformance.md": ["click", "jinja2"],
     "docs/how-to/conformance-brokers.md": ["click", "jinja2"],
     "docs/reference/conformance-results.md": ["click", "jinja2"],
