@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import logging
 import shutil
 import socket
 from collections.abc import Iterator
@@ -203,6 +204,18 @@ def _route(name: str) -> Any:
     return _bridge().RouteSpec(f"{URL}/a", f"{URL}/b", _bridge().RouteOptions(), name)
 
 
+async def _run_twice(folder: Path) -> None:
+    """Run a route that was stopped before, and again."""
+    bridge = _bridge()
+    options = bridge.RouteOptions(quarantine=folder / "quarantine.jsonl")
+    ends = bridge.parse_url(f"{URL}/a"), bridge.parse_url(f"{URL}/b")
+    route = bridge.Route("r", *ends, options, logging.getLogger("amqp10msg.test"))
+    route.stop()
+    await route.run()
+    assert route.statistics.state == "ended"
+    await route.run()
+
+
 REFUSED_LINK = Elsewhere(
     "it takes a broker that refuses a link",
     "tests/net/test_bridge.py::test_refused_address_is_raised_immediately",
@@ -239,6 +252,7 @@ BRIDGE: Rows = {
     "net.bridge.Route.run": {
         "LinkError": REFUSED_LINK,
         "OSError": FULL_DISK,
+        "RuntimeError": lambda tmp_path: asyncio.run(_run_twice(tmp_path)),
     },
     "net.bridge.RouteOptions": {
         "TypeError": [

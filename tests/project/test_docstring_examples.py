@@ -128,9 +128,8 @@ OTHER_LANGUAGES = {
     "interop.corpus.drivers.lines:": "a command; tests/interop/test_conformance.py runs the file",
     "interop.corpus.drivers.template_program:": "requests and answers, a line of JSON each",
     "interop.corpus.programs:Program": "requests and answers, a line of JSON each",
-    "net.bridge.lifecycle:": "a diagram of states",
-    "net.bridge.route:": "a table of the objects that a message passes",
-    "net.bridge.unsettled:": "a table of states and transitions",
+    "net.bridge.route:": "the objects that a message passes, in order",
+    "net.bridge.unsettled:": "a table of the states of a delivery",
 }
 #: Examples that are not run here, and the test that runs the same calls.
 NOT_RUN = {

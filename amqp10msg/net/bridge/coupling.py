@@ -81,7 +81,7 @@ class Coupling:
         # Stop first: the source must count the released messages, not deliver them again.
         context.lifecycle.on_fail = self._source.stop
 
-    # The parts call each other in the order of their construction, except for these calls.
+    # A part calls only parts that were built before it, except for these calls.
 
     def _receive(self, deliveries: Sequence[SourceDelivery]) -> None:
         self._intake.receive(deliveries)

@@ -1,11 +1,8 @@
-"""The states of a route.
+"""The states of a route: `State`, and in `TRANSITIONS` every transition between them.
 
-    STARTING ──wait──> STANDBY ──declare──> DECLARING ──open──> RUNNING
-        a stop in any of these ──> STOPPING ──end──> ENDED
-        an error in any of these, or in STOPPING ──> FAILING ──end──> FAILED
-
-`TRANSITIONS` has every transition. A route with a state file is in standby while another process
-runs the same route. It declares the source's queue if `RouteOptions.declare` is set.
+A route starts, moves messages, and ends, because it is stopped or because of an error. Before it
+moves messages, a route with a state file is in standby while another process runs the same route,
+and a route with `RouteOptions.declare` declares the source's queue at the target.
 """
 
 from __future__ import annotations
@@ -137,7 +134,13 @@ class Lifecycle:
         return self.state in _ENDING_STATES
 
     def begin(self) -> None:
-        """Record the time of the start."""
+        """Record the time of the start.
+
+        Raises:
+            RuntimeError: the route has started before.
+        """
+        if self.started_at:
+            raise RuntimeError("a route runs only once: create another Route")
         self.started_at = asyncio.get_running_loop().time()
 
     def advance(self, event: Event) -> None:

@@ -106,6 +106,7 @@ class Route:
         Raises:
             LinkError: the source or target cannot be used: wrong credentials, no such queue.
             OSError: a message could not be written to the quarantine; it was not settled.
+            RuntimeError: the route runs, or has run before.
         """
         self._context.lifecycle.begin()
         if self.options.state is None:

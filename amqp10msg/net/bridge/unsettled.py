@@ -9,6 +9,7 @@ A delivery of the source moves through these collections until it is settled:
     (received)      to_release      the route ends, or a file has no room for it
     (received)      finished        it is a duplicate, unreadable or too large
     waiting         in flight       it was sent
+    waiting         finished        it cannot be sent, or the hook dropped it
     in flight       finished        the target accepted it, or refused it for good
     in flight       held            the target refused it, and it is retried later
     in flight       quarantining    the target refused it, and a queue is the quarantine
@@ -16,8 +17,10 @@ A delivery of the source moves through these collections until it is settled:
     held, suspects  in flight       it was sent again
     quarantining    finished        the queue has it, or the quarantine file must have it
     unmatched       finished        the pause is over
-    duplicates      waiting         the first delivery was finished without success
+    duplicates      waiting         the first delivery was finished, and not accepted
+    duplicates      finished        the target accepted the first delivery
     finished        (settled)       its records are on disk
+    finished        to_release      its line could not be written to the quarantine file
 
 If the source is lost, deliveries in flight and for the quarantine queue stay, without their link:
 their outcomes may still arrive. All others are discarded: the source delivers them again.
