@@ -46,7 +46,7 @@ def run_bridge(
     show: Show | None = None,
     every: float = 0.5,
     listen: tuple[str, int] | None = None,
-    on_listening: Callable[[str], None] | None = None,
+    on_listening: Callable[[str], object] = lambda _: None,
     reread_routes: Callable[[], Iterable[RouteSpec]] | None = None,
     hold_signals: bool = False,
 ) -> tuple[list[RouteSpec], dict[str, Statistics], BaseException | None]:
@@ -84,9 +84,7 @@ def run_bridge(
         async with contextlib.AsyncExitStack() as stack:
             if listen is not None:
                 monitor = Monitor(lambda: bridge.statistics, *listen)
-                await stack.enter_async_context(monitor)
-                if on_listening is not None:
-                    on_listening(monitor.url)
+                on_listening((await stack.enter_async_context(monitor)).url)
             loop, has_begun = asyncio.get_running_loop(), asyncio.Event()
             _on_hangup(loop, _reload_handler(bridge, reread_routes, logger, service, has_begun))
             _on_signals(loop, stop)
