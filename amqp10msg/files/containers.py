@@ -266,7 +266,7 @@ def octets_of_record(document: dict[str, Any]) -> bytes | None:
             try:
                 return read(document[key])
             except ValueError as error:
-                raise ValueError(f"{key!r} is {error}") from None
+                raise ValueError(f"{key!r} cannot be decoded: {error}") from None
     return None
 
 

@@ -141,8 +141,7 @@ def _one_of(magic_numbers: Iterable[bytes]) -> re.Pattern[bytes]:
     return re.compile(b"|".join(map(re.escape, magic_numbers)))
 
 
-#: All formats.
-_TABLE = (
+_ALL_FORMATS = (
     FileFormat(
         name="raw",
         description="the bytes of one message",
@@ -216,6 +215,6 @@ _TABLE = (
     ),
 )
 #: The formats of files, by name.
-FORMATS: Mapping[str, FileFormat] = MappingProxyType({item.name: item for item in _TABLE})
+FORMATS: Mapping[str, FileFormat] = MappingProxyType({item.name: item for item in _ALL_FORMATS})
 #: The names of the formats.
 FORMS = tuple(FORMATS)

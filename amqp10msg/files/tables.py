@@ -53,10 +53,10 @@ _BATCH_OCTETS = 4 << 20
 #: Bytes that pyarrow reads at a time from a column, instead of the whole row group.
 BUFFER_SIZE = 256 << 10
 # Decompressed bytes that are always allowed for a row group, however small the file is.
-_MIN_GROUP_BYTES = 256 << 20
+_MIN_GROUP_BYTE_LIMIT = 256 << 20
 # Rows and decompressed bytes that are always allowed for a file, however small the file is.
-_MIN_ROWS = 1 << 20
-_MIN_FILE_BYTES = 16 << 30
+_MIN_FILE_ROW_LIMIT = 1 << 20
+_MIN_FILE_BYTE_LIMIT = 16 << 30
 
 
 def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Record]:
@@ -145,7 +145,7 @@ class Bounded:
     _sizes: dict[int, PageSizes] = attrs.field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self.room = self._allowance(_MIN_FILE_BYTES)
+        self.room = self._allowance(_MIN_FILE_BYTE_LIMIT)
         metadata = self.file.metadata
         self._rows = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
         if self.stop is None:
@@ -163,12 +163,12 @@ class Bounded:
         more than `expansion` rows per byte.
         """
         # Rows are also limited, because null or repeated values need no bytes in the file.
-        if self._rows > self._allowance(_MIN_ROWS):
+        if self._rows > self._allowance(_MIN_FILE_ROW_LIMIT):
             return self._describe_excess(f"the file has {self._rows:,} rows", "the size")
         if group is None:
             return ""
         # Do not read the metadata of columns: if it is damaged, pyarrow 26 crashes the process.
-        max_bytes = self._allowance(_MIN_GROUP_BYTES)
+        max_bytes = self._allowance(_MIN_GROUP_BYTE_LIMIT)
         size = self.file.metadata.row_group(group).total_byte_size
         if size <= max_bytes:
             try:
@@ -241,7 +241,7 @@ class Bounded:
             converted = plain_batch(batch)
             self.room -= converted.nbytes
             if self.room < 0:
-                allowed = self._allowance(_MIN_FILE_BYTES)
+                allowed = self._allowance(_MIN_FILE_BYTE_LIMIT)
                 problem = f"the rows have more than {allowed:,} bytes decompressed"
                 raise ExpansionError(self._describe_excess(problem, "the size"))
             yield converted

@@ -15,7 +15,7 @@ from amqp10msg.wire.text import refuse_constant
 # Separators between hex digits: 0x, \x, colons, commas and so on.
 _SEPARATORS = re.compile(r"\\x|(?<![0-9a-fA-F])0[xX]|[\s:,;_-]+")
 # Minimum number of digits in a line of wrapped hex. Shorter groups of digits are bytes or words.
-_MIN_WRAPPED_DIGITS = 8
+_MIN_DIGITS_PER_HEX_LINE = 8
 _HEX = re.compile(r"[0-9a-fA-F]*")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
@@ -58,7 +58,7 @@ def octets_of_hex(text: str) -> bytes:
 def _is_wrapped(groups: list[str]) -> bool:
     """Return whether the groups are lines of a text that was wrapped at a fixed length."""
     longest = len(groups[0])
-    return longest >= _MIN_WRAPPED_DIGITS and all(
+    return longest >= _MIN_DIGITS_PER_HEX_LINE and all(
         len(group) == longest or (group is groups[-1] and len(group) < longest) for group in groups
     )
 

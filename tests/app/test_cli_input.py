@@ -136,7 +136,7 @@ class TestLines:
             item.source for item in found
         ]
         assert [OCTETS, OTHER, b"", b"", b"", OCTETS] == [item.data for item in found]
-        assert "'raw' is not hex: 1 is an odd number of digits" == found[2].fault
+        assert "'raw' cannot be decoded: not hex: 1 is an odd number of digits" == found[2].fault
         assert "$.hello: there is no such section" in found[3].fault
         assert "not JSON: Expecting value (column 1)" == found[4].fault
 

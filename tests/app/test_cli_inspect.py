@@ -306,7 +306,7 @@ def test_several_messages_have_titles_and_a_bad_one_hides_no_other(tmp_path: Pat
     ]
     first, second = result.stderr.splitlines()
     assert first.startswith(f"amqp10msg: {file}:2: at byte ")
-    assert second.startswith(f"amqp10msg: {file}:3: 'raw' is not hex")
+    assert second.startswith(f"amqp10msg: {file}:3: 'raw' cannot be decoded: not hex")
 
 
 def test_empty_folder(tmp_path: Path) -> None:

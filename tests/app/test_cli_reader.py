@@ -188,7 +188,7 @@ def test_unreadable_quarantine_rows_stay_unreadable(tmp_path: Path) -> None:
 
     (item,) = Inputs([str(tmp_path / "out" / "quarantine")])
 
-    assert item.fault.startswith("not a record: 'raw' is not hex")
+    assert item.fault.startswith("not a record: 'raw' cannot be decoded: not hex")
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_separators_in_hex_are_ignored(octets: bytes, between: list[str]) -> Non
     [
         ("no JSON", "not a record: not JSON: Expecting value"),
         ('{"x": 1}', "not a record: no object with one of the keys raw, hex, base64, data_base64"),
-        ('{"raw": "0"}', "not a record: 'raw' is not hex: 1 is an odd number"),
+        ('{"raw": "0"}', "not a record: 'raw' cannot be decoded: not hex: 1 is an odd number"),
         ("[" * 100_000, "not a record: "),
     ],
 )
@@ -464,7 +464,7 @@ class TestParquet:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        monkeypatch.setattr(tables, "_MIN_GROUP_BYTES", 1_000_000)
+        monkeypatch.setattr(tables, "_MIN_GROUP_BYTE_LIMIT", 1_000_000)
         path = tmp_path / "m.parquet"
         pq.write_table(pa.table({"wire": [bytes(2_000_000)]}), path, compression="zstd")
 
@@ -482,7 +482,7 @@ class TestParquet:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        monkeypatch.setattr(tables, "_MIN_GROUP_BYTES", 1_000_000)
+        monkeypatch.setattr(tables, "_MIN_GROUP_BYTE_LIMIT", 1_000_000)
         path = tmp_path / "m.parquet"
         values = [b"a", b"b", bytes(2_000_000), bytes(2_000_000), b"c"]
         pq.write_table(pa.table({"wire": values}), path, compression="zstd", row_group_size=2)
@@ -511,7 +511,7 @@ class TestParquet:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        monkeypatch.setattr(tables, "_MIN_FILE_BYTES", 10_000_000)
+        monkeypatch.setattr(tables, "_MIN_FILE_BYTE_LIMIT", 10_000_000)
         path = tmp_path / "m.parquet"
         equal = pa.array([bytes(100_000)]).dictionary_encode().take(pa.array([0] * 1_000))
         pq.write_table(pa.table({"wire": equal}), path, compression="zstd")

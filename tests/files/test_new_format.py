@@ -85,7 +85,7 @@ MESSAGES = [Message("hello").encode(), Message(b"x").encode()]
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a copy of the package that reads netstrings, and a file of two messages."""
     folder = tmp_path_factory.mktemp("copy")
-    start = "_TABLE = (\n"
+    start = "_ALL_FORMATS = (\n"
     copy_package(folder, "files/formats.py", start, READER + start + ENTRY)
     netstrings = [b"%d:%b," % (len(message), message) for message in MESSAGES]
     (folder / "signed").write_bytes(b"".join(netstrings))

@@ -99,7 +99,7 @@ GOOD = json.dumps({"raw": Message("good").encode().hex()})
         ({"raw_file": 5}, "raw_file must be the name of a file"),
         ({"raw_file": ""}, "raw_file must be the name of a file"),
         ({"raw": 5}, "none of the fields raw"),
-        ({"raw": "0"}, "'raw' is not hex"),
+        ({"raw": "0"}, "'raw' cannot be decoded: not hex"),
         ({"raw": "00", "protocol": "0-9-1"}, "are not a content header and a body"),
         ({"raw": "00", "protocol": "2.0"}, "protocol must be 0-9-1 or 1.0, not '2.0'"),
         ({"raw": "00", "protocol": ["1.0"]}, "protocol must be 0-9-1 or 1.0"),
