@@ -46,7 +46,7 @@ __all__ = [
     "validate",
 ]
 
-#: The rules that a check detects, in the order of the table.
+#: The rules that have a check, in the order of `RULES`.
 _CHECKED_RULES = tuple(rule for rule in RULES.values() if rule.check is not None)
 
 

@@ -35,16 +35,19 @@ _ARCHETYPES = {
     "message-id": ({"ulong", "uuid", "binary", "string"}, "Part 3, 3.2.11 to 3.2.14"),
     "address": ({"string"}, "Part 3, 3.2.15"),
 }
-#: The archetypes in the texts of violations.
+#: The text of a violation names an archetype by these words.
 _ARCHETYPE_NAMES = {
     "message-id": "a message-id (ulong, uuid, binary or string)",
     "address": "an address (string)",
 }
-#: The types of section values in the texts of violations.
+#: The text of a violation names an AMQP type by these words. The keys are the types of the values
+#: of sections.
 _SOURCE_NAMES = {"list": "a list", "map": "a map", "binary": "a binary"}
 
 # Constructors of array elements that RabbitMQ 4's parser does not support.
-_RABBITMQ_UNSUPPORTED = frozenset((0x52, 0x53, 0x54, 0x55, 0x74, 0x84, 0x94, 0xC0, 0xC1, 0xE0))
+_RABBITMQ_UNSUPPORTED_ELEMENT_CODES = frozenset(
+    (0x52, 0x53, 0x54, 0x55, 0x74, 0x84, 0x94, 0xC0, 0xC1, 0xE0)
+)
 
 
 def check_symbol(
@@ -364,7 +367,7 @@ def rabbitmq_array_constructor(view: MessageMap) -> Iterator[Occurrence]:
             codes = set(_constructors(reader.value()))
         except kernel.READ_FAULTS:
             return  # the map of the message lists this error already
-        unsupported = sorted(codes & _RABBITMQ_UNSUPPORTED)
+        unsupported = sorted(codes & _RABBITMQ_UNSUPPORTED_ELEMENT_CODES)
         if unsupported:
             child = section.entry(offsets)
             text = (

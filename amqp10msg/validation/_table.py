@@ -612,7 +612,7 @@ _TABLE = (
 RULES: Mapping[str, Rule] = MappingProxyType({rule.id: rule for rule in _TABLE})
 
 
-#: The reasons why a requirement has no rule, by the key in `_LEFT_OUT`.
+#: The reasons why a requirement has no rule, by the key in `_REQUIREMENTS_WITHOUT_RULE`.
 _REASONS = {
     "two messages": "It shows only in the messages before and after the intermediary.",
     "receiver": "It concerns the behaviour of the receiver.",
@@ -620,8 +620,8 @@ _REASONS = {
     "target": "It concerns the behaviour of the target.",
     "sender": "It depends on knowledge of the sender that is not in the message.",
 }
-# The clause and the reason, then the words of the specification.
-_LEFT_OUT = """
+# For each requirement, a line with its clause and the reason, then the words of the specification.
+_REQUIREMENTS_WITHOUT_RULE = """
 Part 3, 3.2 | two messages
     If a section of the bare message is omitted, one MUST NOT be inserted by an intermediary.
 Part 3, 3.2 | two messages
@@ -666,4 +666,4 @@ Part 3, 3.2.10 | receiver
     the receiving AMQP container MUST detach the link with a not-implemented error.
 """
 #: Every MUST, MUST NOT, SHOULD and SHOULD NOT of Part 3, 3.2 that has no rule.
-NOT_VISIBLE: tuple[Obligation, ...] = obligations_of(_LEFT_OUT, _REASONS)
+NOT_VISIBLE: tuple[Obligation, ...] = obligations_of(_REQUIREMENTS_WITHOUT_RULE, _REASONS)
