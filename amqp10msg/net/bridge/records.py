@@ -122,7 +122,7 @@ def transaction(database: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Co
 
 
 #: The message-ids that the target of each route has accepted; `number` is their order.
-_TAKEN_TABLE = """
+_CREATE_TAKEN_TABLE = """
 CREATE TABLE IF NOT EXISTS taken (
   number INTEGER PRIMARY KEY, route TEXT NOT NULL, identity BLOB NOT NULL, UNIQUE (route, identity)
 ) STRICT
@@ -161,7 +161,7 @@ class Ledger:
         self._path = path
         self._route = _storable(route)
         self._max_count = max_count
-        self._database = open_database(path, _TAKEN_TABLE)
+        self._database = open_database(path, _CREATE_TAKEN_TABLE)
         try:
             query = "SELECT count(*) FROM taken WHERE route = ?"
             rows = fetch_all(self._database, path, query, self._route)
@@ -213,12 +213,12 @@ def _database_key(identity: str) -> bytes:
 
 
 #: The position from which each route continues.
-_POSITION_TABLE = """
+_CREATE_POSITION_TABLE = """
 CREATE TABLE IF NOT EXISTS position (route TEXT PRIMARY KEY, next INTEGER NOT NULL) STRICT
 """
 #: The fingerprint of the last message that each route settled. It is not in the position table, so
 #: that earlier versions of this library can still use the file.
-_FINGERPRINT_TABLE = """
+_CREATE_FINGERPRINT_TABLE = """
 CREATE TABLE IF NOT EXISTS fingerprint (
   route TEXT PRIMARY KEY, position INTEGER NOT NULL, protocol TEXT NOT NULL, digest BLOB NOT NULL
 ) STRICT
@@ -262,8 +262,11 @@ def rename_route(options: RouteOptions, old: str, new: str) -> None:
     If a file already has a row of the new name, this row is kept.
     """
     for path, schemas in (
-        (options.state, {"position": _POSITION_TABLE, "fingerprint": _FINGERPRINT_TABLE}),
-        (options.deduplicate, {"taken": _TAKEN_TABLE}),
+        (
+            options.state,
+            {"position": _CREATE_POSITION_TABLE, "fingerprint": _CREATE_FINGERPRINT_TABLE},
+        ),
+        (options.deduplicate, {"taken": _CREATE_TAKEN_TABLE}),
     ):
         if path is None or not path.exists():
             continue
@@ -377,7 +380,7 @@ class Positions:
 
     def _load(self, path: Path) -> None:
         """Open the state file, and read the position and fingerprint of the route."""
-        database = open_database(path, _POSITION_TABLE, _FINGERPRINT_TABLE)
+        database = open_database(path, _CREATE_POSITION_TABLE, _CREATE_FINGERPRINT_TABLE)
         try:
             query = "SELECT next FROM position WHERE route = ?"
             for (position,) in fetch_all(database, path, query, self._route):

@@ -34,7 +34,7 @@ from amqp10msg.wire.errors import AmqpError
 _MAX_BATCH = 100
 #: After this many disconnects during which a message was the only one in flight, it is refused with
 #: the outcome `fatal`.
-_MAX_DEATHS = 3
+_MAX_DISCONNECTS_BY_ONE_MESSAGE = 3
 
 
 class TargetEnd:
@@ -249,8 +249,8 @@ class TargetEnd:
 
     def _is_fatal(self, suspect: SourceDelivery, error: LinkError) -> bool:
         """Count a disconnect for the only message in flight. If it had enough, refuse it."""
-        suspect.deaths += _MAX_DEATHS if error.sent_by_peer else 1
-        if suspect.deaths < _MAX_DEATHS:
+        suspect.deaths += _MAX_DISCONNECTS_BY_ONE_MESSAGE if error.sent_by_peer else 1
+        if suspect.deaths < _MAX_DISCONNECTS_BY_ONE_MESSAGE:
             return False
         self._refusals.refuse(suspect, Outcome("fatal", "", str(error), final=True))
         self._pending.throttle()
