@@ -173,7 +173,7 @@ def test_attached_links_and_their_addresses_are_bounded(role: str) -> None:
         assert 1 <= taken < 100
         assert 100 - taken == peer.refused
         memory = server.broker.memory
-        assert memory.used <= 2_000_000 + memory.UNCOUNTED_STRUCTURE_BYTES
+        assert memory.used <= 2_000_000 + memory.STRUCTURE_ALLOWANCE_BYTES
         assert _structures(server) > before + taken * _LONG
         with pytest.raises(NodeError, match="room"):
             server.publish(

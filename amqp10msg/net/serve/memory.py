@@ -44,26 +44,26 @@ class ServerMemory(Memory):
     """Counts the memory of a server: messages in `held`, everything else in `structures`.
 
     Structures are nodes, links, kept sources, topics, exchanges, bindings and declared queues, with
-    their names. Their first `UNCOUNTED_STRUCTURE_BYTES` bytes are not counted, so that a test with
+    their names. Their first `STRUCTURE_ALLOWANCE_BYTES` bytes are not counted, so that a test with
     a limit of a few kilobytes for messages can still have some nodes and links.
 
     Attributes:
         structures: current memory of the structures, in bytes.
     """
 
-    UNCOUNTED_STRUCTURE_BYTES: ClassVar[int] = 64 << 10
+    STRUCTURE_ALLOWANCE_BYTES: ClassVar[int] = 64 << 10
 
     structures: int = 0
 
     @property
     def used(self) -> int:
         """The bytes of messages and of counted structures, which `most` limits."""
-        return self.held + max(self.structures - self.UNCOUNTED_STRUCTURE_BYTES, 0)
+        return self.held + max(self.structures - self.STRUCTURE_ALLOWANCE_BYTES, 0)
 
     @property
     def is_overdrawn(self) -> bool:
-        """Whether the limit `most` is exceeded by more than `UNCOUNTED_STRUCTURE_BYTES`."""
-        return self.most is not None and self.used > self.most + self.UNCOUNTED_STRUCTURE_BYTES
+        """Whether the limit `most` is exceeded by more than `STRUCTURE_ALLOWANCE_BYTES`."""
+        return self.most is not None and self.used > self.most + self.STRUCTURE_ALLOWANCE_BYTES
 
     def excess(self, size: int) -> str:
         """Return an error text if a message of `size` bytes would exceed the limit; else empty."""
@@ -77,5 +77,5 @@ class ServerMemory(Memory):
 
     def lacks_room(self, size: int) -> bool:
         """Whether another structure of `size` bytes would exceed the limit."""
-        counted = max(self.structures + size - self.UNCOUNTED_STRUCTURE_BYTES, 0)
+        counted = max(self.structures + size - self.STRUCTURE_ALLOWANCE_BYTES, 0)
         return self.most is not None and counted > 0 and self.held + counted > self.most
