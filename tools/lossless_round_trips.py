@@ -46,7 +46,7 @@ from amqp10msg import AmqpError, DecodeError, Message
 from amqp10msg.basic import BasicMessage, encode_properties
 from amqp10msg.translate import Loss, TranslationError, as_published, to_amqp10, to_basic
 from amqp10msg.translate.residual import NAME
-from amqp10msg.translate.table import MARKER
+from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE
 
 #: How a message leaves the queue: at first delivery, when it was given back, or as a dead letter.
 #: A stream keeps what is given back, so it is read again; its dead letters are of a classic queue.
@@ -284,7 +284,11 @@ class Lane:
     def _changed(self, one: Any, came: bytes, differing: list[str]) -> tuple[list[str], str]:
         """Take out of what differs what the broker changed between two connections of 1.0."""
         changed = []
-        if "body" in differing and one.properties.type == MARKER and one.body not in came:
+        if (
+            "body" in differing
+            and one.properties.type == ENCODED_SECTIONS_TYPE
+            and one.body not in came
+        ):
             changed.append("body")
         if self.dead_in_3:
             changed.append("properties.expiration")

@@ -26,7 +26,7 @@ from amqp10msg.translate.residual import (
     UNMARKED_SECTIONS,
     X_HEADER_INDEXES,
 )
-from amqp10msg.translate.table import MARKER, PROPERTY_FIELDS, ROWS
+from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE, PROPERTY_FIELDS, ROWS
 from amqp10msg.wire.primitives import identical
 
 
@@ -44,7 +44,7 @@ def restored_basic(draft: BasicDraft, notes: Notes) -> BasicMessage:
         payload := octets_of_sections(draft.wire, BODY_CODES)
     ):
         basic.body = payload
-        basic.properties.type = MARKER
+        basic.properties.type = ENCODED_SECTIONS_TYPE
         draft.restored.add("body")
         draft.carried.pop(UNMARKED_SECTIONS, None)
     body = message.body[0] if isinstance(message.body, list) else message.body

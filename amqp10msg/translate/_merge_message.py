@@ -60,7 +60,7 @@ from amqp10msg.translate.residual import (
     pad_with_nulls,
     section_octets,
 )
-from amqp10msg.translate.table import MARKER, PROPERTY_FIELDS, ROWS
+from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE, PROPERTY_FIELDS, ROWS
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel.codes import (
@@ -256,7 +256,7 @@ def _is_same_body(original: BasicMessage, basic: BasicMessage) -> bool:
     """Whether two messages have the same body. Streams re-encode bodies of encoded sections."""
     if original.body == basic.body:
         return True
-    if basic.properties.type != MARKER:
+    if basic.properties.type != ENCODED_SECTIONS_TYPE:
         return False
     original_message, current_message = body_of(original.body), body_of(basic.body)
     if original_message is None or current_message is None:
@@ -367,7 +367,7 @@ def _delivery_changes(original: Header, delivered: bool, redelivered: bool) -> d
     return {"delivery_count": int(redelivered), "first_acquirer": False}
 
 
-def delivered_header(octets: bytes, redelivered: bool) -> bytes:
+def update_header_for_delivery(octets: bytes, redelivered: bool) -> bytes:
     """Update first-acquirer in an encoded header section to a delivery's redelivered flag."""
     original: Header = Message.decode(octets).header  # type: ignore[assignment]  # as above
     changes = _delivery_changes(original, True, redelivered)
@@ -551,7 +551,7 @@ def _carry_edits(
     """Return a new residual for edits that 1.0 cannot express, and report their losses."""
     carried = dict(draft.carried)
     carried.pop(X_HEADER_INDEXES, None)
-    if basic.properties.type == MARKER and draft.body_octets is not None:
+    if basic.properties.type == ENCODED_SECTIONS_TYPE and draft.body_octets is not None:
         carried.pop(MARKED_SECTIONS, None)
     is_stored = residual.NAME not in original
     # Unedited original headers are restored; report the losses of the other headers.
@@ -698,7 +698,7 @@ def _set_route_annotations(annotations: dict[Any, Any], exchange: str, routing_k
     annotations[Symbol("x-routing-key")] = routing_key
 
 
-def delivered_annotations(octets: bytes, exchange: bytes, routing_key: bytes) -> bytes:
+def update_annotations_for_delivery(octets: bytes, exchange: bytes, routing_key: bytes) -> bytes:
     """Set the exchange and routing key of a delivery in encoded message annotations."""
     original: Any = Message.decode(octets).message_annotations
     updated = dict(original)

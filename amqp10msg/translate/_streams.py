@@ -47,7 +47,9 @@ from amqp10msg.wire.kernel.codes import (
 )
 from amqp10msg.wire.limits import UNLIMITED
 
-_STREAM_VERSIONS = [attrs.evolve(version, stream=True) for version in (RABBITMQ_4_0, RABBITMQ_4_3)]
+_BROKERS_WITH_STREAMS = [
+    attrs.evolve(version, stream=True) for version in (RABBITMQ_4_0, RABBITMQ_4_3)
+]
 _SECTION_CODES = (
     HEADER_CODE,
     MESSAGE_ANNOTATIONS_CODE,
@@ -92,7 +94,7 @@ def _deliver_by_streams(
     basic: BasicMessage, circumstances: Circumstances
 ) -> Iterator[BasicMessage]:
     """Yield the message as a stream of each version of RabbitMQ would deliver it."""
-    for version in _STREAM_VERSIONS:
+    for version in _BROKERS_WITH_STREAMS:
         with suppress(BrokerError):
             stored = from_basic.to_amqp10(version, basic, Notes(), circumstances)
             yield to_basic.to_basic(version, stored, Notes(), circumstances)

@@ -38,7 +38,7 @@ from amqp10msg.translate.residual import (
     X_HEADER_INDEXES,
 )
 from amqp10msg.translate.table import (
-    MARKER,
+    ENCODED_SECTIONS_TYPE,
     ROWS,
     Row,
     shortstr,
@@ -204,7 +204,7 @@ def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
     draft = Amqp10Draft()
     is_routed = bool(basic.exchange or basic.routing_key)
     draft.is_delivered = is_routed and is_delivered(basic)
-    if basic.properties.type == MARKER:
+    if basic.properties.type == ENCODED_SECTIONS_TYPE:
         _use_payload_as_sections(draft, basic)
     if draft.body is None:
         draft.body = Data(basic.body)
@@ -225,7 +225,7 @@ def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
 
 
 def _use_payload_as_sections(draft: Amqp10Draft, basic: BasicMessage) -> None:
-    """Set the body to the encoded body sections in the payload, whose type is `MARKER`."""
+    """Set the body to the body sections encoded in a payload of `ENCODED_SECTIONS_TYPE`."""
     message = body_of(basic.body)
     if message is None:
         return
@@ -242,9 +242,9 @@ def _use_payload_as_sections(draft: Amqp10Draft, basic: BasicMessage) -> None:
 def _translate_properties(draft: Amqp10Draft, properties: BasicProperties, notes: Notes) -> None:
     for row in ROWS:
         value = getattr(properties, row.name)
-        # If the payload became body sections, they imply the type `MARKER`.
+        # If the payload became body sections, they imply the type `ENCODED_SECTIONS_TYPE`.
         if value is not None and not (
-            row.name == "type" and value == MARKER and draft.body_octets is not None
+            row.name == "type" and value == ENCODED_SECTIONS_TYPE and draft.body_octets is not None
         ):
             _translate_property(draft, row, value, notes)
 

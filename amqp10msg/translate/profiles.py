@@ -21,7 +21,7 @@ from amqp10msg.translate.rabbitmq.fields import invalid_sections_reason
 from amqp10msg.translate.rabbitmq.terms import BrokerError
 from amqp10msg.translate.rabbitmq.version import VERSIONS, BrokerVersion
 from amqp10msg.translate.report import Loss, Notes
-from amqp10msg.translate.table import MARKER
+from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE
 from amqp10msg.wire.errors import DecodeError, TranslationError, expect, wrong_type
 from amqp10msg.wire.limits import UNLIMITED
 
@@ -74,8 +74,12 @@ class _RabbitMQ:
         except DecodeError as error:
             reason = f"the broker delivers a message that no receiver can decode: {error}"
             path = error.path
-            # RabbitMQ 3.10 inserts a body of the type `MARKER` as encoded sections, unchecked.
-            if self.version.is_plugin and basic.properties.type == MARKER and basic.body:
+            # RabbitMQ 3.10 inserts a body of `ENCODED_SECTIONS_TYPE` as sections, unchecked.
+            if (
+                self.version.is_plugin
+                and basic.properties.type == ENCODED_SECTIONS_TYPE
+                and basic.body
+            ):
                 offset = error.offset - octets.rindex(basic.body)
                 if 0 <= offset <= len(basic.body):
                     path, reason = path or "body", invalid_sections_reason(offset, reason)

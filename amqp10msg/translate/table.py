@@ -126,13 +126,13 @@ def _annotation_to_amqp10(text: str, _: bool = True) -> TranslatedProperty:
 
 
 #: The value of the property type that marks a payload of encoded body sections.
-MARKER = "amqp-1.0"
+ENCODED_SECTIONS_TYPE = "amqp-1.0"
 
 
 def _type_to_amqp10(text: str, _: bool) -> TranslatedProperty:
     # The caller handles payloads of encoded sections. With any other payload, this type ends the
     # connections of 1.0 consumers.
-    if text == MARKER:
+    if text == ENCODED_SECTIONS_TYPE:
         return _residual_only("the payload is not encoded body sections")
     return _annotation_to_amqp10(text)
 
@@ -174,12 +174,12 @@ def _content_encoding_to_basic(text: Any) -> tuple[Any, bool]:
     return None, False
 
 
-_DURABLE_IS_TRUE = TranslatedProperty("field", True)
+_PERSISTENT_AS_DURABLE = TranslatedProperty("field", True)
 
 
 def _mode_to_amqp10(mode: int, _: bool) -> TranslatedProperty:
     if mode == 2:
-        return _DURABLE_IS_TRUE
+        return _PERSISTENT_AS_DURABLE
     if mode == 1:
         return TranslatedProperty("annotation", UByte(1))
     return _residual_only("the delivery mode is 1 or 2")
@@ -422,7 +422,7 @@ class Row:
 
     def value_of_annotation(self, value: Any, is_data: bool) -> Any:
         """Return the 0-9-1 value of an annotation; None if `forward` would not write `value`."""
-        if not self.section and type(value) is str and value != MARKER:
+        if not self.section and type(value) is str and value != ENCODED_SECTIONS_TYPE:
             return value if shortstr(value) else None
         if type(value) is UByte:
             value = int(value)

@@ -26,7 +26,10 @@ from amqp10msg.translate._headers import (
     property_name,
     section_and_key,
 )
-from amqp10msg.translate._merge_message import delivered_annotations, delivered_header
+from amqp10msg.translate._merge_message import (
+    update_annotations_for_delivery,
+    update_header_for_delivery,
+)
 from amqp10msg.translate._to_amqp10 import body_of
 from amqp10msg.translate._to_basic import (
     BasicDraft,
@@ -215,8 +218,8 @@ class PlainValues:
     """
 
     is_symbol = staticmethod(is_symbol)
-    delivered_header = staticmethod(delivered_header)
-    delivered_annotations = staticmethod(delivered_annotations)
+    update_header_for_delivery = staticmethod(update_header_for_delivery)
+    update_annotations_for_delivery = staticmethod(update_annotations_for_delivery)
     reencode_body = staticmethod(reencode_body)
 
     def __init__(self, version: BrokerVersion | None) -> None:

@@ -252,12 +252,12 @@ cdef class ToAmqp10:
         """Update the sections from the residual with the values of this delivery."""
         cdef Given* g = &self.given
         if g.header.at != NULL and g.header.n:
-            self.delivered_header = self.lossless.plain.delivered_header(
+            self.delivered_header = self.lossless.plain.update_header_for_delivery(
                 bytes_at(g.header.at, g.header.n), bool(g.redelivered)
             )
             g.header = span_of(self.delivered_header)
         if g.annotations.at != NULL:
-            self.delivered_annotations = self.lossless.plain.delivered_annotations(
+            self.delivered_annotations = self.lossless.plain.update_annotations_for_delivery(
                 bytes_at(g.annotations.at, g.annotations.n),
                 bytes_at(g.exchange.at, g.exchange.n),
                 bytes_at(g.routing_key.at, g.routing_key.n),
@@ -395,7 +395,9 @@ cdef class ToAmqp10:
         """Determine from the property type whether the payload is encoded body sections."""
         cdef Given* g = &self.given
         cdef int i
-        g.is_marked = g.there[TYPE] and is_text(g.given[TYPE].at, g.given[TYPE].n, MARKER)
+        g.is_marked = g.there[TYPE] and is_text(
+            g.given[TYPE].at, g.given[TYPE].n, ENCODED_SECTIONS_TYPE
+        )
         if self.rules.is_plugin:
             return GOOD
         if g.is_marked and not is_body(g.body.at, g.body.at + g.body.n) and not (

@@ -80,7 +80,7 @@ cdef int report_body(ToBasic self, Span* body) except -1:
     if self.saved.n > 4 and self.saved.at[3] == 15:  # MARKED_SECTIONS; `restore` checks it
         self.is_sections = made.parts > 0
         body[0] = self.sections
-        self.set_type(MARKER)
+        self.set_type(ENCODED_SECTIONS_TYPE)
         return GOOD
     if made.is_marked and not made.is_usual and check_reencoding(self, body) == ODD:
         return ODD
@@ -643,7 +643,7 @@ cdef int read_property_annotation(ToBasic self, Value* key, Value* v) except -1:
                 return 0
         else:
             return 0
-        if v.kind != STRING or not is_short(v.at, v.n) or is_text(v.at, v.n, MARKER):
+        if v.kind != STRING or not is_short(v.at, v.n) or is_text(v.at, v.n, ENCODED_SECTIONS_TYPE):
             return 0
     if self.made.there[target]:
         return 0
