@@ -105,7 +105,8 @@ def test_size_of_a_batch_is_that_of_its_envelope(
 def test_batch_accepts_a_message_if_and_only_if_it_fits(
     offered: list[Message], max_size: int, envelope: Message | None
 ) -> None:
-    batch, accepted = Batch(max_size, envelope=envelope), []
+    batch = Batch(max_size, envelope=envelope)
+    accepted: list[Message] = []
 
     for message in offered:
         fits = wrap([*accepted, message], envelope=envelope).size <= max_size

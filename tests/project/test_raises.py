@@ -48,11 +48,12 @@ def modules_around(function: Callable[..., Any]) -> Iterator[ModuleType]:
 def the_only_class(name: str) -> type[BaseException]:
     # A set, because a class with two bases is a subclass of Exception by both. Other tests may have
     # loaded a module again: of its two classes, the one that the module has now counts.
-    [cls] = {
+    classes: set[type[BaseException]] = {
         cls
         for cls in subclasses(Exception)
         if cls.__name__ == name and getattr(sys.modules[cls.__module__], name, None) is cls
     }
+    [cls] = classes
     return cls
 
 
