@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import os
 import threading
 import time
 import warnings
@@ -19,7 +20,7 @@ import attrs
 
 from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.terms import LinkError, Settle, SourceDelivery, SourceLink, SourceRequest
-from amqp10msg.net.bridge.urls import Endpoint, parameter_number, split_url
+from amqp10msg.net.bridge.urls import Endpoint, parameter_number, secret, split_url, with_files
 from amqp10msg.net.landing import Landing, Spooled
 from amqp10msg.wire.reprs import readable
 
@@ -81,6 +82,7 @@ class _SourceUrl:
             ValueError: the URL is invalid. The error text does not quote the URL, which may contain
                 a password.
         """
+        url = with_files(url)
         parts = split_url(url if "://" in url else f"amqp://{url}")
         if parts.scheme not in {"amqp", "amqps"}:
             raise ValueError(
@@ -90,8 +92,8 @@ class _SourceUrl:
         fields: dict[str, Any] = {
             "host": parts.hostname or "localhost",
             "port": parts.port or (5671 if tls else 5672),
-            "user": None if parts.username is None else unquote(parts.username),
-            "password": None if parts.password is None else unquote(parts.password),
+            "user": secret(parts.username, os.environ),
+            "password": secret(parts.password, os.environ),
         }
         if protocol == "1.0":
             return cls(Endpoint("1.0", tls=tls, address=node, **fields))
@@ -319,6 +321,15 @@ def _redelivery_warning(product: str) -> str:
     )
 
 
+def endpoint_of(url: str, node: str, protocol: Literal["1.0", "0-9-1"] = "1.0") -> Endpoint:
+    """Return the source that `spool` reads with these arguments.
+
+    Raises:
+        ValueError: the URL is invalid, or names a variable or file that does not exist.
+    """
+    return _SourceUrl.of(url, node, protocol).endpoint
+
+
 def spool(
     url: str,
     node: str,
@@ -339,7 +350,8 @@ def spool(
 
     Args:
         url: the URL of the broker, such as ``amqp://user:password@host:5672``; for AMQP 0-9-1,
-            followed by the virtual host.
+            followed by the virtual host. User and password may be ``${NAME}``, an environment
+            variable, or ``${file:PATH}``, the content of a file.
         node: the address of the source; for AMQP 0-9-1, the name of the queue.
         landing: the folder to write to.
         batches: when to write a file.
@@ -354,6 +366,7 @@ def spool(
 
     Raises:
         ConnectionError: the connection, link or channel failed; accepted messages are on disk.
+        ValueError: the URL is invalid, or names a variable or file that does not exist.
     """
     source = _SourceUrl.of(url, node, protocol)
     spooler = _Spooler(node, landing, batches or Batches(), now, monotonic)

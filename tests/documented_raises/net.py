@@ -360,7 +360,16 @@ SPOOL: Rows = {
         "OSError": lambda tmp_path: _landing().Landing(_text_file(tmp_path)),
     },
     "net.landing.Landing.flush": {"OSError": _land_in_a_removed_folder},
-    "net.spool.spool": {"ConnectionError": _spool_from_a_closed_port},
+    "net.spool.endpoint_of": {
+        "ValueError": [
+            lambda: _spool().endpoint_of("amqp://${NO_SUCH_VARIABLE}@h", "q"),
+            lambda: _spool().endpoint_of("http://h", "q"),
+        ]
+    },
+    "net.spool.spool": {
+        "ConnectionError": _spool_from_a_closed_port,
+        "ValueError": lambda: _spool().spool("amqp://${NO_SUCH_VARIABLE}@h", "q", None),
+    },
     "net.spool.spool_from": {
         "LinkError": _spool_from_a_closed_endpoint,
         "OSError": _spool_into_a_removed_folder,

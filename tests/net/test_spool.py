@@ -312,6 +312,42 @@ def test_message_format_is_stored(tmp_path: Path) -> None:
     assert all(row["wire"].endswith(octets) for row in landed)  # the server adds a header
 
 
+@pytest.mark.parametrize("protocol", ["1.0", "0-9-1"])
+def test_credentials_are_read_from_variables_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: Any
+) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("s3:cr/et\n", encoding="utf-8")
+    monkeypatch.setenv("SPOOL_USER", "a@b")
+
+    endpoint = spooling.endpoint_of(
+        f"amqp://${{SPOOL_USER}}:${{file:{secret}}}@broker.example/%2f", "q", protocol
+    )
+
+    assert ("a@b", "s3:cr/et") == (endpoint.user, endpoint.password)
+
+
+def test_command_reads_the_password_from_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    click_testing = pytest.importorskip("click.testing")
+    monkeypatch.setenv("SPOOL_PASSWORD", "secret")
+    with Server(users={"me": "secret"}) as server:
+        server.publish("q", Message("x"))
+        url = server.url.replace("amqp://", "amqp://me:${SPOOL_PASSWORD}@")
+        command = ["spool", url, "q", str(tmp_path / "landing"), "--idle", "0.2"]
+        done = click_testing.CliRunner().invoke(main, command)
+        monkeypatch.setenv("SPOOL_PASSWORD", "wrong")
+        refused = click_testing.CliRunner().invoke(main, command)
+        monkeypatch.delenv("SPOOL_PASSWORD")
+        missing = click_testing.CliRunner().invoke(main, command)
+
+    assert (0, "1 message in") == (done.exit_code, done.output[:12])
+    assert 1 == refused.exit_code
+    assert 2 == missing.exit_code
+    assert "no variable SPOOL_PASSWORD" in missing.output
+
+
 def test_unreachable_peer_raises_connection_error(tmp_path: Path) -> None:
     with Landing(tmp_path) as landing, pytest.raises(ConnectionError):
         spool("amqp://127.0.0.1:1", "q", landing)

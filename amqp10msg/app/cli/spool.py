@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from amqp10msg.app.cli._bridging import missing_extra
+from amqp10msg.app.cli._bridging import hide_credentials, missing_extra
 from amqp10msg.app.cli._options import number_option
 from amqp10msg.app.cli._output import print_error, safe
 from amqp10msg.wire.errors import AmqpError
@@ -21,6 +21,7 @@ from amqp10msg.wire.text import plural
 Examples:
   amqp10msg spool amqp://guest:guest@localhost:5672 /queues/orders landing/
   amqp10msg spool --protocol 0-9-1 amqp://localhost/%2f orders landing/
+  amqp10msg spool 'amqps://${USER}:${PASSWORD}@host' /queues/orders landing/
 """,
 )
 @click.argument("url", metavar="URL")
@@ -58,7 +59,8 @@ def spool(
 ) -> int:
     """Consume ADDRESS of the broker at URL into Parquet files in FOLDER.
 
-    Over 0-9-1, ADDRESS is the name of a queue.
+    Over 0-9-1, ADDRESS is the name of a queue. Write USER and PASSWORD in the URL as ${NAME} to
+    read them from an environment variable, so that the process list does not show them.
 
     Messages are synced to disk before they are acknowledged, so none is lost if this process or the
     machine is killed. A message that was on disk but not yet acknowledged is delivered again; the
@@ -70,9 +72,10 @@ def spool(
     """
     try:
         from amqp10msg.net.landing import Landing
-        from amqp10msg.net.spool import Batches
+        from amqp10msg.net.spool import Batches, endpoint_of
         from amqp10msg.net.spool import spool as consume
 
+        hide_credentials("spool", [endpoint_of(url, address, protocol)])
         with Landing(folder) as landing:
             batches = Batches(rows, seconds=seconds, idle=idle)
             total = consume(url, address, landing, batches, protocol=protocol, warn=print_error)
