@@ -358,6 +358,36 @@ def test_renamed_route_keeps_its_state() -> None:
     ledger.close()
 
 
+def test_renamed_route_that_never_began_leaves_its_state_to_the_old_name() -> None:
+    """A later route of that name would otherwise continue at the position of another stream."""
+
+    async def made(broker: BasicBroker) -> Any:
+        broker.streams["stream"] = numbered(20)
+        broker.streams["other"] = numbered(30)
+
+        def named(name: str, stream: str) -> RouteSpec:
+            how = options(idle=None, state="s.db", deduplicate="seen.db")
+            source = broker.url(f"queue={stream}&offset=first")
+            return RouteSpec(source, broker.url(f"queue=to-{stream[0]}"), how, name)
+
+        for queue in ("to-s", "to-o"):
+            broker.queues.setdefault(queue, [])
+        async with asyncio.timeout(60), Bridge([named("old", "stream")]) as bridge:
+            await until(lambda: len(broker.queues["to-s"]) == 20)
+            bridge.reload([named("new", "stream")])
+            bridge.reload([])
+            bridge.reload([named("new", "other")])
+            await until(lambda: len(broker.queues["to-o"]) == 30)
+
+    broker, _ = run(made)
+
+    assert [b"%d" % number for number in range(30)] == bodies(broker.queues["to-o"])
+    for name, count in (("old", 20), ("new", 30)):
+        ledger = Ledger(Path("seen.db"), name, 1_000)
+        assert count == len(ledger)
+        ledger.close()
+
+
 def test_statistics_of_old_removed_routes_are_merged() -> None:
     async def made(broker: BasicBroker) -> Any:
         first = spec(broker, "b")

@@ -217,6 +217,7 @@ class Bridge:
         self._current_names = set(new_specs)
         for name in stopped:
             self._successors.pop(name, None)
+            self._old_names.pop(name, None)
             if (predecessor := self._routes.get(name)) is not None:
                 predecessor.stop()
         self._old_names |= self._find_renamed(started, stopped, new_specs)
