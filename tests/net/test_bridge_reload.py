@@ -370,8 +370,6 @@ def test_renamed_route_that_never_began_leaves_its_state_to_the_old_name() -> No
             source = broker.url(f"queue={stream}&offset=first")
             return RouteSpec(source, broker.url(f"queue=to-{stream[0]}"), how, name)
 
-        for queue in ("to-s", "to-o"):
-            broker.queues.setdefault(queue, [])
         async with asyncio.timeout(60), Bridge([named("old", "stream")]) as bridge:
             await until(lambda: len(broker.queues["to-s"]) == 20)
             bridge.reload([named("new", "stream")])
@@ -379,7 +377,7 @@ def test_renamed_route_that_never_began_leaves_its_state_to_the_old_name() -> No
             bridge.reload([named("new", "other")])
             await until(lambda: len(broker.queues["to-o"]) == 30)
 
-    broker, _ = run(made)
+    broker, _ = run(made, "so")
 
     assert [b"%d" % number for number in range(30)] == bodies(broker.queues["to-o"])
     for name, count in (("old", 20), ("new", 30)):
