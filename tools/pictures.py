@@ -1,11 +1,17 @@
 """Draw the pictures of the documentation: ``python tools/pictures.py``.
 
-What ``amqp10msg inspect --svg`` makes of a message; a test holds the files to it.
+The picture of a message that ``amqp10msg inspect --svg`` draws, and that of the packages. A test
+fails if a file is outdated.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import room_picture
 
 from amqp10msg import Header, Int, Message, Properties
 from amqp10msg.notation import parse_tree, render_svg
@@ -31,7 +37,10 @@ def pictures() -> dict[str, str]:
     """Return the pictures by the names of their files."""
     octets = MESSAGE.encode()
     tree = parse_tree(octets, violations=validate(octets))
-    return {"message.svg": render_svg(tree, title="An AMQP 1.0 message, byte by byte")}
+    return {
+        "message.svg": render_svg(tree, title="An AMQP 1.0 message, byte by byte"),
+        "rooms.svg": room_picture.draw(),
+    }
 
 
 def main() -> None:
