@@ -514,6 +514,10 @@ class Message(kernel.Record):
                 return bytes(value)
             if isinstance(value, str):
                 return value.encode("utf-8")
+        if len(body) > 1:
+            raise ContentError(
+                f"the body has {len(body)} sections that are not bytes: message.body lists them"
+            )
         raise ContentError(
             f"the body is neither bytes nor text: use message.value for {self.body!r:.80}"
         )

@@ -160,6 +160,8 @@ def pack(
     expect(messages, Iterable, "pack", "several messages", {Message: "pack([message], ...)"})
     batch = Batch(max_size, envelope=envelope)
     for number, message in enumerate(messages):
+        if not isinstance(message, Message):
+            raise TypeError(f"pack takes messages, and item {number} is {type(message).__name__}")
         if batch.try_add(message):
             continue
         if batch:
@@ -212,6 +214,8 @@ def unwrap(
             yield Message.decode(part.data, limits=limits, strict=strict)
         except DecodeError as error:
             error.path = f"data[{number}]" + (f".{error.path}" if error.path else "")
+            if not number and envelope.message_format != BATCH_FORMAT:
+                error.reason += "; the message-format is not that of a batch: see is_batch"
             raise
     if strict:
         for _, section in envelope.sections():

@@ -58,7 +58,7 @@ def rule(
     Raises:
         ValueError: `id` has another form or belongs to a built-in rule; or `severity` is unknown.
     """
-    expect(id, str, "the id of rule", "a str")
+    expect(id, str, "the id of rule", "a str: write @rule('id') above the function")
     expect(clause, str, "the clause of rule", "a str")
     if not _ID.fullmatch(id):
         raise ValueError(f"the id of a rule is lower-case letters, digits and -, not {id!r}")
@@ -90,6 +90,8 @@ class _OwnCheck:
                 return  # a violation of another rule
         try:
             findings: Any = self.check(view.decoded)
+            if isinstance(findings, bool):
+                raise TypeError("yield the reason of a violation, or nothing, instead of a bool")
             for finding in (findings,) if isinstance(findings, str | tuple) else findings or ():
                 path, text = ("", finding) if isinstance(finding, str) else finding
                 if not isinstance(path, str) or not isinstance(text, str):

@@ -252,6 +252,7 @@ def has_unscreened_rules(profile: Profile) -> bool:
 
     Every message must be checked against these rules.
     """
+    expect(profile, Profile, "has_unscreened_rules", "a Profile")
     return bool(profile.rules) or any(rule.id in profile for rule in ALWAYS_CHECKED)
 
 

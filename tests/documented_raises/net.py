@@ -8,7 +8,7 @@ import importlib
 import logging
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,16 @@ def _in_server(call: Call, **options: Any) -> Call:
     return run
 
 
+def _in_strict_server(call: Callable[[Server], object]) -> Call:
+    """Return a call that uses a server without nodes, which creates none."""
+
+    def run() -> None:
+        with Server(create=False) as server:
+            call(server)
+
+    return run
+
+
 def _start_twice() -> None:
     with Server() as server:
         server.start()
@@ -171,6 +181,18 @@ SERVER: Rows = {
             "tests/net/test_serve_commits.py::test_publish_raises_if_the_file_cannot_be_written",
         ),
         "RuntimeError": lambda: Server().call(len),  # type: ignore[arg-type]
+    },
+    "net.serve.Server.publish": {
+        "ValueError": _in_strict_server(lambda server: server.publish("none", Message("x")))
+    },
+    "net.serve.Server.messages": {
+        "ValueError": _in_strict_server(lambda server: server.messages("none"))
+    },
+    "net.serve.Server.counts": {
+        "ValueError": _in_strict_server(lambda server: server.counts("none"))
+    },
+    "net.serve.Server.quarantined": {
+        "ValueError": _in_strict_server(lambda server: server.quarantined("none"))
     },
     "net.serve.Server.start": {
         "OSError": _start_on_a_port_in_use,

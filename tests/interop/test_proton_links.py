@@ -396,6 +396,20 @@ def test_blocking_connection_sends_and_receives_exact_octets() -> None:
     assert proton.Delivery.REJECTED == node.outcomes[0]
 
 
+@pytest.mark.parametrize("credit", [1, 10])
+def test_install_refuses_a_receiver_with_messages_that_proton_has_decoded(credit: int) -> None:
+    """The first message would be one of proton's, without its footer."""
+    with listening(Node(outgoing=[EXACT["footer"]] * 20)) as address:
+        connection = utils.BlockingConnection(address, timeout=TIMEOUT)
+        try:
+            receiver = connection.create_receiver("queue", credit=credit)
+            connection.wait(lambda: receiver.fetcher.has_message)
+            with pytest.raises(ValueError, match="create the receiver without credit"):
+                install(receiver.fetcher)
+        finally:
+            connection.close()
+
+
 def test_blocking_send_tells_a_rejection() -> None:
     with listening(Node()) as address:
         connection = utils.BlockingConnection(address, timeout=TIMEOUT)

@@ -164,3 +164,16 @@ def test_size_equals_that_of_azure_clients(client: str, bodies: list[int]) -> No
         return
     envelope = Message.decode(bytes(encode(bytearray(), theirs._message)))
     assert list(unwrap(envelope)) == list(unwrap(ours.message()))
+
+
+def test_wrong_item_of_pack_is_named_by_its_number() -> None:
+    with pytest.raises(TypeError, match="pack takes messages, and item 1 is str"):
+        list(pack([Message(b"a"), "b"], 100))  # type: ignore[list-item]
+
+
+def test_message_that_is_no_batch_is_named() -> None:
+    with pytest.raises(DecodeError, match="the message-format is not that of a batch"):
+        list(unwrap(Message(b"{}")))
+    with pytest.raises(DecodeError) as raised:
+        list(unwrap(Message([Data(b"{}")], message_format=BATCH_FORMAT)))
+    assert "is_batch" not in str(raised.value)

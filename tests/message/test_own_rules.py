@@ -142,6 +142,8 @@ def test_check_returns_or_yields_findings(findings: Any, expected: list[tuple[st
         (lambda _: [("a", 5)], "TypeError: a finding is a str or (path, str), not ('a', 5)"),
         (lambda _: [("a", "b", "c")], "ValueError: too many values to unpack"),
         (lambda _: 5, "TypeError: 'int' object is not iterable"),
+        (lambda _: True, "TypeError: yield the reason of a violation, or nothing"),
+        (lambda _: False, "TypeError: yield the reason of a violation, or nothing"),
     ],
 )
 def test_failed_check_is_an_error_whatever_the_severity_of_the_rule(
@@ -214,6 +216,11 @@ def test_invalid_rules_are_refused(rules: list[Any], error: str) -> None:
 def test_invalid_ids_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="the id of a rule is"):
         rule(name)
+
+
+def test_decorator_without_brackets_is_refused() -> None:
+    with pytest.raises(TypeError, match="write @rule"):
+        rule(_no_findings)  # type: ignore[arg-type]
 
 
 def test_rules_are_read_from_a_file_in_their_order(tmp_path: Path) -> None:

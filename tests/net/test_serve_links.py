@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -404,3 +405,19 @@ def test_oversized_message_ends_its_link() -> None:
             connection.wait(lambda: False)
         connection.create_sender("q", name="another").send(sendable(Message(b"x" * 900)))
         assert 1 == server.counts("q").available
+
+
+def test_server_that_creates_no_nodes_refuses_an_unknown_address() -> None:
+    """A misspelled address would otherwise pass for an empty queue."""
+    calls: list[Callable[[Server], Any]] = [
+        lambda server: server.publish("knwon", Message("x")),
+        lambda server: server.messages("knwon"),
+        lambda server: server.counts("knwon"),
+        lambda server: server.quarantined("knwon"),
+    ]
+    with Server(nodes=["known", "other"], create=False) as server:
+        for call in calls:
+            with pytest.raises(ValueError, match="no node 'knwon': the nodes are known, other"):
+                call(server)
+        server.publish("known", Message("x"))
+        assert (1, 0) == tuple(server.counts(name).available for name in ("known", "other"))

@@ -54,6 +54,8 @@ SOUND: dict[str, Any] = {
     "bool": True,
     "bytes": b"\x40",
     "str | int": "x",
+    "str | Profile": "oasis",
+    "Profile": PROFILES["oasis"],
     "type": delivery.Accepted,
     "Message": MESSAGE,
     "Message | bytes": MESSAGE,

@@ -279,8 +279,15 @@ def install(
 
     Raises:
         ValueError: the handler does not handle incoming messages, or is None. The fetcher of a
-            blocking receiver is None if the receiver was created with a handler.
+            blocking receiver is None if the receiver was created with a handler. Or proton has
+            decoded messages of the receiver already: create it without credit.
     """
+    fetched = len(getattr(handler, "incoming", ()))
+    if fetched:
+        raise ValueError(
+            f"proton has decoded {fetched} message{'s' * (fetched > 1)} of this receiver already: "
+            "create the receiver without credit, then install"
+        )
     children: Any = handler.handlers if handler is not None else []
     for index, child in enumerate(children):
         if isinstance(child, _IncomingMessageHandler):

@@ -248,40 +248,63 @@ class Server(ServerOptions):
         return result.result()
 
     def publish(self, address: str, message: Message | bytes) -> int:
-        """Publish a message to a node, which is created if it does not exist.
+        """Publish a message to a node, which is created if it does not exist and `create` is true.
 
         Returns:
             The result of `DistributionNode.publish`; for a topic, the number of subscriptions that
             got the message.
+
+        Raises:
+            ValueError: there is no such node, and `create` is false.
         """
 
         def publish(nodes: Nodes) -> int:
             bus = self.broker.service_bus
             if bus is not None and not nodes.is_topic(address):
-                nodes.make(address)
+                self._node(nodes, address)
                 octets = message.encode() if isinstance(message, Message) else message
                 return max((number for _, number in bus.publish(address, octets)), default=0)
             if nodes.is_topic(address):
                 return len(publish_to(nodes.subscriptions(address), message))
-            return nodes.make(address).publish(message)
+            return self._node(nodes, address).publish(message)
 
         return self.call(publish)
 
+    def _node(self, nodes: Nodes, address: str) -> DistributionNode:
+        """Return the node with this address; ValueError if it must not be created."""
+        is_known = address in nodes or nodes.is_topic(address) or address == self.dead_letter
+        if not is_known and not nodes.create and self.broker.service_bus is None:
+            names = ", ".join(sorted(node.name for node in nodes))
+            raise ValueError(f"there is no node {address!r}: the nodes are {names or 'none'}")
+        return nodes.make(address)
+
     def messages(self, address: str) -> list[Message]:
-        """Return the messages of a node that are AVAILABLE or ACQUIRED, oldest first."""
+        """Return the messages of a node that are AVAILABLE or ACQUIRED, oldest first.
+
+        Raises:
+            ValueError: there is no such node, and `create` is false.
+        """
         return self.call(
             lambda nodes: [
-                Message.decode(message.octets) for message in nodes.make(address).messages()
+                Message.decode(message.octets) for message in self._node(nodes, address).messages()
             ]
         )
 
     def counts(self, address: str) -> Counts:
-        """Return the number of messages of a node, by state."""
-        return self.call(lambda nodes: nodes.make(address).counts)
+        """Return the number of messages of a node, by state.
+
+        Raises:
+            ValueError: there is no such node, and `create` is false.
+        """
+        return self.call(lambda nodes: self._node(nodes, address).counts)
 
     def quarantined(self, address: str) -> list[Quarantined]:
-        """Return the stored messages that a node could not read; see `DistributionNode`."""
-        return self.call(lambda nodes: nodes.make(address).quarantined)
+        """Return the stored messages that a node could not read; see `DistributionNode`.
+
+        Raises:
+            ValueError: there is no such node, and `create` is false.
+        """
+        return self.call(lambda nodes: self._node(nodes, address).quarantined)
 
     def _accept(self) -> asyncio.Protocol:
         """Return the asyncio protocol for an accepted socket."""
