@@ -198,7 +198,8 @@ class RouteOptions:
         state: a file that records the position up to which a stream or file was read; None for no
             file.
         on: the action for a message that is not accepted, by reason (`REASONS`): ``quarantine``
-            (default), ``requeue`` or ``reject`` at the source.
+            (default), ``requeue`` at the source after `max_backoff` or at the end, or ``reject`` at
+            the source.
         attempts: number of attempts to send a message before the action in `on`. Attempts that a
             full target refuses do not count.
         patience: seconds of attempts before the action in `on`, also for a full target; None to
@@ -296,7 +297,7 @@ class RouteOptions:
     connect_timeout: float | None = declared(
         None,
         float,
-        "Give up if the source or target cannot be connected to in this time.",
+        "Give up if the first connection to the source or target takes longer.",
         "SECONDS",
         low=0.01,
         help_default="60 with --until-empty or --max-messages, else none",

@@ -83,7 +83,7 @@ def test_memory_limit_without_a_link_only_counts() -> None:
 
 
 #: Where `Unsettled` keeps a delivery.
-PLACES = ["waiting", "in flight", "held", "suspect", "quarantining", "unmatched", "to_release"]
+PLACES = ["waiting", "in flight", "held", "suspect", "quarantining", "delayed", "to_release"]
 
 
 def place(unsettled: Unsettled, where: str, delivery: SourceDelivery) -> None:
@@ -99,8 +99,8 @@ def place(unsettled: Unsettled, where: str, delivery: SourceDelivery) -> None:
             pending.suspect([delivery], isolated=False)
         case "quarantining":
             unsettled.quarantining[delivery] = Outcome("rejected")
-        case "unmatched":
-            unsettled.unmatched[delivery] = None
+        case "delayed":
+            unsettled.delayed[delivery] = None
         case _:
             unsettled.to_release.append(delivery)
 
@@ -128,7 +128,7 @@ def test_every_unsettled_delivery_is_counted_once(
     # The statistics count an accepted message before it is settled, and the others afterwards.
     assert unsettled.count_total(accepted) == active
     assert (counts.in_flight, counts.waiting) == (number["in flight"], active - counts.in_flight)
-    assert counts.held == number["held"] + number["unmatched"] + number["to_release"]
+    assert counts.held == number["held"] + number["delayed"] + number["to_release"]
     assert unsent == len(unsettled.unsent()) == len(set(unsettled.unsent()))
 
     unanswered = unsettled.lose_source()

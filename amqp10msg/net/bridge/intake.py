@@ -106,7 +106,7 @@ class Intake:
         if options.deduplicate is not None and not self._is_new(delivery):
             return False
         if options.predicate is not None and not self._passes_filter(delivery):
-            return delivery in unsettled.unmatched
+            return delivery in unsettled.delayed
         unsettled.pending.add(delivery)
         self._target.send_soon()
         return False
@@ -205,12 +205,4 @@ class Intake:
         elif self._context.source.keeps:
             self._settlement.settle_soon(delivery, Settle.ACCEPT)
         else:
-            # The source may deliver a released message again immediately.
-            self._context.unsettled.unmatched[delivery] = None
-            loop = asyncio.get_running_loop()
-            loop.call_later(options.max_backoff, self._release_unmatched, delivery)
-
-    def _release_unmatched(self, delivery: SourceDelivery) -> None:
-        """Release a delivery that did not pass the filter, unless its link was lost."""
-        if self._context.unsettled.unmatched.pop(delivery, self) is None:
-            self._settlement.settle_soon(delivery, Settle.RELEASE)
+            self._settlement.release_later(delivery)

@@ -1,8 +1,10 @@
 """Handles the messages that a target refuses: retries, quarantine, requeueing and rejection.
 
-A refused message is sent again after a backoff, up to `RouteOptions.attempts` times. Then the
+A refused message is sent again after a backoff, up to `RouteOptions.attempts` times and for
+`RouteOptions.patience` seconds; a refusal by a full target does not count as an attempt. Then the
 action of `RouteOptions.on` for the kind of its outcome decides: the message goes to the quarantine,
-back to the source, or is rejected there. An outcome that a retry cannot change is not retried.
+back to the source after a pause, or is rejected there. An outcome that a retry cannot change is not
+retried.
 """
 
 from __future__ import annotations
@@ -153,7 +155,10 @@ class Refusals:
             counter: Counter[str] = counts.requeued if action == "requeue" else counts.rejected
             counter[outcome.kind] += 1
             self._settlement.log_refused(action, delivery, outcome)
-            self._settlement.settle_soon(delivery, SETTLE_BY_ACTION[action])
+            if action == "requeue":
+                self._settlement.release_later(delivery)
+            else:
+                self._settlement.settle_soon(delivery, SETTLE_BY_ACTION[action])
 
     def _retry(self, delivery: SourceDelivery, outcome: Outcome) -> bool:
         """Hold a message for its next attempt. Return False if this was its last attempt."""

@@ -59,6 +59,20 @@ class Settlement:
             asyncio.get_running_loop().call_soon(self.settle_finished)
         self._context.unsettled.finished.append((delivery, settlement, outcome))
 
+    def release_later(self, delivery: SourceDelivery) -> None:
+        """Release a delivery after `RouteOptions.max_backoff`.
+
+        The source may deliver a released message again immediately, and it would be refused again.
+        """
+        self._context.unsettled.delayed[delivery] = None
+        pause = self._context.options.max_backoff
+        asyncio.get_running_loop().call_later(pause, self._release_delayed, delivery)
+
+    def _release_delayed(self, delivery: SourceDelivery) -> None:
+        """Release a delayed delivery, unless its link was lost or the route has released it."""
+        if self._context.unsettled.delayed.pop(delivery, self) is None:
+            self.settle_soon(delivery, Settle.RELEASE)
+
     def settle_finished(self) -> None:
         """Write the records of the finished deliveries, and settle them."""
         unsettled = self._context.unsettled

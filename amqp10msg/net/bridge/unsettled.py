@@ -4,7 +4,7 @@ A delivery of the source moves through these collections until it is settled:
 
     from            to              because
     (received)      waiting         it is to be sent
-    (received)      unmatched       it did not pass the filter, and is released after a pause
+    (received)      delayed         it did not pass the filter, and is released after a pause
     (received)      duplicates      a delivery with the same message-id is unfinished: `Records`
     (received)      to_release      the route ends, or a file has no room for it
     (received)      finished        it is a duplicate, unreadable or too large
@@ -16,7 +16,8 @@ A delivery of the source moves through these collections until it is settled:
     in flight       suspects        the target was lost
     held, suspects  in flight       it was sent again
     quarantining    finished        the queue has it, or the quarantine file must have it
-    unmatched       finished        the pause is over
+    in flight       delayed         the target refused it, and it is requeued after a pause
+    delayed         finished        the pause is over
     duplicates      waiting         the first delivery was finished, and not accepted
     duplicates      finished        the target accepted the first delivery
     finished        (settled)       its records are on disk
@@ -191,14 +192,15 @@ class Unsettled:
             their records are written.
         quarantining: the deliveries that the quarantine queue has not accepted or refused yet, and
             the outcomes at the target for which they are quarantined.
-        unmatched: the deliveries that did not pass the filter, and are released after a pause.
+        delayed: the deliveries that are released after a pause: they did not pass the filter, or
+            the target refused them and they are requeued.
         to_release: the deliveries that are released when the route ends.
     """
 
     pending: Pending = attrs.Factory(Pending)
     finished: list[Finished] = attrs.Factory(list)
     quarantining: dict[SourceDelivery, Outcome] = attrs.Factory(dict)
-    unmatched: dict[SourceDelivery, None] = attrs.Factory(dict)
+    delayed: dict[SourceDelivery, None] = attrs.Factory(dict)
     to_release: list[SourceDelivery] = attrs.Factory(list)
 
     @property
@@ -209,9 +211,7 @@ class Unsettled:
     @property
     def returnable_count(self) -> int:
         """Number of deliveries that are released to the source when the route ends."""
-        return (
-            len(self.to_release) + len(self.unmatched) + len(self.pending) + len(self.quarantining)
-        )
+        return len(self.to_release) + len(self.delayed) + len(self.pending) + len(self.quarantining)
 
     @property
     def has_unanswered(self) -> bool:
@@ -234,7 +234,7 @@ class Unsettled:
         """Store the numbers of deliveries in the statistics."""
         statistics.in_flight = len(self.pending.in_flight)
         statistics.waiting = self.active_count - statistics.in_flight
-        statistics.held = self.pending.held_count + len(self.unmatched) + len(self.to_release)
+        statistics.held = self.pending.held_count + len(self.delayed) + len(self.to_release)
 
     def lose_source(self) -> list[SourceDelivery]:
         """Discard the deliveries that the source delivers again.
@@ -246,7 +246,7 @@ class Unsettled:
             delivery.link = None
             unanswered.append(delivery)
         self.to_release.clear()
-        self.unmatched.clear()
+        self.delayed.clear()
         return unanswered
 
     def unsent(self) -> list[SourceDelivery]:
@@ -254,6 +254,6 @@ class Unsettled:
         return [
             *self.pending.unsent(),
             *self.to_release,
-            *self.unmatched,
+            *self.delayed,
             *self.quarantining,
         ]
