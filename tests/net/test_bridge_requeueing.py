@@ -17,10 +17,13 @@ from amqp10msg.net.serve import Server
 def test_requeued_message_is_not_read_again_and_again(kind: str) -> None:
     """The source delivers a released message again immediately: it stays with the route."""
     options: dict[str, Any] = {"max_message_size": 200} if kind == "too-large" else {}
-    hook = {} if kind == "too-large" else {"change": _refuse_large}
+    hook: dict[str, Any] = {} if kind == "too-large" else {"change": _refuse_large}
 
     async def move(source: str, target: str) -> Statistics:
-        route = RouteOptions(on={kind: "requeue", "untranslatable": "requeue"}, idle=0.2, **hook)
+        # With a shorter pause than the idle time, the messages would keep the route from ending.
+        route = RouteOptions(
+            on={kind: "requeue", "untranslatable": "requeue"}, idle=0.5, max_backoff=0.1, **hook
+        )
         async with asyncio.timeout(60), Bridge(source, target, route) as bridge:
             (counts,) = (await bridge.run()).values()
         return counts

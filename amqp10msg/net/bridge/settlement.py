@@ -60,12 +60,15 @@ class Settlement:
         self._context.unsettled.finished.append((delivery, settlement, outcome))
 
     def release_later(self, delivery: SourceDelivery) -> None:
-        """Release a delivery after `RouteOptions.max_backoff`.
+        """Release a delivery after `RouteOptions.max_backoff`, or when the route ends.
 
         The source may deliver a released message again immediately, and it would be refused again.
+        In a route that ends when its source is idle, the pause is longer than that time: otherwise
+        the same messages would keep it from ending.
         """
+        options = self._context.options
         self._context.unsettled.delayed[delivery] = None
-        pause = self._context.options.max_backoff
+        pause = max(options.max_backoff, 2 * (options.idle or 0))
         asyncio.get_running_loop().call_later(pause, self._release_delayed, delivery)
 
     def _release_delayed(self, delivery: SourceDelivery) -> None:
