@@ -268,3 +268,14 @@ def test_missing_user_tag_is_named(broker: BasicBroker) -> None:
     (line,) = done.stderr.splitlines()
     assert "401 Unauthorized: the user has none of the tags management, policymaker" in line
     assert "set_user_tags USER management" in line
+
+
+def test_check_of_an_unreachable_broker_says_nothing_about_losses() -> None:
+    result = click_testing.CliRunner().invoke(
+        main, ["migrate-check", "amqp091://127.0.0.1:1", "--queue", "q"], env={"COLUMNS": "120"}
+    )
+
+    assert 1 == result.exit_code
+    assert "would lose" not in result.output
+    assert "1 queue, 0 messages read" in result.output
+    assert "1 queue could not be read" in result.output

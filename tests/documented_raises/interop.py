@@ -554,6 +554,7 @@ CORPUS: Rows = {
             lambda: conformance.find_peer(""),
             lambda: conformance.find_peer('"'),
             lambda: conformance.find_peer("no-such-program"),
+            lambda: conformance.find_peer("no-such-driver.py"),
         ]
     },
     "interop.conformance.load": {

@@ -589,7 +589,12 @@ def test_summary_counts_facets_and_deaths() -> None:
         ("java -jar 'a driver.jar'", "java", ("java", "-jar", "a driver.jar")),
     ],
 )
-def test_a_peer_is_a_name_a_file_or_a_command(text: str, name: str, command: tuple[str]) -> None:
+def test_a_peer_is_a_name_a_file_or_a_command(
+    text: str, name: str, command: tuple[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("Some_Driver.py").touch()
+
     found = conformance.find_peer(text)
 
     assert (name, command) == (found.name, found.command)
@@ -834,3 +839,11 @@ def test_findings_are_the_smallest_cases_by_clause() -> None:
     text = conformance.markdown([peer], cases)
     assert r"| read | Part 1, 1.6.5 | 2 | `short` `52`: a \| b |" in text
     assert "No case failed." in conformance.markdown([results(a="pass")], cases)
+
+
+def test_driver_without_a_class_is_named(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.py"
+    empty.write_text("x = 1\n")
+
+    with pytest.raises(conformance.PeerError, match="defines no class Driver"):
+        conformance.run(conformance.find_peer(str(empty)), [case("a", data=b"\x40")], jobs=1)

@@ -125,7 +125,8 @@ def migrate_check(
     losing = sum(run.losing for run in runs)
     read = plural(sum(run.read for run in runs), "message")
     queue_count = plural(len(checked), "queue")
-    click.echo(f"\n{queue_count}, {read} read; {losing or 'none'} would lose data")
+    verdict = f"; {losing or 'none'} would lose data" if any(run.read for run in runs) else ""
+    click.echo(f"\n{queue_count}, {read} read{verdict}")
     unread = [result.queue.name for result in checked if result.fault]
     if unread:
         print_error(f"{plural(len(unread), 'queue')} could not be read")

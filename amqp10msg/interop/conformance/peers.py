@@ -104,7 +104,8 @@ def find_peer(text: str) -> Peer:
 
     Raises:
         ValueError: the text is empty, its quotes are not closed, or it is a single word that is
-            neither the name of a peer nor a program on the PATH.
+            neither the name of a peer nor a program on the PATH, or a driver's file that does not
+            exist.
     """
     expect(text, str, "find_peer", "a str")
     if text in PEERS:
@@ -114,6 +115,8 @@ def find_peer(text: str) -> Peer:
         raise ValueError("expected a peer's name, a driver's file or a command, got an empty text")
     name = re.sub(r"[^a-z0-9]+", "-", Path(words[0]).stem.lower()).strip("-") or "peer"
     if len(words) == 1 and Path(words[0]).suffix in (".py", ".js"):
+        if not Path(words[0]).is_file():
+            raise ValueError(f"there is no driver {words[0][:80]!r}")
         return Peer(name, str(Path(words[0]).absolute()))
     if len(words) == 1 and shutil.which(words[0]) is None:
         raise ValueError(

@@ -65,6 +65,10 @@ def main(path: str, *arguments: str) -> None:
         raise SystemExit(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
+    if not hasattr(module, "Driver"):
+        raise SystemExit(
+            f"{path} defines no class Driver: amqp10msg conformance template prints one"
+        )
     driver = module.Driver(*arguments)
     # Redirect stdout to stderr, so that what the implementation prints is not read as an answer.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
