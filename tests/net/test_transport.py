@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amqp10msg import Symbol, UInt, decode_values, encode_value
+from amqp10msg import Described, Symbol, UInt, ULong, decode_values, encode_value
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Accepted, Modified, Rejected, Source, Target
 from amqp10msg.net.transport import SASL_HEADER, SaslClient, SaslError, SaslServer
@@ -58,6 +58,30 @@ def test_outcomes_reach_the_sender(states: list[Any], places: list[int]) -> None
     assert states == [delivery.state for delivery in one.told]
     assert all(delivery.settled for delivery in one.told)
     assert {} == link.session.outgoing == other.links[0].session.incoming
+
+
+@given(
+    st.sets(st.integers(0, 11)),
+    st.one_of(st.integers(0, 12), st.integers(2**32 - 4, 2**32 - 1)),
+    st.integers(1, 16),
+)
+@example({0, 3}, 0, 3)
+def test_disposition_settles_exactly_the_deliveries_of_its_range(
+    unsettled: set[int], first: int, count: int
+) -> None:
+    one, other = End("a"), End("b")
+    link = joined(one, other)
+    for number in range(12):
+        link.send(bytes([number]), b"x", settled=number not in unsettled)
+    talk(one, other)
+    last = (first + count - 1) % 2**32  # a range may wrap (Part 2, 2.8.10)
+    accepted = Described(ULong(0x24), [])
+    one.engine.feed(frame(0x15, True, UInt(first), UInt(last), True, accepted))
+    run(one)
+
+    in_range = [n % 2**32 for n in range(first, first + count) if n % 2**32 in unsettled]
+    assert in_range == [delivery.number for delivery in one.told]
+    assert unsettled - set(in_range) == set(link.session.outgoing)
 
 
 def rejection(key: bytes, condition: bytes = b"\xa3\x03amp") -> bytes:
@@ -121,6 +145,24 @@ def test_transfers_wait_for_the_window_of_the_session() -> None:
     blocked.append(link.session.blocked)
     assert [True, False] == blocked
     assert 3_000 == len(other.got)
+
+
+def test_waiting_transfers_of_a_detached_link_are_not_sent() -> None:
+    one, other = End("a", credit=5_000), End("b", credit=5_000)
+    link = joined(one, other)
+    second = link.session.link("second", sends=True)
+    second.attach(source=Source(), target=Target(address="q"))
+    talk(one, other)
+    for number in range(3_000):
+        link.send(number.to_bytes(4, "big"), b"x")
+    second.send(b"last", b"y")
+    assert link.session.blocked
+    link.detach()
+    talk(one, other)
+
+    assert [("link", None)] == other.ends
+    assert b"y" == other.got[-1].payload
+    assert not link.session.blocked
 
 
 @given(
