@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 pytest.importorskip("pika")
@@ -43,6 +43,30 @@ def test_position_is_after_the_settled_prefix(offsets: list[int], order: Any) ->
         open_ = [offset for offset in offsets if offset not in finished]
         before = [offset for offset in offsets if not open_ or offset < open_[0]]
         assert (before[-1] + 1 if before else None) == positions.next
+
+
+@given(
+    st.sets(st.integers(0, 30), min_size=1),
+    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 30)), max_size=4),
+)
+@example({0, 5}, [(0, 2), (0, 2)])
+def test_positions_without_a_message_are_counted_once_over_connections(
+    offsets: set[int], connections: list[tuple[int, int]]
+) -> None:
+    """Each connection begins with a message that was delivered before."""
+    stream = sorted(offsets)
+    positions = Positions(None, "r", active=True, stream=True)
+    furthest, skipped = 0, set[int]()
+    for start, count in connections:
+        first = start % (furthest + 1)
+        delivered = stream[first : first + count]
+        positions.reset()
+        for offset in delivered:
+            positions.receive(SourceDelivery(b"", position=offset))
+        skipped |= {*range(delivered[0], delivered[-1])} - offsets
+        furthest = max(furthest, stream.index(delivered[-1]))
+
+    assert len(skipped) == positions.skipped
 
 
 def test_position_of_a_message_in_both_protocols() -> None:

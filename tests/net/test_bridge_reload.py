@@ -197,6 +197,17 @@ def test_sum_of_latencies() -> None:
     assert [1, 1, 2] == [(one + two).cumulated()[at] for at in (1, -2, -1)]
 
 
+@pytest.mark.parametrize("earlier", [None, 1.0])
+@pytest.mark.parametrize("later", [None, 2.0])
+def test_last_success_of_merged_statistics_is_the_latest(
+    earlier: float | None, later: float | None
+) -> None:
+    merged = Statistics(last_success=later).after(Statistics(last_success=earlier))
+    times = [time for time in (earlier, later) if time is not None]
+
+    assert max(times, default=None) == merged.last_success
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no such signal")
 def test_sighup_reloads_the_routes_file() -> None:
     broker = BasicBroker("a", "b", "to-a", "to-b")

@@ -177,6 +177,21 @@ def test_a_source_whose_last_message_is_gone_is_continued_with_a_warning() -> No
     assert 20 == len(broker.queues["to"])
 
 
+def test_replaced_stream_whose_oldest_message_is_at_the_last_position_is_refused() -> None:
+    with running(BasicBroker("to")) as broker:
+        broker.streams["s"] = [basic(number, "old") for number in range(30)]
+        command = ["bridge", "--from", broker.url("queue=s&offset=first"), "--to"]
+        command += [broker.url("queue=to"), "--state", "state.db", "--max-messages", "10"]
+        runner = click_testing.CliRunner()
+        assert 0 == runner.invoke(main, command).exit_code
+        broker.streams["s"] = [*[None] * 9, *(basic(number, "new") for number in range(9, 30))]
+        done = runner.invoke(main, command)
+
+    assert 1 == done.exit_code, done.output
+    assert "is not the one that was read there" in done.output
+    assert 10 == len(broker.queues["to"])
+
+
 @pytest.mark.parametrize("until_empty", [True, False])
 def test_messages_removed_by_retention_have_their_own_exit_status(until_empty: bool) -> None:
     with running(BasicBroker("to")) as broker:
