@@ -238,12 +238,13 @@ def test_timestamps_of_any_unit(
         (pa.timestamp("s", "UTC"), 2**62, "Timestamp holds"),
     ],
 )
-def test_timestamps_out_of_amqp_range(kind: Any, number: int, match: str) -> None:
+@pytest.mark.parametrize("row", [1, _encode._ROWS_PER_CHUNK + 1])
+def test_timestamps_out_of_amqp_range(kind: Any, number: int, match: str, row: int) -> None:
     template = Message(b"").template("application_properties.moment", ("body", Symbol))
-    column = pa.array([None, number], pa.int64()).cast(kind)
+    column = pa.array([*[None] * row, number], pa.int64()).cast(kind)
     with pytest.raises(EncodeError, match=match) as caught:
-        encode({"application_properties.moment": column, "body": pa.nulls(2)}, template)
-    assert "row 1: application_properties.moment" == caught.value.path
+        encode({"application_properties.moment": column, "body": pa.nulls(row + 1)}, template)
+    assert f"row {row}: application_properties.moment" == caught.value.path
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,25 @@ def test_an_unknown_column_of_a_template_is_refused() -> None:
     assert "q" == Message.decode(made).to
 
 
+@given(st.lists(messages().flatmap(encodings), min_size=1, max_size=3), st.data())
+@example([Message("text").encode()], None)
+@example([Message(b"text").encode()], None)
+def test_changed_body_text_is_refused(octets: list[bytes], data: Any) -> None:
+    batch = columns.decode(octets, [*columns.SCHEMA.names, "body_text"])
+    row = data.draw(st.integers(0, len(octets) - 1)) if data else 0
+    texts = batch.column("body_text").to_pylist()
+    texts[row] = f"{texts[row]}, changed"
+    changed = batch.set_column(batch.num_columns - 1, "body_text", pa.array(texts, pa.string()))
+    with pytest.raises(EncodeError) as caught:
+        columns.encode(changed)
+
+    assert f"row {row}: body_text" == caught.value.path
+
+
+#: The columns of an amqp-value section with a string.
+_TEXT_VALUE = {"body_kind": "amqp-value", "body_json": '["string","text"]'}
+
+
 @pytest.mark.parametrize(
     "cells, path",
     [
@@ -155,6 +174,8 @@ def test_an_unknown_column_of_a_template_is_refused() -> None:
         ({"body_sections": 2}, "body_sections"),
         ({"body_text": "text"}, "body_text"),
         ({"body_text": "other", "body": b"text"}, "body_text"),
+        ({"body_text": "other", "body": None} | _TEXT_VALUE, "body_text"),
+        ({"body_sections": 2, "body_lengths": None} | _TEXT_VALUE, "body_sections"),
         (
             {"application_properties.k": "a", "application_properties": [("k", {"type": "null"})]},
             "application_properties.k",
