@@ -329,6 +329,16 @@ DURABLE = Header(durable=True)  # RabbitMQ makes other messages durable, which i
             [(f"message-annotations['x-{'n' * 254}']", "dropped", "v", None)],
         ),
         (
+            Message(application_properties={"n" * 255: "v"}, body=b""),
+            {"headers": {"n" * 255: "v"}},
+            [],
+        ),
+        (
+            Message(application_properties={"n" * 256: "v"}, body=b""),
+            {"headers": None},
+            [(f"application-properties[{'n' * 256}]", "dropped", "v", None)],
+        ),
+        (
             Message(properties=Properties(message_id="i" * 255), body=b""),
             {"message_id": "i" * 255, "headers": None},
             [],
@@ -351,7 +361,9 @@ DURABLE = Header(durable=True)  # RabbitMQ makes other messages durable, which i
     ],
     ids=[
         *("two data sections", "one data section", "before 1970", "after 1970"),
-        *("name of 255 bytes", "name of 256 bytes", "id of 255 bytes", "id of 256 bytes"),
+        *("annotation's name of 255 bytes", "annotation's name of 256 bytes"),
+        *("property's name of 255 bytes", "property's name of 256 bytes"),
+        *("id of 255 bytes", "id of 256 bytes"),
         *("largest long", "one more than the largest long"),
     ],
 )

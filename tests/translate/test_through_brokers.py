@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Mapping
 from typing import Any
+from unittest import mock
 
 import attrs
 import pytest
@@ -218,6 +220,21 @@ def test_the_time_to_live_that_a_dead_letter_lost_is_reported() -> None:
     assert made.message.properties.expiration is None
     assert ["header.ttl"] == [loss.path for loss in made.losses if "ttl" in loss.path]
     assert [600_000] == [loss.before for loss in made.losses if "ttl" in loss.path]
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_earlier_time_to_live_is_not_reported_if_the_dead_letter_has_one(is_plain: bool) -> None:
+    """A consumer of dead letters may publish them again, with a new ttl."""
+    basic = BasicMessage(BasicProperties(expiration="5000"), b"x")
+    death = {Symbol("ttl"): UInt(600_000), Symbol("queue"): "work"}
+    deaths = DEATHS | {"x-opt-deaths": Array("map", [death])}
+    octets = rabbitmq_4_0(to_amqp10(basic).message.encode(), deaths)
+    engine = mock.patch("amqp10msg.translate.basic_translation", return_value=None)
+    with engine if is_plain else contextlib.nullcontext():
+        made = to_basic(Message.decode(octets))
+
+    assert "5000" == made.message.properties.expiration
+    assert [] == [loss for loss in made.losses if "ttl" in loss.path]
 
 
 def test_what_a_broker_added_is_reported() -> None:

@@ -49,6 +49,7 @@ from amqp10msg.basic import (
     encode_content_header,
     encode_properties,
 )
+from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.basic.rules import check_properties
 from amqp10msg.testing import basic_messages, encodings, messages, simple_values
 from amqp10msg.translate import (
@@ -351,6 +352,21 @@ def test_the_longest_names_of_headers_come_back(prefix: str, size: int) -> None:
     )
 
 
+@pytest.mark.parametrize("name", [row.name for row in PROPERTIES if row.domain == "shortstr"])
+@pytest.mark.parametrize("character", ["a", "7", "\udcff", "\0"])
+@pytest.mark.parametrize("size", [254, 255])
+def test_longest_short_strings_of_properties_come_back(
+    name: str, character: str, size: int
+) -> None:
+    fields: dict[str, Any] = {name: character * size}
+    basic = BasicMessage(BasicProperties(**fields), b"body")
+    made = Message.decode(to_amqp10(basic).message.encode())
+
+    assert encode_properties(basic.properties) == encode_properties(
+        to_basic(made).message.properties
+    )
+
+
 @pytest.mark.parametrize(
     "payload",
     [
@@ -570,9 +586,10 @@ def test_a_ulong_id_is_reported() -> None:
 
 
 @pytest.mark.parametrize("key", ["x-basic-priority", "x-basic-foo", "x-death", "x-exchange"])
-def test_annotations_that_rabbitmq_keeps_from_consumers_are_carried(key: str) -> None:
+@pytest.mark.parametrize("value", ["v", ["v"]])
+def test_annotations_that_rabbitmq_keeps_from_consumers_are_carried(key: str, value: Any) -> None:
     """A header of such a name does not come out of a stream."""
-    message = Message(b"", message_annotations={Symbol(key): "v"})
+    message = Message(b"", message_annotations={Symbol(key): value})
     basic = to_basic(message).message
 
     assert basic.properties.headers is not None
