@@ -385,7 +385,7 @@ def _constructors(value: Any) -> Iterator[int]:
         if isinstance(item, Array):
             if item.code is not None:
                 yield item.code
-            pending += item.values
+            pending += (*item.descriptors, *item.values)
         elif isinstance(item, Described):
             pending += (item.descriptor, item.value)
         elif isinstance(item, (dict, AmqpMap)):

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import amqp10msg
-from amqp10msg import Limits, validate
+from amqp10msg import Array, Limits, Message, Symbol, validate
+from amqp10msg.composite import Error
 from amqp10msg.validation import NOT_VISIBLE, PROFILES, RULES, Profile, ProfileName, Rule
 
 
@@ -457,6 +461,54 @@ def test_custom_profile() -> None:
         strict.derive("x", "", severities={"truncated": "fatal"})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="mine has no rule 'body-missing' to leave out"):
         strict.derive("x", "", without=("body-missing",))
+
+
+def compound(constructor: int, *items: bytes) -> bytes:
+    """Return a list32 (0xD0), map32 (0xD1) or array32 (0xF0) of the encoded items."""
+    if constructor == 0xF0:  # the items have one constructor, which is written once
+        items = (items[0][:1], *(item[1:] for item in items))
+    count = len(items) - (constructor == 0xF0)
+    content = count.to_bytes(4, "big") + b"".join(items)
+    return bytes([constructor]) + len(content).to_bytes(4, "big") + content
+
+
+#: Functions that put a value into another value.
+NESTINGS: dict[str, Callable[[bytes], bytes]] = {
+    "item of a list": lambda value: compound(0xD0, b"\x41", value),
+    "value of a map": lambda value: compound(0xD1, b"\xa1\1k", value),
+    "key of a map": lambda value: compound(0xD1, value, b"\x41"),
+    "element of an array": lambda value: compound(0xF0, compound(0xD0, value)),
+    "second element of an array": lambda value: compound(
+        0xF0, compound(0xF0, b"\x71\0\0\0\1"), compound(0xF0, value)
+    ),
+    "described": lambda value: b"\0\xa3\1d" + value,
+    "descriptor": lambda value: b"\0" + value + b"\x41",
+}
+
+
+@given(st.lists(st.sampled_from(sorted(NESTINGS)), max_size=4), st.booleans())
+@example(["element of an array"], True)
+@example(["descriptor", "second element of an array"], True)
+def test_unsupported_constructor_of_an_array_is_found_at_any_depth(
+    nestings: list[str], is_short: bool
+) -> None:
+    value = compound(0xF0, b"\x54\1" if is_short else b"\x71\0\0\0\1")
+    for name in nestings:
+        value = NESTINGS[name](value)
+    entries = compound(0xD1, b"\xa3\3x-k", value)
+    found = validate(b"\0\x53\x72" + entries + wire("DATA"), "rabbitmq-4")
+
+    assert is_short == ("rabbitmq-array-constructor" in {each.rule for each in found})
+
+
+@given(st.integers(0, 9))
+@example(2)
+def test_error_with_elements_without_bytes_is_an_error(count: int) -> None:
+    """The number of such elements is limited, and may be used up before the error is checked."""
+    error = Error("amqp:x", info={Symbol("k"): Array("null", [None] * count)})
+    message = Message(b"", delivery_annotations={Symbol("rejected"): error})
+
+    assert [] == validate(message.encode())
 
 
 # RabbitMQ 4 refused these, or took them and could not deliver them: recorded from 4.0.5 and 4.3.6
