@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -61,6 +62,18 @@ SUBJECTS = st.text("ab☀", max_size=8)
 @given(SUBJECTS, st.text("ab☀%%_", max_size=8))
 def test_like_matches_what_a_naive_matcher_does(subject: str, pattern: str) -> None:
     assert naive(subject, pattern, "_", "%") == like(subject, pattern)
+
+
+@pytest.mark.parametrize("size", range(6))
+def test_like_of_every_short_pattern(size: int) -> None:
+    """Random subjects seldom almost match."""
+    subjects = ["".join(text) for n in range(5) for text in itertools.product("ab", repeat=n)]
+    messages = [(text, Message(application_properties={"s": text})) for text in subjects]
+    for characters in itertools.product("ab%_", repeat=size):
+        pattern = "".join(characters)
+        selector = Selector(f"s LIKE '{pattern}'")
+        expected = [text for text in subjects if naive(text, pattern, "_", "%")]
+        assert expected == [text for text, message in messages if selector.matches(message)]
 
 
 @given(st.lists(st.text("ab☀", max_size=2) | st.none(), min_size=1, max_size=6), st.data())

@@ -236,6 +236,18 @@ def test_message_that_cannot_be_stored_is_not_at_the_node(path: Path) -> None:
         assert ["b"] == texts(node_on(store))
 
 
+def test_message_that_could_not_be_stored_is_not_written_by_a_later_commit(path: Path) -> None:
+    with SqliteStore(path) as store:
+        node, other = node_on(store), node_on(store, "other")
+        fail(store, "INSERT")
+        with pytest.raises(StoreError, match="disk full"):
+            node.publish(durable("a"))
+        repair(store)
+        other.publish(durable("b"))
+    with SqliteStore(path) as store:
+        assert ([], ["b"]) == (texts(node_on(store)), texts(node_on(store, "other")))
+
+
 def test_outcome_that_cannot_be_stored_stands_and_stays_pending(path: Path) -> None:
     with SqliteStore(path) as store:
         node = node_on(store)

@@ -352,6 +352,12 @@ def test_guarantees(
         # Whoever keeps nothing and sends nothing has the outcome, or says that it is lost.
         if tag in ours and not step.keeps and not step.sends:
             assert lost or (mine is not None and mine.is_outcome)
+    # Deliveries are held only without an outcome, and always if the sender may forget them.
+    for tag in plan.held_at_receiver:
+        assert theirs[tag] is None or not theirs[tag].is_outcome
+    for tag, state in theirs.items():
+        if plan[tag].action is ABORT and not (state is not None and state.is_outcome):
+            assert tag in plan.held_at_receiver
     assert (sender_incomplete or receiver_incomplete) != plan.may_send_new
     gone = () if sender_incomplete else tuple(tag for tag in theirs if tag not in ours)
     assert gone == plan.settled_by_sender
