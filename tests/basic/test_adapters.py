@@ -6,10 +6,13 @@ import datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from amqp10msg.basic import BasicMessage, BasicProperties, decode_properties, encode_properties
 from amqp10msg.basic.adapters import (
+    from_pamqp,
+    from_pika,
     lost_in_pamqp,
     lost_in_pika,
     plain_headers,
@@ -58,6 +61,34 @@ def test_adapters_write_plain_values_like_the_wire(fields: dict[str, Any]) -> No
     assert to_pika(plain).headers == plain_headers(plain) == plain_headers(came)
     assert lost_in_pika(came) == lost_in_pika(plain)
     assert lost_in_pamqp(came) == lost_in_pamqp(plain)
+
+
+#: Integers near the ends of the ranges of all field types.
+BOUNDARIES = st.builds(
+    lambda bits, sign, delta: max(min(sign * 2**bits + delta, 2**63 - 1), -(2**63)),
+    st.sampled_from([0, 7, 8, 15, 16, 31, 32, 63]),
+    st.sampled_from([-1, 1]),
+    st.integers(-1, 1),
+)
+#: Values that both libraries can write.
+FOREIGN_VALUES = st.recursive(
+    BOUNDARIES | st.booleans() | st.none() | st.text(max_size=3),
+    lambda values: st.lists(values, max_size=2) | st.dictionaries(st.just("k"), values),
+    max_leaves=4,
+)
+
+
+@given(FOREIGN_VALUES)
+@example(2**15)
+@example(2**16 - 1)
+@example(2**31)
+def test_properties_of_other_libraries_encode_like_those_libraries(value: Any) -> None:
+    headers = {"k": value}
+    of_pika = pika.BasicProperties(headers=headers)
+    of_pamqp = commands.Basic.Properties(headers=headers)
+
+    assert b"".join(of_pika.encode()) == encode_properties(from_pika(of_pika))
+    assert of_pamqp.marshal() == encode_properties(from_pamqp(of_pamqp))
 
 
 def test_message_without_headers_has_no_plain_headers() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amqp10msg import DecodeError, EncodeError, Float, Limits
@@ -411,6 +411,18 @@ def test_malformed_properties_are_refused(octets: str, rule: str, offset: int) -
         decode_properties(bytes.fromhex(octets))
 
     assert (rule, offset) == (caught.value.rule, caught.value.offset)
+
+
+@given(st.integers(0, 2**64 - 1), st.none() | st.integers(0, 2**64 - 1))
+@example(7, 0)
+def test_size_argument_replaces_the_size_in_a_content_header(size: int, argument: Any) -> None:
+    properties = BasicProperties(priority=1)
+    header = ContentHeader(properties, size)
+    made = decode_content_header(encode_content_header(header, argument))
+    assert ContentHeader(properties, size if argument is None else argument) == made
+
+    made = decode_content_header(encode_content_header(properties, argument))
+    assert ContentHeader(properties, 0 if argument is None else argument) == made
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,27 @@ def test_transfer_round_trips(transfer: Transfer) -> None:
     assert transfer == decode_transfer(encode_transfer(transfer))
 
 
+def test_undefined_bits_and_kinds_of_body_are_refused() -> None:
+    octets = encode_transfer(Transfer())
+    bits_offset, kind_offset = 3, len(octets) - 5
+    for octet in range(256):
+        bits = octets[:bits_offset] + bytes([octet]) + octets[bits_offset + 1 :]
+        kind = octets[:kind_offset] + bytes([octet]) + octets[kind_offset + 1 :]
+        if octet <= 3:
+            transfer = decode_transfer(bits)
+            assert octet == transfer.redelivered + 2 * transfer.immediate
+        else:
+            with pytest.raises(DecodeError) as caught:
+                decode_transfer(bits)
+            assert ("bits", bits_offset) == (caught.value.rule, caught.value.offset)
+        if octet <= 1:
+            assert bool(octet) == decode_transfer(kind).by_reference
+        else:
+            with pytest.raises(DecodeError) as caught:
+                decode_transfer(kind)
+            assert ("content-kind", kind_offset) == (caught.value.rule, caught.value.offset)
+
+
 @given(st.one_of(contents(), transfers()), st.data())
 def test_truncated_older_content_is_refused(content: Any, data: Any) -> None:
     is_transfer = isinstance(content, Transfer)
