@@ -597,11 +597,16 @@ def test_invalid_message_format_is_none(value: Any) -> None:
     assert (b"m", "", None) == (record.wire, record.fault, record.message_format)
 
 
-def timed(ticks: int, resolution: int) -> bytes:
-    """A capture in pcapng of one message, at a time in ticks of 10^-resolution seconds."""
+def timed(ticks: int, resolution: int, *names: bytes) -> bytes:
+    """A capture in pcapng of one message, at a time in ticks of 10^-resolution seconds.
+
+    The interface has options with these names before its resolution.
+    """
     (_, piece) = cut(stream_of([b"m"]), [1000])
     data = packet(piece)
-    options = struct.pack("<HHB3xHH", 9, 1, resolution, 0, 0)
+    options = b"".join(
+        struct.pack("<HH", 2, len(name)) + name + bytes(-len(name) % 4) for name in names
+    ) + struct.pack("<HHB3xHH", 9, 1, resolution, 0, 0)
     head = struct.pack("<IIIII", 0, ticks >> 32, ticks & 0xFFFFFFFF, len(data), len(data))
     begin = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
     return begin + block(1, struct.pack("<HHI", 1, 0, 0) + options) + block(6, head + data)
@@ -633,6 +638,14 @@ def test_time_in_ticks_of_a_power_of_two(ticks: int, exponent: int, time: int) -
     (record,) = read(timed(ticks, 0x80 | exponent))
 
     assert (b"m", "", time) == (record.wire, record.fault, record.time)
+
+
+@given(st.lists(st.binary(max_size=9), max_size=3))
+@example([b"eth0:"])
+def test_resolution_is_found_after_options_of_any_size(names: list[bytes]) -> None:
+    (record,) = read(timed(7, 3, *names))
+
+    assert (b"m", "", 7_000) == (record.wire, record.fault, record.time)
 
 
 @pytest.mark.parametrize("command", ["inspect", "validate", "pipeline"])
