@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties, files
@@ -90,19 +90,24 @@ def test_every_format_is_detected_and_messages_have_name_and_offset(
         assert (f"{path}@{item.offset}", item.data) == (there.source, there.data)
 
 
-@given(bodies=BODIES, data=st.data())
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.none() | st.integers(0, 3)), min_size=1, max_size=4)
+)
+@example([(3, None), (1, None)])
+@example([(5, 2), (1, 0)])
 def test_select_picks_messages_by_number(
-    folder: Path, bodies: list[bytes], data: st.DataObject
+    folder: Path, ranges: list[tuple[int, int | None]]
 ) -> None:
-    messages = [Message(body).encode() for body in bodies]
+    """In the order of the input, whatever the order of the numbers and ranges."""
+    messages = [Message(b"%d" % number).encode() for number in range(1, 13)]
     path = folder / "selected"
     path.write_bytes(prefixed(messages))
-    wanted = sorted(data.draw(st.sets(st.integers(1, len(messages)), min_size=1)))
-    select = Selection.of(",".join(map(str, wanted)))
+    texts = [f"{first}" if size is None else f"{first}-{first + size}" for first, size in ranges]
+    wanted = {first + n for first, size in ranges for n in range((size or 0) + 1)}
 
-    found = Inputs([str(path), str(path)], select=select).messages()
+    found = Inputs([str(path), str(path)], select=Selection.of(",".join(texts))).messages()
 
-    assert [messages[number - 1] for number in wanted] == [item.data for item in found]
+    assert [messages[number - 1] for number in sorted(wanted)] == [item.data for item in found]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 
 from amqp10msg import Message, UInt
 from amqp10msg.testing import malformed, messages
@@ -16,7 +16,9 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
+from amqp10msg.files import Record  # noqa: E402
 from amqp10msg.jobs import ERRORS, Job, read, run  # noqa: E402
+from amqp10msg.jobs.inputs import Filters  # noqa: E402
 
 ORDERS = [
     Message(b"x", application_properties={"tenant": "acme", "n": UInt(n)}).encode()
@@ -124,3 +126,22 @@ def test_reader_accepts_only_reading_options(tmp_path: Path) -> None:
         read(file, Job("no"))
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "none", wanted)
+
+
+@given(st.none() | st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+@example(5, 5, 7)
+@example(5, 1, 5)
+def test_adjacent_intervals_admit_each_record_once(
+    time: int | None, first: int, second: int
+) -> None:
+    """An interval includes `since`, and excludes `until`. A record without a time is in none."""
+    first, second = sorted((first, second))
+    intervals = [
+        Filters(until=first),
+        Filters(since=first, until=second),
+        Filters(since=second),
+    ]
+    record = Record(0, b"", time=time)
+
+    assert (time is not None) == sum(interval.admits(record) for interval in intervals)
+    assert all(interval.admits(Record(0, b"", "damaged")) for interval in intervals)
