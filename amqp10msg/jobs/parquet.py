@@ -205,7 +205,8 @@ def _partition_type(values: list[str]) -> pa.DataType:
     """Return the type that Spark infers for partition values: integer, date or string."""
     texts = [value for value in values if value != _NULL_FOLDER]
     if texts and all(re.fullmatch(r"-?\d{1,18}", value) for value in texts):
-        return pa.int32() if all(abs(int(value)) < 1 << 31 for value in texts) else pa.int64()
+        fits = all(-(1 << 31) <= int(value) < 1 << 31 for value in texts)
+        return pa.int32() if fits else pa.int64()
     if texts and all(_parse_date(value) for value in texts):
         return pa.date32()
     return pa.string()

@@ -97,6 +97,28 @@ def test_reader_reads_parquet(tmp_path: Path) -> None:
     assert 1 == found["error_code"].drop_null().length()
 
 
+@pytest.mark.parametrize(
+    "numbers, kind",
+    [
+        ([-(2**31), 2**31 - 1], pa.int32()),
+        ([2**31], pa.int64()),
+        ([1, -(2**31) - 1], pa.int64()),
+        ([1, 10**18 - 1], pa.int64()),
+    ],
+)
+def test_numbers_in_names_of_folders_fit_their_column(
+    tmp_path: Path, numbers: list[int], kind: Any
+) -> None:
+    for number in numbers:
+        (tmp_path / f"n={number}").mkdir()
+        pq.write_table(pa.table({"wire": ORDERS[:1]}), tmp_path / f"n={number}" / "a.parquet")
+
+    found = read(tmp_path, Job("decode", columns=("body",))).read_all()
+
+    assert kind == found.schema.field("n").type
+    assert sorted(numbers) == sorted(found["n"].to_pylist())
+
+
 def test_input_without_rows_has_its_columns(tmp_path: Path) -> None:
     pq.write_table(pa.table({"wire": pa.array([], pa.binary())}), tmp_path / "a.parquet")
 
