@@ -455,6 +455,23 @@ def test_what_an_outcome_leaves_is_readable_or_as_it_was(
     Message.decode(held.octets, limits=limits)
 
 
+@pytest.mark.parametrize("default", [Accepted(), Rejected(), Released()])
+def test_refused_outcome_of_a_detached_link_is_replaced_by_its_default(default: Any) -> None:
+    node = DistributionNode("n", clock=lambda: 0, limits=Limits(size=48))
+    node.publish(Message(b"a"))
+    link = node.attach(default_outcome=default)
+    delivery = link.next()
+    assert delivery is not None
+    delivery.state = Modified(message_annotations={"x-opt-a": "a" * 48})
+    link.detach()
+
+    assert default == delivery.outcome
+    assert (isinstance(default, Released), not isinstance(default, Released)) == (
+        bool(node.counts.available),
+        bool(node.counts.archived),
+    )
+
+
 def spoil(path: Path, sequence: int, octets: Any) -> None:
     database = sqlite3.connect(path)
     database.execute("UPDATE message SET octets = ? WHERE sequence = ?", (octets, sequence))
