@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from amqp10msg import Described, Symbol, UInt, ULong, decode_values, encode_value
 from amqp10msg.composite import Error
-from amqp10msg.delivery import Accepted, Modified, Rejected, Source, Target
+from amqp10msg.delivery import Accepted, Modified, Rejected, Released, Source, Target
 from amqp10msg.net.transport import SASL_HEADER, SaslClient, SaslError, SaslServer
 from amqp10msg.wire.errors import INTERNAL_ERROR
 from tests.net.transport_ends import End, cuts, frame, joined, pieces, run, talk
@@ -58,6 +58,28 @@ def test_outcomes_reach_the_sender(states: list[Any], places: list[int]) -> None
     assert states == [delivery.state for delivery in one.told]
     assert all(delivery.settled for delivery in one.told)
     assert {} == link.session.outgoing == other.links[0].session.incoming
+
+
+@given(
+    st.permutations(range(8)),
+    st.integers(0, 8),
+    st.lists(st.sampled_from([Accepted(), Released()]), min_size=8, max_size=8),
+)
+@example([0, 2, 1, 3, 4, 5, 6, 7], 2, [Accepted()] * 8)
+def test_outcomes_in_any_order_reach_their_deliveries(
+    order: list[int], count: int, states: list[Any]
+) -> None:
+    one, other = End("a"), End("b")
+    link = joined(one, other)
+    for number in range(8):
+        link.send(bytes([number]), b"x")
+    talk(one, other)
+    for index in order[:count]:
+        other.got[index].update(states[index])
+    talk(one, other)
+
+    assert {n: states[n] for n in order[:count]} == {d.number: d.state for d in one.told}
+    assert set(order[count:]) == set(link.session.outgoing)
 
 
 @given(
@@ -213,9 +235,10 @@ def test_drain_uses_up_the_credit() -> None:
     assert 1_000 - 7 == other.links[0].credit
 
 
-@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 12))
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 12), st.booleans())
+@example(1, 3, 3, True)
 def test_excess_deliveries_are_accepted_up_to_the_limit(
-    credit: int, excess: int, count: int
+    credit: int, excess: int, count: int, is_flow_sent: bool
 ) -> None:
     one, other = End("a"), End("b", credit=credit)
     link = joined(one, other)
@@ -234,6 +257,9 @@ def test_excess_deliveries_are_accepted_up_to_the_limit(
         return
     for delivery in other.got:
         delivery.update(Accepted())
+    if is_flow_sent:
+        receiver.request_flow()
+        talk(one, other)
     receiver.grant(count)  # what was taken beyond the credit is not granted again
     talk(one, other)
     assert credit == max(receiver.credit, 0) == max(link.credit, 0)

@@ -79,9 +79,10 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_violated_rule_ends_its_scope(name: str) -> None:
+@pytest.mark.parametrize("messages_per_run", [1, 10])
+def test_violated_rule_ends_its_scope(name: str, messages_per_run: int) -> None:
     octets, scope, condition = BROKEN[name]
-    end = End("a", credit=2)
+    end = End("a", credit=2, run=messages_per_run)
     attach = end.on_attach
 
     def bounded(link: Link) -> None:
