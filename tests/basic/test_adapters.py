@@ -9,7 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amqp10msg.basic import BasicMessage, BasicProperties, decode_properties, encode_properties
+from amqp10msg.basic import (
+    BasicMessage,
+    BasicProperties,
+    FieldTable,
+    decode_properties,
+    encode_properties,
+)
 from amqp10msg.basic.adapters import (
     from_pamqp,
     from_pika,
@@ -89,6 +95,23 @@ def test_properties_of_other_libraries_encode_like_those_libraries(value: Any) -
 
     assert b"".join(of_pika.encode()) == encode_properties(from_pika(of_pika))
     assert of_pamqp.marshal() == encode_properties(from_pamqp(of_pamqp))
+
+
+@pytest.mark.parametrize("size", [1, 127, 128, 129, 255])
+def test_name_that_pamqp_cuts_is_a_loss(size: int) -> None:
+    properties = BasicProperties(headers={"n" * size: "v"})
+    (name,) = decode_properties(to_pamqp(properties).marshal()).headers or {}
+
+    assert ("n" * size == name) == (not lost_in_pamqp(properties))
+
+
+def test_first_of_several_fields_with_one_name_is_kept() -> None:
+    headers = FieldTable.of([("k", "S", "first"), ("k", "S", "second")])
+    properties = BasicProperties(headers=headers)
+
+    assert {"k": "first"} == plain_headers(properties) == to_pika(properties).headers
+    for losses in (lost_in_pika(properties), lost_in_pamqp(properties)):
+        assert ["headers['k']: only the first field with this name is kept"] == losses
 
 
 def test_message_without_headers_has_no_plain_headers() -> None:

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from amqp10msg import Message
@@ -25,7 +25,8 @@ from amqp10msg.net.bridge import (
     parse_url,
     read_quarantine,
 )
-from amqp10msg.net.bridge.files import append_lines
+from amqp10msg.net.bridge.files import append_lines, open_source
+from amqp10msg.net.bridge.terms import Oversized, Settle, SourceDelivery, SourceRequest
 from amqp10msg.net.serve import Server
 from amqp10msg.testing import basic_messages
 
@@ -253,3 +254,46 @@ def test_file_urls_are_printed_as_parsed() -> None:
     assert "a b.jsonl" == parse_url("file:x/a%20b.jsonl").name
     with pytest.raises(ValueError, match="source and target are both files"):
         RouteSpec("file:a", "file:b")
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 6), st.integers(1, 4), st.sets(st.integers(0, 5)))
+@example(1, 1, {0})
+def test_released_messages_of_a_file_are_delivered_again(
+    count: int, window: int, released: set[int]
+) -> None:
+    accepted: list[int | None] = []
+    pending = set(released)
+
+    async def read(path: Path) -> int | None:
+        def receive(deliveries: Sequence[SourceDelivery]) -> None:
+            for delivery in deliveries:
+                if delivery.position in pending:
+                    pending.discard(delivery.position)
+                    source.settle([delivery], Settle.RELEASE)
+                else:
+                    accepted.append(delivery.position)
+                    source.settle([delivery], Settle.ACCEPT)
+
+        source = await open_source(
+            SourceRequest(
+                endpoint=parse_url(f"file:{path}"),
+                receive=receive,
+                on_lost=lambda _: None,
+                window=window,
+                max_message=1_000,
+                overflow=lambda: Oversized(Path(), 0),
+                pool=None,
+            )
+        )
+        for _ in range(4 * count):
+            await asyncio.sleep(0)
+        return await source.depth()
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "in.jsonl")
+        path.write_text("".join(line(Message(f"{number}")) for number in range(count)))
+        remaining = asyncio.run(read(path))
+
+    assert 0 == remaining
+    assert list(range(count)) == sorted(position or 0 for position in accepted)
