@@ -21,6 +21,7 @@ from amqp10msg import Array, Described, Message, Symbol, UInt, ULong, files
 from amqp10msg.app.cli import main
 from amqp10msg.basic import decode_content_header
 from amqp10msg.files import Record, _segments, capture
+from amqp10msg.files._resync import find_frame
 from fuzz.files import run
 from tests.captures import (
     BODIES,
@@ -220,6 +221,39 @@ def test_too_large_message_in_a_capture_is_a_fault() -> None:
 
     assert ["larger than 10 bytes"] == [r.fault for r in found][:1]
     assert (b"o", "") == (found[-1].wire, found[-1].fault)
+
+
+@pytest.mark.parametrize("size, fault", [(9, ""), (10, ""), (11, "larger than 10 bytes")])
+@pytest.mark.parametrize("first", [0, 5])
+def test_largest_message_of_a_capture(size: int, fault: str, first: int) -> None:
+    """Whether it comes in one transfer or in two."""
+    message = b"m" * size
+    octets = HEADER + transfer(0, message[:first], 0, more=True) + transfer(0, message[first:])
+    if not first:
+        octets = HEADER + transfer(0, message, 0)
+    (record,) = read(pcap([packet(p) for p in cut(octets, [1000])]), max_size=10)
+
+    assert (message, fault) == (record.wire, record.fault)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [transfer(0, b"m", 0), transfer(0, b"", 1), b"\0\0\0\x08\2\0\0\0", b"\xff" * 5, b"AMQP"]
+        ),
+        max_size=5,
+    ),
+    st.integers(0, 200),
+)
+@example([transfer(0, b"m", 0), b"\xff" * 5, b"\xff" * 5], 5)
+def test_frame_that_is_certain_stays_certain(parts: list[bytes], cut_off: int) -> None:
+    """Bytes that follow cannot change a decision that was made without them."""
+    octets = b"".join(parts)
+    size = max(len(octets) - cut_off, 0)
+    early = find_frame(bytearray(octets[:size]), "1.0", 0, is_all=False)
+
+    if early is not None and early[1]:
+        assert early == find_frame(bytearray(octets), "1.0", 0, is_all=True)
 
 
 def test_reading_resumes_at_a_frame_after_missing_segments() -> None:

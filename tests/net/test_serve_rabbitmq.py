@@ -347,6 +347,17 @@ def test_deleted_subscription_node_is_unbound(server: Server) -> None:
     assert 1 == server.publish("news", Message("one"))
 
 
+def test_exclusive_queues_end_with_their_own_connection(server: Server) -> None:
+    first, second = object(), object()
+    ask(server, "PUT", "/queues/shared", {}, owner=first)
+    for name, owner in (("a", first), ("b", second)):
+        assert "201" == ask(server, "PUT", f"/queues/{name}", {"exclusive": True}, owner=owner)[0]
+    server.call(lambda _: server.broker.on_ended(first))
+
+    expected = [("shared", "200"), ("a", "404"), ("b", "200")]
+    assert expected == [(name, ask(server, "GET", f"/queues/{name}")[0]) for name, _ in expected]
+
+
 def test_rabbitmqs_client_from_declaration_to_deletion(server: Server) -> None:
     client = pytest.importorskip("rabbitmq_amqp_python_client")
     environment = client.Environment(uri=server.url)
