@@ -52,7 +52,7 @@ def over_amqp10(broker: str) -> None:
         f"amqp://guest:guest@{broker}", timeout=20, container=Container(), max_frame_size=FRAME
     )
     sender = connection.create_sender(f"/queues/{QUEUE}")
-    receiver = connection.create_receiver(f"/queues/{QUEUE}", credit=10)
+    receiver = connection.create_receiver(f"/queues/{QUEUE}", credit=0)
     install(receiver.fetcher)
     for message in messages():
         sender.send(sendable(message.encode()))

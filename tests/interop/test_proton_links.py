@@ -381,7 +381,7 @@ def test_blocking_connection_sends_and_receives_exact_octets() -> None:
             sender = connection.create_sender("queue")
             sender.send(sendable(octets[0]))
             sender.send(sendable(Message.decode(octets[1])))
-            receiver = connection.create_receiver("queue")
+            receiver = connection.create_receiver("queue", credit=0)
             install(receiver.fetcher)
             with pytest.raises(DecodeError):
                 receiver.receive()
@@ -404,7 +404,7 @@ def test_install_refuses_a_receiver_with_messages_that_proton_has_decoded(credit
         try:
             receiver = connection.create_receiver("queue", credit=credit)
             connection.wait(lambda: receiver.fetcher.has_message)
-            with pytest.raises(ValueError, match="create the receiver without credit"):
+            with pytest.raises(ValueError, match="create the receiver with credit=0"):
                 install(receiver.fetcher)
         finally:
             connection.close()

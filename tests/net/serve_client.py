@@ -58,7 +58,8 @@ def told(connection: Any, condition: Callable[[], bool]) -> None:
 
 
 def receiver_of(connection: Any, address: str | None, **options: Any) -> Any:
-    receiver = connection.create_receiver(address, **options)
+    # By default, proton requests a message at once, and decodes it before `install`.
+    receiver = connection.create_receiver(address, **{"credit": 0, **options})
     install(receiver.fetcher)
     return receiver
 

@@ -95,7 +95,7 @@ def test_confirmed_work_is_committed_immediately(tmp_path: Path) -> None:
     with Server(file=tmp_path / "s.db", waits=LATE) as server, connected(server) as connection:
         connection.create_sender("q").send(sendable(DURABLE))
         assert 0 == server.broker.store.pending
-        receiver = receiver_of(connection, "q", credit=1)
+        receiver = receiver_of(connection, "q")
         receiver.receive()
         # It has not settled, and is told when the outcome is known.
         delivery = settle(receiver, proton.Delivery.ACCEPTED, settled=False)

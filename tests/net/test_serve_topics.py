@@ -51,7 +51,9 @@ def connected(server: Server, container_id: str = "") -> Iterator[Any]:
 
 
 def receiver_of(connection: Any, address: str, name: str, *options: Any) -> Any:
-    receiver = connection.create_receiver(address, name=name, options=list(options) or None)
+    receiver = connection.create_receiver(
+        address, credit=0, name=name, options=list(options) or None
+    )
     install(receiver.fetcher)
     return receiver
 

@@ -108,7 +108,7 @@ def texts(server: Server, address: str) -> list[str]:
 
 
 def receiver_of(client: Client, address: str) -> Any:
-    receiver = client.connection.create_receiver(address)
+    receiver = client.connection.create_receiver(address, credit=0)
     install(receiver.fetcher)
     return receiver
 
@@ -427,7 +427,7 @@ def test_token_is_passed_to_the_hook() -> None:
     with Server(on_token=accept, create=False) as server:
         connection = utils.BlockingConnection(server.url, timeout=TIMEOUT)
         sender = connection.create_sender("$cbs")
-        receiver = connection.create_receiver("$cbs")
+        receiver = connection.create_receiver("$cbs", credit=0)
         install(receiver.fetcher)
         moment = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
         expiration = Timestamp(int(moment.timestamp() * 1_000))

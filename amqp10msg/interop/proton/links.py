@@ -266,7 +266,7 @@ def install(
 
     For example, for the handler that proton's blocking receiver uses:
 
-        receiver = connection.create_receiver("queue")
+        receiver = connection.create_receiver("queue", credit=0)
         install(receiver.fetcher)
         message = receiver.receive()
 
@@ -280,13 +280,14 @@ def install(
     Raises:
         ValueError: the handler does not handle incoming messages, or is None. The fetcher of a
             blocking receiver is None if the receiver was created with a handler. Or proton has
-            decoded messages of the receiver already: create it without credit.
+            decoded messages of the receiver already: create it with credit=0. By default, a
+            blocking receiver requests a message when it is created.
     """
     fetched = len(getattr(handler, "incoming", ()))
     if fetched:
         raise ValueError(
             f"proton has decoded {fetched} message{'s' * (fetched > 1)} of this receiver already: "
-            "create the receiver without credit, then install"
+            "create the receiver with credit=0, then install"
         )
     children: Any = handler.handlers if handler is not None else []
     for index, child in enumerate(children):
