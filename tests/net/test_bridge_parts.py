@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from typing import Any
 
@@ -11,10 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg.net.bridge import Outcome, Settle, SourceDelivery, Statistics
+from amqp10msg.net.bridge import Outcome, RouteOptions, Settle, SourceDelivery, Statistics
+from amqp10msg.net.bridge.context import RouteContext
+from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.reconnecting import ClosingLinks
 from amqp10msg.net.bridge.source_end import MemoryLimit
+from amqp10msg.net.bridge.terms import Depth
 from amqp10msg.net.bridge.unsettled import Unsettled
+from amqp10msg.net.bridge.urls import parse_url
 
 pytestmark = pytest.mark.once
 
@@ -166,3 +171,29 @@ def test_deliveries_of_closing_links_are_dropped() -> None:
         assert received == closing.without(received)
 
     asyncio.run(run())
+
+
+def test_messages_on_their_way_are_awaited_before_the_last_count() -> None:
+    """Regression: equal counts ended the wait, although messages had arrived between them."""
+    endpoint = parse_url("amqp://h/q")
+    logger = logging.getLogger("test_bridge_parts")
+    context = RouteContext("r", endpoint, endpoint, RouteOptions(idle=1.0), logger)
+    counts = context.statistics
+    counts.ending = "stopped"
+    # At each query: the source's count, the deliveries that the route holds, and the received ones.
+    answers = iter([(110, 34, 84), (90, 54, 104), (90, 60, 110), (90, 60, 110)])
+    held = 0
+
+    class Source:
+        incomplete = 0
+
+        async def count(self) -> Depth:
+            nonlocal held
+            ready, held, counts.received = next(answers)
+            return Depth(ready=ready, other_consumers=0)
+
+    source: Any = Source()
+    asyncio.run(Ending(context).count_rest(source, None, 60.0, lambda: held))
+
+    assert 150 == counts.remaining
+    assert [] == list(answers)

@@ -27,6 +27,7 @@ from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, classes
 from amqp10msg.delivery import Received, Rejected, filters, resume
 from amqp10msg.delivery.node import DeadLetter, Memory, MemoryStore, Stored
 from amqp10msg.interop import conformance, corpus, jms
+from amqp10msg.message.batch import Batch
 from amqp10msg.notation import parse_tree
 from amqp10msg.translate import LOSSLESS, EncodedBasic, settlement
 from amqp10msg.validation import PROFILES
@@ -165,6 +166,7 @@ INSTANCES: dict[str, Callable[[], Any]] = {
     "interop.corpus.Case": lambda: CASE,
     "interop.corpus.Report": lambda: corpus.run([CASE]),
     "validation.Profile": lambda: PROFILES["oasis"],
+    "message.batch.Batch": lambda: Batch(500),
 }
 
 #: Parts of the package whose arguments need a broker, a JVM or files, and the methods of a filter

@@ -248,8 +248,8 @@ class Ending:
         """Count the remaining messages, if the route ended before its source was empty.
 
         Routes that do not end when the source is empty are not counted. The source is queried until
-        two consecutive counts are equal: a message that is on its way to this route is counted
-        neither by the source nor by the route.
+        two consecutive counts are equal and no message arrived between them: a message that is on
+        its way to this route is counted neither by the source nor by the route.
 
         Args:
             source: the link to query, if it is open.
@@ -260,24 +260,26 @@ class Ending:
         counts = self._statistics
         if not self._options.asks or counts.ending in {"empty", "length", "count"}:
             return
-        previous_count = None
+        previous: tuple[int | None, int] | None = None  # of remaining and received messages
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
                 while True:
                     requeued_before = counts.requeued.total()
                     depth = await self._counting.count_now(source, next_position, 0)
-                    if previous_count is not None and depth.ready is None:
+                    if previous is not None and depth.ready is None:
                         return
                     requeued_since = counts.requeued.total() - requeued_before  # not in the count
                     self._store_last_counts(depth, count_held() + requeued_since)
+                    current = counts.remaining, counts.received
                     if (
                         source is None
                         or self._source.keeps
-                        or counts.remaining in {None, previous_count}
+                        or counts.remaining is None
+                        or current == previous
                     ):
                         return
-                    previous_count = counts.remaining
-        if previous_count is None:
+                    previous = current
+        if previous is None:
             self._store_last_counts(Depth(reason=f"no answer within {wait:.1f} s"), count_held())
 
     def _store_last_counts(self, depth: Depth, held_count: int) -> None:

@@ -72,7 +72,12 @@ class Settlement:
         asyncio.get_running_loop().call_later(pause, self._release_delayed, delivery)
 
     def _release_delayed(self, delivery: SourceDelivery) -> None:
-        """Release a delayed delivery, unless its link was lost or the route has released it."""
+        """Release a delayed delivery, unless its link was lost or the route has released it.
+
+        A route that ends counts its deliveries, and then releases them together.
+        """
+        if self._context.lifecycle.is_ending:
+            return
         if self._context.unsettled.delayed.pop(delivery, self) is None:
             self.settle_soon(delivery, Settle.RELEASE)
 
