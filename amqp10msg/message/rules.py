@@ -14,7 +14,7 @@ from functools import lru_cache
 from os import PathLike, fspath
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from amqp10msg.message import Message
 from amqp10msg.sections import KINDS
@@ -44,10 +44,11 @@ def rule(
     """Return a decorator that makes a validation rule of a function.
 
     The function gets a decoded `Message`, which it must not change. It returns or yields a finding
-    for each violation: the reason as a str, or a tuple of path and reason. Its docstring is the
-    text of the rule. It is not called for a message that cannot be decoded, because such a message
-    violates another rule. An exception that it raises is reported as a violation of severity
-    ``error``: the message may be invalid, and the other messages are still checked.
+    for each violation: the reason as a str, or a tuple of path and reason. The first paragraph of
+    its docstring is the text of the rule. It is not called for a message that cannot be decoded:
+    such a message violates another rule, which a profile must not leave out. An exception that it
+    raises is reported as a violation of severity ``error``: the message may be invalid, and the
+    other messages are still checked.
 
     Args:
         id: the short name of the rule: lower-case letters and digits, separated by ``-``, ``.`` or
@@ -64,7 +65,7 @@ def rule(
         raise ValueError(f"the id of a rule is lower-case letters, digits and -, not {id!r}")
     if id in RULES:
         raise ValueError(f"there is a rule {id!r} already: choose another id")
-    if severity not in ("error", "warning"):
+    if severity not in get_args(Severity):
         raise ValueError(f"a severity is 'error' or 'warning', not {severity!r}")
 
     def decorate(check: Check) -> Rule:

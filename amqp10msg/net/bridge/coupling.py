@@ -168,7 +168,8 @@ class Coupling:
             lifecycle.update_duration()
             if not await lifecycle.wait_for_stop(interval):
                 previous, checked_at = checked_at, clock()
-                # The pause of a process that was suspended is not idle time of the source.
+                # If this process was suspended meanwhile, the source was not idle for that time:
+                # count at most one interval.
                 self._check_timers(checked_at, min(checked_at - previous, interval))
 
     def _check_timers(self, now: float, elapsed: float) -> None:

@@ -190,7 +190,7 @@ class Lifecycle:
             self._first_opened_at = asyncio.get_running_loop().time()
 
     def update_busy(self) -> None:
-        """Store the time since the source was first opened in the statistics."""
+        """Store in the statistics how many seconds ago the source was first opened."""
         self._statistics.busy = asyncio.get_running_loop().time() - self._first_opened_at
 
     async def wait_for_stop(self, seconds: float) -> bool:

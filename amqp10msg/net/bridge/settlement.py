@@ -18,8 +18,9 @@ from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.terms import Outcome, Settle, SourceDelivery
 from amqp10msg.net.bridge.unsettled import Finished
 
-#: How to settle a message at the source, by action of `RouteOptions.on` or `.unmatched`.
-SETTLE_BY_ACTION = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle.ACCEPT}
+#: How to settle a message at the source, by action of `RouteOptions.on` or `.unmatched`. A message
+#: that is requeued is released later: see `Settlement.release_later`.
+SETTLE_BY_ACTION = {"reject": Settle.REJECT, "accept": Settle.ACCEPT}
 
 
 class Settlement:

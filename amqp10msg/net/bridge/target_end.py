@@ -258,7 +258,7 @@ class TargetEnd:
         return True
 
     def rejoin_shared_connection(self, now: float) -> None:
-        """Move the link back to a shared connection if `ReconnectingLink.can_rejoin` allows.
+        """Move the link back to a shared connection if `ReconnectingLink.can_rejoin()`.
 
         Sending pauses until no message is in flight, and the link is reopened then.
         """

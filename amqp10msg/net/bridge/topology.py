@@ -34,8 +34,8 @@ _MIRRORING_KEYS = (
     *("ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size"),
     *("ha-promote-on-shutdown", "ha-promote-on-failure"),
 )
-#: Arguments of classic queues without their prefix x-. RabbitMQ ignores the mode from 3.12 on, and
-#: 4.3 refuses to declare a queue with version 1 (recorded, 4.3.6).
+#: The arguments of classic queues that are not declared at RabbitMQ 4, without the prefix x-: it
+#: ignores the mode since 3.12, and 4.3 refuses to declare a queue with version 1 (recorded, 4.3.6).
 _OBSOLETE_ARGUMENTS = ("queue-mode", "queue-version")
 #: Versions of RabbitMQ.
 _4, _4_3 = (4,), (4, 3)

@@ -80,7 +80,10 @@ class PeerConnection(Protocol):
         """Write the pending bytes to the socket. Return the links that can send now."""
 
     def fail(self, error: Exception, where: str = "") -> None:
-        """Log an internal error in the activity `where`, and close the connection."""
+        """Log an internal error, and close the connection.
+
+        `where` names what the server was doing; empty if that is unknown.
+        """
 
     def close(self, error: Error, *, discard: bool = False) -> None:
         """Close the connection with an error. `discard` drops the bytes after the last `keep`."""
