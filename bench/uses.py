@@ -93,7 +93,7 @@ def run_notation(effort: Effort) -> Figure:
         calls["from_cbor"] = partial(from_cbor, to_cbor(message))
         calls["cbor2 alone, the plain form"] = partial(cbor2.dumps, plain)
         calls["cbor2 alone, the plain form read"] = partial(cbor2.loads, cbor2.dumps(plain))
-        floors |= {"to_cbor": 2, "from_cbor": 3}
+        floors |= {"to_cbor": 9, "from_cbor": 9}
         left_out = ()
     title = "Write the general message as typed JSON"
     return _figure("notation", title, calls, GENERAL, floors, effort, left_out)

@@ -181,9 +181,14 @@ def message_of(octets: bytes, *, message_format: int = 0) -> Message:
     """Decode a message, leniently if strict decoding fails.
 
     Raises:
-        DecodeError: the bytes are not a sequence of encoded values.
+        NotationError: the bytes are not a sequence of encoded values, because the document has
+            other bytes in place of a section.
     """
-    try:
-        return Message.decode(octets, limits=UNLIMITED, message_format=message_format)
-    except DecodeError:
-        return Message.decode(octets, limits=UNLIMITED, strict=False, message_format=message_format)
+    for strict in (True, False):
+        try:
+            return Message.decode(
+                octets, limits=UNLIMITED, strict=strict, message_format=message_format
+            )
+        except DecodeError as error:
+            reason = str(error)
+    raise NotationError(f"the sections are not a sequence of AMQP values: {reason}")

@@ -268,8 +268,8 @@ def from_typed(typed: Any) -> Any:
             a message without sections.
 
     Raises:
-        NotationError: the document is not typed JSON. The error contains the path.
-        DecodeError: the bytes of ``raw`` sections do not form encoded values.
+        NotationError: the document is not typed JSON, or the bytes of ``raw`` sections are not a
+            sequence of encoded values. The error contains the path.
     """
     if not isinstance(typed, list) or (typed and not isinstance(typed[0], (str, list))):
         raise mismatch(

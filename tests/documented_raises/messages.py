@@ -481,8 +481,8 @@ NOTATIONS: Rows = {
         "NotationError": [
             lambda: notation.from_typed(7),
             lambda: notation.from_typed(["int", "x"]),
+            lambda: notation.from_typed([["raw", "3f"]]),
         ],
-        "DecodeError": lambda: notation.from_typed([["raw", "3f"]]),
     },
     "notation.to_typed": {
         "EncodeError": [lambda: notation.to_typed(OPEN_ENDED), lambda: notation.to_typed(2**64)]

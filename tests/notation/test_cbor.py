@@ -302,6 +302,7 @@ def test_longer_cbor_forms_are_accepted() -> None:
         ("d9a110820001", r"\$\[1\]: expected a section"),
         ("d9a11082008201f6", r"\$\[1\]\[0\]: expected a section's code"),
         ("d9a1108200821875d9a10020", r"\$\[1\]\[1\]: expected an integer"),
+        ("d9a110820081413f", r"\$: the sections are not a sequence of AMQP values: at byte 0"),
         ("d9a1108200821877d9a10e82185419012c", r"\$\[1\]\[1\]: .*300.* does not fit"),
     ],
 )
@@ -377,11 +378,20 @@ def test_decoded_cbor_re_encodes_canonically(octets: bytes) -> None:
         return
     written = to_cbor(read)
     assert written == to_cbor(from_cbor(written))
-    # The shortest forms of all numbers and lengths are what was written, but for NaNs and arrays
-    # whose elements were of another size.
-    again = cbor2.dumps(cbor2.loads(octets), canonical=True)
-    if not isinstance(read, Message) and "nan" not in repr(read):
+    # The shortest forms of all numbers and lengths are what was written, but for NaNs, floats as
+    # bits, doubles with their tag, and arrays whose elements were of another size.
+    item = cbor2.loads(octets)
+    again = cbor2.dumps(item, canonical=True)
+    if not (isinstance(read, Message) or "nan" in repr(read) or has_unusual_number(item)):
         assert again == written
+
+
+def has_unusual_number(item: Any) -> bool:
+    """Whether an item contains a float as bits, or a double with its tag."""
+    if type(item) is cbor2.CBORTag:
+        is_number_as_bits = item.tag == 41224 and type(item.value) is bytes
+        return is_number_as_bits or item.tag == 41225 or has_unusual_number(item.value)
+    return isinstance(item, (list, tuple)) and any(map(has_unusual_number, item))
 
 
 def check_the_place(octets: bytes, error: NotationError) -> None:
@@ -393,8 +403,11 @@ def check_the_place(octets: bytes, error: NotationError) -> None:
         at = untagged(at)[int(index)]
     found = re.fullmatch(r"expected .*, not (.*)", error.reason, re.DOTALL)
     if found:
-        tags = {f"tag {at.tag}"} if type(at) is cbor2.CBORTag else set()
-        assert found[1] in {describe(at), describe(untagged(at)), *tags}
+        assert found[1] in {described(at), described(untagged(at))}
+
+
+def described(item: Any) -> str:
+    return f"tag {item.tag}" if type(item) is cbor2.CBORTag else describe(item)
 
 
 def untagged(item: Any) -> Any:

@@ -79,6 +79,7 @@ from amqp10msg.notation import NotationError, from_plain, to_plain, value_from_p
         ({"body": {"$map": 5}}, "$.body.$map", "pairs"),
         ({"body": {"$map": [[1, 2], [1, 3]]}}, "$.body", "duplicate map key"),
         ({"body": {"$described": [1]}}, "$.body.$described", "descriptor and the value"),
+        ({"sections": [["raw", "zz"]]}, "$", "not a sequence of AMQP values: at byte 0: 0x7A"),
         ({"body": {"$array": "int8"}}, "$.body", "the elements' type"),
         ({"body": {"$array": []}}, "$.body", "the elements' type"),
         ({"body": {"$array": "described"}}, "$.body", "the elements' type"),

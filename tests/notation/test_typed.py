@@ -308,6 +308,7 @@ def test_remarks_are_ignored() -> None:
         ([["amqp-value", 5]], "$[0][1]", "a value such as"),
         ([["amqp-value", ["array", "54", [["int", 300]]]]], "$[0][1]", "does not fit"),
         ([["raw", 5]], "$[0][1]", "expected hex"),
+        ([["raw", "3f"]], "$", "not a sequence of AMQP values: at byte 0: 0x3F is not a"),
         ([["unknown", []]], "$[0][1]", "a value such as"),
         ([["!decode-error", "x", 3]], "$[0]", "a section's name and its content"),
     ],

@@ -284,7 +284,7 @@ def test_floors_have_expected_limits(figures: dict[str, report.Figure]) -> None:
         "node": [1.5] * 4,
         "validate": [4, 4, 20],
         "change": [1, 1],
-        "notation": [5, 10, 5, 5, *([2, 3] if find_spec("cbor2") else [])],
+        "notation": [5, 10, 5, 5, *([9, 9] if find_spec("cbor2") else [])],
         "translate": [8],
         "translate-general": [3, 3, 1.5, 2, *[3, 3, 1.5, 1.5] * 3] * 2,
         **({"proton": [1.3]} if "proton" in command.FIGURES else {}),
