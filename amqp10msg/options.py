@@ -3,8 +3,8 @@
 These fields are the only source of arguments in Python, options of the command line with their
 help, keys of a file of routes, options of Spark's data source, and tables of the documentation.
 This module has no slow imports, because ``--help`` would wait for them. The options of jobs are
-here, because the modules of the jobs import Arrow. `amqp10msg.net.options` has the options of the
-bridge, and `amqp10msg.net.server_options` the options of a server.
+here, because the modules of the jobs import Arrow. `amqp10msg.net.bridge.options` has the options
+of the bridge, and `amqp10msg.net.server_options` the options of a server.
 """
 
 from __future__ import annotations

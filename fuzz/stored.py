@@ -26,13 +26,13 @@ from amqp10msg.files.text import load_json, load_object
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.writing import PartResult
 from amqp10msg.net.bridge import parse_url, read_quarantine
-from amqp10msg.net.bridge.entries import Entry, entries_in
-from amqp10msg.net.bridge.files import _line_in
 from amqp10msg.net.bridge.management import Management, queues_of
 from amqp10msg.net.bridge.records import Positions
 from amqp10msg.net.bridge.routes import read_routes
-from amqp10msg.net.bridge.terms import Outgoing
 from amqp10msg.net.bridge.topology import plan
+from amqp10msg.net.ends.entries import Entry, entries_in
+from amqp10msg.net.ends.files import _line_in
+from amqp10msg.net.ends.terms import Outgoing
 from amqp10msg.validation.rules import RuleCount
 from amqp10msg.wire.errors import DecodeError
 from fuzz.columns import FINDINGS

@@ -18,7 +18,7 @@ import attrs
 from pika import spec
 
 from amqp10msg.basic import FieldTable, decode_content_header, encode_content_header
-from amqp10msg.net.bridge.basic_frames import (
+from amqp10msg.net.ends.basic_frames import (
     ACK,
     HEADER,
     NACK,

@@ -11,9 +11,9 @@ import attrs
 import pytest
 
 from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header
-from amqp10msg.net import options as net_options
 from amqp10msg.net.bridge import Bridge, RouteOptions, Statistics, read_quarantine
-from amqp10msg.net.options import Waits
+from amqp10msg.net.bridge import options as net_options
+from amqp10msg.net.bridge.options import Waits
 from tests.basic_broker import BasicBroker, Stored
 
 __all__ = [

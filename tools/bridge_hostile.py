@@ -43,7 +43,7 @@ from amqp10msg import (
 from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
 from amqp10msg.delivery import Source, Target
 from amqp10msg.net import transport
-from amqp10msg.net.bridge.basic_frames import FrameReader, decode_method, method
+from amqp10msg.net.ends.basic_frames import FrameReader, decode_method, method
 from amqp10msg.net.transport import SaslServer
 
 ROOT = Path(__file__).parents[1]

@@ -18,7 +18,7 @@ DISTRICTS = {
         *("translate", "pages", "notation"),
     ),
     "data": ("columns", "files", "jobs"),
-    "net": ("net.transport", "net.bridge", "net.serve"),
+    "net": ("net.transport", "net.ends", "net.bridge", "net.migrate", "net.serve"),
     "kit": ("interop", "testing", "spark", "app"),
 }
 #: Packages that are divided into their subpackages.

@@ -44,8 +44,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from amqp10msg import Message, Properties
-from amqp10msg.net.bridge.urls import parse_url
 from amqp10msg.net.deliver import Deliverer, Delivering
+from amqp10msg.net.ends.urls import parse_url
 from amqp10msg.net.stream_ranges import StreamProbe, StreamRange, read_range
 
 ROOT = Path(__file__).parents[1]

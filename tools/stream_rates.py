@@ -41,9 +41,9 @@ import attrs
 import pyarrow.dataset as ds
 from spark_streams import Broker, below, figures, message
 
-from amqp10msg.net.bridge.urls import STREAM_SCHEMES, parse_urls
-from amqp10msg.net.stream_chunks import parse_chunk
-from amqp10msg.net.stream_protocol import StreamConnection
+from amqp10msg.net.ends.stream_chunks import parse_chunk
+from amqp10msg.net.ends.stream_protocol import StreamConnection
+from amqp10msg.net.ends.urls import STREAM_SCHEMES, parse_urls
 
 ROOT = Path(__file__).parents[1]
 #: Commands of the stream protocol for publishers.

@@ -12,12 +12,12 @@ import attrs
 
 from amqp10msg.message import Message
 from amqp10msg.message.picks import Picker
-from amqp10msg.net.bridge.links import open_target
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.sending import preparer_of
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import LinkError, Outcome, SourceDelivery, TargetLink, TargetRequest
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.ends.links import open_target
+from amqp10msg.net.ends.terms import LinkError, Outcome, SourceDelivery, TargetLink, TargetRequest
+from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.sections import Properties
 from amqp10msg.wire.errors import AmqpError
 

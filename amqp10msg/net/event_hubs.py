@@ -20,8 +20,8 @@ from amqp10msg.delivery import Accepted, Source, Target
 from amqp10msg.delivery.filters import Selector
 from amqp10msg.message import Message
 from amqp10msg.net import transport
-from amqp10msg.net.bridge.amqp10 import Amqp10Connection
-from amqp10msg.net.bridge.terms import LinkError, Request
+from amqp10msg.net.ends.amqp10 import Amqp10Connection
+from amqp10msg.net.ends.terms import LinkError, Request
 from amqp10msg.net.stream_ranges import Bounds, Cursor, Streams, offset_of
 from amqp10msg.sections import AmqpValue, Properties
 from amqp10msg.wire.errors import AmqpError

@@ -23,7 +23,7 @@ from amqp10msg.atomic_files import lock, replacing
 from amqp10msg.basic import FieldTable, decode_content_header, encode_properties
 from amqp10msg.brokers import ACQUIRED_COUNT, DELIVERY_COUNT
 from amqp10msg.message import Message
-from amqp10msg.net.bridge.records import id_of_message, id_of_properties
+from amqp10msg.net.ends.contents import id_of_message, id_of_properties
 from amqp10msg.private_files import PRIVATE
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import AmqpError

@@ -15,8 +15,8 @@ from typing import Any, NoReturn, Self
 import attrs
 
 from amqp10msg.message import Message
-from amqp10msg.net.bridge.amqp10 import Amqp10Source, Amqp10Target, open_source, open_target
-from amqp10msg.net.bridge.terms import (
+from amqp10msg.net.ends.amqp10 import Amqp10Source, Amqp10Target, open_source, open_target
+from amqp10msg.net.ends.terms import (
     LinkError,
     Outcome,
     Outgoing,
@@ -25,7 +25,7 @@ from amqp10msg.net.bridge.terms import (
     SourceRequest,
     TargetRequest,
 )
-from amqp10msg.net.bridge.urls import Endpoint, parse_url
+from amqp10msg.net.ends.urls import Endpoint, parse_url
 from amqp10msg.wire.errors import AmqpError, DecodeError
 
 __all__ = ["QueueError", "RoundTrip", "round_trips"]

@@ -18,9 +18,9 @@ from urllib.parse import parse_qs, unquote
 
 import attrs
 
-from amqp10msg.net.bridge.links import open_source
-from amqp10msg.net.bridge.terms import LinkError, Settle, SourceDelivery, SourceLink, SourceRequest
-from amqp10msg.net.bridge.urls import Endpoint, parameter_number, secret, split_url, with_files
+from amqp10msg.net.ends.links import open_source
+from amqp10msg.net.ends.terms import LinkError, Settle, SourceDelivery, SourceLink, SourceRequest
+from amqp10msg.net.ends.urls import Endpoint, parameter_number, secret, split_url, with_files
 from amqp10msg.net.landing import Landing, Spooled
 from amqp10msg.wire.reprs import readable
 

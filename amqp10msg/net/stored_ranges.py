@@ -13,11 +13,17 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from amqp10msg.net.bridge.links import connect_first_reachable
-from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.stream_chunks import Chunk, ChunkError, RowsOfChunks, StoredRows, parse_chunk
-from amqp10msg.net.stream_protocol import Delivery, ElsewhereError, StreamConnection
+from amqp10msg.net.ends.links import connect_first_reachable
+from amqp10msg.net.ends.stream_chunks import (
+    Chunk,
+    ChunkError,
+    RowsOfChunks,
+    StoredRows,
+    parse_chunk,
+)
+from amqp10msg.net.ends.stream_protocol import Delivery, ElsewhereError, StreamConnection
+from amqp10msg.net.ends.terms import LinkError
+from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.net.stream_ranges import (
     Bounds,
     Probe,

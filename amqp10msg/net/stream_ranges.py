@@ -29,16 +29,16 @@ from amqp10msg.delivery.filters import (
 )
 from amqp10msg.message import Message
 from amqp10msg.net import transport
-from amqp10msg.net.bridge.amqp10 import (
+from amqp10msg.net.ends.amqp10 import (
     Amqp10Connection,
     SessionLink,
     filters_in_place,
     open_connection,
 )
-from amqp10msg.net.bridge.links import open_first_reachable
-from amqp10msg.net.bridge.terms import LinkError, OnLost, Request
-from amqp10msg.net.bridge.urls import Endpoint, queue_address
-from amqp10msg.net.bridge.wire import fail_future
+from amqp10msg.net.ends.links import open_first_reachable
+from amqp10msg.net.ends.terms import LinkError, OnLost, Request
+from amqp10msg.net.ends.urls import Endpoint, queue_address
+from amqp10msg.net.ends.wire import fail_future
 from amqp10msg.net.transport import SenderSettleMode
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import AmqpError

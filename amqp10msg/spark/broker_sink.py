@@ -28,10 +28,10 @@ from pyspark.sql.types import StructType
 from amqp10msg.atomic_files import sync_folder, synced
 from amqp10msg.columns import binary_chunks
 from amqp10msg.jobs.inputs import positive_option, reject_unknown_options
-from amqp10msg.net.bridge.terms import Outcome
-from amqp10msg.net.bridge.urls import Endpoint, parse_urls
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.deliver import Deliverer, Delivering, Refused, numbered, with_message_id
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.ends.terms import Outcome
+from amqp10msg.net.ends.urls import Endpoint, parse_urls
 from amqp10msg.spark._workers import freeze_imports, hide_worker_traceback
 from amqp10msg.spark.sink import CAN_SINK_STREAMS, StreamWriter
 
@@ -91,7 +91,7 @@ class _Options:
             raise ValueError("url must name a broker, not a file")
         if endpoint.protocol == "0-9-1":
             # Raise ImportError on the driver, not in each task.
-            import amqp10msg.net.bridge.basic as _  # noqa: F401, PLC0415  (an extra)
+            import amqp10msg.net.ends.basic as _  # noqa: F401, PLC0415  (an extra)
         column = options.get("column", "wire")
         if column not in names:
             raise ValueError(f"no column {column!r} in the DataFrame: it has {', '.join(names)}")

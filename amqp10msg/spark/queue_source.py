@@ -23,9 +23,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from amqp10msg.jobs.inputs import bool_option, positive_option, reject_unknown_options
-from amqp10msg.net.bridge.counting import declare_and_count
-from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.bridge.urls import Endpoint, parse_urls
+from amqp10msg.net.ends.counts import count_queue_now
+from amqp10msg.net.ends.terms import LinkError
+from amqp10msg.net.ends.urls import Endpoint, parse_urls
 from amqp10msg.net.landing import LANDED, Landing, file_name, next_of, numbers_in
 from amqp10msg.net.spool import Batches, spool_from
 from amqp10msg.spark._frames import spark_schema
@@ -187,7 +187,7 @@ class Consumer:
         progress_at, next_file = time.monotonic(), self._landing.next
         while True:
             self._spool_with_retries(lambda: spool_from(options.endpoint, self._landing, batches))
-            queue_state = declare_and_count(options.endpoint)
+            queue_state = count_queue_now(options.endpoint)
             if queue_state.ready is None:
                 warnings.warn(
                     f"{options.endpoint}: no message for {options.idle:g} s, so the queue is "

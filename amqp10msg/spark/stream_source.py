@@ -31,10 +31,10 @@ from amqp10msg.columns import in_pieces
 from amqp10msg.files.text import load_json
 from amqp10msg.jobs.inputs import bool_option, common_names, positive_option, reject_unknown_options
 from amqp10msg.jobs.job import cast_array, decode_column, schema_for_spark
-from amqp10msg.net.bridge.urls import STREAM_SCHEMES, Endpoint, parse_urls
+from amqp10msg.net.ends.stream_chunks import StoredRows
+from amqp10msg.net.ends.urls import STREAM_SCHEMES, Endpoint, parse_urls
 from amqp10msg.net.event_hubs import ENQUEUED, Hub, Partitions
 from amqp10msg.net.stored_ranges import StoredProbe, read_stored
-from amqp10msg.net.stream_chunks import StoredRows
 from amqp10msg.net.stream_ranges import (
     RECEIVED,
     Bounds,

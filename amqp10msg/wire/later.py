@@ -15,14 +15,15 @@ def later(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str],
 
     Args:
         package: the name of the package.
-        modules: for each module of the package, the public names that it defines.
+        modules: for each module, the public names that it defines. Modules are relative to the
+            package: ``urls`` is in it, ``.ends.urls`` is in the package beside it.
     """
     module_of = {name: module for module, names in modules.items() for name in names}
 
     def get(name: str) -> Any:
         if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
+        value = getattr(importlib.import_module(f".{module_of[name]}", package), name)
         setattr(module, name, value)
         return value
 

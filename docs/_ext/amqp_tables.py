@@ -23,7 +23,7 @@ from amqp10msg.composite import COMPOSITES, Composite, Field
 from amqp10msg.delivery import TERMINUS_NOT_VISIBLE, TERMINUS_RULES
 from amqp10msg.delivery.filters import DIALECTS
 from amqp10msg.files import FORMATS
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.options import options_of, shown_default
 from amqp10msg.sections import KINDS
 from amqp10msg.translate import PROFILES as TRANSLATIONS

@@ -27,13 +27,13 @@ from amqp10msg.net.bridge import (  # noqa: E402
     RouteSpec,
     SourceDelivery,
     Statistics,
-    migration,
 )
 from amqp10msg.net.bridge.fingerprints import digest_of  # noqa: E402
 from amqp10msg.net.bridge.management import Management, Queue, queues_of  # noqa: E402
-from amqp10msg.net.bridge.migration import Moved, status_of  # noqa: E402
 from amqp10msg.net.bridge.topology import Step  # noqa: E402
-from amqp10msg.net.bridge.urls import parse_url  # noqa: E402
+from amqp10msg.net.ends.urls import parse_url  # noqa: E402
+from amqp10msg.net.migrate import migration  # noqa: E402
+from amqp10msg.net.migrate.migration import Moved, status_of  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
 from tests.bridging import numbered, short_waits  # noqa: E402
 from tests.cut_over import OTHERS, Cut, cut, cut_of_a_stream  # noqa: E402

@@ -162,7 +162,7 @@ except ImportError as error:
             "arrow",
             "from amqp10msg.files import stores\nstores.StoreLocation.of('s3://bucket/key').state()",
         ),
-        ("pika", "bridge", "import amqp10msg.net.bridge.basic"),
+        ("pika", "bridge", "import amqp10msg.net.ends.basic"),
     ],
 )
 def test_a_missing_package_names_its_extra(package: str, extra: str, code: str) -> None:

@@ -66,7 +66,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("copy")
     copied = folder / "amqp10msg"
     shutil.copytree(PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
-    path = copied / "net" / "options.py"
+    path = copied / "net" / "bridge" / "options.py"
     text = path.read_text(encoding="utf-8")
     start = "    keep_names: bool = declared(\n"
     assert text.count(start) == 1

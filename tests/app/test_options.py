@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from amqp10msg import Message, Properties
 from amqp10msg.app.cli import main
 from amqp10msg.delivery.filters import LANGUAGES
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.server_options import ServerOptions
 from amqp10msg.options import (
     JobOptions,

@@ -21,9 +21,10 @@ from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.interop.corpus import load  # noqa: E402
 from amqp10msg.net.bridge import RouteOptions, RouteSpec  # noqa: E402
 from amqp10msg.net.bridge.management import Queue  # noqa: E402
-from amqp10msg.net.bridge.migration import Migration  # noqa: E402
-from amqp10msg.net.bridge.report import as_html, as_json, migration_html  # noqa: E402
+from amqp10msg.net.bridge.report import as_html, as_json  # noqa: E402
 from amqp10msg.net.bridge.statistics import Statistics  # noqa: E402
+from amqp10msg.net.migrate.migration import Migration  # noqa: E402
+from amqp10msg.net.migrate.report import as_html as migration_html  # noqa: E402
 from amqp10msg.provenance import command  # noqa: E402
 from tests.browser import Browser  # noqa: E402
 from tests.pages import Page  # noqa: E402

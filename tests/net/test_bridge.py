@@ -27,10 +27,10 @@ from amqp10msg.net.bridge import (
     RouteOptions,
     RouteSpec,
     Statistics,
-    files,
     read_quarantine,
 )
-from amqp10msg.net.bridge.terms import Outcome, SourceDelivery
+from amqp10msg.net.ends import files
+from amqp10msg.net.ends.terms import Outcome, SourceDelivery
 from amqp10msg.net.serve import Server
 from amqp10msg.testing import basic_messages, messages
 from tests.basic_broker import BasicBroker, Stored

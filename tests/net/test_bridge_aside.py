@@ -23,7 +23,7 @@ from amqp10msg.net.bridge import (
     Statistics,
     read_quarantine,
 )
-from amqp10msg.net.options import Waits
+from amqp10msg.net.bridge.options import Waits
 from amqp10msg.net.serve import Server
 from amqp10msg.testing import basic_messages
 from tests.basic_broker import BasicBroker, Stored

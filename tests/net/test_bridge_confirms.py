@@ -6,8 +6,8 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg.net.bridge.confirms import Unconfirmed
-from amqp10msg.net.bridge.terms import ACCEPTED, Outcome, Outgoing, SourceDelivery
+from amqp10msg.net.ends.confirms import Unconfirmed
+from amqp10msg.net.ends.terms import ACCEPTED, Outcome, Outgoing, SourceDelivery
 
 #: Exchange, routing-key, header, body: few of each, so that messages are alike.
 CONTENTS = st.tuples(*(st.sampled_from(of) for of in ("ef", "kl", (b"h", b"i"), (b"x", b"y"))))

@@ -18,8 +18,9 @@ pytest.importorskip("pika")
 
 from amqp10msg import Message
 from amqp10msg.basic import BasicMessage
-from amqp10msg.net.bridge import Bridge, LinkError, Statistics, files, read_quarantine, records
-from amqp10msg.net.bridge.terms import Oversized
+from amqp10msg.net.bridge import Bridge, LinkError, Statistics, read_quarantine, records
+from amqp10msg.net.ends import files
+from amqp10msg.net.ends.terms import Oversized
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, running
 from tests.bridging import bodies, bridged, numbered, options, quarantined, stored

@@ -26,12 +26,12 @@ from amqp10msg.net.bridge import (
     parse_url,
 )
 from amqp10msg.net.bridge.context import RouteContext
-from amqp10msg.net.bridge.counting import basic_endpoint_of
 from amqp10msg.net.bridge.ending import Ending
-from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.process import status_of
 from amqp10msg.net.bridge.report import as_html, as_json
-from amqp10msg.net.bridge.terms import Depth, SourceRequest
+from amqp10msg.net.ends.counts import basic_endpoint_of
+from amqp10msg.net.ends.links import open_source
+from amqp10msg.net.ends.terms import Depth, SourceRequest
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored, frame
 from tests.bridging import bodies, bridged, numbered, options, short_waits
@@ -228,8 +228,8 @@ def test_deadline_ends_a_route_with_a_full_target() -> None:
 
 async def hold(broker: BasicBroker, count: int) -> Any:
     """Consume messages without settling them."""
-    from amqp10msg.net.bridge.basic import open_source  # noqa: PLC0415
-    from amqp10msg.net.bridge.terms import SourceRequest  # noqa: PLC0415
+    from amqp10msg.net.ends.basic import open_source  # noqa: PLC0415
+    from amqp10msg.net.ends.terms import SourceRequest  # noqa: PLC0415
 
     held: list[Any] = []
     link = await open_source(
@@ -399,7 +399,7 @@ def test_source_is_empty_only_if_broker_or_user_confirms_it(
             raise LinkError("refused")
         return Depth(ready=0, other_consumers=over_0_9_1)
 
-    monkeypatch.setattr(counting, "_declare_and_count", declared)
+    monkeypatch.setattr(counting, "count_queue", declared)
 
     async def asked(depth: Depth, sole: bool) -> Depth:
         asks = counting.Counting(parse_url(source), None, sole=sole)

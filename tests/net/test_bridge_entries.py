@@ -21,8 +21,8 @@ from amqp10msg import Message  # noqa: E402
 from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header  # noqa: E402
 from amqp10msg.net.bridge import read_quarantine  # noqa: E402
-from amqp10msg.net.bridge.entries import _MAX_FIELDS, Entry, Unreadable, entries_in, entry_of  # noqa: E402
 from amqp10msg.net.bridge.routes import read_routes  # noqa: E402
+from amqp10msg.net.ends.entries import _MAX_FIELDS, Entry, Unreadable, entries_in, entry_of  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from amqp10msg.testing import basic_messages  # noqa: E402
 

@@ -25,8 +25,8 @@ from amqp10msg.net.bridge import (
     parse_url,
     read_quarantine,
 )
-from amqp10msg.net.bridge.files import append_lines, open_source
-from amqp10msg.net.bridge.terms import Oversized, Settle, SourceDelivery, SourceRequest
+from amqp10msg.net.ends.files import append_lines, open_source
+from amqp10msg.net.ends.terms import Oversized, Settle, SourceDelivery, SourceRequest
 from amqp10msg.net.serve import Server
 from amqp10msg.testing import basic_messages
 

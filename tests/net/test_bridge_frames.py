@@ -15,7 +15,8 @@ pytest.importorskip("pika")
 from pika import spec
 
 from amqp10msg.basic import BasicProperties, encode_content_header
-from amqp10msg.net.bridge.basic_frames import (
+from amqp10msg.net.bridge.records import Ledger
+from amqp10msg.net.ends.basic_frames import (
     DELIVER,
     Content,
     FrameError,
@@ -26,11 +27,10 @@ from amqp10msg.net.bridge.basic_frames import (
     nack,
     publish,
 )
-from amqp10msg.net.bridge.entries import read_quarantine
-from amqp10msg.net.bridge.files import Quarantine
-from amqp10msg.net.bridge.records import Ledger
-from amqp10msg.net.bridge.terms import Outcome, SourceDelivery
-from amqp10msg.net.bridge.urls import parse_url
+from amqp10msg.net.ends.entries import read_quarantine
+from amqp10msg.net.ends.files import Quarantine
+from amqp10msg.net.ends.terms import Outcome, SourceDelivery
+from amqp10msg.net.ends.urls import parse_url
 from amqp10msg.testing import basic_properties
 
 NAMES = st.text(max_size=60).filter(lambda text: len(text.encode("utf-8", "replace")) <= 255)

@@ -35,10 +35,10 @@ from amqp10msg.net.bridge import (
     RouteSpec,
     parse_url,
 )
-from amqp10msg.net.bridge.basic_frames import method
-from amqp10msg.net.bridge.links import open_source, open_target
-from amqp10msg.net.bridge.terms import Oversized, SourceRequest, TargetRequest
-from amqp10msg.net.options import Waits
+from amqp10msg.net.bridge.options import Waits
+from amqp10msg.net.ends.basic_frames import method
+from amqp10msg.net.ends.links import open_source, open_target
+from amqp10msg.net.ends.terms import Oversized, SourceRequest, TargetRequest
 from tests.basic_broker import BasicBroker, Stored
 from tests.waiting import TIMEOUT, holds, until
 

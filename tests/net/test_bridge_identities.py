@@ -18,7 +18,7 @@ from amqp10msg import Message, Properties  # noqa: E402
 from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.basic import BasicProperties, encode_content_header  # noqa: E402
 from amqp10msg.net.bridge.records import identity_of  # noqa: E402
-from amqp10msg.net.bridge.terms import SourceDelivery  # noqa: E402
+from amqp10msg.net.ends.terms import SourceDelivery  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from amqp10msg.wire.primitives import ULong  # noqa: E402
 from tests.bridging import Refusing, between, bodies, numbered, quarantined  # noqa: E402

@@ -18,7 +18,7 @@ pytest.importorskip("pika")
 from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.net.bridge import RouteOptions, Statistics, parse_url  # noqa: E402
 from amqp10msg.net.bridge.sending import preparer_of  # noqa: E402
-from amqp10msg.net.bridge.terms import SourceDelivery  # noqa: E402
+from amqp10msg.net.ends.terms import SourceDelivery  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, running  # noqa: E402
 from tests.bridging import numbered  # noqa: E402

@@ -17,9 +17,9 @@ from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.reconnecting import ClosingLinks
 from amqp10msg.net.bridge.source_end import MemoryLimit
-from amqp10msg.net.bridge.terms import Depth
 from amqp10msg.net.bridge.unsettled import Unsettled
-from amqp10msg.net.bridge.urls import parse_url
+from amqp10msg.net.ends.terms import Depth
+from amqp10msg.net.ends.urls import parse_url
 
 pytestmark = pytest.mark.once
 

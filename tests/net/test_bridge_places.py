@@ -15,10 +15,10 @@ pytest.importorskip("pika")
 
 from amqp10msg import Message
 from amqp10msg.net.bridge import Bridge, LinkError, RouteSpec, counting
-from amqp10msg.net.bridge.counting import basic_endpoint_of
-from amqp10msg.net.bridge.links import first_reachable
 from amqp10msg.net.bridge.routes import read_routes
-from amqp10msg.net.bridge.urls import Endpoint, parse_urls
+from amqp10msg.net.ends.counts import basic_endpoint_of
+from amqp10msg.net.ends.links import first_reachable
+from amqp10msg.net.ends.urls import Endpoint, parse_urls
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker
 from tests.bridging import bodies, numbered, options

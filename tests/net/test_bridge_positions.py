@@ -16,9 +16,10 @@ pytest.importorskip("pika")
 from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
 from amqp10msg.message import Message
 from amqp10msg.net.bridge import Bridge, RouteOptions, RouteSpec, read_quarantine
-from amqp10msg.net.bridge.records import Positions, Records, position_of
-from amqp10msg.net.bridge.terms import LinkError, SourceDelivery
-from amqp10msg.net.bridge.urls import parse_url
+from amqp10msg.net.bridge.records import Positions, Records
+from amqp10msg.net.ends.contents import position_of
+from amqp10msg.net.ends.terms import LinkError, SourceDelivery
+from amqp10msg.net.ends.urls import parse_url
 from amqp10msg.net.serve import Server
 from amqp10msg.wire.primitives import Symbol, ULong
 from tests import bridging

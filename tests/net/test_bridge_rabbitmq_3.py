@@ -10,9 +10,9 @@ import pytest
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Source, Target
 from amqp10msg.net.bridge import LinkError, parse_url
-from amqp10msg.net.bridge.amqp10 import Amqp10Connection, Amqp10Source, Amqp10Target
-from amqp10msg.net.bridge.terms import Oversized, SourceRequest, TargetRequest
-from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.ends.amqp10 import Amqp10Connection, Amqp10Source, Amqp10Target
+from amqp10msg.net.ends.terms import Oversized, SourceRequest, TargetRequest
+from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.net.transport import Attach
 
 

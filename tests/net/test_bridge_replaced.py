@@ -23,7 +23,7 @@ from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header  
 from amqp10msg.net.bridge import Bridge, RouteOptions  # noqa: E402
 from amqp10msg.net.bridge.fingerprints import fingerprint_of  # noqa: E402
 from amqp10msg.net.bridge.records import Positions  # noqa: E402
-from amqp10msg.net.bridge.terms import LinkError, SourceDelivery  # noqa: E402
+from amqp10msg.net.ends.terms import LinkError, SourceDelivery  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests import amqp10_broker  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402

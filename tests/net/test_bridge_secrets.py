@@ -25,8 +25,8 @@ from amqp10msg.net import transport  # noqa: E402
 from amqp10msg.net.bridge import parse_url  # noqa: E402
 from amqp10msg.net.bridge.context import log_event  # noqa: E402
 from amqp10msg.net.bridge.management import Management  # noqa: E402
-from amqp10msg.net.bridge.terms import LinkError  # noqa: E402
-from amqp10msg.net.bridge.urls import split_url  # noqa: E402
+from amqp10msg.net.ends.terms import LinkError  # noqa: E402
+from amqp10msg.net.ends.urls import split_url  # noqa: E402
 from amqp10msg.net.serve import JsonFormatter  # noqa: E402
 from tests.amqp10_broker import Broker, Peer, running  # noqa: E402
 from tests.basic_broker import BasicBroker  # noqa: E402

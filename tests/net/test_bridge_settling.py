@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pika")
 
-from amqp10msg.net.bridge.basic import BasicSource
-from amqp10msg.net.bridge.basic_frames import FrameReader, decode_confirm
-from amqp10msg.net.bridge.terms import Settle, SourceDelivery, SourceRequest
-from amqp10msg.net.bridge.urls import parse_url
+from amqp10msg.net.ends.basic import BasicSource
+from amqp10msg.net.ends.basic_frames import FrameReader, decode_confirm
+from amqp10msg.net.ends.terms import Settle, SourceDelivery, SourceRequest
+from amqp10msg.net.ends.urls import parse_url
 
 ACK, NACK = 80, 120
 CHANNEL = 3

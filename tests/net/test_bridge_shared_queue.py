@@ -16,11 +16,11 @@ from amqp10msg.net.bridge import (
     Bridge,
     RouteSpec,
     Statistics,
-    basic,
     parse_url,
 )
 from amqp10msg.net.bridge.process import status_of
-from amqp10msg.net.bridge.terms import SourceDelivery, SourceRequest
+from amqp10msg.net.ends import basic
+from amqp10msg.net.ends.terms import SourceDelivery, SourceRequest
 from tests.basic_broker import BasicBroker
 from tests.bridging import bodies, numbered, options, short_waits
 from tests.waiting import until

@@ -24,14 +24,14 @@ from amqp10msg.net.bridge import (
     Route,
     RouteSpec,
     Statistics,
-    links,
     parse_url,
     target_end,
 )
-from amqp10msg.net.bridge.basic import open_target
-from amqp10msg.net.bridge.terms import Outgoing, SourceDelivery, TargetRequest
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import _MAX_BYTES_PER_TURN, AttachedLink, ConnectionPool, Wire
+from amqp10msg.net.ends import links
+from amqp10msg.net.ends.basic import open_target
+from amqp10msg.net.ends.terms import Outgoing, SourceDelivery, TargetRequest
+from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.wire import _MAX_BYTES_PER_TURN, AttachedLink, ConnectionPool, Wire
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored
 from tests.bridging import Refusing, bodies, numbered, options, quarantined, short_waits

@@ -20,8 +20,8 @@ pytest.importorskip("pika")
 
 from amqp10msg import Message
 from amqp10msg.net.bridge import Bridge, LinkError, Statistics
+from amqp10msg.net.bridge.options import Waits
 from amqp10msg.net.bridge.process import status_of
-from amqp10msg.net.options import Waits
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker
 from tests.bridging import options
@@ -129,7 +129,7 @@ async def _reach(url: str) -> None:
 _PATIENT = f"""
 import sys
 from amqp10msg.__main__ import main
-from amqp10msg.net import options
+from amqp10msg.net.bridge import options
 
 options.WAITS = options.Waits(management_timeout={HOUR})
 sys.argv[1:] = ["bridge", *sys.argv[1:]]

@@ -25,8 +25,8 @@ from amqp10msg import Array, Message, Symbol, UByte  # noqa: E402
 from amqp10msg.delivery import Source, Target  # noqa: E402
 from amqp10msg.net import transport  # noqa: E402
 from amqp10msg.net.bridge import Bridge, LinkError, RouteOptions, parse_url  # noqa: E402
-from amqp10msg.net.bridge.links import open_target  # noqa: E402
-from amqp10msg.net.bridge.terms import TargetRequest  # noqa: E402
+from amqp10msg.net.ends.links import open_target  # noqa: E402
+from amqp10msg.net.ends.terms import TargetRequest  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
 from tests.net.test_bridge_files import line  # noqa: E402

@@ -18,8 +18,9 @@ from amqp10msg.basic import (
     encode_content_header,
 )
 from amqp10msg.net.bridge import RouteOptions, Statistics, parse_url
-from amqp10msg.net.bridge.sending import header_of, preparer_of
-from amqp10msg.net.bridge.terms import SourceDelivery
+from amqp10msg.net.bridge.sending import preparer_of
+from amqp10msg.net.ends.contents import header_of
+from amqp10msg.net.ends.terms import SourceDelivery
 from amqp10msg.testing import basic_messages, encodings, messages, mutated
 from amqp10msg.translate import to_basic
 from tests.lossless import in_sequence, with_added

@@ -24,9 +24,10 @@ from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.files.text import load_json  # noqa: E402
 from amqp10msg.net.bridge import parse_url  # noqa: E402
 from amqp10msg.net.bridge.management import Management, Queue, queues_of  # noqa: E402
-from amqp10msg.net.bridge.records import Ledger, Positions, position_of  # noqa: E402
-from amqp10msg.net.bridge.terms import SourceDelivery  # noqa: E402
+from amqp10msg.net.bridge.records import Ledger, Positions  # noqa: E402
 from amqp10msg.net.bridge.topology import plan  # noqa: E402
+from amqp10msg.net.ends.contents import position_of  # noqa: E402
+from amqp10msg.net.ends.terms import SourceDelivery  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from amqp10msg.wire.primitives import ULong  # noqa: E402
 from tests.damaged_json import damaged_json  # noqa: E402

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties
 from amqp10msg.net import deliver
-from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.bridge.urls import parse_url
 from amqp10msg.net.deliver import (
     Deliverer,
     Delivering,
@@ -21,6 +19,8 @@ from amqp10msg.net.deliver import (
     numbered,
     with_message_id,
 )
+from amqp10msg.net.ends.terms import LinkError
+from amqp10msg.net.ends.urls import parse_url
 from tests.basic_broker import BasicBroker
 from tests.basic_broker import running as running_basic
 from tests.net import odd_broker

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from amqp10msg import Message, encode_value
 from amqp10msg.net import stream_ranges, transport
-from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.bridge.urls import parse_url
+from amqp10msg.net.ends.terms import LinkError
+from amqp10msg.net.ends.urls import parse_url
 from amqp10msg.net.event_hubs import ENQUEUED, Hub, Partitions
 from amqp10msg.net.stream_ranges import (
     Bounds,

@@ -29,8 +29,8 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.net import spool as spooling  # noqa: E402
-from amqp10msg.net.bridge.terms import LinkError, SourceDelivery, SourceRequest  # noqa: E402
-from amqp10msg.net.bridge.urls import parse_url  # noqa: E402
+from amqp10msg.net.ends.terms import LinkError, SourceDelivery, SourceRequest  # noqa: E402
+from amqp10msg.net.ends.urls import parse_url  # noqa: E402
 from amqp10msg.net.landing import LANDED, Landing, Spooled, file_name  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from amqp10msg.net.spool import Batches, spool, spool_from  # noqa: E402

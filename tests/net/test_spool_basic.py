@@ -38,7 +38,7 @@ pytest.importorskip("pyarrow")
 
 import pyarrow.parquet as pq  # noqa: E402
 
-from amqp10msg.net.bridge.basic_frames import BODY, HEADER, Content, FrameError, FrameReader  # noqa: E402
+from amqp10msg.net.ends.basic_frames import BODY, HEADER, Content, FrameError, FrameReader  # noqa: E402
 from amqp10msg.net.landing import Landing, Spooled  # noqa: E402
 from amqp10msg.net.spool import Batches, spool  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, _Peer, running  # noqa: E402

@@ -22,16 +22,16 @@ from amqp10msg import Message
 
 pytest.importorskip("pyarrow")
 
-from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.bridge.urls import (
+from amqp10msg.net.ends.stream_chunks import MAX_CHUNK
+from amqp10msg.net.ends.stream_protocol import StreamConnection
+from amqp10msg.net.ends.terms import LinkError
+from amqp10msg.net.ends.urls import (
     STREAM_SCHEMES,
     Endpoint,
     parse_url,
     parse_urls,
 )
 from amqp10msg.net.stored_ranges import StoredProbe, read_stored
-from amqp10msg.net.stream_chunks import MAX_CHUNK
-from amqp10msg.net.stream_protocol import StreamConnection
 from amqp10msg.net.stream_ranges import (
     Bounds,
     LateRangeError,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
 
-from amqp10msg.net.stream_chunks import (  # noqa: E402
+from amqp10msg.net.ends.stream_chunks import (  # noqa: E402
     MAX_CHUNK,
     Chunk,
     ChunkError,

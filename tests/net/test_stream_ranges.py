@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties
 from amqp10msg.net import stream_ranges
-from amqp10msg.net.bridge.amqp10 import open_connection
-from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.bridge.urls import Endpoint, parse_url
+from amqp10msg.net.ends.amqp10 import open_connection
+from amqp10msg.net.ends.terms import LinkError
+from amqp10msg.net.ends.urls import Endpoint, parse_url
 from amqp10msg.net.stream_ranges import (
     Bounds,
     LateRangeError,

@@ -16,7 +16,7 @@ from amqp10msg.brokers import RABBITMQ, ByName, SeriesName, translations
 from amqp10msg.delivery.filters import ApplicationPropertiesFilter, SqlFilter, parse
 from amqp10msg.jobs import Job
 from amqp10msg.jobs.translating import Translator
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.testing import messages
 from amqp10msg.translate import (
     PROFILES,

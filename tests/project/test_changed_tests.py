@@ -16,7 +16,7 @@ def root(tmp_path: Path) -> Path:
     for name, text in {
         "net/test_bridge.py": "from amqp10msg.net.bridge import Bridge",
         "net/test_serve.py": "from amqp10msg.net.serve.server import Server",
-        "net/test_urls.py": "from amqp10msg.net.bridge import route, urls",
+        "net/test_urls.py": "from amqp10msg.net.ends import links, urls",
         "message/test_message.py": "from amqp10msg import Message",
         "translate/test_translator.py": "from amqp10msg.translate import translator",
         "validation/test_rules.py": "from amqp10msg.validation import check",
@@ -35,11 +35,8 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "file, expected",
     [
-        ("amqp10msg/net/bridge/urls.py", ["tests/net/test_urls.py", TYPING]),
-        (
-            "amqp10msg/net/bridge/wire.py",
-            ["tests/net/test_bridge.py", "tests/net/test_urls.py", TYPING],
-        ),
+        ("amqp10msg/net/ends/urls.py", ["tests/net/test_urls.py", TYPING]),
+        ("amqp10msg/net/ends/wire.py", ["tests/net/test_urls.py", TYPING]),
         (
             "amqp10msg/net/serve/server.py",
             ["tests/app/test_cli_serve.py", "tests/net/test_serve.py", TYPING],

@@ -123,7 +123,7 @@ def test_landing_and_quarantine_work_without_posix_modules(tmp_path: Path) -> No
 from pathlib import Path
 from amqp10msg import Message
 from amqp10msg.net.landing import Landing, Spooled
-from amqp10msg.net.bridge.files import Quarantine
+from amqp10msg.net.ends.files import Quarantine
 folder = Path(sys.argv[1])
 with Landing(folder) as landing:
     try:

@@ -39,7 +39,7 @@ def check_extra(endpoints: Iterable[Endpoint]) -> None:
     """Raise ClickException if an endpoint is a 0-9-1 broker and pika is not installed."""
     if any(endpoint.protocol == "0-9-1" and endpoint.file is None for endpoint in endpoints):
         try:
-            import amqp10msg.net.bridge.basic  # noqa: F401  (checks that it can be imported)
+            import amqp10msg.net.ends.basic  # noqa: F401  (checks that it can be imported)
         except ModuleNotFoundError as error:
             raise missing_extra(error, "bridge") from None
 

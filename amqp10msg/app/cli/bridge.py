@@ -23,7 +23,7 @@ from amqp10msg.app.cli._bridging import (
 from amqp10msg.app.cli._live import LiveLine, events_logger, log_option, show_counts
 from amqp10msg.app.cli._options import declared_options, given_options
 from amqp10msg.app.cli._output import is_terminal, print_error, safe
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.bridge.options import RouteOptions
 
 if TYPE_CHECKING:
     from amqp10msg.net.bridge import RouteSpec

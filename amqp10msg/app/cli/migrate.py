@@ -30,11 +30,11 @@ from amqp10msg.app.cli._options import (
     translations,
 )
 from amqp10msg.app.cli._output import is_terminal, print_error, safe
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.wire.text import plural
 
 if TYPE_CHECKING:
-    from amqp10msg.net.bridge.migration import Migration
+    from amqp10msg.net.migrate.migration import Migration
 
 
 @click.command(
@@ -218,10 +218,11 @@ def migrate(
     if not route_values["management"] or not route_values["target_management"]:
         raise click.UsageError("add --management and --target-management, which list the queues")
     try:
-        from amqp10msg.net.bridge import parse_url, report
+        from amqp10msg.net.bridge import parse_url
         from amqp10msg.net.bridge.management import EXCLUSIVE, Management, queues_of
-        from amqp10msg.net.bridge.migration import NEW_QUEUE_REPORT, Migration, status_of
         from amqp10msg.net.bridge.routes import matching, routes_of_queues
+        from amqp10msg.net.migrate import report
+        from amqp10msg.net.migrate.migration import NEW_QUEUE_REPORT, Migration, status_of
     except ModuleNotFoundError as error:
         raise missing_extra(error, "bridge") from None
     options_given = given_options(route_values)
@@ -265,9 +266,7 @@ def migrate(
             migration.new_queues = {"other queues": f"could not be listed at the end: {error}"}
     if live_line is not None:
         click.echo(err=True)
-    write_reports(
-        reports, lambda: report.migration_json(migration), lambda: report.migration_html(migration)
-    )
+    write_reports(reports, lambda: report.as_json(migration), lambda: report.as_html(migration))
     show_counts({moved.queue.name: moved.counts for moved in migration.moved}, remains=False)
     for name, problems in migration.open_issues().items():
         for text in problems:

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp10msg.net.options import ACTIONS, REASONS, RouteOptions, Waits
+from amqp10msg.net.bridge.options import ACTIONS, REASONS, RouteOptions, Waits
 from amqp10msg.wire.later import later
 
 if TYPE_CHECKING:
     from amqp10msg.net.bridge.bridge import Bridge
-    from amqp10msg.net.bridge.entries import Entry, read_quarantine
-    from amqp10msg.net.bridge.files import Quarantine
     from amqp10msg.net.bridge.route import Route
     from amqp10msg.net.bridge.routes import RouteSpec
     from amqp10msg.net.bridge.statistics import Statistics
-    from amqp10msg.net.bridge.terms import LinkError, Outcome, Settle, SourceDelivery
-    from amqp10msg.net.bridge.urls import Endpoint, parse_url
+    from amqp10msg.net.ends.entries import Entry, read_quarantine
+    from amqp10msg.net.ends.files import Quarantine
+    from amqp10msg.net.ends.terms import LinkError, Outcome, Settle, SourceDelivery
+    from amqp10msg.net.ends.urls import Endpoint, parse_url
 
 __all__ = [
     "ACTIONS",
@@ -53,12 +53,12 @@ if not TYPE_CHECKING:  # hidden, so that type checkers report names that do not 
         __name__,
         {
             "bridge": ["Bridge"],
-            "entries": ["Entry", "read_quarantine"],
-            "files": ["Quarantine"],
+            ".ends.entries": ["Entry", "read_quarantine"],
+            ".ends.files": ["Quarantine"],
             "route": ["Route"],
             "routes": ["RouteSpec"],
             "statistics": ["Statistics"],
-            "terms": ["LinkError", "Outcome", "Settle", "SourceDelivery"],
-            "urls": ["Endpoint", "parse_url"],
+            ".ends.terms": ["LinkError", "Outcome", "Settle", "SourceDelivery"],
+            ".ends.urls": ["Endpoint", "parse_url"],
         },
     )

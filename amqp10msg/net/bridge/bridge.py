@@ -11,13 +11,13 @@ from typing import Self
 import attrs
 
 from amqp10msg.net.bridge.context import log_event
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.records import rename_route
 from amqp10msg.net.bridge.route import Route
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import ConnectionPools
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.wire import ConnectionPools
 
 #: Maximum number of removed routes whose statistics are kept under their own names.
 _MAX_REMOVED_ROUTES = 100

@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 
 from amqp10msg.net.bridge.lifecycle import Lifecycle
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.unsettled import Unsettled
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import ConnectionPools
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.wire import ConnectionPools
 from amqp10msg.wire.text import printable
 
 

@@ -7,16 +7,16 @@ or by RabbitMQ's management API.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from pathlib import Path
-from urllib.parse import unquote
 
 import attrs
 
-from amqp10msg.net.bridge.entries import MAX_MESSAGE
-from amqp10msg.net.bridge.links import first_reachable, open_source
 from amqp10msg.net.bridge.management import Management
-from amqp10msg.net.bridge.terms import (
+from amqp10msg.net.bridge.options import WAITS, Waits
+from amqp10msg.net.ends.counts import basic_endpoint_of, count_queue
+from amqp10msg.net.ends.entries import MAX_MESSAGE
+from amqp10msg.net.ends.links import first_reachable, open_source
+from amqp10msg.net.ends.terms import (
     NO_COUNT,
     Countable,
     Depth,
@@ -24,50 +24,11 @@ from amqp10msg.net.bridge.terms import (
     Oversized,
     SourceRequest,
 )
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import ConnectionPool, in_thread
-from amqp10msg.net.options import WAITS, Waits
+from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.wire import ConnectionPool, in_thread
 
 #: A value of `Depth.reason`.
 _HELD_BY_OTHERS_UNKNOWN = "the broker does not report the messages that other consumers hold"
-
-
-def basic_endpoint_of(endpoint: Endpoint) -> Endpoint | None:
-    """Return the endpoint of a source's queue for AMQP 0-9-1, on the same host and port.
-
-    Return None if the source is not a RabbitMQ queue.
-    """
-    if endpoint.protocol == "0-9-1":
-        return endpoint
-    address = endpoint.address or ""
-    queue = None
-    if address.startswith("/queues/"):
-        queue = unquote(address.removeprefix("/queues/"))
-    for prefix in ("/amq/queue/", "/queue/"):
-        if address.startswith(prefix):
-            queue = address.removeprefix(prefix).replace("%2F", "/")
-    if "/" not in address:
-        queue = address
-    if not queue:
-        return None
-    user, password = endpoint.user, endpoint.password
-    if user is None and endpoint.mechanism != "EXTERNAL":
-        user, password = "guest", "guest"
-    return attrs.evolve(
-        endpoint,
-        protocol="0-9-1",
-        address=None,
-        queue=queue,
-        virtual_host=endpoint.virtual_host or "/",
-        user=user,
-        password=password,
-        mechanism=endpoint.mechanism if endpoint.mechanism == "EXTERNAL" else None,
-        others=tuple(
-            alternative
-            for alternative in map(basic_endpoint_of, endpoint.others)
-            if alternative is not None
-        ),
-    )
 
 
 class Counting:
@@ -137,7 +98,7 @@ class Counting:
                 self._check_positions(self.oldest, self.end, next_position)
             return depth
         if source.protocol == "0-9-1" and source.file is None:
-            return await _declare_and_count(source, self._waits.query_timeout, self._pool)
+            return await count_queue(source, self._waits.query_timeout, self._pool)
         link = await open_source(
             SourceRequest(
                 endpoint=source,
@@ -186,7 +147,7 @@ class Counting:
 
         Return None for an empty stream.
         """
-        from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)
+        from amqp10msg.net.ends.basic import positions_of  # noqa: PLC0415  (an extra)
 
         return await first_reachable(
             endpoint, lambda address: positions_of(address, offset, self._pool)
@@ -256,7 +217,7 @@ class Counting:
         endpoint = self._basic_endpoint
         if endpoint is None:
             return "the other addresses of the source cannot be queried one by one"
-        from amqp10msg.net.bridge.basic import last_message_of  # noqa: PLC0415  (an extra)
+        from amqp10msg.net.ends.basic import last_message_of  # noqa: PLC0415  (an extra)
 
         # The nodes of a cluster have the same last message of a stream.
         last_messages = set()
@@ -265,7 +226,7 @@ class Counting:
             try:
                 if self.is_stream:
                     last_messages.add(await last_message_of(node, self._pool))
-                elif (await _declare_and_count(node, self._waits.query_timeout, self._pool)).ready:
+                elif (await count_queue(node, self._waits.query_timeout, self._pool)).ready:
                     return f"{node.host}:{node.port} has messages, but another address has none"
             except LinkError as error:
                 text = str(error.without(node.password))
@@ -299,7 +260,7 @@ class Counting:
             and self._basic_endpoint
         ):
             try:
-                queue_depth = await _declare_and_count(
+                queue_depth = await count_queue(
                     self._basic_endpoint, self._waits.query_timeout, self._pool
                 )
                 # Subtract the route's own consumer.
@@ -328,9 +289,7 @@ class Counting:
         if self._basic_endpoint is None or self._source.file is not None:
             return Depth(reason=reason)
         try:
-            depth = await _declare_and_count(
-                self._basic_endpoint, self._waits.query_timeout, self._pool
-            )
+            depth = await count_queue(self._basic_endpoint, self._waits.query_timeout, self._pool)
         except LinkError:
             return Depth(reason=reason)
         return depth if depth.ready else Depth(reason=reason)
@@ -398,10 +357,10 @@ class Observer:
         Raises:
             LinkError: the queue cannot be queried.
         """
-        depth = await _declare_and_count(self._endpoint, self._waits.query_timeout, self._pool)
+        depth = await count_queue(self._endpoint, self._waits.query_timeout, self._pool)
         if depth.ready == 0 and depth.other_consumers == 0:
             await asyncio.sleep(self._waits.recount_delay)
-            depth = await _declare_and_count(self._endpoint, self._waits.query_timeout, self._pool)
+            depth = await count_queue(self._endpoint, self._waits.query_timeout, self._pool)
         return depth
 
 
@@ -417,31 +376,3 @@ def _refuse_replaced(end: int | None, next_position: int | None) -> None:
             "from its beginning",
             permanent=True,
         )
-
-
-def declare_and_count(endpoint: Endpoint) -> Depth:
-    """Count the messages of a RabbitMQ queue over a new connection of AMQP 0-9-1."""
-    basic_endpoint = basic_endpoint_of(endpoint)
-    if basic_endpoint is None:
-        return Depth(reason=NO_COUNT)
-    try:
-        return asyncio.run(_declare_and_count(basic_endpoint, WAITS.query_timeout))
-    except (LinkError, ModuleNotFoundError) as error:
-        return Depth(reason=str(error))
-
-
-async def _declare_and_count(
-    endpoint: Endpoint, timeout: float, pool: ConnectionPool | None = None
-) -> Depth:
-    """Count the messages and consumers of a queue with a passive queue.declare.
-
-    Raises:
-        LinkError: no address of the endpoint answers within `timeout` seconds, or has the queue.
-    """
-    from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
-
-    def count_at(candidate: Endpoint) -> Awaitable[Depth]:
-        candidate_with_timeout = attrs.evolve(candidate, timeout=min(candidate.timeout, timeout))
-        return depth_of(candidate_with_timeout, candidate_with_timeout.queue or "", pool)
-
-    return await first_reachable(endpoint, count_at)

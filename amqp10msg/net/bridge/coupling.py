@@ -13,15 +13,15 @@ from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.intake import Intake
 from amqp10msg.net.bridge.lifecycle import Event
-from amqp10msg.net.bridge.links import warn_unverified_tls
 from amqp10msg.net.bridge.reconnecting import ClosingLinks, ReconnectingLink
 from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.refusals import Refusals
 from amqp10msg.net.bridge.settlement import Settlement
 from amqp10msg.net.bridge.source_end import SourceEnd
 from amqp10msg.net.bridge.target_end import TargetEnd
-from amqp10msg.net.bridge.terms import Settle, SourceDelivery
 from amqp10msg.net.bridge.watch import LEFT_TO_OTHERS, SourceWatch
+from amqp10msg.net.ends.links import warn_unverified_tls
+from amqp10msg.net.ends.terms import Settle, SourceDelivery
 
 #: Seconds between two checks whether all outcomes have arrived, when a route ends.
 _DRAIN_CHECK_INTERVAL = 0.01

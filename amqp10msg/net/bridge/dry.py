@@ -16,14 +16,14 @@ import attrs
 
 from amqp10msg.basic import BasicMessage
 from amqp10msg.message import Message
-from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.management import EXCLUSIVE, Queue
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.sending import losses_of_names, message_of, without_delivery
 from amqp10msg.net.bridge.statistics import count_bounded
-from amqp10msg.net.bridge.terms import LinkError, Oversized, Settle, SourceDelivery, SourceRequest
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.ends.links import open_source
+from amqp10msg.net.ends.terms import LinkError, Oversized, Settle, SourceDelivery, SourceRequest
+from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.translate import PROFILES, Circumstances, Loss, explain, to_amqp10, to_basic
 from amqp10msg.wire.errors import AmqpError, TranslationError
 
@@ -304,7 +304,7 @@ async def check_queue(
         count: maximum number of messages, 1 to 65535.
         idle: stop after this many seconds without a message.
     """
-    from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
+    from amqp10msg.net.ends.basic import depth_of  # noqa: PLC0415  (an extra)
 
     if queue.exclusive:
         return Checked(queue, fault=EXCLUSIVE)

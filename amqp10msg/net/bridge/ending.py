@@ -12,8 +12,8 @@ import attrs
 from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.counting import Counting, Observer
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import Countable, Depth, LinkError
-from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.ends.terms import Countable, Depth, LinkError
+from amqp10msg.net.ends.urls import Endpoint
 
 #: Default of `RouteOptions.idle`, in seconds, if only `until_length` is set.
 _DEFAULT_IDLE = 2.0

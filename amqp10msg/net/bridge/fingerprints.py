@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.basic import BasicMessage, FieldTable, decode_content_header, encode_content_header
-from amqp10msg.net.bridge.terms import SourceDelivery
+from amqp10msg.net.ends.terms import SourceDelivery
 from amqp10msg.sections.parts import scan
 from amqp10msg.translate import as_published
 from amqp10msg.wire.errors import AmqpError

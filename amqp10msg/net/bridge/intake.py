@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.ending import Ending
-from amqp10msg.net.bridge.entries import UNREADABLE
 from amqp10msg.net.bridge.reconnecting import ClosingLinks
 from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.refusals import Refusals
@@ -22,7 +21,8 @@ from amqp10msg.net.bridge.sending import message_of
 from amqp10msg.net.bridge.settlement import SETTLE_BY_ACTION, Settlement
 from amqp10msg.net.bridge.source_end import SourceEnd
 from amqp10msg.net.bridge.target_end import TargetEnd
-from amqp10msg.net.bridge.terms import Outcome, Oversized, Settle, SourceDelivery
+from amqp10msg.net.ends.entries import UNREADABLE
+from amqp10msg.net.ends.terms import Outcome, Oversized, Settle, SourceDelivery
 
 #: Why positions of a stream are skipped, for the log.
 _SKIPPED_REASON = (

@@ -17,9 +17,9 @@ from urllib.parse import quote
 import attrs
 
 from amqp10msg.files.text import load_json
-from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.bridge.urls import Endpoint, secret, split_url, with_files
-from amqp10msg.net.options import WAITS
+from amqp10msg.net.bridge.options import WAITS
+from amqp10msg.net.ends.terms import LinkError
+from amqp10msg.net.ends.urls import Endpoint, secret, split_url, with_files
 
 #: Maximum size of an answer, in bytes.
 _MAX_ANSWER = 64 << 20

@@ -17,8 +17,8 @@ from amqp10msg.options import check_option, declared, option
 if TYPE_CHECKING:
     from amqp10msg.basic import BasicMessage
     from amqp10msg.message import Message
-    from amqp10msg.net.bridge.terms import SourceDelivery
-    from amqp10msg.net.bridge.urls import Endpoint
+    from amqp10msg.net.ends.terms import SourceDelivery
+    from amqp10msg.net.ends.urls import Endpoint
 
 #: The actions for a message that the target does not accept; the values of `RouteOptions.on`.
 ACTIONS = ("quarantine", "requeue", "reject")
@@ -49,7 +49,7 @@ Change: TypeAlias = "Callable[[Any, SourceDelivery], BasicMessage | Message | No
 
 def _to_endpoint(value: str | Endpoint) -> Endpoint:
     """Parse the option `quarantine_queue`."""
-    from amqp10msg.net.bridge.urls import Endpoint, parse_url  # noqa: PLC0415  (see above)
+    from amqp10msg.net.ends.urls import Endpoint, parse_url  # noqa: PLC0415  (see above)
 
     if isinstance(value, Endpoint):
         return value
@@ -65,14 +65,14 @@ def _resolve_api(url: str) -> str:
 
     When the content of such a file changes, newly read options differ from the old options.
     """
-    from amqp10msg.net.bridge.urls import with_files  # noqa: PLC0415  (see above)
+    from amqp10msg.net.ends.urls import with_files  # noqa: PLC0415  (see above)
 
     return with_files(url)
 
 
 def _api_repr(url: str | None) -> str:
     """Return the URL of a management API without credentials, for the repr of the options."""
-    from amqp10msg.net.bridge.urls import without_credentials  # noqa: PLC0415  (see above)
+    from amqp10msg.net.ends.urls import without_credentials  # noqa: PLC0415  (see above)
 
     return repr(None if url is None else without_credentials(url))
 

@@ -20,12 +20,12 @@ from amqp10msg.net.bridge.context import log_event
 from amqp10msg.net.bridge.dry import Checked, DryRun, check_queue, dry_run
 from amqp10msg.net.bridge.management import Queue
 from amqp10msg.net.bridge.monitor import Monitor
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.service import Service
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import in_thread
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.wire import in_thread
 
 #: Seconds between two measurements of the lag of the routes.
 _LAG_INTERVAL = 1.0

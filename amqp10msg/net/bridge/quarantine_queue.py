@@ -15,10 +15,11 @@ from typing import Any
 
 from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
 from amqp10msg.message import Message
-from amqp10msg.net.bridge.files import line_of
-from amqp10msg.net.bridge.links import open_target
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.reconnecting import ReconnectingLink
-from amqp10msg.net.bridge.terms import (
+from amqp10msg.net.ends.files import line_of
+from amqp10msg.net.ends.links import open_target
+from amqp10msg.net.ends.terms import (
     LinkError,
     Outcome,
     Outgoing,
@@ -26,9 +27,8 @@ from amqp10msg.net.bridge.terms import (
     TargetLink,
     TargetRequest,
 )
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import ConnectionPool
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.wire import ConnectionPool
 from amqp10msg.sections import Data, Header, Properties
 
 #: Maximum number of messages in flight to the quarantine queue.

@@ -12,9 +12,9 @@ import random
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from amqp10msg.net.bridge.terms import Link, LinkError, SourceDelivery
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.bridge.options import RouteOptions
+from amqp10msg.net.ends.terms import Link, LinkError, SourceDelivery
+from amqp10msg.net.ends.urls import Endpoint
 
 #: Timeout in seconds of closing a link while the route runs.
 _CLOSE_TIMEOUT = 5.0

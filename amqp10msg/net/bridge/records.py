@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import sqlite3
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,48 +18,17 @@ from typing import Any
 import attrs
 
 from amqp10msg.atomic_files import lock
-from amqp10msg.basic import BasicProperties, decode_content_header
-from amqp10msg.brokers import STREAM_OFFSET
-from amqp10msg.net.bridge.files import Quarantine
+from amqp10msg.basic import decode_content_header
 from amqp10msg.net.bridge.fingerprints import Fingerprint, fingerprint_of
-from amqp10msg.net.bridge.terms import SourceDelivery
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.unsettled import Finished
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.ends.contents import id_of_message, id_of_properties, position_of
+from amqp10msg.net.ends.files import Quarantine
+from amqp10msg.net.ends.terms import SourceDelivery
+from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.private_files import PRIVATE, create_private
-from amqp10msg.sections.parts import Scan, scan
+from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import AmqpError
-from amqp10msg.wire.primitives import ULong
-
-#: Names of the AMQP types of a message-id (Part 3, 3.2.11), by Python type.
-_ID_TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
-
-
-def id_of_message(parts: Scan) -> str | None:
-    """Return the message-id of a 1.0 message with its type, such as ``uuid:…``.
-
-    Return None if the message has no message-id, or an empty one: some clients write an empty
-    string or binary instead of omitting the field, so it does not identify a message.
-    """
-    properties = parts.section("properties")
-    message_id = None if properties is None else properties.message_id
-    if message_id is None or message_id in ("", b""):
-        return None
-    id_text = message_id.hex() if isinstance(message_id, bytes) else str(message_id)
-    return f"{_ID_TYPES[type(message_id)]}:{id_text}"
-
-
-def id_of_properties(properties: BasicProperties) -> str | None:
-    """Return the message-id of a 0-9-1 message with its type; None if it is missing or empty."""
-    text = properties.message_id
-    if not text:
-        return None
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # the text has surrogates for bytes that are not UTF-8
-        return f"octets:{text.encode('utf-8', 'surrogateescape').hex()}"
-    return f"string:{text}"
-
 
 #: Errors that sqlite3 raises for a file that cannot be used. UnicodeDecodeError occurs if sqlite3
 #: cannot decode the error text, because it quotes a damaged schema.
@@ -225,35 +193,12 @@ CREATE TABLE IF NOT EXISTS fingerprint (
 """
 
 
-#: The largest position of a message. The position after it must fit into SQLite's 64-bit signed
-#: integers.
-_MAX_POSITION = (1 << 63) - 2
-
-
 def _storable(route: str) -> str:
     """Escape the surrogates in the name of a route, which SQLite cannot store.
 
     A route may be named after a queue whose name is not UTF-8.
     """
     return route.encode("utf-8", "backslashreplace").decode()
-
-
-def position_of(delivery: SourceDelivery) -> int | None:
-    """Return the position of a delivery in its stream or file, or None.
-
-    A stream offset above `_MAX_POSITION` in the message is ignored: no stream is that long.
-    """
-    if delivery.position is not None:
-        return delivery.position
-    offset: Any = None
-    with contextlib.suppress(AmqpError, AttributeError):
-        if delivery.content_header is None:
-            annotations: Any = scan(delivery.octets).section("message_annotations")
-            offset = annotations.get(STREAM_OFFSET)
-        else:
-            headers = decode_content_header(delivery.content_header).properties.headers or {}
-            offset = headers.get(STREAM_OFFSET)
-    return int(offset) if isinstance(offset, int) and 0 <= offset <= _MAX_POSITION else None
 
 
 def rename_route(options: RouteOptions, old: str, new: str) -> None:

@@ -15,12 +15,12 @@ from collections import Counter
 from collections.abc import Callable
 
 from amqp10msg.net.bridge.context import RouteContext
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.quarantine_queue import QuarantineQueue
 from amqp10msg.net.bridge.reconnecting import backoff_delay
 from amqp10msg.net.bridge.settlement import SETTLE_BY_ACTION, Settlement
-from amqp10msg.net.bridge.terms import LinkError, Outcome, Settle, SourceDelivery
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.ends.terms import LinkError, Outcome, Settle, SourceDelivery
+from amqp10msg.net.ends.urls import Endpoint
 
 #: Kinds of outcome that a deleted queue causes, basic.return of 0-9-1 and released of 1.0.
 _DELETED_QUEUE_OUTCOMES = {"returned", "released"}

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from amqp10msg.net.bridge.context import RouteContext
-from amqp10msg.net.bridge.files import message_in_file
 from amqp10msg.net.bridge.fingerprints import fingerprint_of
-from amqp10msg.net.bridge.links import open_source
-from amqp10msg.net.bridge.records import Positions, position_of
-from amqp10msg.net.bridge.terms import LinkError, Oversized, SourceDelivery, SourceRequest
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import ConnectionPool
+from amqp10msg.net.bridge.records import Positions
+from amqp10msg.net.ends.contents import position_of
+from amqp10msg.net.ends.files import message_in_file
+from amqp10msg.net.ends.links import open_source
+from amqp10msg.net.ends.terms import LinkError, Oversized, SourceDelivery, SourceRequest
+from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.wire import ConnectionPool
 
 #: Seconds to wait for a message of a stream.
 _MESSAGE_TIMEOUT = 10.0

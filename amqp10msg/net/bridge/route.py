@@ -28,12 +28,12 @@ from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.coupling import Coupling
 from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.lifecycle import Event, State
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.records import Lease, Records
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import ConnectionPools
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.ends.terms import LinkError
+from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.wire import ConnectionPools
 
 
 class Route:

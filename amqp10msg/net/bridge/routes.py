@@ -10,10 +10,10 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.net.bridge.counting import basic_endpoint_of
 from amqp10msg.net.bridge.management import Management, Queue, queues_of
-from amqp10msg.net.bridge.urls import Endpoint, parse_urls, queue_address
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.bridge.options import RouteOptions
+from amqp10msg.net.ends.counts import basic_endpoint_of
+from amqp10msg.net.ends.urls import Endpoint, parse_urls, queue_address
 from amqp10msg.options import Option, options_of
 
 

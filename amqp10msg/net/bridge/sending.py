@@ -17,49 +17,16 @@ from typing import Any
 
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.message import Message
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import Outgoing, SourceDelivery
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.ends.contents import header_of
+from amqp10msg.net.ends.terms import Outgoing, SourceDelivery
+from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.sections import Header
-from amqp10msg.sections.parts import scan
 from amqp10msg.translate import Circumstances, Loss, as_published, to_amqp10, to_basic
 from amqp10msg.translate.batches import kernel, may_have_delivery_headers
 from amqp10msg.wire.errors import AmqpError
 from amqp10msg.wire.limits import UNLIMITED
-
-#: The usual encoding of the header's descriptor, and how the descriptor of any section begins.
-_HEADER_DESCRIPTOR, _DESCRIPTOR_START = b"\x00\x53\x70", b"\x00\x53"
-#: Constructors of list8 and list0.
-_LIST8, _LIST0 = 0xC0, 0x45
-#: Offsets of the list's constructor and size in an encoded header.
-_CODE_OFFSET, _SIZE_OFFSET = len(_HEADER_DESCRIPTOR), len(_HEADER_DESCRIPTOR) + 1
-
-
-def header_of(octets: bytes) -> Header | None:
-    """Decode the header of an encoded message; None if there is no header or it is invalid."""
-    if not octets.startswith(_HEADER_DESCRIPTOR) or len(octets) <= _SIZE_OFFSET:
-        # The first section is not a header, or its descriptor has an unusual encoding.
-        return None if octets.startswith(_DESCRIPTOR_START) else _decode_header.__wrapped__(octets)
-    code = octets[_CODE_OFFSET]
-    if code == _LIST8:
-        # Cached: the messages of a queue have few different headers.
-        return _decode_header(octets[: _SIZE_OFFSET + 1 + octets[_SIZE_OFFSET]])
-    return (
-        _decode_header(octets[:_SIZE_OFFSET])
-        if code == _LIST0
-        else _decode_header.__wrapped__(octets)
-    )
-
-
-@functools.lru_cache(256)
-def _decode_header(octets: bytes) -> Header | None:
-    """Decode the header of an encoded message; None if there is no valid header."""
-    try:
-        return scan(octets).section("header")
-    except ValueError:
-        return None
-
 
 #: The bridge does not check user-ids, because the target decides whose messages a user may send.
 ANY_USER = Circumstances(user=None)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 
 from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.records import Records
-from amqp10msg.net.bridge.terms import Outcome, Settle, SourceDelivery
 from amqp10msg.net.bridge.unsettled import Finished
+from amqp10msg.net.ends.terms import Outcome, Settle, SourceDelivery
 
 #: How to settle a message at the source, by action of `RouteOptions.on` or `.unmatched`. A message
 #: that is requeued is released later: see `Settlement.release_later`.

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 
 from amqp10msg.net.bridge.context import RouteContext
 from amqp10msg.net.bridge.ending import Ending
-from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.reconnecting import ClosingLinks, ReconnectingLink
 from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.resuming import ReplacementCheck
-from amqp10msg.net.bridge.terms import (
+from amqp10msg.net.ends.links import open_source
+from amqp10msg.net.ends.terms import (
     LinkError,
     Oversized,
     Receive,
@@ -23,7 +23,7 @@ from amqp10msg.net.bridge.terms import (
     SourceLink,
     SourceRequest,
 )
-from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.ends.urls import Endpoint
 
 #: The route fails after this many consecutive connections that closed before delivering a message.
 _MAX_EMPTY_CONNECTIONS = 3

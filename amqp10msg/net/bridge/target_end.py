@@ -13,12 +13,12 @@ import time
 from collections.abc import Awaitable, Sequence
 
 from amqp10msg.net.bridge.context import RouteContext
-from amqp10msg.net.bridge.links import open_target
 from amqp10msg.net.bridge.reconnecting import ClosingLinks, ReconnectingLink
 from amqp10msg.net.bridge.refusals import Refusals
 from amqp10msg.net.bridge.sending import preparer_of
 from amqp10msg.net.bridge.settlement import Settlement
-from amqp10msg.net.bridge.terms import (
+from amqp10msg.net.ends.links import open_target
+from amqp10msg.net.ends.terms import (
     LinkError,
     Outcome,
     Outgoing,

@@ -13,12 +13,12 @@ from typing import Any
 import attrs
 
 from amqp10msg.brokers import EXCHANGE_TYPES
-from amqp10msg.net.bridge.counting import basic_endpoint_of
 from amqp10msg.net.bridge.management import EXCLUSIVE, Management, Queue, queues_of, table
-from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import in_thread
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.bridge.options import RouteOptions
+from amqp10msg.net.ends.counts import basic_endpoint_of
+from amqp10msg.net.ends.terms import LinkError
+from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.wire import in_thread
 
 #: Descriptions of the states of a step, by `Step.state`.
 STATES: Mapping[str, str] = {

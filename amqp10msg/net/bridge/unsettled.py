@@ -38,7 +38,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import Outcome, Settle, SourceDelivery
+from amqp10msg.net.ends.terms import Outcome, Settle, SourceDelivery
 
 #: After a poison message, the limit of messages in flight grows by this per accepted message.
 _LIMIT_GROWTH = 0.1

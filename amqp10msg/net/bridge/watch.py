@@ -16,7 +16,7 @@ from amqp10msg.net.bridge.ending import Ending
 from amqp10msg.net.bridge.reconnecting import ClosingLinks
 from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.source_end import SourceEnd
-from amqp10msg.net.bridge.terms import Countable, Depth, LinkError, SourceLink
+from amqp10msg.net.ends.terms import Countable, Depth, LinkError, SourceLink
 
 #: State of a route that only counts the messages of its empty source; see
 #: `SourceWatch._leave_to_others`.

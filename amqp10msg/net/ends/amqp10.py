@@ -15,8 +15,8 @@ from amqp10msg.composite import Error, from_described
 from amqp10msg.delivery import Accepted, Modified, Received, Rejected, Released, Source, Target
 from amqp10msg.delivery.filters import StreamOffset
 from amqp10msg.net import transport
-from amqp10msg.net.bridge.sending import header_of
-from amqp10msg.net.bridge.terms import (
+from amqp10msg.net.ends.contents import header_of
+from amqp10msg.net.ends.terms import (
     ACCEPTED,
     NO_COUNT,
     Depth,
@@ -31,8 +31,8 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
     no_room_for_large,
 )
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import AttachedLink, Wire, attach_link, dial, fail_future
+from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.wire import AttachedLink, Wire, attach_link, dial, fail_future
 from amqp10msg.net.transport import SenderSettleMode
 from amqp10msg.wire.errors import (
     CONNECTION_FORCED,

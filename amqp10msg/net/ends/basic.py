@@ -17,7 +17,7 @@ import attrs
 
 from amqp10msg import __version__
 from amqp10msg.brokers import STREAM_OFFSET
-from amqp10msg.net.bridge.basic_frames import (
+from amqp10msg.net.ends.basic_frames import (
     ACK,
     BEAT,
     DELIVER,
@@ -37,9 +37,9 @@ from amqp10msg.net.bridge.basic_frames import (
     publish,
     spec,
 )
-from amqp10msg.net.bridge.confirms import Unconfirmed
-from amqp10msg.net.bridge.records import position_of
-from amqp10msg.net.bridge.terms import (
+from amqp10msg.net.ends.confirms import Unconfirmed
+from amqp10msg.net.ends.contents import position_of
+from amqp10msg.net.ends.terms import (
     Depth,
     LinkError,
     OnLost,
@@ -53,8 +53,8 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
     no_room_for_large,
 )
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import (
+from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.wire import (
     AttachedLink,
     ConnectionPool,
     Wire,

@@ -22,7 +22,7 @@ except ModuleNotFoundError as _error:
         "AMQP 0-9-1 needs pika: pip install 'amqp10msg[bridge]'", name="pika"
     ) from _error
 
-from amqp10msg.net.bridge.terms import Oversized
+from amqp10msg.net.ends.terms import Oversized
 
 #: The protocol header.
 PREAMBLE = b"AMQP\x00\x00\x09\x01"

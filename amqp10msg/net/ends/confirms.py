@@ -11,7 +11,7 @@ from collections.abc import Hashable
 
 import attrs
 
-from amqp10msg.net.bridge.terms import ACCEPTED, Outcome, Outgoing, SourceDelivery
+from amqp10msg.net.ends.terms import ACCEPTED, Outcome, Outgoing, SourceDelivery
 
 #: Delivery-tags in ascending order. An ordered dict finds its first key in constant time.
 _Tags = OrderedDict[int, None]

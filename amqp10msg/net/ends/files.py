@@ -19,7 +19,7 @@ from typing import Any
 from amqp10msg.atomic_files import lock, sync_folder
 from amqp10msg.files.text import parse_json
 from amqp10msg.message import Message
-from amqp10msg.net.bridge.entries import (
+from amqp10msg.net.ends.entries import (
     SKIPPABLE_FILE_ERRORS,
     Entry,
     Unreadable,
@@ -27,7 +27,7 @@ from amqp10msg.net.bridge.entries import (
     entry_of,
     read_quarantine,
 )
-from amqp10msg.net.bridge.terms import (
+from amqp10msg.net.ends.terms import (
     ACCEPTED,
     Depth,
     LinkError,
@@ -39,7 +39,7 @@ from amqp10msg.net.bridge.terms import (
     SourceRequest,
     TargetRequest,
 )
-from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.private_files import regular_opener
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import attrs
 
-from amqp10msg.net.bridge import files
-from amqp10msg.net.bridge.terms import (
+from amqp10msg.net.ends import files
+from amqp10msg.net.ends.terms import (
     LinkError,
     OnAddressSkipped,
     SourceLink,
@@ -17,7 +17,7 @@ from amqp10msg.net.bridge.terms import (
     TargetLink,
     TargetRequest,
 )
-from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.ends.urls import Endpoint
 
 _T = TypeVar("_T")
 
@@ -43,10 +43,10 @@ def _link_module(endpoint: Endpoint) -> Any:
     if endpoint.file is not None:
         return files
     if endpoint.protocol == "0-9-1":
-        from amqp10msg.net.bridge import basic  # noqa: PLC0415  (an extra)
+        from amqp10msg.net.ends import basic  # noqa: PLC0415  (an extra)
 
         return basic
-    from amqp10msg.net.bridge import amqp10  # noqa: PLC0415  (an extra)
+    from amqp10msg.net.ends import amqp10  # noqa: PLC0415  (an extra)
 
     return amqp10
 

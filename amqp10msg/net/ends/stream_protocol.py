@@ -18,10 +18,10 @@ from typing import Any, NoReturn
 import attrs
 
 from amqp10msg import __version__
-from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.bridge.wire import dialing_error, tls_context
-from amqp10msg.net.stream_chunks import MAX_CHUNK
+from amqp10msg.net.ends.stream_chunks import MAX_CHUNK
+from amqp10msg.net.ends.terms import LinkError
+from amqp10msg.net.ends.urls import Endpoint
+from amqp10msg.net.ends.wire import dialing_error, tls_context
 
 #: Keys of the commands, which identify them in frames.
 _SUBSCRIBE, _DELIVER, _CREDIT, _UNSUBSCRIBE = 0x07, 0x08, 0x09, 0x0C

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 import attrs
 
 from amqp10msg.atomic_files import sync_folder
-from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.wire.text import printable
 
 
@@ -414,7 +414,7 @@ _LinkT = TypeVar("_LinkT")
 
 
 class SharedConnections(Protocol):
-    """Connections that several links share: `amqp10msg.net.bridge.wire.ConnectionPool`."""
+    """Connections that several links share: `amqp10msg.net.ends.wire.ConnectionPool`."""
 
     async def join(
         self,

@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 
 import attrs
 
-from amqp10msg.net.bridge.terms import LinkError, OnLost, Request, SharedConnections
-from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.ends.terms import LinkError, OnLost, Request, SharedConnections
+from amqp10msg.net.ends.urls import Endpoint
 from amqp10msg.net.sockets import Socket
 
 # If several addresses were tried, asyncio's error has the error number of each only in its text.

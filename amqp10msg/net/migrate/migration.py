@@ -16,17 +16,17 @@ import attrs
 
 from amqp10msg.net.bridge.counting import Counting
 from amqp10msg.net.bridge.dry import DryRun, read_and_release
-from amqp10msg.net.bridge.entries import Entry, entries_in
 from amqp10msg.net.bridge.fingerprints import digest_of
 from amqp10msg.net.bridge.management import Management, Queue
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.process import Show, run_bridge
 from amqp10msg.net.bridge.records import Positions
 from amqp10msg.net.bridge.routes import RouteSpec
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import Depth, LinkError, SourceDelivery
 from amqp10msg.net.bridge.topology import STATES, Step, declare, plan
-from amqp10msg.net.bridge.urls import Endpoint
-from amqp10msg.net.options import RouteOptions
+from amqp10msg.net.ends.entries import Entry, entries_in
+from amqp10msg.net.ends.terms import Depth, LinkError, SourceDelivery
+from amqp10msg.net.ends.urls import Endpoint
 
 #: Seconds between two counts of a target whose count does not match the accepted messages yet.
 _RECOUNT_INTERVAL = 0.25

@@ -1,0 +1,1 @@
+"""The migration of queues from one RabbitMQ to another: declare, move, count, compare, report."""
