@@ -29,7 +29,7 @@ cdef class Original:
 
 
 @cython.final
-cdef class PropertyRows:
+cdef class PropertyLayout:
     cdef readonly tuple rows
     cdef readonly int known_flags
     cdef readonly tuple names
@@ -58,7 +58,7 @@ cdef class BasicReader(Cursor):
     cpdef object shortstr(self)
     cpdef object longstr(self)
     @cython.locals(flags=int)
-    cpdef object properties(self, PropertyRows layout)
+    cpdef object properties(self, PropertyLayout layout)
     cpdef object into(self, Slots layout, list values)
     cpdef object table(self, int depth)
     cdef object array(self, int depth)

@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=False, annotation_typing=False, infer_types=True
-"""Reading the encodings of 0-9-1 (4.2.5 and 4.2.6): `BasicReader`, and `PropertyRows`.
+"""Reading the encodings of 0-9-1 (4.2.5 and 4.2.6): `BasicReader`, and `PropertyLayout`.
 
 The file runs as Python, or compiled by Cython with the C types of `_reader.pxd`. Both builds must
 raise the same errors with the same offsets. Like the kernel of AMQP 1.0, `BasicReader` is one
@@ -131,7 +131,7 @@ class Original:
         return True
 
 
-class PropertyRows:
+class PropertyLayout:
     """The wire layout of the properties of one content class, for the reader and the writer.
 
     Attributes:
@@ -256,7 +256,7 @@ class BasicReader(Cursor):
         self.pos = pos + 4 + size
         return self.buf[pos + 4 : self.pos]
 
-    def properties(self, layout: PropertyRows) -> Any:
+    def properties(self, layout: PropertyLayout) -> Any:
         """Read property flags and the property list into an object of the layout's class.
 
         Raises:

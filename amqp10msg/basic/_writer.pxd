@@ -1,7 +1,7 @@
 cimport cython
 
 from amqp10msg.wire.kernel.twin cimport FieldOutput
-from amqp10msg.basic._reader cimport PropertyRows, Original
+from amqp10msg.basic._reader cimport PropertyLayout, Original
 
 cdef bytes octets_of(text, path)
 cdef Py_ssize_t _begin(FieldOutput out, path, int depth) except -1
@@ -17,5 +17,5 @@ cdef dict _WHOLE
 @cython.locals(code=int, width=int)
 cpdef write_value(FieldOutput out, letter, value, dialect, path, name, int depth)
 cpdef write_number(FieldOutput out, value, int width, path)
-cpdef bint is_unchanged(PropertyRows layout, source, dialect) except -1
-cpdef write_rows(FieldOutput out, PropertyRows layout, source, dialect)
+cpdef bint is_unchanged(PropertyLayout layout, source, dialect) except -1
+cpdef write_rows(FieldOutput out, PropertyLayout layout, source, dialect)

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg.basic._reader import FIXED, LETTERS, SPEC_FIXED, PropertyRows
+from amqp10msg.basic._reader import FIXED, LETTERS, SPEC_FIXED, PropertyLayout
 from amqp10msg.basic.tables import FieldArray, FieldTable, OddTrue, ScaledDecimal
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS
@@ -219,7 +219,8 @@ def write_number(out: Any, value: Any, width: int, path: str) -> None:
     """Append an octet (width 1) or a timestamp (width 8); EncodeError if it is out of range."""
     if type(value) is int and 0 <= value < _2_63:
         if width == 8:
-            # `number` writes a byte and then a number: pass the timestamp's first byte as the byte.
+            # `number` writes a one-byte code, then a number. A timestamp has no code: write its
+            # first byte as the code, and the other seven bytes as the number.
             out.number(value >> 56, 7, value)
             return
         if value < 256:
@@ -237,12 +238,12 @@ def write_number(out: Any, value: Any, width: int, path: str) -> None:
         raise EncodeError(f"must be an int from 0 to {maximum}, not {value!r:.60}", path) from None
 
 
-def is_unchanged(layout: PropertyRows, source: Any, dialect: Any) -> bool:
+def is_unchanged(layout: PropertyLayout, source: Any, dialect: Any) -> bool:
     """Return whether the properties `source` were decoded, and have not been changed since."""
     return layout.unchanged(source, layout.attributes.values(source), dialect) is not None
 
 
-def write_rows(out: Any, layout: PropertyRows, source: Any, dialect: Any) -> None:
+def write_rows(out: Any, layout: PropertyLayout, source: Any, dialect: Any) -> None:
     """Append the property flags and the property list of `source`, an object of the layout's class.
 
     If `source` has not been changed since decoding, its original bytes are copied.

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from amqp10msg.basic._reader import BasicReader, PropertyRows
+from amqp10msg.basic._reader import BasicReader, PropertyLayout
 from amqp10msg.basic._writer import (
     write_longstr,
     write_number,
@@ -116,7 +116,7 @@ ClassProperties: TypeAlias = FileProperties | StreamProperties | TunnelPropertie
 
 #: For each content class (70, 80 or 110), the Python class of the properties, and their wire
 #: layout.
-CLASSES: dict[int, tuple[type[Any], PropertyRows]] = {
+CLASSES: dict[int, tuple[type[Any], PropertyLayout]] = {
     70: (FileProperties, layout_of(FileProperties)),
     80: (StreamProperties, layout_of(StreamProperties)),
     110: (TunnelProperties, layout_of(TunnelProperties)),
@@ -238,7 +238,7 @@ class Transfer:
 
 
 #: The short strings among the arguments of a transfer, in wire order.
-_STRING_ARGUMENTS = (
+_TRANSFER_SHORTSTRS = (
     "exchange",
     "routing_key",
     "message_id",
@@ -284,7 +284,7 @@ def decode_transfer(
     transfer.redelivered, transfer.immediate = bool(bits & 1), bool(bits & 2)
     for name, width in _INTEGER_ARGUMENTS:
         setattr(transfer, name, reader.unsigned(width, name.replace("_", "-")))
-    for name in _STRING_ARGUMENTS:
+    for name in _TRANSFER_SHORTSTRS:
         setattr(transfer, name, reader.shortstr())
     transfer.security_token = reader.longstr()
     transfer.application_headers = reader.table(0)
@@ -317,7 +317,7 @@ def encode_transfer(transfer: Transfer, *, dialect: Dialect = "rabbitmq") -> byt
     write_number(out, bool(transfer.redelivered) | bool(transfer.immediate) << 1, 1, "bits")
     for name, width in _INTEGER_ARGUMENTS:
         write_number(out, getattr(transfer, name), width, name.replace("_", "-"))
-    for name in _STRING_ARGUMENTS:
+    for name in _TRANSFER_SHORTSTRS:
         write_shortstr(out, getattr(transfer, name), name.replace("_", "-"))
     write_longstr(out, _binary(transfer.security_token, "security-token"))
     write_table(out, transfer.application_headers, dialect, "application-headers")
@@ -384,7 +384,7 @@ def _set_headers(
 def _basic_of_transfer(content: Transfer) -> BasicMessage:
     """Convert a transfer to a message of class basic."""
     properties = BasicProperties()
-    for name in _STRING_ARGUMENTS:
+    for name in _TRANSFER_SHORTSTRS:
         value = getattr(content, name)
         if value and hasattr(properties, name):
             setattr(properties, name, value)

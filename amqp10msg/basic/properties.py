@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic._reader import LETTERS, BasicReader, KeepsOriginal, PropertyRows
+from amqp10msg.basic._reader import LETTERS, BasicReader, KeepsOriginal, PropertyLayout
 from amqp10msg.basic._writer import write_rows, write_table, write_value
 from amqp10msg.basic.tables import Dialect, FieldTable
 from amqp10msg.wire import kernel
@@ -39,12 +39,12 @@ class PropertyRow:
 _DOMAINS = {"str": "shortstr", "FieldTable": "table", "int": "octet"}
 
 
-def layout_of(cls: type[Any]) -> PropertyRows:
+def layout_of(cls: type[Any]) -> PropertyLayout:
     """Return the wire layout of a class of properties.
 
     The fields of `cls` must be in the order of the property flags.
     """
-    return PropertyRows(
+    return PropertyLayout(
         cls,
         tuple(
             PropertyRow(

@@ -27,7 +27,7 @@ from libc.string cimport memchr, strchr, strlen
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
-from amqp10msg.basic._reader cimport PropertyRows, Original, BasicReader
+from amqp10msg.basic._reader cimport PropertyLayout, Original, BasicReader
 from amqp10msg.wire.kernel.twin cimport Slots
 
 from struct import Struct
@@ -47,7 +47,7 @@ from amqp10msg.wire.primitives import Float
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
 
-cdef PropertyRows BASIC_LAYOUT = BASIC
+cdef PropertyLayout BASIC_LAYOUT = BASIC
 cdef Slots BASIC_MESSAGE = Slots(
     BasicMessage, [field.name for field in attrs.fields(BasicMessage)]
 )
