@@ -13,7 +13,7 @@ from amqp10msg.columns._schema import COMPUTED, SCHEMA
 from amqp10msg.wire.errors import EncodeError
 
 # Columns that repeat the contents of other columns, and are not written to messages.
-_REPEATED_COLUMNS = (
+_REDUNDANT_COLUMNS = (
     *("body_sections", "body_text", "body_value"),
     *(name for name, column in COMPUTED.items() if column.is_content),
 )
@@ -59,7 +59,7 @@ def check_repeated(part: pa.RecordBatch, messages: Sequence[pa.Array], first_row
     """
     suspects = [
         name
-        for name in _REPEATED_COLUMNS
+        for name in _REDUNDANT_COLUMNS
         if name in part.schema.names and not _agrees_with_body(part, name)
     ]
     if not suspects:

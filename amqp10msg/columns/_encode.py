@@ -57,7 +57,7 @@ _ROWS_PER_CHUNK = 1024
 # The types of all columns of messages, and the names of the columns that are encoded. The
 # message-format is not encoded, because it belongs to the transfer frame.
 _COLUMN_TYPES = {field.name: field.type for field in (*SCHEMA, *DERIVED)}
-_ENCODED_COLUMNS = set(SCHEMA.names) - {
+_COLUMNS_TO_ENCODE = set(SCHEMA.names) - {
     *("message_format", "section_offsets", "body_sections"),
     *(field.name for field in ERRORS),
 }
@@ -394,7 +394,7 @@ def _encode_row(cells: Mapping[str, Any]) -> bytes | None:
     values = {
         name: value
         for name, value in cells.items()
-        if value is not None and name in _ENCODED_COLUMNS
+        if value is not None and name in _COLUMNS_TO_ENCODE
     }
     if values.get(_HAS_PROPERTIES) is False:
         del values[_HAS_PROPERTIES]

@@ -88,7 +88,7 @@ MapsAs = Literal["map", "variant"]
 #: items are not nullable, so that Spark does not test each number for null.
 LENGTHS = pa.list_(pa.field("item", pa.int64(), nullable=False))
 #: The members of an item of ``section_offsets``.
-_OFFSET_MEMBERS = {
+_SECTION_OFFSET_MEMBERS = {
     "code": pa.int16(),
     "offset": pa.int64(),
     "content": pa.int64(),
@@ -97,7 +97,9 @@ _OFFSET_MEMBERS = {
 _SECTION_OFFSETS = pa.list_(
     pa.field(
         "item",
-        pa.struct([pa.field(name, kind, nullable=False) for name, kind in _OFFSET_MEMBERS.items()]),
+        pa.struct(
+            [pa.field(name, kind, nullable=False) for name, kind in _SECTION_OFFSET_MEMBERS.items()]
+        ),
         nullable=False,
     )
 )

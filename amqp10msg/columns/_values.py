@@ -35,7 +35,7 @@ EXPLODED: pa.Schema = pa.schema(
     [pa.field("row", pa.int64()), pa.field("position", pa.int32()), WIRE, *ERRORS]
 )
 #: The values of the argument `plain` of `decode_values`.
-_POLICIES = ("error", "encoded", "text")
+_PLAIN_POLICIES = ("error", "encoded", "text")
 
 
 def decode_values(array: Any, plain: str = "error", limits: Limits | None = None) -> pa.StructArray:
@@ -59,8 +59,8 @@ def decode_values(array: Any, plain: str = "error", limits: Limits | None = None
         TypeError: `array` does not contain bytes.
         ValueError: `plain` is unknown, or the column would be too large, as for `decode`.
     """
-    if plain not in _POLICIES:
-        raise ValueError(f"plain must be one of {', '.join(_POLICIES)}, got {plain!r}")
+    if plain not in _PLAIN_POLICIES:
+        raise ValueError(f"plain must be one of {', '.join(_PLAIN_POLICIES)}, got {plain!r}")
     limits = limits or DEFAULT_LIMITS
     chunks = binary_chunks(array)
     values = (
