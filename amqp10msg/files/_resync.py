@@ -51,7 +51,7 @@ LOOK_BEHIND = 23
 
 
 def find_frame(
-    octets: bytearray, protocol: str, begin: int, *, is_all: bool
+    octets: bytearray, protocol: str, begin: int, *, final: bool
 ) -> tuple[int, bool] | None:
     """Find the first offset at which a frame begins.
 
@@ -59,7 +59,7 @@ def find_frame(
         octets: consecutive bytes of one direction of a connection.
         protocol: ``1.0`` or ``0-9-1``.
         begin: the offset at which the search begins.
-        is_all: whether `octets` extends to the end of the stream or to a gap, so that no bytes
+        final: whether `octets` extends to the end of the stream or to a gap, so that no bytes
             follow directly.
 
     Returns:
@@ -73,16 +73,16 @@ def find_frame(
             if offset + size > len(octets):
                 if protocol == AMQP_1_0:
                     # Do not search the content of the frame: it may contain bytes like a frame.
-                    return None if is_all else (offset, False)
+                    return None if final else (offset, False)
                 unfinished = unfinished or (offset, False)
             elif _is_valid_frame(octets, protocol, offset, size):
                 follower = bytes(octets[offset + size : offset + size + FRAME_HEAD.size])
                 if len(follower) < FRAME_HEAD.size:
-                    return offset, is_all
+                    return offset, final
                 if _may_follow(follower, protocol):
                     return offset, True
         begin = offset + 1
-    return None if is_all else unfinished
+    return None if final else unfinished
 
 
 def _next_candidate(octets: bytearray, protocol: str, begin: int) -> int:

@@ -135,7 +135,7 @@ class Frames:
         """
         if self._protocol == _FOREIGN:
             return
-        yield from self._read_frames(packet, is_all=True)
+        yield from self._read_frames(packet, final=True)
         if self._searching:
             self._skip(len(self._buffer))
             yield from self._report_skipped(packet)
@@ -152,7 +152,7 @@ class Frames:
         """Yield the incomplete messages at the end of the data; `reason` describes the end."""
         if self._protocol == _FOREIGN:
             return
-        yield from self._read_frames(packet, is_all=True)
+        yield from self._read_frames(packet, final=True)
         if self._searching:
             self._skip(len(self._buffer))
             yield from self._report_skipped(packet)
@@ -177,15 +177,18 @@ class Frames:
         self._skipped += count
         self._searched = {name: max(offset - count, 0) for name, offset in self._searched.items()}
 
-    def _find(self, *, is_all: bool) -> bool:
-        """Skip to the next frame. Returns whether the buffer now begins with a frame."""
+    def _find(self, *, final: bool) -> bool:
+        """Skip to the next frame. Returns whether the buffer now begins with a frame.
+
+        `final`: as for `_read_frames`.
+        """
         protocols = (
             [self._protocol] if self._protocol in {AMQP_1_0, AMQP_0_9_1} else [AMQP_1_0, AMQP_0_9_1]
         )
         candidates: list[tuple[int, bool, str]] = []
         for protocol in protocols:
             begin = self._searched.get(protocol, 0)
-            candidate = find_frame(self._buffer, protocol, begin, is_all=is_all)
+            candidate = find_frame(self._buffer, protocol, begin, final=final)
             if candidate is None:
                 self._searched[protocol] = max(begin, len(self._buffer) - LOOK_BEHIND)
             else:
@@ -252,15 +255,15 @@ class Frames:
             packet.offset, octets, fault, protocol, packet.time, self._connection, skips=skips
         )
 
-    def _read_frames(self, packet: Packet, *, is_all: bool = False) -> Iterator[Record]:
+    def _read_frames(self, packet: Packet, *, final: bool = False) -> Iterator[Record]:
         """Read the frames in the buffer.
 
-        `is_all`: the stream ends after the buffer, or continues after a gap.
+        `final`: the stream ends after the buffer, or continues after a gap.
         """
         while self._buffer:
             has_progress: Any
             if self._searching:
-                has_progress = self._find(is_all=is_all)
+                has_progress = self._find(final=final)
                 if has_progress:
                     yield from self._report_skipped(packet)
             elif self._protocol == _UNKNOWN or self._buffer[:1] == b"A":

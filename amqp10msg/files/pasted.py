@@ -27,12 +27,12 @@ _BEFORE_LIST = re.compile(
     r"(?:\[\s*\d*\s*\]\s*(?=\{))?&?\s*"
 )
 # Calls that decode a string of hex or base64, as in Python, Go, C#, Rust and JavaScript.
-_HEX_CALL = re.compile(
+_HEX_DECODE_CALL = re.compile(
     r"[\w.:]*(?:fromhex|unhexlify|DecodeString|FromHexString|decode_hex|hex::decode|hex!)\s*"
     r"\(\s*[bB]?([\"'])(?P<text>[^\"']*)\1\s*\)"
     r"|Buffer\.from\(\s*([\"'`])(?P<node>[^\"'`]*)\3\s*,\s*[\"']hex[\"']\s*\)"
 )
-_BASE64_CALL = re.compile(
+_BASE64_DECODE_CALL = re.compile(
     r"[\w.:]*(?:b64decode|decodebytes|atob|FromBase64String|base64::decode)\s*"
     r"\(\s*[bB]?([\"'])(?P<text>[^\"']*)\1\s*\)"
     r"|Buffer\.from\(\s*([\"'`])(?P<node>[^\"'`]*)\3\s*,\s*[\"']base64[\"']\s*\)"
@@ -89,7 +89,7 @@ def octets_of_pasted(text: str, *, depth: int = 0) -> bytes | None:
     text = text.strip().rstrip(";").rstrip()
     if assignment := _ASSIGNMENT.match(text):
         text = text[assignment.end() :]
-    for call, read in ((_HEX_CALL, octets_of_hex), (_BASE64_CALL, octets_of_base64)):
+    for call, read in ((_HEX_DECODE_CALL, octets_of_hex), (_BASE64_DECODE_CALL, octets_of_base64)):
         if match := call.fullmatch(text):
             return read(match["text"] if match["text"] is not None else match["node"])
     if match := _NODE.fullmatch(text):

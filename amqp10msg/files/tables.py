@@ -53,10 +53,10 @@ _BATCH_OCTETS = 4 << 20
 #: Bytes that pyarrow reads at a time from a column, instead of the whole row group.
 BUFFER_SIZE = 256 << 10
 # Decompressed bytes that are always allowed for a row group, however small the file is.
-_MIN_GROUP_BYTE_LIMIT = 256 << 20
+_ALWAYS_ALLOWED_GROUP_BYTES = 256 << 20
 # Rows and decompressed bytes that are always allowed for a file, however small the file is.
-_MIN_FILE_ROW_LIMIT = 1 << 20
-_MIN_FILE_BYTE_LIMIT = 16 << 30
+_ALWAYS_ALLOWED_FILE_ROWS = 1 << 20
+_ALWAYS_ALLOWED_FILE_BYTES = 16 << 30
 
 
 def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Record]:
@@ -126,7 +126,7 @@ class Bounded:
     Attributes:
         source: the argument of `pyarrow.parquet.ParquetFile`.
         file: the open `ParquetFile`.
-        octets: size of the file in bytes.
+        file_size: size of the file in bytes.
         limits: the limits; only `expansion` is used.
         names: the columns to read; None for all.
         stop: the index of the first row group that is not read; None to read to the end.
@@ -135,7 +135,7 @@ class Bounded:
 
     source: Any
     file: Any
-    octets: int
+    file_size: int
     limits: Limits
     names: Sequence[str] | None = None
     stop: int | None = None
@@ -145,7 +145,7 @@ class Bounded:
     _sizes: dict[int, PageSizes] = attrs.field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self.room = self._allowance(_MIN_FILE_BYTE_LIMIT)
+        self.room = self._allowance(_ALWAYS_ALLOWED_FILE_BYTES)
         metadata = self.file.metadata
         self._rows = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
         if self.stop is None:
@@ -153,7 +153,7 @@ class Bounded:
 
     def _allowance(self, always_allowed: int) -> int:
         """Return the limit in rows or bytes: `expansion` per byte, at least `always_allowed`."""
-        return max(always_allowed, self.limits.expansion * self.octets)
+        return max(always_allowed, self.limits.expansion * self.file_size)
 
     def refused(self, group: int | None = None) -> str:
         """Return why a row group (None for the whole file) must not be read; "" if it may be read.
@@ -163,12 +163,12 @@ class Bounded:
         more than `expansion` rows per byte.
         """
         # Rows are also limited, because null or repeated values need no bytes in the file.
-        if self._rows > self._allowance(_MIN_FILE_ROW_LIMIT):
+        if self._rows > self._allowance(_ALWAYS_ALLOWED_FILE_ROWS):
             return self._describe_excess(f"the file has {self._rows:,} rows", "the size")
         if group is None:
             return ""
         # Do not read the metadata of columns: if it is damaged, pyarrow 26 crashes the process.
-        max_bytes = self._allowance(_MIN_GROUP_BYTE_LIMIT)
+        max_bytes = self._allowance(_ALWAYS_ALLOWED_GROUP_BYTES)
         size = self.file.metadata.row_group(group).total_byte_size
         if size <= max_bytes:
             try:
@@ -221,7 +221,7 @@ class Bounded:
         """Return an error text for a `problem`, such as "the file has 5,000,000 rows"."""
         return (
             f"{problem}, more than {self.limits.expansion} times {quantity} of the file, "
-            f"{self.octets:,}: {RAISE_EXPANSION}"
+            f"{self.file_size:,}: {RAISE_EXPANSION}"
         )
 
     def batches(self, group: int, max_rows: int, octets: int) -> Iterator[pa.RecordBatch]:
@@ -241,7 +241,7 @@ class Bounded:
             converted = plain_batch(batch)
             self.room -= converted.nbytes
             if self.room < 0:
-                allowed = self._allowance(_MIN_FILE_BYTE_LIMIT)
+                allowed = self._allowance(_ALWAYS_ALLOWED_FILE_BYTES)
                 problem = f"the rows have more than {allowed:,} bytes decompressed"
                 raise ExpansionError(self._describe_excess(problem, "the size"))
             yield converted

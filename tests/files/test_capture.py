@@ -250,10 +250,10 @@ def test_frame_that_is_certain_stays_certain(parts: list[bytes], cut_off: int) -
     """Bytes that follow cannot change a decision that was made without them."""
     octets = b"".join(parts)
     size = max(len(octets) - cut_off, 0)
-    early = find_frame(bytearray(octets[:size]), "1.0", 0, is_all=False)
+    early = find_frame(bytearray(octets[:size]), "1.0", 0, final=False)
 
     if early is not None and early[1]:
-        assert early == find_frame(bytearray(octets), "1.0", 0, is_all=True)
+        assert early == find_frame(bytearray(octets), "1.0", 0, final=True)
 
 
 def test_reading_resumes_at_a_frame_after_missing_segments() -> None:

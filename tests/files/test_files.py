@@ -465,7 +465,7 @@ class TestParquet:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        monkeypatch.setattr(tables, "_MIN_GROUP_BYTE_LIMIT", 1_000_000)
+        monkeypatch.setattr(tables, "_ALWAYS_ALLOWED_GROUP_BYTES", 1_000_000)
         path = tmp_path / "m.parquet"
         pq.write_table(pa.table({"wire": [bytes(2_000_000)]}), path, compression="zstd")
 
@@ -483,7 +483,7 @@ class TestParquet:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        monkeypatch.setattr(tables, "_MIN_GROUP_BYTE_LIMIT", 1_000_000)
+        monkeypatch.setattr(tables, "_ALWAYS_ALLOWED_GROUP_BYTES", 1_000_000)
         path = tmp_path / "m.parquet"
         values = [b"a", b"b", bytes(2_000_000), bytes(2_000_000), b"c"]
         pq.write_table(pa.table({"wire": values}), path, compression="zstd", row_group_size=2)
@@ -512,7 +512,7 @@ class TestParquet:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        monkeypatch.setattr(tables, "_MIN_FILE_BYTE_LIMIT", 10_000_000)
+        monkeypatch.setattr(tables, "_ALWAYS_ALLOWED_FILE_BYTES", 10_000_000)
         path = tmp_path / "m.parquet"
         equal = pa.array([bytes(100_000)]).dictionary_encode().take(pa.array([0] * 1_000))
         pq.write_table(pa.table({"wire": equal}), path, compression="zstd")
