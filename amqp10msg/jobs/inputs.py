@@ -221,20 +221,20 @@ def _with_identity(row_groups: files.Range, state: State) -> files.Range:
 
 
 #: `input_columns` checks the input before a job only if it has at most this many files.
-_MAX_FILES_TO_CHECK = 100
+_MAX_FILES_FOR_EARLY_CHECK = 100
 
 
 def input_columns(source: str, form: str | None) -> list[str] | None:
     """Return the column names of the input, to reject an impossible job before it starts.
 
     Return None if they cannot be determined here: only Spark can read the input, it is unreadable,
-    or it has more than `_MAX_FILES_TO_CHECK` files.
+    or it has more than `_MAX_FILES_FOR_EARLY_CHECK` files.
     """
     try:
         if form != PARQUET and not (form is None and is_parquet(source)):
             return list(MESSAGES.names)
         paths = list_files(source)
-        if not 0 < len(paths) <= _MAX_FILES_TO_CHECK:
+        if not 0 < len(paths) <= _MAX_FILES_FOR_EARLY_CHECK:
             return None
         table, _ = parquet.inspect_files(paths, stores.folder_of(source), _PARQUET_PART_BYTES)
     except (OnlySparkError, SchemasError, OSError, ValueError):
