@@ -17,11 +17,11 @@ import amqp10msg
 from amqp10msg.wire.kernel import COMPILED
 
 #: The module with the read limits of streaming readers; None before PySpark 4.2.
-read_limits: Any = None
+streaming_datasource: Any = None
 with suppress(ImportError):
-    read_limits = import_module("pyspark.sql.streaming.datasource")
+    streaming_datasource = import_module("pyspark.sql.streaming.datasource")
 #: Base class of readers for ``trigger(availableNow=True)``; object before PySpark 4.2.
-SupportsAvailableNow: Any = getattr(read_limits, "SupportsTriggerAvailableNow", object)
+SupportsAvailableNow: Any = getattr(streaming_datasource, "SupportsTriggerAvailableNow", object)
 
 # The warning of `missing_kernel_warning`.
 _WARNING = (

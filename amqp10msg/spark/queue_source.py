@@ -33,7 +33,7 @@ from amqp10msg.spark._workers import (
     SupportsAvailableNow,
     freeze_imports,
     hide_worker_traceback,
-    read_limits,
+    streaming_datasource,
 )
 
 _MAX_FILES = "maxFilesPerTrigger"
@@ -137,7 +137,7 @@ class Amqp10Queue(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of a streaming query."""
         options = _Options.from_options(self.options)
-        if read_limits is None and options.max_files is not None:
+        if streaming_datasource is None and options.max_files is not None:
             with hide_worker_traceback():
                 raise ValueError(f"{_MAX_FILES} needs PySpark 4.2 or later")
         return _Reader(options)
@@ -280,9 +280,9 @@ class _Reader(DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[mis
     def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
         max_files = self._options.max_files
         return (
-            read_limits.ReadAllAvailable()
+            streaming_datasource.ReadAllAvailable()
             if max_files is None
-            else read_limits.ReadMaxFiles(max_files)
+            else streaming_datasource.ReadMaxFiles(max_files)
         )
 
     @hide_worker_traceback()
@@ -303,7 +303,7 @@ class _Reader(DataSourceStreamReader, SupportsAvailableNow):  # type: ignore[mis
                 f"{self._options.landing}: the checkpoint is at file {start['next'] - 1}, but the "
                 f"next file would be {end}: files were removed; use a new checkpoint"
             )
-        if isinstance(limit, read_limits.ReadMaxFiles):
+        if isinstance(limit, streaming_datasource.ReadMaxFiles):
             end = min(end, start["next"] + limit.max_files)
         return {"next": end}
 

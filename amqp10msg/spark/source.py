@@ -41,7 +41,7 @@ from amqp10msg.spark._workers import (
     SupportsAvailableNow,
     freeze_imports,
     hide_worker_traceback,
-    read_limits,
+    streaming_datasource,
 )
 from amqp10msg.spark.sink import CAN_SINK_STREAMS, JobWriter, StreamJobWriter, absolute_path
 
@@ -91,7 +91,7 @@ class Amqp10(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of a streaming query."""
         options = _Options.from_options(self.options)
-        if read_limits is None and options.max_files is not None:
+        if streaming_datasource is None and options.max_files is not None:
             with hide_worker_traceback():
                 raise ValueError(f"{_MAX_FILES} needs PySpark 4.2 or later")
         return _StreamReader(options)
@@ -187,7 +187,11 @@ class _StreamReader(_FileReader, DataSourceStreamReader, SupportsAvailableNow): 
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
         limit = self._options.max_files
-        return read_limits.ReadAllAvailable() if limit is None else read_limits.ReadMaxFiles(limit)
+        return (
+            streaming_datasource.ReadAllAvailable()
+            if limit is None
+            else streaming_datasource.ReadMaxFiles(limit)
+        )
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's names)
         paths = self._options.paths()
@@ -203,7 +207,7 @@ class _StreamReader(_FileReader, DataSourceStreamReader, SupportsAvailableNow): 
         new = files_after(paths, start, self._options.path)
         if self._available_now_end is not None:
             new = [path for path in new if path <= self._available_now_end]
-        if isinstance(limit, read_limits.ReadMaxFiles):
+        if isinstance(limit, streaming_datasource.ReadMaxFiles):
             new = new[: limit.max_files]
         return make_offset(paths, new[-1]) if new else start
 

@@ -55,7 +55,7 @@ from amqp10msg.spark._workers import (
     SupportsAvailableNow,
     freeze_imports,
     hide_worker_traceback,
-    read_limits,
+    streaming_datasource,
 )
 
 #: Columns of every row; the decoded columns follow them.
@@ -500,7 +500,7 @@ class Amqp10Stream(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802  (Spark's names)
         """Return the reader of a streaming query."""
         options = _Options.from_options(self.options)
-        if read_limits is None and options.max_rows is not None:
+        if streaming_datasource is None and options.max_rows is not None:
             with hide_worker_traceback():
                 raise ValueError(f"{_MAX_ROWS_OPTION} needs PySpark 4.2 or later")
         return _StreamReader(options)
@@ -570,9 +570,9 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
     def getDefaultReadLimit(self) -> Any:  # noqa: N802  (Spark's names)
         max_rows = self._options.max_rows
         return (
-            read_limits.ReadAllAvailable()
+            streaming_datasource.ReadAllAvailable()
             if max_rows is None
-            else read_limits.ReadMaxRows(max_rows)
+            else streaming_datasource.ReadMaxRows(max_rows)
         )
 
     @hide_worker_traceback()
@@ -589,7 +589,7 @@ class _StreamReader(_RangeReader, DataSourceStreamReader, SupportsAvailableNow):
         for name, offset in start.items():
             if end.get(name, offset) < offset:
                 raise ValueError(_stream_too_short_error(name, end[name], offset))
-        max_rows = limit.max_rows if isinstance(limit, read_limits.ReadMaxRows) else None
+        max_rows = limit.max_rows if isinstance(limit, streaming_datasource.ReadMaxRows) else None
         # Keep the offset of a stream that was removed from the query.
         return {**start, **(end if max_rows is None else limit_batch(start, end, max_rows))}
 
