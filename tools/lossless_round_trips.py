@@ -46,7 +46,7 @@ from amqp10msg import AmqpError, DecodeError, Message
 from amqp10msg.basic import BasicMessage, encode_properties
 from amqp10msg.translate import Loss, TranslationError, as_published, to_amqp10, to_basic
 from amqp10msg.translate.residual import NAME
-from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE
+from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY
 
 #: How a message leaves the queue: at first delivery, when it was given back, or as a dead letter.
 #: A stream keeps what is given back, so it is read again; its dead letters are of a classic queue.
@@ -286,7 +286,7 @@ class Lane:
         changed = []
         if (
             "body" in differing
-            and one.properties.type == ENCODED_SECTIONS_TYPE
+            and one.properties.type == ENCODED_SECTIONS_TYPE_PROPERTY
             and one.body not in came
         ):
             changed.append("body")

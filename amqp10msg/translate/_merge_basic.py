@@ -24,9 +24,9 @@ from amqp10msg.translate.residual import (
     SPARSE_APPLICATION,
     SPARSE_PROPERTIES,
     UNMARKED_SECTIONS,
-    X_HEADER_INDEXES,
+    X_HEADER_TABLE_INDEXES,
 )
-from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE, PROPERTY_FIELDS, ROWS
+from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY, PROPERTY_FIELDS, ROWS
 from amqp10msg.wire.primitives import identical
 
 
@@ -44,7 +44,7 @@ def restored_basic(draft: BasicDraft, notes: Notes) -> BasicMessage:
         payload := octets_of_sections(draft.wire, BODY_CODES)
     ):
         basic.body = payload
-        basic.properties.type = ENCODED_SECTIONS_TYPE
+        basic.properties.type = ENCODED_SECTIONS_TYPE_PROPERTY
         draft.restored.add("body")
         draft.carried.pop(UNMARKED_SECTIONS, None)
     body = message.body[0] if isinstance(message.body, list) else message.body
@@ -98,7 +98,7 @@ def _restored_headers(draft: BasicDraft, content: dict[int, Any]) -> list[Any]:
     entries = list(draft.entries)
     if HEADER_FIELDS in content:
         _restore_fields(draft, entries, content[HEADER_FIELDS])
-    indexes = content.get(X_HEADER_INDEXES)
+    indexes = content.get(X_HEADER_TABLE_INDEXES)
     if indexes is not None:
         return _insert_x_headers(
             entries[: draft.application_count], entries[draft.application_count :], indexes

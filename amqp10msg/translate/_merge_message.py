@@ -56,11 +56,11 @@ from amqp10msg.translate.residual import (
     SPARSE_PROPERTIES,
     UNMARKED_SECTIONS,
     WHOLE_MESSAGE,
-    X_HEADER_INDEXES,
+    X_HEADER_TABLE_INDEXES,
     pad_with_nulls,
     section_octets,
 )
-from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE, PROPERTY_FIELDS, ROWS
+from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY, PROPERTY_FIELDS, ROWS
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel.codes import (
@@ -256,7 +256,7 @@ def _is_same_body(original: BasicMessage, basic: BasicMessage) -> bool:
     """Whether two messages have the same body. Streams re-encode bodies of encoded sections."""
     if original.body == basic.body:
         return True
-    if basic.properties.type != ENCODED_SECTIONS_TYPE:
+    if basic.properties.type != ENCODED_SECTIONS_TYPE_PROPERTY:
         return False
     original_message, current_message = body_of(original.body), body_of(basic.body)
     if original_message is None or current_message is None:
@@ -550,8 +550,8 @@ def _carry_edits(
 ) -> dict[int, Any]:
     """Return a new residual for edits that 1.0 cannot express, and report their losses."""
     carried = dict(draft.carried)
-    carried.pop(X_HEADER_INDEXES, None)
-    if basic.properties.type == ENCODED_SECTIONS_TYPE and draft.body_octets is not None:
+    carried.pop(X_HEADER_TABLE_INDEXES, None)
+    if basic.properties.type == ENCODED_SECTIONS_TYPE_PROPERTY and draft.body_octets is not None:
         carried.pop(MARKED_SECTIONS, None)
     is_stored = residual.NAME not in original
     # Unedited original headers are restored; report the losses of the other headers.

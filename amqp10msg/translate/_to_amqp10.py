@@ -35,10 +35,10 @@ from amqp10msg.translate.residual import (
     HEADER_TABLE,
     MARKED_SECTIONS,
     ROUTING_KEY,
-    X_HEADER_INDEXES,
+    X_HEADER_TABLE_INDEXES,
 )
 from amqp10msg.translate.table import (
-    ENCODED_SECTIONS_TYPE,
+    ENCODED_SECTIONS_TYPE_PROPERTY,
     ROWS,
     Row,
     shortstr,
@@ -204,7 +204,7 @@ def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
     draft = Amqp10Draft()
     is_routed = bool(basic.exchange or basic.routing_key)
     draft.is_delivered = is_routed and is_delivered(basic)
-    if basic.properties.type == ENCODED_SECTIONS_TYPE:
+    if basic.properties.type == ENCODED_SECTIONS_TYPE_PROPERTY:
         _use_payload_as_sections(draft, basic)
     if draft.body is None:
         draft.body = Data(basic.body)
@@ -225,7 +225,7 @@ def draft_of(basic: Any, entries: Any, notes: Any) -> Amqp10Draft:
 
 
 def _use_payload_as_sections(draft: Amqp10Draft, basic: BasicMessage) -> None:
-    """Set the body to the body sections encoded in a payload of `ENCODED_SECTIONS_TYPE`."""
+    """Set the body to the sections encoded in a payload of `ENCODED_SECTIONS_TYPE_PROPERTY`."""
     message = body_of(basic.body)
     if message is None:
         return
@@ -242,9 +242,11 @@ def _use_payload_as_sections(draft: Amqp10Draft, basic: BasicMessage) -> None:
 def _translate_properties(draft: Amqp10Draft, properties: BasicProperties, notes: Notes) -> None:
     for row in ROWS:
         value = getattr(properties, row.name)
-        # If the payload became body sections, they imply the type `ENCODED_SECTIONS_TYPE`.
+        # If the payload became body sections, they imply the type `ENCODED_SECTIONS_TYPE_PROPERTY`.
         if value is not None and not (
-            row.name == "type" and value == ENCODED_SECTIONS_TYPE and draft.body_octets is not None
+            row.name == "type"
+            and value == ENCODED_SECTIONS_TYPE_PROPERTY
+            and draft.body_octets is not None
         ):
             _translate_property(draft, row, value, notes)
 
@@ -315,6 +317,6 @@ def _translate_headers(draft: Amqp10Draft, entries: list[Any], notes: Notes) -> 
     if fields:
         draft.carried[HEADER_FIELDS] = fields
     if mixed:
-        draft.carried[X_HEADER_INDEXES] = order
+        draft.carried[X_HEADER_TABLE_INDEXES] = order
     if not entries:
         draft.carried[EMPTY_TABLE] = 1

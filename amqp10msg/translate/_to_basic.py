@@ -36,7 +36,7 @@ from amqp10msg.translate.residual import (
 )
 from amqp10msg.translate.table import (
     DEFAULT_PRIORITY,
-    ENCODED_SECTIONS_TYPE,
+    ENCODED_SECTIONS_TYPE_PROPERTY,
     KNOWN,
     PROPERTY_FIELDS,
     ROWS,
@@ -187,7 +187,7 @@ def _use_sections_as_payload(draft: BasicDraft, notes: Notes) -> None:
         reason = "RabbitMQ could not deliver it as sections: the payload is the encoded sections"
         notes.add("body", "retyped", "sections", "bytes", reason, recoverable=True)
     else:
-        draft.property_values["type"] = ENCODED_SECTIONS_TYPE
+        draft.property_values["type"] = ENCODED_SECTIONS_TYPE_PROPERTY
         if reencoded != draft.payload:
             notes.add_defined(LOSSES["encoded-anew"], "body", "sections", "sections")
 

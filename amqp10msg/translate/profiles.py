@@ -21,7 +21,7 @@ from amqp10msg.translate.rabbitmq.fields import invalid_sections_reason
 from amqp10msg.translate.rabbitmq.terms import BrokerError
 from amqp10msg.translate.rabbitmq.version import VERSIONS, BrokerVersion
 from amqp10msg.translate.report import Loss, Notes
-from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE
+from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY
 from amqp10msg.wire.errors import DecodeError, TranslationError, expect, wrong_type
 from amqp10msg.wire.limits import UNLIMITED
 
@@ -74,10 +74,11 @@ class _RabbitMQ:
         except DecodeError as error:
             reason = f"the broker delivers a message that no receiver can decode: {error}"
             path = error.path
-            # RabbitMQ 3.10 inserts a body of `ENCODED_SECTIONS_TYPE` as sections, unchecked.
+            # RabbitMQ 3.10 inserts a body of `ENCODED_SECTIONS_TYPE_PROPERTY` as sections, without
+            # checking it.
             if (
                 self.version.is_plugin
-                and basic.properties.type == ENCODED_SECTIONS_TYPE
+                and basic.properties.type == ENCODED_SECTIONS_TYPE_PROPERTY
                 and basic.body
             ):
                 offset = error.offset - octets.rindex(basic.body)

@@ -64,7 +64,7 @@ _Check: TypeAlias = Callable[[Any], bool]
 HEADER_TABLE = 3  # the encoded table of headers
 MARKED_SECTIONS = 15  # 1 if the payload is encoded body sections, and the property type says so
 HEADER_FIELDS = 16  # a map from the name of a header to its encoded field
-X_HEADER_INDEXES = 17  # the indexes of the x- headers in the table of headers, ascending
+X_HEADER_TABLE_INDEXES = 17  # the indexes of the x- headers in the table of headers, ascending
 EMPTY_TABLE = 18  # 1 if the message has an empty table of headers
 EXCHANGE = 19  # EXCHANGE and ROUTING_KEY: only if annotations cannot express them
 ROUTING_KEY = 20
@@ -252,7 +252,7 @@ _BASIC_CHECKS: dict[Any, _Check] = {
     },
     **dict.fromkeys((EXCHANGE, ROUTING_KEY), _is_octets),
     **dict.fromkeys((MARKED_SECTIONS, EMPTY_TABLE), _is_one),
-    X_HEADER_INDEXES: _is_ascending,
+    X_HEADER_TABLE_INDEXES: _is_ascending,
     HEADER_TABLE: lambda value: isinstance(value, bytes) and bool(decode_table(value).entries),
     HEADER_FIELDS: _is_map_of(
         lambda name: isinstance(name, str) and len(name.encode("utf-8")) <= 255,

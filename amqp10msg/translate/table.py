@@ -126,13 +126,13 @@ def _annotation_to_amqp10(text: str, _: bool = True) -> TranslatedProperty:
 
 
 #: The value of the property type that marks a payload of encoded body sections.
-ENCODED_SECTIONS_TYPE = "amqp-1.0"
+ENCODED_SECTIONS_TYPE_PROPERTY = "amqp-1.0"
 
 
 def _type_to_amqp10(text: str, _: bool) -> TranslatedProperty:
     # The caller handles payloads of encoded sections. With any other payload, this type ends the
     # connections of 1.0 consumers.
-    if text == ENCODED_SECTIONS_TYPE:
+    if text == ENCODED_SECTIONS_TYPE_PROPERTY:
         return _residual_only("the payload is not encoded body sections")
     return _annotation_to_amqp10(text)
 
@@ -342,7 +342,7 @@ DIGITS = 4
 #: A number of seconds of at most twelve digits becomes a number of milliseconds.
 SECONDS = 5
 #: Delivery mode 2 becomes true.
-PERSISTENT = 6
+PERSISTENT_TO_DURABLE = 6
 #: If the body is data, a MIME type or a registered coding becomes a symbol of the same text.
 KNOWN = 7
 
@@ -422,7 +422,7 @@ class Row:
 
     def value_of_annotation(self, value: Any, is_data: bool) -> Any:
         """Return the 0-9-1 value of an annotation; None if `forward` would not write `value`."""
-        if not self.section and type(value) is str and value != ENCODED_SECTIONS_TYPE:
+        if not self.section and type(value) is str and value != ENCODED_SECTIONS_TYPE_PROPERTY:
             return value if shortstr(value) else None
         if type(value) is UByte:
             value = int(value)
@@ -437,7 +437,7 @@ class Row:
 # For each kind of property, the attributes `form`, `forward` and `backward` of its row.
 _CONTENT_TYPE_CONVERSION = KNOWN, _content_type_to_amqp10, _content_type_to_basic
 _CONTENT_ENCODING_CONVERSION = KNOWN, _content_encoding_to_amqp10, _content_encoding_to_basic
-_MODE_CONVERSION = PERSISTENT, _mode_to_amqp10, _mode_to_basic
+_MODE_CONVERSION = PERSISTENT_TO_DURABLE, _mode_to_amqp10, _mode_to_basic
 _PRIORITY_CONVERSION = 0, _priority_to_amqp10, _priority_to_basic
 _ID_CONVERSION = ID, _id_to_amqp10, _id_to_basic
 _STRING_CONVERSION = TEXT, _string_to_amqp10, _string_to_basic

@@ -144,7 +144,7 @@ _ENGINE_FORMS = {
     table.ID: Form.ID,
     table.DIGITS: Form.DIGITS,
     table.SECONDS: Form.SECONDS,
-    table.PERSISTENT: Form.MODE,
+    table.PERSISTENT_TO_DURABLE: Form.MODE,
     table.KNOWN: Form.KNOWN,
 }
 

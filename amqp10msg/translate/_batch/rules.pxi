@@ -44,7 +44,7 @@ cdef text[SAVED] SECTION_NAMES, SAVED_NAMES
 cdef text[OWN] OWN_ANNOTATIONS
 cdef const char* RESIDUAL
 # The property type that marks a payload of encoded body sections.
-cdef const char* ENCODED_SECTIONS_TYPE
+cdef const char* ENCODED_SECTIONS_TYPE_PROPERTY
 cdef const char* ROW_PREFIX
 # Prefixes of 0-9-1 ids that represent a binary or a ulong.
 cdef const char* BINARY_ID
@@ -66,10 +66,10 @@ cdef const char* c_text(str given) except NULL:
 
 def _fill():
     """Copy the tables of the plain rules to C when the module is imported."""
-    global RESIDUAL, ENCODED_SECTIONS_TYPE, ROW_PREFIX, BINARY_ID, NUMBER_ID
+    global RESIDUAL, ENCODED_SECTIONS_TYPE_PROPERTY, ROW_PREFIX, BINARY_ID, NUMBER_ID
     global CERTAIN, ROOMY, MOST_CONTENT, LONGEST_REPLY
     RESIDUAL, ROW_PREFIX = c_text(residual.NAME), c_text(table.PREFIX)
-    ENCODED_SECTIONS_TYPE = c_text(table.ENCODED_SECTIONS_TYPE)
+    ENCODED_SECTIONS_TYPE_PROPERTY = c_text(table.ENCODED_SECTIONS_TYPE_PROPERTY)
     BINARY_ID, NUMBER_ID = c_text(table.BINARY_ID), c_text(table.ULONG_ID)
     CERTAIN, ROOMY = residual.MAX_UNTRIED_SIZE, residual.MAX_FITTING_SIZE
     MOST_CONTENT = BEFORE_PROPERTIES + residual.MAX_PROPERTIES

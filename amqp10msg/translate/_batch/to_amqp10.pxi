@@ -370,7 +370,7 @@ cdef class ToAmqp10:
             self.report(DELIVERY_MODE, LOSS_FACT, NOTHING_AFTER)
             g.there[DELIVERY_MODE] = False
         if g.has_own_offset and g.saved[0].at != NULL:
-            return ODD  # the offset would have to be added to these annotations
+            return ODD  # x-stream-offset would have to be merged into encoded annotations
         if g.has_offset and g.residual.at != NULL:
             return ODD
         return self.restore_binaries() if g.has_offset and g.has_unplaced else GOOD
@@ -396,7 +396,7 @@ cdef class ToAmqp10:
         cdef Given* g = &self.given
         cdef int i
         g.is_marked = g.there[TYPE] and is_text(
-            g.given[TYPE].at, g.given[TYPE].n, ENCODED_SECTIONS_TYPE
+            g.given[TYPE].at, g.given[TYPE].n, ENCODED_SECTIONS_TYPE_PROPERTY
         )
         if self.rules.is_plugin:
             return GOOD

@@ -740,7 +740,8 @@ cdef class ToBasic:
                 else:
                     put(o, v.at, v.n)
                 o.at[start] = <uint8_t> (o.size - start - 1)
-        # Without compound values, the properties fit into a frame if the sections do.
+        # Only arrays and tables can grow so much in 0-9-1 that the properties exceed a frame
+        # although the 1.0 sections fit into one.
         return ODD if self.has_compounds and o.size - begin > MOST_CONTENT else GOOD
 
     cdef int put_residual(self, Out* o) except -1:

@@ -30,7 +30,7 @@ cdef int read_body(ToBasic self, cursor p, cursor stop, Span* body) except -1:
     if made.is_marked:
         body.at = first
         body.n = p - first
-        self.set_type(ENCODED_SECTIONS_TYPE)
+        self.set_type(ENCODED_SECTIONS_TYPE_PROPERTY)
         if not made.is_usual and (
             self.size > CERTAIN
             or not self.plain.is_body(bytes_at(first, body.n))

@@ -80,7 +80,7 @@ cdef int report_body(ToBasic self, Span* body) except -1:
     if self.saved.n > 4 and self.saved.at[3] == 15:  # MARKED_SECTIONS; `restore` checks it
         self.is_sections = made.parts > 0
         body[0] = self.sections
-        self.set_type(ENCODED_SECTIONS_TYPE)
+        self.set_type(ENCODED_SECTIONS_TYPE_PROPERTY)
         return GOOD
     if made.is_marked and not made.is_usual and check_reencoding(self, body) == ODD:
         return ODD
@@ -466,7 +466,10 @@ cdef int read_application(ToBasic self, Span* section) except -1:
 
 
 cdef inline bint is_longer(Entry* entry, Value* v) noexcept:
-    """Whether a value's encoding differs from the smallest encoding, which the plain rules made."""
+    """Whether the message encodes a value in more bytes than necessary.
+
+    `entry` contains the smallest encoding, from `convert_by_plain_rules`.
+    """
     return not is_same(
         v.start, wire_size(v), entry.value.start, <Py_ssize_t> entry.value.number
     )
@@ -643,7 +646,10 @@ cdef int read_property_annotation(ToBasic self, Value* key, Value* v) except -1:
                 return 0
         else:
             return 0
-        if v.kind != STRING or not is_short(v.at, v.n) or is_text(v.at, v.n, ENCODED_SECTIONS_TYPE):
+        if (
+            v.kind != STRING or not is_short(v.at, v.n)
+            or is_text(v.at, v.n, ENCODED_SECTIONS_TYPE_PROPERTY)
+        ):
             return 0
     if self.made.there[target]:
         return 0

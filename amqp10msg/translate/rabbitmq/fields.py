@@ -12,7 +12,7 @@ from amqp10msg.basic.tables import FieldTable, as_array, as_table
 from amqp10msg.sections import Header, Properties
 from amqp10msg.translate.rabbitmq.terms import CrashedError, RefusedError, Term, check_level
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE
+from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY
 
 #: The names of the fields in the specification, in the order of their declarations.
 HEADER_NAMES, PROPERTY_NAMES = (
@@ -157,7 +157,7 @@ def checked_expiration(text: str) -> int:
 
 
 def invalid_sections_reason(offset: int | None, reason: str) -> str:
-    """Return the error text for a body of `ENCODED_SECTIONS_TYPE` that cannot be decoded.
+    """Return the error text for a body of `ENCODED_SECTIONS_TYPE_PROPERTY` that cannot be decoded.
 
     Args:
         offset: the offset of the invalid section in the body; None if the sections are valid, but
@@ -166,7 +166,7 @@ def invalid_sections_reason(offset: int | None, reason: str) -> str:
     """
     where = "" if offset is None else f" at byte {offset} of the body"
     return (
-        f"the type {ENCODED_SECTIONS_TYPE!r} makes RabbitMQ read the body as encoded "
+        f"the type {ENCODED_SECTIONS_TYPE_PROPERTY!r} makes RabbitMQ read the body as encoded "
         f"sections of AMQP 1.0, which fails{where}: {reason}. Use another type for this body"
     )
 

@@ -51,7 +51,7 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE
+from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY
 from amqp10msg.translate.to_amqp10_rules import Form, PropertyRule, rules_of
 from amqp10msg.wire.kernel.codes import (
     APPLICATION_PROPERTIES_CODE,
@@ -212,7 +212,7 @@ def _convert_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> 
         elif part is None:
             part = name, _application_properties_section(table, notes)
         parts.append(part)
-    if properties.type == ENCODED_SECTIONS_TYPE:
+    if properties.type == ENCODED_SECTIONS_TYPE_PROPERTY:
         parts += _decode_marked_body(broker, basic.body)
     else:
         parts.append(("data", ("binary", basic.body)))
@@ -224,7 +224,7 @@ def _convert_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> 
     try:
         return _group_sections(parts)
     except BrokerError as error:
-        if properties.type != ENCODED_SECTIONS_TYPE:
+        if properties.type != ENCODED_SECTIONS_TYPE_PROPERTY:
             raise
         raise type(error)(invalid_sections_reason(None, error.reason), "body") from None
 

@@ -56,7 +56,7 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE, INTEGERS
+from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY, INTEGERS
 from amqp10msg.wire.primitives import Float
 
 #: The fields of the properties section without a counterpart in class basic.
@@ -233,13 +233,13 @@ def _read_payload(
 ) -> tuple[bytes | None, bytes, Any]:
     """Read the payload of a message. Return the property type, the payload and the footer.
 
-    The type is `ENCODED_SECTIONS_TYPE` if the payload consists of encoded sections, otherwise None.
-    The footer is lost. Other sections that follow the body are set in `message`.
+    The type is `ENCODED_SECTIONS_TYPE_PROPERTY` if the payload consists of encoded sections,
+    otherwise None. The footer is lost. Other sections that follow the body are set in `message`.
     """
     start = message.body_offset
     if not data.startswith(_DATA_HEADS, start):
         notes.add_defined(LOSSES["sections"], "body", "sections", "bytes")
-        return ENCODED_SECTIONS_TYPE.encode(), data[start:], None
+        return ENCODED_SECTIONS_TYPE_PROPERTY.encode(), data[start:], None
     body: list[tuple[str, Term]] = []
     footer = None
     for term in broker.codec.parse_all(data[start:]):
@@ -253,7 +253,7 @@ def _read_payload(
     if body[-1][0] != "data":
         # The kind of the last body section determines how the whole body is delivered.
         encoded = b"".join([section(BODY_CODES[kind], value) for kind, value in body])
-        return ENCODED_SECTIONS_TYPE.encode(), encoded, footer
+        return ENCODED_SECTIONS_TYPE_PROPERTY.encode(), encoded, footer
     content = []
     for kind, value in body:
         if kind != "data":

@@ -43,7 +43,7 @@ from amqp10msg.translate.rabbitmq.terms import (
 from amqp10msg.translate.rabbitmq.to_basic import report_delivery_count
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE
+from amqp10msg.translate.table import ENCODED_SECTIONS_TYPE_PROPERTY
 
 _BODY_SECTIONS = ("data", "amqp-sequence", "amqp-value")
 _MAP_SECTIONS = ("delivery-annotations", "message-annotations", "application-properties", "footer")
@@ -83,7 +83,7 @@ def to_amqp10(
             notes.add_defined(LOSSES["header"], f"headers[{name!r}]", value)
     for name in ("type", "app_id", "cluster_id"):
         value = getattr(properties, name)
-        if value is not None and not (name == "type" and value == ENCODED_SECTIONS_TYPE):
+        if value is not None and not (name == "type" and value == ENCODED_SECTIONS_TYPE_PROPERTY):
             notes.add_defined(LOSSES["left-out"], f"properties.{name.replace('_', '-')}", value)
     timestamp = properties.timestamp
     if timestamp is not None:
@@ -93,7 +93,7 @@ def to_amqp10(
     if broker.stream or offset is not None:
         annotations = _add_offset(annotations, offset)
     body = basic.body
-    if properties.type != ENCODED_SECTIONS_TYPE:
+    if properties.type != ENCODED_SECTIONS_TYPE_PROPERTY:
         body = b"\x00\x53\x75" + _encode_as_3_10(("binary", basic.body))
     properties_section = saved["properties"]
     if properties_section is None:
@@ -188,7 +188,7 @@ def to_basic(
     if "properties" in sections:
         _set_properties(properties, sections["properties"][0], circumstances.user)
     if body:
-        properties.type = "binary" if body == ["data"] else ENCODED_SECTIONS_TYPE
+        properties.type = "binary" if body == ["data"] else ENCODED_SECTIONS_TYPE_PROPERTY
     if len(body) > 1:
         notes.add("body", "retyped", len(body), 1, "the sections are in reverse order")
     if broker.stream:
