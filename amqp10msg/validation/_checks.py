@@ -24,7 +24,7 @@ from amqp10msg.wire.primitives import AmqpMap, Array, Described, Symbol, ULong
 # The sections whose value has the type annotations (3.2.10).
 ANNOTATIONS = ("delivery-annotations", "message-annotations", "footer")
 #: Map sections before the body.
-BEFORE_BODY = ("delivery-annotations", "message-annotations", "application-properties")
+MAPS_BEFORE_BODY = ("delivery-annotations", "message-annotations", "application-properties")
 MESSAGE_ANNOTATIONS = ("message-annotations",)
 # Positions in a message, see `SectionKind.order`.
 _BODY_ORDER = next(kind.order for kind in KINDS if kind.attribute == "body")
@@ -200,7 +200,7 @@ def _why_not_an_error(octets: bytes, limits: Limits) -> str:
     """
     try:
         value = kernel.decode_value(octets, limits=limits)
-        if not isinstance(value, Described) or value.descriptor not in _ERROR_DESCRIPTORS:
+        if not isinstance(value, Described) or value.descriptor not in _AMQP_ERROR_DESCRIPTORS:
             return f"it is {type_at(octets, 0)}" if octets[0] else "its descriptor is another one"
         decode_composite(octets, limits=limits)
     except DecodeError as error:
@@ -209,7 +209,7 @@ def _why_not_an_error(octets: bytes, limits: Limits) -> str:
 
 
 # The numeric and the symbolic descriptor of an error. Importing `Error` has registered it.
-_ERROR_DESCRIPTORS = (ULong(composite_of(Error).code), Symbol(composite_of(Error).symbol))
+_AMQP_ERROR_DESCRIPTORS = (ULong(composite_of(Error).code), Symbol(composite_of(Error).symbol))
 
 
 def field_without_data(view: MessageMap, *, field: str) -> Iterator[Occurrence]:
@@ -357,7 +357,9 @@ def _is_error(octets: bytes) -> bool:
 def rabbitmq_array_constructor(view: MessageMap) -> Iterator[Occurrence]:
     """Find arrays, at any depth, whose element constructor RabbitMQ 4's parser does not support."""
     reader = kernel.Reader(view.data, 0, view.limits)
-    entries = ((section, entry) for section in view.of(*BEFORE_BODY) for entry in section.entries())
+    entries = (
+        (section, entry) for section in view.of(*MAPS_BEFORE_BODY) for entry in section.entries()
+    )
     for section, offsets in entries:
         value = offsets[1]
         if type_at(view.data, value) not in ("list", "map", "array", "described"):

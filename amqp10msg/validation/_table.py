@@ -477,8 +477,10 @@ _TABLE = (
         "RabbitMQ 4",
         "error",
         "No annotation or application property is a described value, except an error.",
-        check=partial(checks.check_entries, checks.BEFORE_BODY, checks.rabbitmq_described_value),
-        sections=checks.BEFORE_BODY,
+        check=partial(
+            checks.check_entries, checks.MAPS_BEFORE_BODY, checks.rabbitmq_described_value
+        ),
+        sections=checks.MAPS_BEFORE_BODY,
         suspicion=_NESTED_VALUE_SUSPICION,
     ),
     Rule(
@@ -490,7 +492,7 @@ _TABLE = (
             "list, map or array, and no decimals."
         ),
         check=checks.rabbitmq_array_constructor,
-        sections=checks.BEFORE_BODY,
+        sections=checks.MAPS_BEFORE_BODY,
         suspicion=_NESTED_VALUE_SUSPICION,
     ),
     Rule(
@@ -613,7 +615,7 @@ RULES: Mapping[str, Rule] = MappingProxyType({rule.id: rule for rule in _TABLE})
 
 
 #: The reasons why a requirement has no rule, by the key in `_REQUIREMENTS_WITHOUT_RULE`.
-_REASONS = {
+_NO_RULE_REASONS = {
     "two messages": "It shows only in the messages before and after the intermediary.",
     "receiver": "It concerns the behaviour of the receiver.",
     "intermediary": "It concerns the behaviour of the intermediary.",
@@ -666,4 +668,4 @@ Part 3, 3.2.10 | receiver
     the receiving AMQP container MUST detach the link with a not-implemented error.
 """
 #: Every MUST, MUST NOT, SHOULD and SHOULD NOT of Part 3, 3.2 that has no rule.
-NOT_VISIBLE: tuple[Obligation, ...] = obligations_of(_REQUIREMENTS_WITHOUT_RULE, _REASONS)
+NOT_VISIBLE: tuple[Obligation, ...] = obligations_of(_REQUIREMENTS_WITHOUT_RULE, _NO_RULE_REASONS)
