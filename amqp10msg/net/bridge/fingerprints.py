@@ -40,7 +40,10 @@ class Fingerprint:
 
 
 def fingerprint_of(delivery: SourceDelivery, *, stream: bool) -> Fingerprint | None:
-    """Return the fingerprint of a delivery; None without a position, or if it is too large."""
+    """Return the fingerprint of a delivery.
+
+    Return None if the delivery has no position, or its message is too large for memory.
+    """
     if delivery.position is None or delivery.large is not None:
         return None
     basic = delivery.content_header is not None

@@ -26,7 +26,9 @@ _CLOSE_TIMEOUT = 5.0
 #: than the credit, and the link disconnects a peer that delivers a multiple of this window.
 _WINDOW = 10
 #: The end of the log texts that say why the source could not be checked.
-_UNKNOWN = "so it is not known whether the source was deleted and declared again, or replaced"
+_REPLACEMENT_UNKNOWN = (
+    "so it is not known whether the source was deleted and declared again, or replaced"
+)
 
 
 class SourceReplacedError(LinkError):
@@ -100,9 +102,10 @@ async def check_not_replaced(
     if next_position is None:
         return ""
     if last is None:
-        return f"the state file has no fingerprint, as an earlier version wrote it, {_UNKNOWN}"
+        reason = "the state file has no fingerprint, as an earlier version wrote it"
+        return f"{reason}, {_REPLACEMENT_UNKNOWN}"
     if last.protocol != source.protocol:
-        return f"the last message was read over AMQP {last.protocol}, {_UNKNOWN}"
+        return f"the last message was read over AMQP {last.protocol}, {_REPLACEMENT_UNKNOWN}"
     if source.file is not None:
         line = message_in_file(source, last.position, max_message)
         if line is None or fingerprint_of(line, stream=False) == last:
@@ -110,10 +113,11 @@ async def check_not_replaced(
         location, cause = f"line {last.position + 1}", "the file was rotated or replaced"
         raise _replaced(source, location, cause, next_position)
     if oldest is not None and oldest > last.position:
-        return f"the stream's retention removed the last message that was read, {_UNKNOWN}"
+        reason = "the stream's retention removed the last message that was read"
+        return f"{reason}, {_REPLACEMENT_UNKNOWN}"
     message = await _message_at(source, last.position, max_message, pool)
     if message is None or (oldest is None and message.position != last.position):
-        return f"the message at position {last.position} was not delivered, {_UNKNOWN}"
+        return f"the message at position {last.position} was not delivered, {_REPLACEMENT_UNKNOWN}"
     if fingerprint_of(message, stream=True) != last:
         cause = "the stream was deleted and declared again"
         raise _replaced(source, f"the message at position {last.position}", cause, next_position)

@@ -215,8 +215,10 @@ def _entries_to_read(request: SourceRequest) -> Iterator[tuple[int, Entry | Unre
                 continue
         yield number, entry
     if number + 1 < start:
-        text = f"has {number + 1} messages, and was read up to {start}: it was cut, or is"
-        raise ValueError(f"{path} {text} another file; give another --state to read all of it")
+        raise ValueError(
+            f"{path} has {number + 1} messages, and was read up to {start}: the file was truncated "
+            "or replaced; give another --state to read all of it"
+        )
 
 
 def _count_entries(request: SourceRequest) -> int:
