@@ -46,7 +46,7 @@ _CHECKSUM_SIZE = 4
 #: Maximum size of a stream's chunk, and maximum total size of its uncompressed batches, in bytes.
 MAX_CHUNK = 1 << 28
 #: Length of the cached array of row numbers.
-_CACHED_NUMBERS = 1 << 16
+_CACHED_ROW_NUMBERS = 1 << 16
 #: The advice in the error texts for unsupported chunks.
 _HINT = "read the stream over AMQP 1.0 instead (amqp://)"
 
@@ -277,14 +277,14 @@ def _int64_array(numbers: array[int]) -> pa.Array:
 
 def _row_numbers(count: int) -> pa.Array:
     """Return the numbers from 0 to before `count`."""
-    return (
-        _cached_numbers() if count <= _CACHED_NUMBERS else _int64_array(array("q", range(count)))
-    )[:count]
+    if count <= _CACHED_ROW_NUMBERS:
+        return _cached_row_numbers()[:count]
+    return _int64_array(array("q", range(count)))
 
 
 @functools.cache
-def _cached_numbers() -> pa.Array:
-    return _int64_array(array("q", range(_CACHED_NUMBERS)))
+def _cached_row_numbers() -> pa.Array:
+    return _int64_array(array("q", range(_CACHED_ROW_NUMBERS)))
 
 
 def _decompress(code: int, octets: memoryview, size: int) -> Any:

@@ -689,7 +689,8 @@ class Connection(Socket, transport.Handler):
         """
         if self._stream is None or not self.engine.authenticated:
             return ()
-        self.engine.keep()  # committed, including the bytes that do not fit into the socket yet
+        # The frames are committed: `close` must not discard those that do not fit into the socket.
+        self.engine.keep()
         # The timer sends the empty frames that keep an idle connection alive.
         deadline = self.engine.tick(self.loop.time())
         self.call_at(deadline, self.broker.turns.run, self.touch)
