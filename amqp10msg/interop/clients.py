@@ -180,7 +180,7 @@ def _split_delivery(value: Any, library: str) -> tuple[Any, bytes, Any]:
     """
     if not isinstance(value, tuple) or not 2 <= len(value) <= 4:
         raise wrong_type(
-            f"from_client, for {library},",
+            f"from_client for a message of {library}",
             "a tuple (method, properties, body)",
             value,
             "pass the tuple, and not only one of its items",

@@ -380,7 +380,7 @@ _OASIS_PROFILE = "oasis"
 _DESCRIPTOR_CLAUSE = "Part 1, 1.5"
 _SECTIONS_CLAUSE = "Part 3, 3.2"
 # The bare message is immutable, so no section may be inserted into it.
-_INSERTION_CLAUSE = "Part 3, 3.2"
+_INSERTED_SECTION_CLAUSE = "Part 3, 3.2"
 # Clauses of the sections that an implementation may drop when it re-encodes a message: the delivery
 # annotations are for the next node, and no clause requires a node to pass on the footer.
 _OPTIONAL_CLAUSES = ("Part 3, 3.2.2", "Part 3, 3.2.9")
@@ -481,7 +481,9 @@ def differences(expected: Any, actual: Any) -> list[tuple[str, str]]:
         if name == "header":  # an absent header means the defaults
             result += _field_differences(name, [], content)
         else:
-            result.append((_INSERTION_CLAUSE, f"{name} is inserted: {_format_value(content)}"))
+            result.append(
+                (_INSERTED_SECTION_CLAUSE, f"{name} is inserted: {_format_value(content)}")
+            )
     for name in dict.fromkeys(names):
         expected_contents, actual_contents = (
             [content for section_name, content in part if section_name == name]
