@@ -384,8 +384,8 @@ def _show_differences(
 
 # A profile that refuses the message has the result {_REFUSED_KEY: reason}.
 _REFUSED_KEY = "refused"
-# The maximum length of a value in JSON, in characters. No value is as long.
-_UNLIMITED = 1 << 30
+# The maximum length of a value in JSON, in characters. All values are shorter, so none is cut.
+_UNLIMITED_LENGTH = 1 << 30
 
 
 @attrs.frozen
@@ -525,7 +525,7 @@ def _translate_with_profiles(
         try:
             translated = translate(message, name, user=user).message
             results[name] = {
-                path: format_value(value, _UNLIMITED) for path, value in parts_of(translated)
+                path: format_value(value, _UNLIMITED_LENGTH) for path, value in parts_of(translated)
             }
         except TranslationError as error:
             results[name] = {_REFUSED_KEY: safe(str(error))}
