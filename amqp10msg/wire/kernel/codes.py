@@ -60,8 +60,8 @@ from amqp10msg.wire.primitives import (
     KIND_MAP,
     KIND_ARRAY,
     KIND_DESCRIBED,
-    # Only for declared fields, any type, the two archetypes of Part 3, 3.2, and a map with symbols
-    # as keys.
+    # Kinds that only declared fields have: any type, a message-id, an address, and a map whose
+    # keys are symbols.
     KIND_ANY,
     KIND_MESSAGE_ID,
     KIND_ADDRESS,

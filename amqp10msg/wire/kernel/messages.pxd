@@ -13,7 +13,7 @@ cdef int KIND_MESSAGE_ID, KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE, 
 cdef int SHAPE_COMPOSITE, SHAPE_ANNOTATIONS, SHAPE_PROPERTIES, SHAPE_BINARY, SHAPE_VALUE
 cdef int FIRST_CODE, FOOTER_CODE, PLACE_BODY, MAX_GUESSABLE, _PART_ITEMS, AMQP_VALUE, FOOTER
 cdef int PLACE_FOOTER, PLACE_WIRE, PLACE_LENIENT
-cdef Py_ssize_t _MAX_MERGE_SIZE
+cdef Py_ssize_t _MAX_SIZE_WITH_ORIGINAL_SECTIONS
 
 
 cdef class Reader(ValueReader):
@@ -61,7 +61,7 @@ cdef bytes write_sections(tuple attributes)
 cpdef encode_message(message)
 
 @cython.locals(old_reader=Reader, new_reader=Reader, writer=Writer, spec=Spec)
-cdef bytes merge(bytes original, bytes encoded)
+cdef bytes with_original_sections(bytes original, bytes encoded)
 
 @cython.locals(writer=Writer)
 cdef bint sections_differ(Reader old_reader, Py_ssize_t old_start, Spec spec,

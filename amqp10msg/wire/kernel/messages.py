@@ -463,8 +463,9 @@ def decode_message(
         raise reader.fault(error, NAMES) from None
 
 
-# `merge` is used for messages up to this size in bytes.
-_MAX_MERGE_SIZE = 65_536
+# Maximum size in bytes of the messages for which `encode_message` calls
+# `with_original_sections`.
+_MAX_SIZE_WITH_ORIGINAL_SECTIONS = 65_536
 
 
 class Scanned:
@@ -671,14 +672,18 @@ def encode_message(message: Any) -> bytes:
     # section by section, to keep the original bytes or to find the path of an error.
     if octets == original:
         return original
-    if octets is not None and not attributes[PLACE_LENIENT] and len(original) <= _MAX_MERGE_SIZE:
-        merged = merge(original, octets)
+    if (
+        octets is not None
+        and not attributes[PLACE_LENIENT]
+        and len(original) <= _MAX_SIZE_WITH_ORIGINAL_SECTIONS
+    ):
+        merged = with_original_sections(original, octets)
         if merged is not None:
             return original if merged == original else merged
     return message._encode_changes(original)
 
 
-def merge(original: Any, encoded: Any) -> Any:
+def with_original_sections(original: Any, encoded: Any) -> Any:
     """Return the newly encoded message, in which unchanged sections have their original bytes.
 
     Only sections whose bytes differ are decoded again, to compare their content. Returns None if

@@ -48,7 +48,9 @@ def path_of(data: bytes, offset: int, names: Names) -> str:
             innermost, suffix = parent, "[…]" if parent else ""
             break
         if value.fault == MISSING and parent is not None and parent.code and parent.is_map:
-            continue  # a missing value has no key: the path of the map's previous entry is better
+            # The bytes end before the next key or value of the map: return the path of the last
+            # entry that was read.
+            continue
         innermost = value
         if value.is_compound:
             limit = len(data) if parent is None else parent.end

@@ -97,7 +97,7 @@ class Value:
     # child of a map (the key, if its value is next), and the format code of an array's elements.
     remaining: int = 0
     child_level: int = 1
-    previous_value: Value | None = None
+    previous_child: Value | None = None
     element_code: int = _UNREAD
 
     @property
@@ -226,8 +226,8 @@ def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
                 value.index_in_parent = parent.count - parent.remaining
                 if parent.is_map:
                     if value.index_in_parent % 2:
-                        value.key = parent.previous_value
-                    parent.previous_value = value
+                        value.key = parent.previous_child
+                    parent.previous_child = value
             parent.remaining -= 1
         else:
             value = _read_array_part(data, pos, parent)
