@@ -666,7 +666,7 @@ class Message(kernel.Record):
         properties = attrs.evolve(self.properties, content_encoding=None)
         return self.evolve(body=Data(self.content(limit=limit)), properties=properties)
 
-    # Entries of the map sections.
+    # Methods that return an entry of a map section.
 
     def application_property(self, name: str, default: Any = None) -> Any:
         """Return an application property, or `default` if it or the section is missing."""

@@ -276,7 +276,7 @@ def read_section(data: bytes, kind: SectionKind, content: int, end: int, limits:
         raise reader.fault(error, FIELD_NAMES) from None
 
 
-# Decode messages leniently.
+# The classes and functions below decode messages leniently.
 
 
 @attrs.frozen
@@ -615,8 +615,8 @@ class MessageMap:
             most `LISTED` of each kind.
         faults: the errors of the encoding, usually one for each damaged section.
         complete: whether the message could be read to its end.
-        known_keys: the reserved annotation keys that the profile defines, by section name; a key
-            that ends with ``*`` is a prefix.
+        known_annotation_keys: the reserved annotation keys that the profile defines, by section
+            name; a key that ends with ``*`` is a prefix.
         doubtful: the sections that may violate rules; None if every section must be checked.
         decoded: the decoded message, which the checks that need it share; None if none did.
     """
@@ -627,7 +627,7 @@ class MessageMap:
     unknown: list[tuple[int, bool]] = attrs.Factory(list)
     faults: list[DecodeError] = attrs.Factory(list)
     complete: bool = True
-    known_keys: dict[str, tuple[str, ...]] = attrs.Factory(dict)
+    known_annotation_keys: dict[str, tuple[str, ...]] = attrs.Factory(dict)
     doubtful: list[Section] | None = None
     decoded: Any = None
     _by_name: dict[str, list[Section]] | None = attrs.field(default=None, init=False, repr=False)

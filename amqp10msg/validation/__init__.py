@@ -357,7 +357,7 @@ def validate(
             return violations
         rules = tuple(rule for rule in UNENFORCED if rule.id in suspects or rule.suspicion is None)
         view = map_valid_message(data, limits)
-    view.known_keys = dict(profile.known_keys)
+    view.known_annotation_keys = dict(profile.known_keys)
     violations += violations_of((*rules, *profile.rules), view, profile.severities)
     # The sort is stable: violations at the same offset stay in the order of the rules.
     violations.sort(key=lambda violation: violation.offset)

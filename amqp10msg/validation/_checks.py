@@ -299,7 +299,7 @@ def _skip_descriptors(data: bytes, pos: int, end: int) -> int:
 def key_reserved(view: MessageMap) -> Iterator[Occurrence]:
     """Find reserved annotation keys that the profile does not define."""
     for section in view.of(*ANNOTATIONS):
-        reserved_keys = view.known_keys.get(section.kind.name, ())
+        reserved_keys = view.known_annotation_keys.get(section.kind.name, ())
         for offsets in section.entries():
             key, value, _ = offsets
             actual = type_at(view.data, key)
