@@ -88,8 +88,10 @@ def event_hubs_number(value: Any) -> Any:
     return value
 
 
-#: For names that compare as numbers, the function that converts their values and literals.
-NUMERIC_NAMES: Final = {f"amqp.annotation.{key}": event_hubs_number for key in _NUMERIC_ANNOTATIONS}
+#: See `Language.number_converters`.
+NUMBER_CONVERTERS: Final = {
+    f"amqp.annotation.{key}": event_hubs_number for key in _NUMERIC_ANNOTATIONS
+}
 
 
 def _is_number(value: Any) -> bool:

@@ -459,8 +459,8 @@ class Language:
             UTF-8 encoding, the quotient of integers is a float), and reject control characters in
             patterns.
         oasis: whether names such as ``m.[x-opt-hop]``, and ``+`` between texts, are allowed.
-        numeric_names: names that compare as numbers with quoted integers, each with the function
-            that converts a value or a literal to a number.
+        number_converters: for each name whose values are compared with quoted integers as numbers,
+            the function that converts a value or a literal to a number.
         broker: whether to evaluate exactly like RabbitMQ 4.3.
         like: returns a function that matches a pattern.
     """
@@ -469,7 +469,7 @@ class Language:
     resolve: Callable[[Any], tuple[Evaluator, str | None]]
     functions: frozenset[str] = frozenset()
     jms: bool = False
-    numeric_names: Mapping[str, Callable[[Any], Any]] = attrs.field(factory=dict)
+    number_converters: Mapping[str, Callable[[Any], Any]] = attrs.field(factory=dict)
     oasis: bool = False
     broker: bool = False
     like: Callable[[Sequence[Element]], Callable[[str], bool | None]] = compile_like
@@ -635,7 +635,7 @@ class _Parser:
         return Part(left.start, operands[-1].end, JOINED, evaluate, tuple(operands))
 
     def arithmetic(self, left: Part, precedence: int) -> Part:
-        """Parse arithmetic operators of one precedence and their operands, after the first one."""
+        """Parse arithmetic operators of one precedence that follow the operand `left`."""
         operations = []
         self.check_number(left)
         while _PRECEDENCES.get(self.token.kind) == precedence:
@@ -692,10 +692,10 @@ class _Parser:
     def convert_to_numbers(self, name: Part, *literals: Part) -> tuple[Part, ...]:
         """Return the operands of a comparison, converted to numbers if the language requires it.
 
-        The language requires it if `name` is in `Language.numeric_names`, and each literal can be
-        converted to an integer.
+        The language requires it if `name` is in `Language.number_converters`, and each literal can
+        be converted to an integer.
         """
-        number_of = self.language.numeric_names.get(name.value) if name.kind == NAME else None
+        number_of = self.language.number_converters.get(name.value) if name.kind == NAME else None
         if number_of is None:
             return (name, *literals)
         numbers = [number_of(part.value) if part.kind == LITERAL else None for part in literals]

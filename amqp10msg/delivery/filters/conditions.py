@@ -214,7 +214,8 @@ class PropertiesFilter(_PropertyFilter):
             return True, None
         field = _FIELDS_BY_NAME[key]
         value = getattr(properties, field.name)
-        # After lenient decoding, the value may have another type. It then matches no reference.
+        # After lenient decoding, the property may have a wrong type. It then equals no value in the
+        # filter, so convert only valid timestamps.
         if field.type == "timestamp" and (
             type(value) is int or isinstance(value, datetime.datetime)
         ):

@@ -21,7 +21,7 @@ from amqp10msg.delivery.filters._base import (
 )
 from amqp10msg.delivery.filters._evaluators import ALWAYS, Evaluator, StepCounter, matches, value_of
 from amqp10msg.delivery.filters._names import (
-    NUMERIC_NAMES,
+    NUMBER_CONVERTERS,
     oasis_name,
     rabbitmq_43_like,
     rabbitmq_43_name,
@@ -59,7 +59,7 @@ def reasons_of(part: Part, text: str, message: Any, now: int | None) -> Iterator
 
 
 _SELECTOR_LANGUAGE: Final = Language(
-    selector_token, selector_name, jms=True, numeric_names=NUMERIC_NAMES
+    selector_token, selector_name, jms=True, number_converters=NUMBER_CONVERTERS
 )
 _RABBITMQ_FUNCTIONS: Final = frozenset({"UTC"})
 _LANGUAGE_OF_DIALECT: Final = {
