@@ -143,7 +143,7 @@ SECTION_DESCRIPTORS = {kind.code: b"\x00\x53" + bytes((kind.code,)) for kind in 
 #: margin.
 MAX_DEPTH = 2 * 256 + 8
 #: The allowed initial bytes of major type 7.
-SIMPLE_ITEMS = bytes((ITEM_FALSE, ITEM_TRUE, ITEM_NULL, ITEM_HALF, ITEM_SINGLE, ITEM_DOUBLE))
+MAJOR_7_INITIAL_BYTES = bytes((ITEM_FALSE, ITEM_TRUE, ITEM_NULL, ITEM_HALF, ITEM_SINGLE, ITEM_DOUBLE))
 
 
 def _cbor2() -> Any:
@@ -507,7 +507,7 @@ def check(data: bytes) -> None:
             raise _malformed(
                 start, f"a CBOR map is not part of this notation: AMQP maps have tag {MAP_TAG}"
             )
-        elif data[start] not in SIMPLE_ITEMS:
+        elif data[start] not in MAJOR_7_INITIAL_BYTES:
             raise _malformed(start, f"simple value {number} is not part of this notation")
     if pos != end:
         raise _malformed(pos, f"{end - pos} bytes follow the item")

@@ -9,16 +9,16 @@ cdef int _FIRST, _DOLLAR, KIND_ADDRESS, KIND_ANY, KIND_ARRAY, KIND_BINARY, KIND_
 cdef int KIND_DOUBLE, KIND_FIELDS, KIND_FLOAT, KIND_LIST, KIND_LONG, KIND_MAP, KIND_MESSAGE_ID
 cdef int KIND_NULL, KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE, KIND_ULONG, KIND_UUID
 
-cdef class Rows:
+cdef class CompositeFields:
     cdef readonly str marker
     cdef readonly list names
     cdef readonly bytes kinds, multiple
     cdef readonly dict indexes
 
-cdef class SectionForm:
+cdef class PlainSectionSpec:
     cdef readonly str name
     cdef readonly bytes head
-    cdef readonly Rows rows
+    cdef readonly CompositeFields declared_fields
     cdef readonly int position, source, keys
 
 @cython.final
@@ -29,9 +29,9 @@ cdef class PlainReader(ValueReader):
     cdef values(self, int code)
     cdef entries(self, int code, int key_kind)
     @cython.locals(kind=int)
-    cdef fields(self, Rows rows, int code)
-    cdef section(self, SectionForm form)
-    @cython.locals(form=SectionForm)
+    cdef fields(self, CompositeFields declared_fields, int code)
+    cdef section(self, PlainSectionSpec spec)
+    @cython.locals(spec=PlainSectionSpec)
     cdef bint sections(self, dict document) except -1
 
 @cython.locals(reader=PlainReader)

@@ -93,7 +93,7 @@ from amqp10msg.wire.kernel.value_reader import ValueReader, decode_value
 from amqp10msg.wire.limits import UNLIMITED
 
 
-class Rows:
+class CompositeFields:
     """The declared fields of a composite, in wire order.
 
     Attributes:
@@ -116,11 +116,11 @@ class Rows:
         }
 
 
-#: Cache of the `Rows` of composites, by descriptor code.
-_ROWS: dict[int, Any] = {}
+#: The `CompositeFields` of each composite that was used before, by its numeric descriptor.
+_COMPOSITE_FIELDS: dict[int, Any] = {}
 
 
-class SectionForm:
+class PlainSectionSpec:
     """The representation of a section in plain JSON.
 
     Attributes:
@@ -129,7 +129,7 @@ class SectionForm:
         head: the encoded descriptor.
         source: the kernel's kind number of the section's value; 0 for any kind.
         keys: the kernel's kind number of the keys, if the value is a map.
-        rows: the fields, if the section is a composite; else None.
+        declared_fields: the fields, if the section is a composite; else None.
     """
 
     def __init__(self, kind: SectionKind) -> None:
@@ -138,11 +138,13 @@ class SectionForm:
         self.head = b"\x00\x53" + bytes((kind.code,))
         self.source = 0 if kind.source == "*" else TYPE_IDS[kind.source]
         self.keys = KIND_STRING if kind.name == "application-properties" else KIND_SYMBOL
-        self.rows = Rows(COMPOSITES[kind.code]) if kind.code in COMPOSITES else None
+        self.declared_fields = (
+            CompositeFields(COMPOSITES[kind.code]) if kind.code in COMPOSITES else None
+        )
 
 
 #: The sections, by descriptor code minus `_FIRST`.
-SECTIONS = [SectionForm(kind) for kind in KINDS]
+SECTIONS = [PlainSectionSpec(kind) for kind in KINDS]
 #: The descriptor code of the first section.
 _FIRST = KINDS[0].code
 #: The markers of the types, by format code.
@@ -151,12 +153,12 @@ _DOLLAR = ord("$")
 _INFINITE = math.inf
 
 
-def rows_of(entry: Composite) -> Any:
-    """Return the cached `Rows` of a composite."""
-    rows = _ROWS.get(entry.code)
-    if rows is None:
-        rows = _ROWS[entry.code] = Rows(entry)
-    return rows
+def composite_fields(entry: Composite) -> Any:
+    """Return the cached `CompositeFields` of a composite."""
+    declared_fields = _COMPOSITE_FIELDS.get(entry.code)
+    if declared_fields is None:
+        declared_fields = _COMPOSITE_FIELDS[entry.code] = CompositeFields(entry)
+    return declared_fields
 
 
 def to_plain(value: Any) -> Any:
@@ -391,9 +393,9 @@ class PlainReader(ValueReader):
                 self.pos = start
                 self.skip()
                 if _is_composite(self.buf[start : self.pos]):
-                    rows = rows_of(entry)
+                    declared_fields = composite_fields(entry)
                     self.pos = list_pos
-                    composite = {rows.marker: self.fields(rows, inner)}
+                    composite = {declared_fields.marker: self.fields(declared_fields, inner)}
                     self.depth += 1
                     return composite
             self.pos = pos
@@ -401,7 +403,7 @@ class PlainReader(ValueReader):
         self.depth += 1
         return {"$described": pair}
 
-    def fields(self, rows: Any, code: int) -> Any:
+    def fields(self, declared_fields: Any, code: int) -> Any:
         """Convert the list of a composite to an object without null fields.
 
         A list with more values than declared fields is converted as a list.
@@ -411,8 +413,8 @@ class PlainReader(ValueReader):
             return converted
         start = self.pos
         outer = self.descend(code)
-        names = rows.names
-        kinds = rows.kinds
+        names = declared_fields.names
+        kinds = declared_fields.kinds
         count = self.count
         if count > len(names):
             self.pos = start
@@ -437,7 +439,7 @@ class PlainReader(ValueReader):
                 content = self.marked(code)
                 # Write only the list of elements, if the field's declaration implies their type.
                 is_bare = (
-                    rows.multiple[i]
+                    declared_fields.multiple[i]
                     and wire_kind == KIND_ARRAY
                     and [*content] == ["$array", "values"]
                 )
@@ -447,19 +449,23 @@ class PlainReader(ValueReader):
         self.ascend(outer)
         return converted
 
-    def section(self, form: Any) -> Any:
+    def section(self, spec: Any) -> Any:
         """Convert the value of a section, with a marker if it is of the wrong type."""
         code = self.buf[self.advance(1)]
         kind = KIND_OF[code]
-        if form.source == 0:
+        if spec.source == 0:
             return self.generic(code)
-        if kind != form.source:
+        if kind != spec.source:
             return self.marked(code)
         if kind == KIND_MAP:
-            return self.entries(code, form.keys)
+            return self.entries(code, spec.keys)
         if kind == KIND_BINARY:
             return self.unmarked(kind, code)
-        return self.values(code) if form.rows is None else self.fields(form.rows, code)
+        return (
+            self.values(code)
+            if spec.declared_fields is None
+            else self.fields(spec.declared_fields, code)
+        )
 
     def sections(self, document: Any) -> bool:
         """Convert the sections of a message, and add them to the object `document`.
@@ -473,14 +479,14 @@ class PlainReader(ValueReader):
             number = self.descriptor() - _FIRST
             if not 0 <= number < len(SECTIONS):
                 return False
-            form = SECTIONS[number]
-            if form.position <= last:
+            spec = SECTIONS[number]
+            if spec.position <= last:
                 return False
-            last = form.position
-            content = self.section(form)
-            if form.source == KIND_MAP and "$map" in content:
+            last = spec.position
+            content = self.section(spec)
+            if spec.source == KIND_MAP and "$map" in content:
                 return False
-            document[form.name] = content
+            document[spec.name] = content
         return True
 
     def lenient_sections(self) -> Any:
@@ -497,8 +503,8 @@ class PlainReader(ValueReader):
             if section.kind is None:
                 pairs.append(["unknown", self.item()])
             else:
-                form = SECTIONS[section.kind.code - _FIRST]
-                pairs.append([form.name, self.section(form)])
+                spec = SECTIONS[section.kind.code - _FIRST]
+                pairs.append([spec.name, self.section(spec)])
         return pairs
 
 

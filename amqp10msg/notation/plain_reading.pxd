@@ -1,10 +1,11 @@
 cimport cython
 
-from amqp10msg.notation.plain cimport Rows, SectionForm
+from amqp10msg.notation.plain cimport CompositeFields, PlainSectionSpec
 from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
-cdef dict _FORMS, _KINDS_BY_MARKER, _KEYS_BY_SPELLING
-cdef int PLACE_BODY, _FIRST_DEPTH, _LAST_DEPTH, _MAX_LEVELS, KIND_ADDRESS, KIND_ANY, KIND_ARRAY
+cdef dict _SECTION_SPECS, _KINDS_BY_MARKER, _KEYS_BY_SPELLING
+cdef int PLACE_BODY, _INITIAL_DEPTH, _MAX_WRITER_DEPTH, _MAX_LEVELS
+cdef int KIND_ADDRESS, KIND_ANY, KIND_ARRAY
 cdef int KIND_BINARY, KIND_BOOLEAN, KIND_DECIMAL32, KIND_DECIMAL128, KIND_DESCRIBED, KIND_DOUBLE
 cdef int KIND_FIELDS, KIND_FLOAT, KIND_LIST, KIND_LONG, KIND_MAP, KIND_MESSAGE_ID, KIND_NULL
 cdef int KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE, KIND_ULONG
@@ -20,14 +21,14 @@ cdef class PlainWriter(ValueWriter):
     @cython.locals(kind=int)
     cdef marker(self, dict plain, str name)
     @cython.locals(i=int, count=int, last=int)
-    cdef list_of_fields(self, Rows rows, content)
+    cdef list_of_fields(self, CompositeFields declared_fields, content)
     @cython.locals(kind=int)
-    cdef field(self, Rows rows, int i, plain)
+    cdef field(self, CompositeFields declared_fields, int i, plain)
     cdef unmarked(self, int kind, plain)
     cdef text_value(self, int kind, text)
     cdef floating(self, int kind, plain)
-    cdef section(self, SectionForm form, plain)
-    @cython.locals(form=SectionForm)
+    cdef section(self, PlainSectionSpec spec, plain)
+    @cython.locals(spec=PlainSectionSpec)
     cdef message(self, dict sections, bint in_order)
 
 @cython.locals(writer=PlainWriter)

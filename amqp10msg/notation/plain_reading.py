@@ -24,7 +24,7 @@ from amqp10msg.notation._common import (
     misfit,
     mismatch,
 )
-from amqp10msg.notation.plain import SECTIONS, rows_of
+from amqp10msg.notation.plain import SECTIONS, composite_fields
 from amqp10msg.notation.type_names import TYPES, WIDTHS, integer_range
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel.codes import (
@@ -61,20 +61,22 @@ from amqp10msg.wire.kernel.value_writer import ValueWriter, shared_code, timesta
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import DECIMALS, FORMAT_CODES, Char, Float, Symbol, UInt
 
-#: The `SectionForm` of each section, by its key in plain JSON.
-_FORMS = {form.name: form for form in SECTIONS}
-_DATA, _VALUE = _FORMS["data"], _FORMS["amqp_value"]
+#: The `PlainSectionSpec` of each section, by its key in plain JSON.
+_SECTION_SPECS = {spec.name: spec for spec in SECTIONS}
+_DATA, _VALUE = _SECTION_SPECS["data"], _SECTION_SPECS["amqp_value"]
 _TWICE = "the name is used twice, with dashes and with underscores"
 #: The keys of a message with underscores, by the keys with underscores and with dashes.
 _KEYS_BY_SPELLING = {
-    name: key for key in (*_FORMS, "message_format") for name in (key, key.replace("_", "-"))
+    name: key
+    for key in (*_SECTION_SPECS, "message_format")
+    for name in (key, key.replace("_", "-"))
 }
-#: The kernel's kind numbers of types, by marker.
+#: The kernel's number of each AMQP type, by the type's marker in plain JSON, such as ``$uint``.
 _KINDS_BY_MARKER = {f"${name}": TYPE_IDS[name] for name in TYPES.values()}
 #: The markers of binaries.
 _BINARIES = ("$base64", "$hex", "$binary")
 _BINARY = "text, $base64 or $hex"
-#: The kernel's kind numbers of compounds, by marker. An object without a marker is a map.
+#: The kernel's numbers of the compound types, by marker. An object without a marker is a map.
 _COMPOUNDS = {"$list": KIND_LIST, "$map": KIND_MAP, "$array": KIND_ARRAY}
 
 
@@ -120,7 +122,7 @@ def value_from_plain(plain: Any) -> Any:
 
 def bytes_of_value(plain: Any) -> bytes:
     """Return the AMQP encoding of a value in plain JSON."""
-    writer = _writer(0, _FIRST_DEPTH)
+    writer = _writer(0, _INITIAL_DEPTH)
     try:
         writer.item(plain)
     except ValueError as error:
@@ -148,16 +150,16 @@ def bytes_of_message(plain: Any) -> Any:
     number = 0 if message_format is None else _parse_digits(message_format)
     if type(number) is not int or not 0 <= number <= UInt.max:
         raise _kind_error(KIND_UINT, message_format).within(".message_format")
-    writer = _writer(0, _FIRST_DEPTH)
+    writer = _writer(0, _INITIAL_DEPTH)
     if sections.get("sections") is None:
         octets = writer.message(sections, True)
         if octets is None:
             ordered = {name: sections[name] for name in sorted(sections, key=_position_of)}
             try:
-                octets = _writer(0, _FIRST_DEPTH).message(ordered, True)
+                octets = _writer(0, _INITIAL_DEPTH).message(ordered, True)
             except NotationError:
                 # If there are several errors, report the first one in the document.
-                _writer(0, _FIRST_DEPTH).message(sections, False)
+                _writer(0, _INITIAL_DEPTH).message(sections, False)
                 raise
         return octets, UInt(number), False
     for key in sections:
@@ -179,9 +181,9 @@ def _writer(level: int, depth: int) -> Any:
 
 #: The initial AMQP depth of a writer, which is so low that the kernel's limit is never reached,
 #: since this module checks the depth itself. A level of JSON adds up to three levels of AMQP.
-_FIRST_DEPTH = -4 * MAX_DEPTH
+_INITIAL_DEPTH = -4 * MAX_DEPTH
 #: The maximum AMQP depth of a writer.
-_LAST_DEPTH = _FIRST_DEPTH + MAX_DEPTH
+_MAX_WRITER_DEPTH = _INITIAL_DEPTH + MAX_DEPTH
 #: The maximum number of nested lists and objects.
 _MAX_LEVELS = MAX_DEPTH
 _NESTED = "values are nested more than 256 deep, or contain themselves"
@@ -207,7 +209,7 @@ class PlainWriter(ValueWriter):
         """Record the AMQP depth of a value; set `first_encoding_error` if it is too deep."""
         if depth > self.deepest:
             self.deepest = depth
-            if depth > _LAST_DEPTH and self.first_encoding_error is None:
+            if depth > _MAX_WRITER_DEPTH and self.first_encoding_error is None:
                 self.first_encoding_error = _NESTED
 
     def begin(self) -> int:
@@ -229,14 +231,14 @@ class PlainWriter(ValueWriter):
     def finish_whole(self, writer: Any) -> bytes:
         """Return the bytes of another writer, and take over its depth.
 
-        `writer` must have started at `_FIRST_DEPTH`.
+        `writer` must have started at `_INITIAL_DEPTH`.
 
         Raises:
             NotationError: `writer` has an encoding error.
         """
         if writer.first_encoding_error is not None:
             raise NotationError(writer.first_encoding_error)
-        self.record_depth(self.depth + writer.deepest - _FIRST_DEPTH)
+        self.record_depth(self.depth + writer.deepest - _INITIAL_DEPTH)
         return writer.finish()  # type: ignore[no-any-return]  # the kernel returns Any
 
     def item(self, plain: Any) -> None:
@@ -407,7 +409,7 @@ class PlainWriter(ValueWriter):
         if kind in {0, KIND_DESCRIBED}:
             raise mismatch("the name of the elements' type", name)
         code = _code_of(name, plain["code"]) if "code" in plain else 0
-        whole = _writer(self.level, _FIRST_DEPTH)
+        whole = _writer(self.level, _INITIAL_DEPTH)
         mark = whole.begin()
         descriptors = _writer(self.level, whole.depth)
         descriptors.values(plain.get("descriptors", []), ".descriptors", True)
@@ -451,12 +453,12 @@ class PlainWriter(ValueWriter):
             )
         if isinstance(content, dict) and _marker_of(content) is not None:
             raise mismatch("an object of fields", content)
-        writer = _writer(self.level, _FIRST_DEPTH)
+        writer = _writer(self.level, _INITIAL_DEPTH)
         writer.enter()
         writer.record_depth(writer.depth)
         writer.octet(0)
         writer.integer(KIND_ULONG, entry.code)
-        writer.list_of_fields(rows_of(entry), content)
+        writer.list_of_fields(composite_fields(entry), content)
         octets = self.finish_whole(writer)
         try:
             decode_composite(octets)
@@ -464,17 +466,17 @@ class PlainWriter(ValueWriter):
             raise NotationError(error.reason) from None
         self.add(octets)
 
-    def list_of_fields(self, rows: Any, content: Any) -> None:
+    def list_of_fields(self, declared_fields: Any, content: Any) -> None:
         """Encode an object with the fields of a composite as a list."""
         if not isinstance(content, dict):
             raise mismatch("an object of fields", content)
-        indexes = rows.indexes
+        indexes = declared_fields.indexes
         count = 0
         last = -1
         for key, item in content.items():
             i = indexes.get(key, -1)
             if i <= last:
-                self.unordered_fields(rows, content)
+                self.unordered_fields(declared_fields, content)
                 return
             last = i
             if item is not None and (
@@ -496,28 +498,28 @@ class PlainWriter(ValueWriter):
                     self.octet(0x40)
                     last += 1
                 last += 1
-                self.field(rows, i, item)
+                self.field(declared_fields, i, item)
         except ValueError as error:
-            raise _field_fault(error, rows, key, item) from None
+            raise _field_fault(error, declared_fields, key, item) from None
         self.close(mark, 0xC0, count)
 
-    def unordered_fields(self, rows: Any, content: Any) -> None:
+    def unordered_fields(self, declared_fields: Any, content: Any) -> None:
         """Encode the fields of a composite in any order and spelling; report an unknown field."""
-        written: Any = [None] * len(rows.names)
+        written: Any = [None] * len(declared_fields.names)
         for key, item in content.items():
-            i = rows.indexes.get(str(key).replace("-", "_"), -1)
+            i = declared_fields.indexes.get(str(key).replace("-", "_"), -1)
             if i < 0:
                 raise NotationError(
-                    f"there is no such field: use one of {', '.join(rows.names)}",
+                    f"there is no such field: use one of {', '.join(declared_fields.names)}",
                     f"${_field_step(key)}",
                 )
             if written[i] is not None:
                 raise NotationError(_TWICE, f"${_field_step(key)}")
             writer = _writer(self.level, self.depth + 1)
             try:
-                writer.field(rows, i, item)
+                writer.field(declared_fields, i, item)
             except ValueError as error:
-                raise _field_fault(error, rows, key, item) from None
+                raise _field_fault(error, declared_fields, key, item) from None
             written[i] = writer
         encoded = [b"\x40" if writer is None else self.finish_part(writer) for writer in written]
         count = len(encoded)
@@ -530,15 +532,15 @@ class PlainWriter(ValueWriter):
         self.add(b"".join(encoded[:count]))
         self.close(mark, 0xC0, count)
 
-    def field(self, rows: Any, i: int, plain: Any) -> None:
+    def field(self, declared_fields: Any, i: int, plain: Any) -> None:
         """Encode the value of the field with the index `i`."""
-        kind = rows.kinds[i]
+        kind = declared_fields.kinds[i]
         value_type = type(plain)
         if value_type is str or value_type is int or value_type is bool:
             self.unmarked(kind, plain)
         elif plain is None or (isinstance(plain, dict) and _marker_of(plain) is not None):
             self.item(plain)
-        elif isinstance(plain, list) and rows.multiple[i]:
+        elif isinstance(plain, list) and declared_fields.multiple[i]:
             mark = self.begin()
             elements = self.elements(kind, plain, "")
             code = shared_code(kind, elements)
@@ -639,21 +641,21 @@ class PlainWriter(ValueWriter):
             except OverflowError:
                 raise ValueError from None
 
-    def section(self, form: Any, plain: Any) -> None:
+    def section(self, spec: Any, plain: Any) -> None:
         """Encode a section."""
-        self.add(form.head)
-        if form.source == 0 or (isinstance(plain, dict) and _marker_of(plain) is not None):
+        self.add(spec.head)
+        if spec.source == 0 or (isinstance(plain, dict) and _marker_of(plain) is not None):
             self.item(plain)
-        elif form.source == KIND_BINARY:
+        elif spec.source == KIND_BINARY:
             self.unmarked(KIND_BINARY, plain)
-        elif form.source == KIND_MAP:
+        elif spec.source == KIND_MAP:
             if not isinstance(plain, dict):
                 raise mismatch("an object", plain)
-            self.entries(plain, form.keys)
-        elif form.rows is None:
+            self.entries(plain, spec.keys)
+        elif spec.declared_fields is None:
             self.items(plain)
         else:
-            self.list_of_fields(form.rows, plain)
+            self.list_of_fields(spec.declared_fields, plain)
 
     def message(self, sections: Any, in_order: bool) -> Any:
         """Encode a message from an object of its sections, whose names have underscores.
@@ -665,28 +667,28 @@ class PlainWriter(ValueWriter):
         bodies = 0
         for name in sections:
             item = sections[name]
-            form = _FORMS.get(name)
+            spec = _SECTION_SPECS.get(name)
             # A null section is omitted, except an amqp-value, which can be null.
-            if item is None and form is not _VALUE:
+            if item is None and spec is not _VALUE:
                 continue
-            if form is None:
+            if spec is None:
                 if name != "body":
                     raise NotationError(
-                        f"there is no such section: use one of {', '.join(_FORMS)}, body, "
+                        f"there is no such section: use one of {', '.join(_SECTION_SPECS)}, body, "
                         "message_format, sections",
                         f"${_step_of(name)}",
                     )
                 is_data = isinstance(item, dict) and _marker_of(item) in _BINARIES
-                form = _DATA if is_data else _VALUE
-            if in_order and form.position < last:
+                spec = _DATA if is_data else _VALUE
+            if in_order and spec.position < last:
                 return None
-            last = form.position
+            last = spec.position
             if last == PLACE_BODY:
                 bodies += 1
             try:
-                self.section(form, item)
+                self.section(spec, item)
             except ValueError as error:
-                raise _fault(error, _step_of(name), form.source, item) from None
+                raise _fault(error, _step_of(name), spec.source, item) from None
             if self.first_encoding_error is not None:
                 raise NotationError(self.first_encoding_error, f"${_step_of(name)}")
         if bodies > 1:
@@ -700,32 +702,34 @@ class PlainWriter(ValueWriter):
         if not isinstance(plain, list):
             raise mismatch("a list of [name, content] pairs", plain, ".sections")
         for index, pair in enumerate(plain):
-            step = f".sections[{index}]"
+            path = f".sections[{index}]"
             if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
-                raise mismatch("a [name, content] pair", pair, step)
+                raise mismatch("a [name, content] pair", pair, path)
             name, content = pair
-            form = _FORMS.get(name.replace("-", "_"))
+            spec = _SECTION_SPECS.get(name.replace("-", "_"))
             kind = 0
-            if form is not None:
-                kind = form.source
+            if spec is not None:
+                kind = spec.source
             elif name == "raw":
                 kind = KIND_BINARY
             elif name != "unknown":
-                raise mismatch(f"a section, one of {', '.join(_FORMS)}, unknown, raw", name, step)
+                raise mismatch(
+                    f"a section, one of {', '.join(_SECTION_SPECS)}, unknown, raw", name, path
+                )
             try:
-                if form is not None:
-                    self.section(form, content)
+                if spec is not None:
+                    self.section(spec, content)
                 elif kind == 0:
                     self.item(content)
                 else:
-                    writer = _writer(0, _FIRST_DEPTH)
+                    writer = _writer(0, _INITIAL_DEPTH)
                     writer.unmarked(kind, content)
                     octets = writer.finish()
                     self.add(octets[2:] if octets[0] == 0xA0 else octets[5:])
             except ValueError as error:
-                raise _fault(error, f"{step}[1]", kind, content) from None
+                raise _fault(error, f"{path}[1]", kind, content) from None
             if self.first_encoding_error is not None:
-                raise NotationError(self.first_encoding_error, f"${step}[1]")
+                raise NotationError(self.first_encoding_error, f"${path}[1]")
 
 
 #: A null that is written with a marker.
@@ -809,8 +813,8 @@ def _code_of(name: str, plain: Any) -> int:
 
 def _position_of(name: str) -> int:
     """Return the position of the section `name` in the order of a message."""
-    form = _FORMS.get(name)
-    return PLACE_BODY if form is None else form.position
+    spec = _SECTION_SPECS.get(name)
+    return PLACE_BODY if spec is None else spec.position
 
 
 def _step_of(name: str) -> str:
@@ -823,10 +827,14 @@ def _field_step(key: Any) -> str:
     return f".{key}" if str(key).isidentifier() else f"[{describe(key)}]"
 
 
-def _field_fault(error: Any, rows: Any, key: Any, plain: Any) -> NotationError:
+def _field_fault(error: Any, declared_fields: Any, key: Any, plain: Any) -> NotationError:
     """Return the NotationError for the field `key`, whose value `plain` could not be encoded."""
     is_marker = isinstance(plain, dict) and _marker_of(plain) is not None
-    kind = 0 if is_marker else rows.kinds[rows.indexes[str(key).replace("-", "_")]]
+    kind = (
+        0
+        if is_marker
+        else declared_fields.kinds[declared_fields.indexes[str(key).replace("-", "_")]]
+    )
     return _fault(error, _field_step(key), kind, plain)
 
 

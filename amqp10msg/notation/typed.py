@@ -597,7 +597,7 @@ def _fault(error: Any, typed: Any, step: str) -> NotationError:
 
 # Number of items in the JSON list of a value, such as ["uint", 5], by type name; 2 for all other
 # types.
-_TYPED_LIST_LENGTHS = {"null": 1, "array": 3, "described": 3}
+_JSON_LIST_LENGTH_BY_TYPE = {"null": 1, "array": 3, "described": 3}
 
 
 def _value_error(typed: Any) -> NotationError:
@@ -608,7 +608,7 @@ def _value_error(typed: Any) -> NotationError:
     if name not in _IDS:
         return mismatch(f"the name of a type, one of {', '.join(_IDS)}", name, "[0]")
     count = len(typed) - (isinstance(typed[len(typed) - 1], dict) and len(typed) > 1)
-    expected_count = _TYPED_LIST_LENGTHS.get(name, 2)
+    expected_count = _JSON_LIST_LENGTH_BY_TYPE.get(name, 2)
     if count != expected_count and not (name == "array" and count == 4):
         if len(typed) != 2 or count == 2:
             return NotationError(f"expected {expected_count} items for {name}, not {count}")
