@@ -187,9 +187,9 @@ _FAULT_KINDS = st.integers(0, 6)
 _DRAWN_SPECIAL_BYTES = st.sampled_from(_SPECIAL_BYTES)
 _DRAWN_BYTES = st.integers(0, 255)
 _FORGED_SIZES = st.sampled_from(_SIZES)
-_REMOVED_COUNTS = st.integers(1, 8)
+_REMOVED_BYTE_COUNTS = st.integers(1, 8)
 _INSERTED_BYTES = st.binary(min_size=1, max_size=8)
-_REPEATED_COUNTS = st.integers(1, 16)
+_REPEATED_BYTE_COUNTS = st.integers(1, 16)
 
 
 @st.composite
@@ -207,11 +207,11 @@ def _mutated(draw: st.DrawFn, data: bytes) -> bytes:
         elif fault_kind == 3:
             del octets[offset:]
         elif fault_kind == 4:
-            del octets[offset : offset + draw(_REMOVED_COUNTS)]
+            del octets[offset : offset + draw(_REMOVED_BYTE_COUNTS)]
         elif fault_kind == 5:
             octets[offset:offset] = draw(_INSERTED_BYTES)
         else:
-            octets[offset:offset] = octets[offset : offset + draw(_REPEATED_COUNTS)]
+            octets[offset:offset] = octets[offset : offset + draw(_REPEATED_BYTE_COUNTS)]
     return bytes(octets)
 
 
