@@ -143,7 +143,9 @@ SECTION_DESCRIPTORS = {kind.code: b"\x00\x53" + bytes((kind.code,)) for kind in 
 #: margin.
 MAX_DEPTH = 2 * 256 + 8
 #: The allowed initial bytes of major type 7.
-MAJOR_7_INITIAL_BYTES = bytes((ITEM_FALSE, ITEM_TRUE, ITEM_NULL, ITEM_HALF, ITEM_SINGLE, ITEM_DOUBLE))
+MAJOR_7_INITIAL_BYTES = bytes(
+    (ITEM_FALSE, ITEM_TRUE, ITEM_NULL, ITEM_HALF, ITEM_SINGLE, ITEM_DOUBLE)
+)
 
 
 def _cbor2() -> Any:
