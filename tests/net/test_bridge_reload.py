@@ -397,6 +397,34 @@ def test_renamed_route_that_never_began_leaves_its_state_to_the_old_name() -> No
         ledger.close()
 
 
+def test_name_given_to_another_route_before_it_began_takes_the_state_of_the_last() -> None:
+    async def made(broker: BasicBroker) -> Any:
+        broker.streams["stream"] = numbered(20)
+        broker.streams["other"] = numbered(30)
+
+        def named(name: str, stream: str) -> RouteSpec:
+            how = options(idle=None, state="s.db", deduplicate="seen.db")
+            source = broker.url(f"queue={stream}&offset=first")
+            return RouteSpec(source, broker.url(f"queue=to-{stream[0]}"), how, name)
+
+        first, second = named("first", "stream"), named("second", "other")
+        async with asyncio.timeout(60), Bridge([first, second]) as bridge:
+            await until(lambda: len(broker.queues["to-s"]) == 20)
+            await until(lambda: len(broker.queues["to-o"]) == 30)
+            bridge.reload([named("new", "stream"), second])
+            await asyncio.sleep(0)  # the task that waits for the end of the first route begins
+            bridge.reload([second])
+            bridge.reload([named("new", "other")])
+            await until(lambda: "new" in bridge.statistics)
+
+    run(made, "so")
+
+    for name, count in (("first", 20), ("second", 0), ("new", 30)):
+        ledger = Ledger(Path("seen.db"), name, 1_000)
+        assert count == len(ledger)
+        ledger.close()
+
+
 def test_statistics_of_old_removed_routes_are_merged() -> None:
     async def made(broker: BasicBroker) -> Any:
         first = spec(broker, "b")

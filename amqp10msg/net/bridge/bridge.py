@@ -43,6 +43,19 @@ class Changes:
     kept: tuple[str, ...] = ()
 
 
+@attrs.frozen(eq=False)
+class Successor:
+    """A route that starts when the route that it replaces has ended.
+
+    Attributes:
+        route: the route, which was not started yet.
+        old_name: the name of the replaced route: another one if the route was only renamed.
+    """
+
+    route: Route
+    old_name: str
+
+
 class History:
     """The statistics of routes that `Bridge.reload` has replaced or removed.
 
@@ -114,9 +127,7 @@ class Bridge:
         self._history = History()
         # The names of the routes of the latest `reload`; other routes are ending or have ended.
         self._current_names = set(self._specs)
-        # Routes, by name, that start when the routes that they replace have ended.
-        self._successors: dict[str, Route] = {}
-        self._old_names: dict[str, str] = {}  # of routes that were only renamed, by new name
+        self._successors: dict[str, Successor] = {}
         self._stopping = False
         self._replacing: set[asyncio.Task[None]] = set()  # the running calls of `_replace`
         self._running: asyncio.Task[None] | None = None  # ends with all routes
@@ -217,13 +228,15 @@ class Bridge:
         self._current_names = set(new_specs)
         for name in stopped:
             self._successors.pop(name, None)
-            self._old_names.pop(name, None)
             if (predecessor := self._routes.get(name)) is not None:
                 predecessor.stop()
-        self._old_names |= self._find_renamed(started, stopped, new_specs)
+        old_names = self._find_renamed(started, stopped, new_specs)
         for name in [*started, *replaced]:
             self._specs[name] = new_specs[name]
-            self._successors[name] = new_routes[name]
+            # A route that was renamed by an earlier call may not have started yet.
+            waiting = self._successors.get(name)
+            old_name = old_names.get(name, waiting.old_name if waiting else name)
+            self._successors[name] = Successor(new_routes[name], old_name)
             if (predecessor := self._routes.get(name)) is not None:
                 predecessor.stop()
             task = asyncio.ensure_future(self._replace(name))
@@ -262,26 +275,27 @@ class Bridge:
 
         If the route was renamed, rename it in its files before.
         """
-        old = self._old_names.get(name, name)
-        predecessors = [self._tasks[n] for n in (old, name) if n in self._tasks]
-        await asyncio.gather(*predecessors, return_exceptions=True)
-        route = self._successors.get(name)
-        if route is None or self._stopping:
-            self._successors.pop(name, None)
+        successor = self._successors.get(name)
+        if successor is None:  # the route was removed before this task began
             return
-        if old != name:
+        old_name = successor.old_name
+        predecessors = [self._tasks[n] for n in (old_name, name) if n in self._tasks]
+        await asyncio.gather(*predecessors, return_exceptions=True)
+        # A later `reload` may have removed the successor, or put another in its place.
+        if self._successors.get(name) is not successor or self._stopping:
+            return
+        if old_name != name:
             try:
-                await asyncio.to_thread(rename_route, self._specs[name].options, old, name)
+                await asyncio.to_thread(rename_route, self._specs[name].options, old_name, name)
             except OSError as error:
                 event, reason = "route-not-renamed", str(error)
                 log_event(self._logger, event, logging.ERROR, route=name, why=reason)
-        if self._successors.get(name) is not route or self._stopping:
+        if self._successors.get(name) is not successor or self._stopping:
             return
         del self._successors[name]
-        self._old_names.pop(name, None)
         if name in self._routes:
             self._history.replace(name, self._routes[name].statistics)
-        self._start(route)
+        self._start(successor.route)
 
     @property
     def specs(self) -> list[RouteSpec]:
