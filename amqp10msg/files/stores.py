@@ -14,6 +14,7 @@ import hashlib
 import io
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
@@ -234,6 +235,16 @@ class StoreLocation:
             pool.submit(int).result()  # starts the thread before the first write
             pool.submit(put).result()
 
+    def move(self, target: StoreLocation) -> None:
+        """Move a file to another key of the same bucket; an existing file is replaced.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+        """
+        store, path = self._store()
+        with _converted_errors(self):
+            store.move(path, target._store()[1])
+
     def delete(self) -> None:
         """Delete a file if it exists."""
         store, path = self._store()
@@ -328,6 +339,38 @@ def state_of(path: str | os.PathLike[str]) -> State:
         stat = Path(path).stat()
         return State(stat.st_size, stat.st_mtime_ns, f"inode {stat.st_ino}")
     return StoreLocation.of(os.fspath(path)).identified()
+
+
+def delete_file(path: str) -> None:
+    """Delete a file.
+
+    Raises:
+        FileNotFoundError: there is no such local file.
+    """
+    if is_url(path):
+        StoreLocation.of(path).delete()
+    else:
+        Path(path).unlink()
+
+
+def move_file(path: str, folder: str, target: str) -> None:
+    """Move a file below `folder` to the same relative path below the folder `target`.
+
+    An existing file is replaced. Both folders are in the same store and bucket, or both are local.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    if is_url(path):
+        location, base = StoreLocation.of(path), StoreLocation.of(folder)
+        key = location.key.removeprefix(base.key).strip("/") or PurePosixPath(location.key).name
+        location.move(StoreLocation.of(target) / key)
+        return
+    source = Path(path)
+    relative = source.relative_to(Path(folder).absolute())
+    archived = Path(target, relative if relative.parts else source.name)
+    archived.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(source, archived)  # may cross file systems
 
 
 def states_of(paths: Sequence[str]) -> dict[str, State]:
@@ -426,8 +469,25 @@ def files_of(source: str) -> list[str]:
         OSError: a folder cannot be read, or a link in it is broken.
     """
     if is_url(source):
-        return _stored_files(StoreLocation.of(source))
+        return [*_stored_files(StoreLocation.of(source))]
     return sorted(iterate_local_files(source.removeprefix("file://")))
+
+
+def listed_states(source: str) -> dict[str, State]:
+    """Return the files of `source` as `files_of` does, with their states, in the order of names.
+
+    In a store, the states are those of the listing, without identities: no request per file.
+
+    Raises:
+        OSError: as for `files_of`.
+    """
+    if is_url(source):
+        return _stored_files(StoreLocation.of(source))
+    states = {}
+    for path in files_of(source):
+        with suppress(FileNotFoundError):  # removed since it was listed
+            states[path] = state_of(path)
+    return states
 
 
 def iterate_local_files(source: str) -> Iterator[str]:
@@ -484,26 +544,30 @@ def _is_hidden(path: PurePosixPath | Path) -> bool:
     return any(part[0] in "._" for part in path.parts)
 
 
-def _stored_files(location: StoreLocation) -> list[str]:
-    """Return the URLs of a file, of the files below a folder, or of a pattern in a store."""
+def _stored_files(location: StoreLocation) -> dict[str, State]:
+    """Return the states of a file, of the files below a folder, or of a pattern in a store, by URL.
+
+    They are in the order of the keys.
+    """
     if not glob.has_magic(location.key):
-        if location.key and location.state() is not None:
-            return [location.url]
+        state = location.state() if location.key else None
+        if state is not None:
+            return {location.url: state}
         start = len(location.key) + 1 if location.key else 0
-        return [
-            file.url
-            for file, _ in location.files()
+        return {
+            file.url: state
+            for file, state in location.files()
             if not _is_hidden(PurePosixPath(file.key[start:]))
-        ]
+        }
     # As in a shell, a pattern never matches a slash.
     patterns = PurePosixPath(location.key).parts
     base = attrs.evolve(
         location, key=_literal_prefix(PurePosixPath(location.key)).removesuffix(".")
     )
-    urls = []
-    for file, _ in base.files():
+    states = {}
+    for file, state in base.files():
         parts = PurePosixPath(file.key).parts
         matches = len(parts) >= len(patterns) and all(map(fnmatch.fnmatchcase, parts, patterns))
         if matches and not _is_hidden(PurePosixPath(*parts[len(base.key.split("/")) :])):
-            urls.append(file.url)
-    return urls
+            states[file.url] = state
+    return states

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import errno
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -80,9 +80,32 @@ def list_files(source: str) -> list[str]:
     Raises:
         OnlySparkError: the URL has a scheme that only Spark can read, such as ``hdfs``.
     """
-    try:
+    with _only_spark_errors(source):
         listed = list_committed_files(source)
         return stores.files_of(source) if listed is None else listed
+
+
+def list_states(source: str) -> dict[str, State]:
+    """List the input files as `list_files` does, with their states, in the order of names.
+
+    In a store, the states are those of the listing, without identities.
+
+    Raises:
+        OnlySparkError: as for `list_files`.
+    """
+    with _only_spark_errors(source):
+        committed = list_committed_files(source)
+        states = stores.listed_states(source)
+    if committed is None:
+        return states
+    return {url: states.get(url) or stores.state_of(url) for url in committed}
+
+
+@contextmanager
+def _only_spark_errors(source: str) -> Iterator[None]:
+    """Raise OnlySparkError for a URL that no installed library can open."""
+    try:
+        yield
     except UnknownStoreError as error:
         message = f"{error}: only Spark reads file systems other than this machine's"
         raise OnlySparkError(f"{source}: {message}") from None

@@ -1,142 +1,202 @@
-"""Offsets of a stream of files, which detect files that arrive late.
+"""Offsets of a stream of files, which may arrive in any order.
 
-Files are read in the order of their names, so the name of the last file that was read could be the
-offset. But a file that arrives later with a smaller name would then be skipped silently. So an
-offset also contains a ledger: a hash of name and size for each file that was read and still exists.
-A file with a smaller name and without an entry arrived late, or was changed after it was read.
-Removed files need no entry, so the ledger of a folder that is cleaned up stays small.
+An offset contains a ledger: an entry for each file that was read and still exists, made of hashes
+of its name and of its size and modification time. The files of a batch are those with an entry in
+the offset at its end and none in the offset at its start. So a batch that is repeated after a
+failure has the same files, and no file is read twice or left out, whatever its name.
 
-The newest `MAX_ENTRIES` files have one entry each. Older files share one digest, which detects a
-change but not which file changed.
+Removed files need no entry, so the ledger of a folder that is cleaned up stays small. A maximum age
+bounds the ledger of a folder that is not: files that are older than the newest file by more than
+this age lose their entries, and are ignored from then on.
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from amqp10msg.files import stores
+import attrs
 
-#: The maximum number of files with an entry. An entry adds 8 characters to the offset.
-MAX_ENTRIES = 50_000
-# Bytes of a file's hash. With 50,000 entries, 1 in 5 billion late files has the hash of a file that
-# was already read, and is skipped.
-_HASH_BYTES = 6
+from amqp10msg.files.stores import State
+
+#: The maximum number of files with an entry. An entry adds 11 characters to the offset.
+MAX_ENTRIES = 500_000
+# Bytes of the hashes in an entry. With 500,000 files, 1 in 500 million new files has the hash of
+# a name that was read, and is taken for a changed file.
+_NAME_BYTES, _STATE_BYTES = 6, 2
+_ENTRY_BYTES = _NAME_BYTES + _STATE_BYTES
 # The maximum number of files that an error lists.
 _MAX_NAMED = 3
 
-#: An offset as JSON, with the last file that was read, the number of read files, and the ledger.
+#: An offset as JSON.
+#:
+#: - count: the number of files that were read.
+#: - newest: the latest modification time of these files, in ns since the Unix epoch.
+#: - oldest: files that were modified before this time have no entry, unless the last batch read
+#:   them; 0 if no entry was dropped for its age.
+#: - ledger: the entries, in base 64.
 Offset = dict[str, Any]
 #: The offset before the first file.
-START: Offset = {"last": "", "count": 0}
+START: Offset = {"count": 0, "newest": 0, "oldest": 0, "ledger": ""}
 
 
-def make_offset(paths: Sequence[str], last: str) -> Offset:
-    """Return the offset after the file `last`; `paths` are all existing files in name order."""
-    read_files = [path for path in paths if path <= last]
-    older, newer = read_files[:-MAX_ENTRIES], read_files[-MAX_ENTRIES:]
-    offset: Offset = {"last": last, "count": len(read_files)}
-    if newer:
-        ledger = b"".join(sorted(map(_hash_file, newer)))
-        offset["ledger"] = base64.b64encode(ledger).decode("ascii")
-    if older:
-        offset |= {"first": newer[0], "older": _hash_files(older)}
-    return offset
+@attrs.frozen
+class Listing:
+    """The files of a folder, compared with an offset.
+
+    Attributes:
+        read: files that were read before the offset.
+        new: files that were not, the oldest first.
+        ignored: files that were not read and are too old to have an entry.
+    """
+
+    read: tuple[str, ...]
+    new: tuple[str, ...]
+    ignored: tuple[str, ...]
 
 
-def files_after(paths: Sequence[str], offset: Offset, folder: str) -> list[str]:
-    """Return the files after an offset, in name order.
+def compare(
+    states: Mapping[str, State], offset: Offset, folder: str, *, reads_changed_files: bool = False
+) -> Listing:
+    """Compare the files of a folder with an offset.
 
     Args:
-        paths: all existing files, in name order.
-        offset: the result of `make_offset`, or of an old version without ledgers.
+        states: all existing files.
+        offset: the result of `make_offset`, or `START`.
+        folder: the input, for errors.
+        reads_changed_files: whether a file that changed after it was read is a new file.
+
+    Raises:
+        ValueError: a file changed after it was read, and `reads_changed_files` is false.
+    """
+    entries = _parse_ledger(offset)
+    read: list[str] = []
+    new: list[str] = []
+    ignored: list[str] = []
+    changed: list[str] = []
+    for path, state in states.items():
+        name_hash = _hash_name(path)
+        if name_hash in entries:
+            if entries[name_hash] == _hash_state(state):
+                read.append(path)
+            else:
+                (new if reads_changed_files else changed).append(path)
+        elif state.changed < offset["oldest"]:
+            ignored.append(path)
+        else:
+            new.append(path)
+    if changed:
+        raise ValueError(_changed_files_error(folder, changed))
+    new.sort(key=lambda path: (states[path].changed, path))
+    return Listing(tuple(read), tuple(new), tuple(ignored))
+
+
+def make_offset(
+    states: Mapping[str, State],
+    start: Offset,
+    listing: Listing,
+    batch: Iterable[str],
+    max_age: int | None,
+) -> Offset:
+    """Return the offset after a batch.
+
+    Args:
+        states: all existing files.
+        start: the offset before the batch.
+        listing: the files compared with `start`.
+        batch: the files of the batch.
+        max_age: how much older than the newest file a file with an entry may be, in ns; None for
+            any age.
+
+    Raises:
+        ValueError: the ledger would have more than `MAX_ENTRIES` entries.
+    """
+    batch = list(batch)
+    newest = max([start["newest"], *(states[path].changed for path in batch)])
+    oldest = start["oldest"]
+    if max_age is not None:
+        oldest = max(oldest, newest - max_age)
+    kept = [path for path in listing.read if states[path].changed >= oldest]
+    entries = sorted(_hash_name(path) + _hash_state(states[path]) for path in (*kept, *batch))
+    if len(entries) > MAX_ENTRIES:
+        raise ValueError(
+            f"{len(entries):,} files that were read are still in the folder, and a checkpoint "
+            f"lists at most {MAX_ENTRIES:,}: delete or archive them (cleanSource), or set "
+            "maxFileAge"
+        )
+    return {
+        "count": start["count"] + len(batch),
+        "newest": newest,
+        "oldest": oldest,
+        "ledger": base64.b64encode(b"".join(entries)).decode("ascii"),
+    }
+
+
+def files_between(
+    states: Mapping[str, State], start: Offset, end: Offset, folder: str
+) -> list[str]:
+    """Return the files of the batch between two offsets, the oldest first.
+
+    Args:
+        states: all existing files.
+        start: the offset before the batch.
+        end: the offset after the batch.
         folder: the input, for errors.
 
     Raises:
-        ValueError: an unread file sorts before the last file that was read.
+        ValueError: a file of the batch was removed or changed before it was read.
     """
-    last = offset["last"]
-    read_files = [path for path in paths if path <= last]
-    if "ledger" not in offset:
-        # The number of files alone does not show a late file if another file was removed.
-        if len(read_files) > offset["count"]:
-            raise ValueError(
-                _late_files_error(folder, read_files, len(read_files) - offset["count"], last)
-            )
-        return list(paths[len(read_files) :])
-    first = offset.get("first", "")
-    entries = _parse_ledger(offset)
-    late_files = [path for path in read_files if path >= first and _hash_file(path) not in entries]
-    if late_files:
-        raise ValueError(_late_files_error(folder, late_files, len(late_files), last))
-    older = [path for path in read_files if path < first]
-    if first and _hash_files(older) != offset["older"]:
+    batch = _parse_ledger(end).items() - _parse_ledger(start).items()
+    states_by_name_hash = dict(batch)
+    found: list[str] = []
+    changed: list[str] = []
+    for path, state in states.items():
+        expected = states_by_name_hash.pop(_hash_name(path), None)
+        if expected is not None:
+            (found if expected == _hash_state(state) else changed).append(path)
+    if changed:
+        raise ValueError(_changed_files_error(folder, changed))
+    if states_by_name_hash:
         raise ValueError(
-            f"{folder}: after the files with names before {first} were read, some were added, "
-            f"removed or changed. An offset lists only the newest {MAX_ENTRIES:,} files, so a file "
-            "may have been skipped: start again with another checkpoint, and keep fewer files"
+            f"{folder}: {len(states_by_name_hash):,} of the {len(batch):,} files of a batch were "
+            "removed before they were read: restore them, or start again with another checkpoint"
         )
-    return list(paths[len(read_files) :])
+    return sorted(found, key=lambda path: (states[path].changed, path))
 
 
-def files_between(paths: Sequence[str], start: Offset, end: Offset, folder: str) -> list[str]:
-    """Return the files of a batch: after the offset `start`, up to the offset `end`.
+def _parse_ledger(offset: Offset) -> dict[bytes, bytes]:
+    """Return the entries of an offset: the hash of a file's state by the hash of its name.
 
     Raises:
-        ValueError: as for `files_after`; or a file of the batch was removed or changed before it
-            was read.
+        ValueError: it is not an offset of `make_offset`.
     """
-    files = [path for path in files_after(paths, start, folder) if path <= end["last"]]
-    if "ledger" not in end:
-        return files
-    entries = _parse_ledger(end)
-    recent = [path for path in files if path >= end.get("first", "")]
-    changed = [path for path in recent if _hash_file(path) not in entries]
-    if changed:
-        raise ValueError(_late_files_error(folder, changed, len(changed), end["last"]))
-    if "ledger" in start or not start["count"]:
-        removed = entries - set(map(_hash_file, recent)) - _parse_ledger(start)
-        if removed:
-            raise ValueError(
-                f"{folder}: {len(removed):,} of the files up to {end['last']} were removed before "
-                "they were read: restore them, or start again with another checkpoint"
-            )
-    return files
+    ledger = base64.b64decode(offset["ledger"])
+    return {
+        ledger[index : index + _NAME_BYTES]: ledger[index + _NAME_BYTES : index + _ENTRY_BYTES]
+        for index in range(0, len(ledger), _ENTRY_BYTES)
+    }
 
 
-def _parse_ledger(offset: Offset) -> set[bytes]:
-    """Return the hashes of single files in an offset."""
-    ledger = base64.b64decode(offset.get("ledger", ""))
-    return {ledger[index : index + _HASH_BYTES] for index in range(0, len(ledger), _HASH_BYTES)}
+def _hash_name(path: str) -> bytes:
+    """Return the hash of a file's path."""
+    encoded = path.encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(encoded, digest_size=_NAME_BYTES).digest()
 
 
-def _hash_file(path: str) -> bytes:
-    """Return the ledger's entry for a file: a hash of its name and size.
-
-    In object stores, it is a hash of the name only: reading the size would take a request per file.
-    """
-    size = -1
-    if not stores.is_url(path):
-        with contextlib.suppress(FileNotFoundError):  # removed: a later step raises the error
-            size = stores.state_of(path).size
-    identity = f"{path}\0{size}".encode("utf-8", "surrogateescape")
-    return hashlib.blake2b(identity, digest_size=_HASH_BYTES).digest()
+def _hash_state(state: State) -> bytes:
+    """Return the hash of a file's size and modification time."""
+    text = f"{state.size} {state.changed}"
+    return hashlib.blake2b(text.encode(), digest_size=_STATE_BYTES).digest()
 
 
-def _hash_files(paths: Iterable[str]) -> str:
-    """Return one digest for several files."""
-    return hashlib.blake2b(b"".join(sorted(map(_hash_file, paths))), digest_size=16).hexdigest()
-
-
-def _late_files_error(folder: str, paths: Sequence[str], count: int, last: str) -> str:
-    """Return the error text for `count` files that arrived late; `paths` are examples."""
-    examples = ", ".join(paths[:_MAX_NAMED]) + (", …" if count > _MAX_NAMED else "")
-    file_count = f"{count:,} file" + "s" * (count != 1)
+def _changed_files_error(folder: str, paths: list[str]) -> str:
+    """Return the error text for files that changed after they were read, or before a repetition."""
+    examples = ", ".join(sorted(paths)[:_MAX_NAMED]) + (", …" if len(paths) > _MAX_NAMED else "")
+    verb = "files were" if len(paths) > 1 else "file was"
     return (
-        f"{folder}: {file_count} arrived late or changed: the names sort before {last}, which was "
-        f"already read, so they would be skipped: {examples}. Rename them to sort after the last "
-        "file. Names of new files must ascend, and a file must be complete when it gets its name"
+        f"{folder}: {len(paths):,} {verb} written to after being read: {examples}. What was added "
+        "would be left out: write new messages to a new file, which gets its name when it is "
+        "complete. To read again, start with another checkpoint"
     )

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType  # noqa: E402
 from amqp10msg import columns, spark  # noqa: E402
 from amqp10msg.jobs.manifest import STATS  # noqa: E402
 from amqp10msg.jobs.output import output_of  # noqa: E402
+from amqp10msg.spark.source import Amqp10  # noqa: E402
 from tests.jobs.job_inputs import SOUND as ALL  # noqa: E402
 from tests.jobs.job_inputs import write  # noqa: E402
 from tests.samples import corpus_cases  # noqa: E402
@@ -309,19 +310,25 @@ def test_invalid_job_is_an_error(
     assert [] == list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("limit", [None, pytest.param(2, marks=LIMITED)])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        pytest.param({"maxFilesPerTrigger": 2}, marks=LIMITED),
+        pytest.param({"maxBytesPerTrigger": 1_000, "cleanSource": "delete"}, marks=LIMITED),
+    ],
+)
 def test_stream_resumes_from_checkpoint(
-    spark_session: Any, tmp_path: Path, limit: int | None
+    spark_session: Any, tmp_path: Path, limits: dict[str, Any]
 ) -> None:
     landing, out, state = tmp_path / "landing", tmp_path / "out", tmp_path / "state"
     landing.mkdir()
 
     def run() -> None:
-        df = spark_session.readStream.format("amqp10")
-        if limit is not None:
-            df = df.option("maxFilesPerTrigger", limit)
         query = (
-            df.load(str(landing))
+            spark_session.readStream.format("amqp10")
+            .options(**limits)
+            .load(str(landing))
             .select("source", "wire")
             .writeStream.format("parquet")
             .option("checkpointLocation", str(state))
@@ -332,130 +339,24 @@ def test_stream_resumes_from_checkpoint(
         assert query.exception() is None
 
     for number in range(5):
-        write(landing / f"{number}.bin", SOUND[number * 4 : number * 4 + 4])
+        write(landing / f"{9 - number}.bin", SOUND[number * 4 : number * 4 + 4])
     run()
     assert sorted(SOUND[:20]) == wires_in(spark_session, out)
-    write(landing / "5.bin", SOUND[20:])
+    write(landing / "0.bin", SOUND[20:])
     run()
 
     assert sorted(SOUND) == wires_in(spark_session, out)
+    if "cleanSource" in limits:
+        assert [] == [*landing.iterdir()]
 
 
 def wires_in(session: Any, out: Path) -> list[bytes]:
     return sorted(bytes(row.wire) for row in session.read.parquet(str(out)).collect())
 
 
-def test_late_file_is_an_error(spark_session: Any, tmp_path: Path) -> None:
-    from amqp10msg.spark.source import Amqp10  # noqa: PLC0415
-
-    write(tmp_path / "b.bin", SOUND)
-    reader = Amqp10({"path": str(tmp_path)}).streamReader(spark_session.range(1).schema)
-    limits = (reader.getDefaultReadLimit(),) if IS_LIMITED else ()
-    end = reader.latestOffset(*((reader.initialOffset(), *limits) if IS_LIMITED else ()))
-    write(tmp_path / "a.bin", SOUND)
-
-    with pytest.raises(ValueError, match="1 file arrived late or changed"):
-        reader.partitions(end, end)
-    if IS_LIMITED:
-        with pytest.raises(ValueError, match="1 file arrived late or changed"):
-            reader.latestOffset(end, *limits)
-
-
-def reader_of(folder: Path | str) -> Any:
-    from amqp10msg.spark.source import Amqp10  # noqa: PLC0415
-
-    return Amqp10({"path": str(folder)}).streamReader(StructType())
-
-
-def latest(reader: Any, start: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the offset after all files, as Spark keeps it in a checkpoint."""
-    given = (start or reader.initialOffset(), reader.getDefaultReadLimit()) if IS_LIMITED else ()
-    return dict(json.loads(json.dumps(reader.latestOffset(*given))))
-
-
-def paths_of(partitions: list[Any]) -> list[str]:
-    return [Path(found.path).name for part in partitions for found in part.value]
-
-
-def test_late_files_are_detected_while_others_are_removed(tmp_path: Path) -> None:
-    for name in ("b.bin", "c.bin", "e.bin"):
-        write(tmp_path / name, SOUND)
-    end = latest(reader_of(tmp_path))
-    (tmp_path / "b.bin").unlink()
-    write(tmp_path / "f.bin", SOUND)
-    reader = reader_of(tmp_path)
-    later = latest(reader, end)
-    assert ["f.bin"] == paths_of(reader.partitions(end, later))
-
-    write(tmp_path / "d.bin", SOUND)
-
-    for start in (end, later):
-        with pytest.raises(ValueError, match=r"1 file arrived late or changed.*d\.bin"):
-            reader.partitions(start, later)
-
-
-def test_file_that_grows_after_reading_is_an_error(tmp_path: Path) -> None:
-    write(tmp_path / "a.bin", SOUND[:2])
-    write(tmp_path / "b.bin", SOUND[:2])
-    reader = reader_of(tmp_path)
-    end = latest(reader)
-
-    write(tmp_path / "a.bin", SOUND[:3])
-
-    with pytest.raises(ValueError, match=r"changed.*a\.bin"):
-        reader.partitions(end, end)
-    with pytest.raises(ValueError, match=r"changed.*a\.bin"):
-        reader.partitions(reader.initialOffset(), end)
-
-
-def test_file_removed_before_reading_is_an_error(tmp_path: Path) -> None:
-    for name in ("a.bin", "b.bin"):
-        write(tmp_path / name, SOUND[:2])
-    reader = reader_of(tmp_path)
-    end = latest(reader)
-    (tmp_path / "b.bin").unlink()
-
-    assert [] == reader.partitions(end, end)
-    with pytest.raises(ValueError, match=r"1 of the files up to .* removed before they were read"):
-        reader.partitions(reader.initialOffset(), end)
-
-
-def test_offsets_without_ledger_are_accepted(tmp_path: Path) -> None:
-    for name in ("a.bin", "b.bin"):
-        write(tmp_path / name, SOUND)
-    reader = reader_of(tmp_path)
-    before = {"last": str(tmp_path / "a.bin"), "count": 1}
-
-    assert ["b.bin"] == paths_of(reader.partitions(before, latest(reader)))
-    with pytest.raises(ValueError, match="1 file arrived late"):
-        reader.partitions({**before, "count": 0}, before)
-
-
-def test_offset_size_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from amqp10msg.spark import _ledger  # noqa: PLC0415
-
-    monkeypatch.setattr(_ledger, "MAX_ENTRIES", 3)
-    for number in range(9):
-        write(tmp_path / f"{number}.bin", SOUND[:1])
-    reader = reader_of(tmp_path)
-    end = latest(reader)
-    assert 200 > len(json.dumps(end)) - 2 * len(str(tmp_path))
-    assert [] == reader.partitions(end, end)
-
-    (tmp_path / "8.bin").unlink()
-    assert [] == reader.partitions(end, end)
-    (tmp_path / "7a.bin").write_bytes(b"")
-    with pytest.raises(ValueError, match="7a"):
-        reader.partitions(end, end)
-    (tmp_path / "7a.bin").unlink()
-    (tmp_path / "2.bin").rename(tmp_path / "2a.bin")
-    with pytest.raises(ValueError, match="a file may have been skipped"):
-        reader.partitions(end, end)
-
-
 def test_other_file_systems_are_an_error() -> None:
     with pytest.raises(ValueError, match=r"hdfs://.*s3://, gs:// or abfss://"):
-        reader_of("hdfs://node/landing").partitions({"last": "", "count": 0}, {"last": "z"})
+        Amqp10({"path": "hdfs://node/landing"}).reader(StructType()).partitions()
 
 
 def test_source_formats_equal_file_formats() -> None:
