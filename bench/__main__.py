@@ -87,7 +87,7 @@ FIGURES: Final[Mapping[str, Callable[[Effort], Figure]]] = MappingProxyType(
         "notation": uses.run_notation,
         "change": uses.run_change,
         "translate": translation.run,
-        "translate-general": uses.run_translate,
+        "translate-profiles": uses.run_translate,
         **({"proton": uses.run_proton} if peers.PROTON.load() is not None else {}),
         **_columns(),
         **_pipeline(),

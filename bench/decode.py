@@ -1,4 +1,4 @@
-"""Decode the reference message and read every field."""
+"""Decode the reference message and read every field; likewise the ordinary message."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from functools import partial
 
 from bench import ours, peers
 from bench.harness import Contender, Effort, measure
-from bench.messages import REFERENCE
+from bench.messages import ORDINARY, REFERENCE
 from bench.report import Figure, Floor
+
+SAME_CONTENT = "msgspec, the same content"
 
 
 def run(effort: Effort) -> Figure:
@@ -17,6 +19,10 @@ def run(effort: Effort) -> Figure:
     for peer, module in modules.items():
         data = module.build_reference() if peer is peers.MSGSPEC else REFERENCE
         contenders.append(Contender(module.NAME, partial(module.read_reference, data)))
+    contenders.append(Contender("the ordinary message", partial(ours.read, ORDINARY)))
+    if peers.MSGSPEC in modules:
+        msgspec = modules[peers.MSGSPEC]
+        contenders.append(Contender(SAME_CONTENT, partial(msgspec.read, msgspec.build_ordinary())))
     contenders.append(Contender("copy of the bytes", partial(bytes, bytearray(REFERENCE))))
     timings = measure(contenders, effort)
     return Figure(
@@ -36,6 +42,11 @@ def run(effort: Effort) -> Figure:
                 at_least=7,
             ),
             Floor("at most 2.2x msgspec's time", timings.share("msgspec"), at_most=2.2),
+            Floor(
+                "the ordinary message: at most 1.2x msgspec's time",
+                timings.ratio("the ordinary message", SAME_CONTENT),
+                at_most=1.2,
+            ),
         ),
         left_out=left_out,
         remarks=(

@@ -1,4 +1,4 @@
-"""Build the reference message from Python values and encode it."""
+"""Build the reference message from Python values and encode it; likewise the ordinary message."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from bench import ours, peers
 from bench.harness import Contender, Effort, measure
 from bench.report import Figure, Floor
 
+SAME_CONTENT = "msgspec, the same content"
+
 
 def run(effort: Effort) -> Figure:
     """Measure construction and encoding together, for every peer."""
     modules, left_out = peers.load(*peers.PEERS)
     contenders = [Contender(ours.NAME, ours.build_reference)]
     contenders += [Contender(module.NAME, module.build_reference) for module in modules.values()]
+    contenders.append(Contender("the ordinary message", ours.build_ordinary))
+    if peers.MSGSPEC in modules:
+        contenders.append(Contender(SAME_CONTENT, modules[peers.MSGSPEC].build_ordinary))
     timings = measure(contenders, effort)
     return Figure(
         key="encode",
@@ -22,6 +27,11 @@ def run(effort: Effort) -> Figure:
                 "at least 14x faster than python-qpid-proton",
                 timings.times("python-qpid-proton"),
                 at_least=14,
+            ),
+            Floor(
+                "the ordinary message: at most 2.5x msgspec's time",
+                timings.ratio("the ordinary message", SAME_CONTENT),
+                at_most=2.5,
             ),
         ),
         left_out=left_out,

@@ -4,8 +4,11 @@ No codec is involved: the bytes are written with ``bytes`` and ``struct`` from t
 Part 1, so that the library and its peers start from neutral input. ``EVERY_FIELD`` has the values
 of the same message; tests compare every decoder with it.
 
-The general message is for operations after decoding: it has application properties of twelve types,
-as other clients send them.
+Operations after decoding are measured on three messages. The ordinary message of 510 bytes is like
+the reference message: a header, two message annotations, six properties, five application
+properties of four types and a data body of 256 bytes. The general message has application
+properties of twelve types, as other clients send them. The tiny message is only a body, a short
+string, which shows the fixed costs.
 
 The reference message is 500 bytes: a header with all five fields, two message annotations, six
 properties, five application properties of mixed types and a data body of 256 bytes. Every value
@@ -162,6 +165,58 @@ def _reference() -> tuple[bytes, bytes]:
 
 REFERENCE, RELAYED = _reference()
 """REFERENCE: the 500-byte message. RELAYED: the same with delivery-count 4, else unchanged."""
+
+
+def _ordinary(body: bytes, time_key: str = "x-opt-enqueued-time") -> bytes:
+    """Return the ordinary message with another body, or another key of its first annotation."""
+    header = [b"\x41", b"\x50\x07", b"\x70" + struct.pack(">I", 60_000)]
+    annotations = [
+        _symbol(time_key),
+        b"\x83" + struct.pack(">q", 1_700_000_000_123),
+        _symbol("x-opt-sequence-number"),
+        _long(8_589_934_593),
+    ]
+    null = b"\x40"
+    properties = [
+        _string("msg-00417"),
+        null,  # user-id
+        _string("orders.eu"),
+        _string("created"),
+        null,  # reply-to
+        _string("c-000417"),
+        _symbol("application/json"),
+        null,  # content-encoding
+        null,  # absolute-expiry-time
+        b"\x83" + struct.pack(">q", 1_700_000_000_000),  # creation-time
+    ]
+    application = [
+        _string("tenant"),
+        _string("acme-corp"),
+        _string("region"),
+        _string("eu-west-1"),
+        _string("offset"),
+        _long(5_000_000_000),
+        _string("replay"),
+        b"\x42",  # false
+        _string("ratio"),
+        b"\x82" + struct.pack(">d", 0.1),  # double
+    ]
+    return (
+        _section(0x70, _compound8(0xC0, header))
+        + _section(0x72, _compound8(0xC1, annotations))
+        + _section(0x73, _compound8(0xC0, properties))
+        + _section(0x74, _compound8(0xC1, application))
+        + body
+    )
+
+
+ORDINARY: Final = _ordinary(data_section(BODY))
+"""The ordinary message, with one data section."""
+ORDINARY_BROKEN: Final = _ordinary(_section(0x77, _string("created")), "enqueued-time")
+"""The ordinary message with two violations: a reserved annotation key, and a content-type although
+the body is not data."""
+TINY: Final = _section(0x77, _string("hello"))
+"""A message that has only a body, a short string."""
 
 
 def _general(body: bytes) -> bytes:

@@ -119,6 +119,47 @@ def build_reference() -> bytes:
     ).encode()
 
 
+def build_ordinary() -> bytes:
+    """Build the ordinary message from Python values and encode it."""
+    return Message(
+        Data(BODY),
+        header=Header(durable=True, priority=7, ttl=60_000),
+        message_annotations=MessageAnnotations(
+            {
+                "x-opt-enqueued-time": Timestamp(1_700_000_000_123),
+                "x-opt-sequence-number": 8_589_934_593,
+            }
+        ),
+        properties=Properties(
+            message_id="msg-00417",
+            to="orders.eu",
+            subject="created",
+            correlation_id="c-000417",
+            content_type="application/json",
+            creation_time=1_700_000_000_000,
+        ),
+        application_properties=ApplicationProperties(
+            {
+                "tenant": "acme-corp",
+                "region": "eu-west-1",
+                "offset": 5_000_000_000,
+                "replay": False,
+                "ratio": 0.1,
+            }
+        ),
+    ).encode()
+
+
+#: The paths of the ordinary message that vary when it is written from a template.
+ORDINARY_VARYING = ("properties.message_id", "application_properties.offset", "body")
+ORDINARY_VALUES = ("msg-00417", 5_000_000_000, BODY)
+
+
+def ordinary_template() -> Any:
+    """Make the template of the ordinary message."""
+    return Message.decode(build_ordinary()).template(*ORDINARY_VARYING)
+
+
 #: The paths of the reference message that vary when it is written from a template.
 VARYING = ("properties.message_id", "application_properties.attempt", "body")
 VALUES = ("msg-00417", 70_000, BODY)

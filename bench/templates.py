@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from bench import ours, peers
+from bench import messages, ours, peers
 from bench.harness import SMOKE, Contender, Effort, measure
 from bench.report import Figure, Floor
 
 BUILT = "building and encoding"
+ORDINARY = "the ordinary message"
+ORDINARY_READ = "decode and read, the ordinary message"
 SET = "msgspec, three values set"
 #: Messages per column.
 COUNT = 1_000_000
@@ -20,6 +22,8 @@ def run(effort: Effort) -> Figure:
     contenders = [
         Contender(ours.NAME, partial(ours.template().encode, *ours.VALUES)),
         Contender(BUILT, ours.build_reference),
+        Contender(ORDINARY, partial(ours.ordinary_template().encode, *ours.ORDINARY_VALUES)),
+        Contender(ORDINARY_READ, partial(ours.read, messages.ORDINARY)),
     ]
     contenders += [Contender(module.NAME, module.build_reference) for module in modules.values()]
     msgspec = modules.get(peers.MSGSPEC)
@@ -38,6 +42,11 @@ def run(effort: Effort) -> Figure:
                 "at least 2x faster than msgspec, building the same content",
                 timings.times("msgspec"),
                 at_least=2,
+            ),
+            Floor(
+                f"{ORDINARY}: at most 0.16x decode and read",
+                timings.ratio(ORDINARY, ORDINARY_READ),
+                at_most=0.16,
             ),
         ),
         left_out=left_out,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import version
+from operator import attrgetter
 from typing import Any
 
 from bench.messages import BODY
@@ -63,6 +64,8 @@ Message = _msgspec.defstruct(
     array_like=True,
 )
 
+_HEADER = attrgetter(*Header.__struct_fields__)
+_PROPERTIES = attrgetter(*Properties.__struct_fields__)
 _decoder = _msgspec.msgpack.Decoder(Message)
 _map_decoder = _msgspec.msgpack.Decoder(dict[str, int])
 
@@ -95,6 +98,49 @@ def build_reference() -> bytes:
     )
     encoded: bytes = encode(message)
     return encoded
+
+
+def build_ordinary() -> bytes:
+    """Build the content of the ordinary message and encode it as MessagePack."""
+    message = Message(
+        header=Header(durable=True, priority=7, ttl=60_000),
+        delivery_annotations=None,
+        message_annotations={
+            "x-opt-enqueued-time": 1_700_000_000_123,
+            "x-opt-sequence-number": 8_589_934_593,
+        },
+        properties=Properties(
+            message_id="msg-00417",
+            to="orders.eu",
+            subject="created",
+            correlation_id="c-000417",
+            content_type="application/json",
+            creation_time=1_700_000_000_000,
+        ),
+        application_properties={
+            "tenant": "acme-corp",
+            "region": "eu-west-1",
+            "offset": 5_000_000_000,
+            "replay": False,
+            "ratio": 0.1,
+        },
+        body=BODY,
+    )
+    encoded: bytes = encode(message)
+    return encoded
+
+
+def read(data: bytes) -> Any:
+    """Decode the MessagePack of any message, and read every field and entry of its sections."""
+    message = _decoder.decode(data)
+    for section, fields in ((message.header, _HEADER), (message.properties, _PROPERTIES)):
+        if section is not None:
+            fields(section)
+    for entries in (message.message_annotations, message.application_properties):
+        if entries is not None:
+            for key in entries:
+                entries[key]
+    return message.body
 
 
 def template() -> Any:

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+import attrs
 import pytest
 
 import amqp10msg
@@ -156,6 +157,33 @@ def test_all_filters_accept_benchmark_message() -> None:
     assert [] == [name for name, call in filters.contenders() if call() is not True]
 
 
+def test_ordinary_message_has_510_bytes_and_properties_of_four_types() -> None:
+    message = Message.decode(messages.ORDINARY)
+
+    assert len(messages.ORDINARY) == 510
+    assert message.application_properties is not None
+    assert len(message.application_properties) == 5
+    assert len({type(value) for value in message.application_properties.values()}) == 4
+    assert messages.ORDINARY == ours.build_ordinary()
+    assert messages.ORDINARY == ours.ordinary_template().encode(*ours.ORDINARY_VALUES)
+    assert messages.TINY == Message("hello").encode()
+    for data in (messages.ORDINARY, messages.TINY):
+        assert [] == validate(data) == validate(data, "rabbitmq-4")
+    assert len(validate(messages.ORDINARY_BROKEN)) == 2
+
+
+def test_msgspec_reads_content_of_ordinary_message() -> None:
+    loaded = module(peers.MSGSPEC)
+    message: Any = Message.decode(messages.ORDINARY)
+
+    content = loaded.decode(loaded.build_ordinary())
+
+    assert loaded.read(loaded.build_ordinary()) == messages.BODY
+    assert content[2] == message.message_annotations
+    assert content[4] == message.application_properties
+    assert content[3] == list(attrs.astuple(message.properties))
+
+
 def test_general_message_is_valid_and_broken_one_violates_two_rules() -> None:
     message = Message.decode(messages.GENERAL)
 
@@ -230,7 +258,7 @@ def test_figure_has_each_peer_or_its_install_command(
         "validate": set(),
         "notation": set(),
         "change": set(),
-        "translate-general": set(),
+        "translate-profiles": set(),
         "proton": set(),
     }.get(key, set(peers.PEERS))
     named = {entry.name for entry in figures[key].timings.entries}
@@ -269,12 +297,14 @@ def test_floors_have_expected_limits(figures: dict[str, report.Figure]) -> None:
         assert [60_000] * 5 == floors.pop("jobs-translate")
         assert [60_000] * 10 == floors.pop("jobs-translate-rabbitmq")
         assert [400_000] * 2 == floors.pop("jobs-validate")
+    cbor, general_cbor = ([18, 18], [9, 9]) if find_spec("cbor2") else ([], [])
+    others = [3, 3, 1.5, 1.5] * 3  # the profiles of RabbitMQ
     floors.pop("threads", None)  # of an interpreter without the GIL
     assert floors == {
-        "decode": [17.5, 7, 2.2],
-        "encode": [14],
+        "decode": [17.5, 7, 2.2, 1.2],
+        "encode": [14, 2.5],
         "relay": [60],
-        "template": [250, 7, 2],
+        "template": [250, 7, 2, 0.16],
         "pick": [250, 100, 1.2],
         "pure": [1],
         "large-decode": [2, 1.1],
@@ -282,11 +312,14 @@ def test_floors_have_expected_limits(figures: dict[str, report.Figure]) -> None:
         "filter": [3, 2],
         "startup": [60, 1.5, 2.2],
         "node": [1.5] * 4,
-        "validate": [4, 4, 20],
-        "change": [1, 1],
-        "notation": [5, 10, 5, 5, *([9, 9] if find_spec("cbor2") else [])],
+        "validate": [1.3, 4, 2, 4, 8, 4, 20],
+        "change": [1] * 4,
+        "notation": [1.5, 2, 5, 5, *cbor, 5, 10, 5, 5, *general_cbor],
         "translate": [8],
-        "translate-general": [3, 3, 1.5, 2, *[3, 3, 1.5, 1.5] * 3] * 2,
+        "translate-profiles": [
+            *[2.5, 2.5, 1, 1, *others],
+            *[3, 3, 1.5, 2, *others] * 2,
+        ],
         **({"proton": [1.3]} if "proton" in command.FIGURES else {}),
         **({"serve": [1] * brokers} if "serve" in command.FIGURES else {}),
     }
