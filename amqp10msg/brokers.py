@@ -118,10 +118,10 @@ class ByName(Mapping[str, T]):
 
     def __init__(self, values: Mapping[str, T], aliases: Mapping[str, str]) -> None:
         self._values = dict(values)
-        self._aliases = {alias: name for alias, name in aliases.items() if alias not in values}
+        self._by_any_name = {alias: values[name] for alias, name in aliases.items()} | self._values
 
     def __getitem__(self, name: str) -> T:
-        return self._values[self._aliases.get(name, name)]
+        return self._by_any_name[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -132,7 +132,7 @@ class ByName(Mapping[str, T]):
     @property
     def names(self) -> tuple[str, ...]:
         """All names and aliases, sorted, with those of RabbitMQ at the end."""
-        return tuple(sorted((*self._values, *self._aliases), key=_sort_key))
+        return tuple(sorted(self._by_any_name, key=_sort_key))
 
 
 def _sort_key(name: str) -> tuple[bool, str]:

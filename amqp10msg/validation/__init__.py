@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias, get_args
 
@@ -12,7 +14,7 @@ from amqp10msg.brokers import ByName, SeriesName, rule_sets
 from amqp10msg.sections import KINDS
 from amqp10msg.sections.parts import LISTED, map_message, map_valid_message
 from amqp10msg.validation._table import NOT_VISIBLE, RULES
-from amqp10msg.validation.prefilter import ALWAYS_CHECKED, UNENFORCED, narrow, suspected
+from amqp10msg.validation.prefilter import UNENFORCED, Screen, narrow, suspected
 from amqp10msg.validation.rules import (
     Obligation,
     Occurrence,
@@ -133,6 +135,11 @@ class Profile:
     def __len__(self) -> int:
         return len(self.severities)
 
+    @cached_property
+    def _screen(self) -> Screen:
+        """The suspicions of the rules in this profile."""
+        return Screen(self, self.known_keys)
+
     def derive(
         self,
         name: str,
@@ -231,9 +238,11 @@ def profile_of(profile: str | Profile) -> Profile:
         return profile
     if not isinstance(profile, str):
         raise TypeError(f"profile must be a name or a Profile, not {type(profile).__name__}")
-    if profile not in PROFILES:
-        raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES.names)}")
-    return PROFILES[profile]
+    try:
+        return PROFILES[profile]
+    except KeyError:
+        names = ", ".join(PROFILES.names)
+        raise ValueError(f"unknown profile {profile!r}: use {names}") from None
 
 
 def rule_of(error: DecodeError) -> tuple[str, str]:
@@ -253,7 +262,7 @@ def has_unscreened_rules(profile: Profile) -> bool:
     Every message must be checked against these rules.
     """
     expect(profile, Profile, "has_unscreened_rules", "a Profile")
-    return bool(profile.rules) or any(rule.id in profile for rule in ALWAYS_CHECKED)
+    return bool(profile.rules) or profile._screen.is_partial
 
 
 class _Violations(list[Violation]):
@@ -305,60 +314,77 @@ def validate(
     profile = profile_of(profile)
     limits = limits or DEFAULT_LIMITS
     violations = _Violations()
-
-    def add(rule: str, occurrence: Occurrence) -> None:
-        """Add a violation of the rule with this id, if the profile has the rule."""
-        if rule in profile:
-            violations.append(violation_of(RULES[rule], occurrence, profile.severities[rule]))
-
-    if not isinstance(message, (bytes, bytearray, memoryview)):
-        # This module must not import `message`, which imports it.
-        if not (hasattr(message, "encode") and hasattr(message, "message_format")):
-            raise TypeError(
-                f"expected a Message, bytes, bytearray or memoryview, not {type(message).__name__}"
-            )
-        if message.message_format != 0:
-            code: object = message.message_format
-            format_text = f"0x{code:08X}" if isinstance(code, int) else repr(code)
-            text = f"the message-format is {format_text}, and that of Part 3 is 0"
-            add("message-format", Occurrence(0, "message-format", text))
-        try:
-            message = message.encode()
-        except EncodeError as error:
-            name = error.path.partition(".")[0].partition("[")[0]
-            clause = next((kind.clause for kind in KINDS if kind.name == name), "")
-            add("not-encodable", Occurrence(0, error.path, error.reason, clause))
+    octets: bytes | bytearray | memoryview | None
+    if isinstance(message, (bytes, bytearray, memoryview)):
+        octets = message
+    else:
+        octets = _encode(message, profile, violations)
+        if octets is None:
             return violations
     try:
-        data = kernel.octets_of(message, limits)
+        data = kernel.octets_of(octets, limits)
     except DecodeError as error:
-        add(error.rule, Occurrence(error.offset, error.path, error.reason))
+        _add(violations, profile, error.rule, Occurrence(error.offset, error.path, error.reason))
         return violations
-    suspects = suspected(data, limits, profile.known_keys)
-    always_checked = has_unscreened_rules(profile)
+    screen = profile._screen
+    suspects = suspected(data, limits, screen)
+    always_checked = bool(profile.rules) or screen.is_partial
+    # The usual case: the message decodes, and cannot violate any rule.
+    if suspects is not None and not suspects and not always_checked:
+        return violations
     if suspects is None:
         view = map_message(data, limits)
         for fault in view.faults:
             name, _ = rule_of(fault)
-            add(name, Occurrence(fault.offset, fault.path, fault.reason))
-        rules = _CHECKED_RULES
+            _add(violations, profile, name, Occurrence(fault.offset, fault.path, fault.reason))
+        rules: Iterable[Rule] = _CHECKED_RULES
         if not always_checked:
-            narrow(view, profile.known_keys)
+            narrow(view, screen)
         if view.doubtful is not None:
             names = {section.kind.name for section in view.doubtful}
-            rules = tuple(
+            rules = [
                 rule
                 for rule in _CHECKED_RULES
                 if not rule.sections or not names.isdisjoint(rule.sections)
-            )
+            ]
     else:
-        # The usual case: the message decodes, and cannot violate any rule.
-        if not suspects and not always_checked:
-            return violations
-        rules = tuple(rule for rule in UNENFORCED if rule.id in suspects or rule.suspicion is None)
+        rules = [rule for rule in UNENFORCED if rule.id in suspects or rule.suspicion is None]
         view = map_valid_message(data, limits)
-    view.known_annotation_keys = dict(profile.known_keys)
+    view.known_annotation_keys = profile.known_keys
     violations += violations_of((*rules, *profile.rules), view, profile.severities)
     # The sort is stable: violations at the same offset stay in the order of the rules.
-    violations.sort(key=lambda violation: violation.offset)
+    violations.sort(key=_OFFSET)
     return violations
+
+
+_OFFSET = attrgetter("offset")
+
+
+def _encode(
+    message: EncodableMessage, profile: Profile, violations: list[Violation]
+) -> bytes | None:
+    """Encode a message; add the violations that this shows. Return None if it cannot be encoded."""
+    # This module must not import `message`, which imports it.
+    if not (hasattr(message, "encode") and hasattr(message, "message_format")):
+        raise TypeError(
+            f"expected a Message, bytes, bytearray or memoryview, not {type(message).__name__}"
+        )
+    if message.message_format != 0:
+        code: object = message.message_format
+        format_text = f"0x{code:08X}" if isinstance(code, int) else repr(code)
+        text = f"the message-format is {format_text}, and that of Part 3 is 0"
+        _add(violations, profile, "message-format", Occurrence(0, "message-format", text))
+    try:
+        return message.encode()
+    except EncodeError as error:
+        name = error.path.partition(".")[0].partition("[")[0]
+        clause = next((kind.clause for kind in KINDS if kind.name == name), "")
+        occurrence = Occurrence(0, error.path, error.reason, clause)
+        _add(violations, profile, "not-encodable", occurrence)
+        return None
+
+
+def _add(violations: list[Violation], profile: Profile, rule: str, occurrence: Occurrence) -> None:
+    """Add a violation of the rule with this id, if the profile has the rule."""
+    if rule in profile:
+        violations.append(violation_of(RULES[rule], occurrence, profile.severities[rule]))

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, infer_types=True
 """Find out quickly which rules a decoded message may violate, by the suspicions of the rules.
 
 `columns` does the same for a batch of messages. `validation.suspicion` explains suspicions.
@@ -5,10 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Collection, Container, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 from amqp10msg.sections import BODY_KINDS, SPEC_OF
+from amqp10msg.sections import KINDS as SECTION_KINDS
 from amqp10msg.sections.parts import MessageMap
 from amqp10msg.validation._table import RULES
 from amqp10msg.validation.rules import Rule
@@ -21,14 +23,12 @@ from amqp10msg.validation.suspicion import (
     Suspicion,
     ValueType,
 )
-from amqp10msg.wire import kernel
-from amqp10msg.wire.kernel.codes import KINDS, TYPE_NAMES
+from amqp10msg.wire.kernel.codes import KINDS, PLACE_BODY, PLACE_FOOTER, TYPE_NAMES
+from amqp10msg.wire.kernel.messages import Reader
+from amqp10msg.wire.kernel.value_reader import READ_FAULTS
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import AmqpMap, Symbol
 
-# A test that returns whether a value is usual, and the ids of the rules that unusual values may
-# violate.
-_FieldTest: TypeAlias = tuple[Callable[[Any], bool], tuple[str, ...]]
 _SuspicionT = TypeVar("_SuspicionT", bound=Suspicion)
 
 
@@ -64,8 +64,16 @@ ANNOTATION_TYPE_SUSPICIONS: Final = _group_by_suspicion(UNENFORCED, AnnotationTy
 # `narrow` is useful for messages with one damaged field. More sections than this indicate other
 # damage: then all rules are checked.
 _MAX_NARROWED_SECTIONS = 16
-#: The wire name of each body section, by its class.
-_BODY_NAMES: Final[dict[type, str]] = {kind.cls: kind.name for kind in BODY_KINDS}
+#: The index of each section in the tuple of a message's sections, by attribute of `Message`.
+_PLACES: Final = {kind.attribute: kind.order for kind in SECTION_KINDS}
+_PROPERTIES: Final = _PLACES["properties"]
+_MESSAGE_ANNOTATIONS: Final = _PLACES["message_annotations"]
+#: The kind of body that rules name, by the class of the body sections, or of None.
+_BODY_NAMES: Final[dict[type, str | None]] = {
+    type(None): None,
+    **{kind.cls: kind.name for kind in BODY_KINDS},
+}
+_NO_RULES: Final[frozenset[str]] = frozenset()
 
 
 def _classes_of_types(names: tuple[str, ...]) -> frozenset[type]:
@@ -74,72 +82,135 @@ def _classes_of_types(names: tuple[str, ...]) -> frozenset[type]:
     return frozenset(classes | {AmqpMap} if "map" in names else classes)
 
 
-# For each map section, as an attribute of `Message`: the Python classes of values that may violate
-# rules, and the ids of these rules. From `VALUE_SUSPICIONS`.
-_SUSPECT_CLASSES: Final = [
-    (
-        section,
-        [
-            (_classes_of_types(suspicion.types), rules)
-            for suspicion, rules in VALUE_SUSPICIONS
-            if section in suspicion.sections
-        ],
-    )
-    for section in dict.fromkeys(
-        name for group in VALUE_SUSPICIONS for name in group.suspicion.sections
-    )
-]
-#: For each suspicion of `BODY_SUSPICIONS`, its usual kinds, its fields, and the ids of its rules.
-_BODY_TESTS: Final = tuple(
-    ((group.suspicion.usual, group.suspicion.fields), group.rules) for group in BODY_SUSPICIONS
-)
-# For each key in `ANNOTATION_TYPE_SUSPICIONS`: the Python classes of usual values, and the ids of
-# the rules that a value of another class may violate.
-_ANNOTATION_CLASSES: Final = tuple(
-    (Symbol(key), _classes_of_types(group.suspicion.usual), group.rules)
-    for group in ANNOTATION_TYPE_SUSPICIONS
-    for key in group.suspicion.keys
-)
-# The fields of the properties that suspicions read, with the tests of each field.
-_FIELDS: Final[tuple[tuple[str, tuple[_FieldTest, ...]], ...]] = tuple(
-    (
-        name,
-        tuple(
-            (group.suspicion.is_usual, group.rules)
-            for group in FIELD_SUSPICIONS
-            if group.suspicion.field == name
-        ),
-    )
-    for name in dict.fromkeys(
-        (
-            *(group.suspicion.field for group in FIELD_SUSPICIONS),
-            *(name for group in BODY_SUSPICIONS for name in group.suspicion.fields),
+class Screen:
+    """The suspicions of the rules of a profile, as tables by which `suspected` tests a message.
+
+    Attributes:
+        fields: for each test of a field of the properties, its name, the function that returns
+            whether a value is usual, and the ids of the rules that other values may violate.
+        bodies: for each class of body sections, the ids of the rules that such a body may violate,
+            each with the names of the fields of which at least one must be set; empty for none.
+        keys: for each section with annotation keys, its place, and the reserved keys that the
+            profile defines.
+        key_tests: for each test of a key, the function, and the ids of the rules.
+        annotations: for each annotation key, the classes of its usual values, and the ids of the
+            rules that a value of another class may violate.
+        values: for each place of a map section, the classes of values that may violate rules, and
+            the ids of these rules.
+        is_partial: whether there are rules in the profile without a suspicion.
+    """
+
+    def __init__(self, rules: Container[str], known_keys: Mapping[str, tuple[str, ...]]) -> None:
+        """Select the suspicions of some rules.
+
+        Args:
+            rules: the ids of the rules of a profile.
+            known_keys: the reserved annotation keys that the profile defines, by section name.
+        """
+        groups = {
+            kind: [
+                (group.suspicion, tuple(name for name in group.rules if name in rules))
+                for group in suspicions
+                if any(name in rules for name in group.rules)
+            ]
+            for kind, suspicions in _SUSPICIONS.items()
+        }
+        self.is_partial = any(rule.id in rules for rule in ALWAYS_CHECKED)
+        self.fields = tuple((test.field, test.is_usual, ids) for test, ids in groups[FieldValue])
+        self.bodies = {
+            cls: tuple(
+                (test.fields, ids) for test, ids in groups[BodyKind] if kind not in test.usual
+            )
+            for cls, kind in _BODY_NAMES.items()
+        }
+        self.key_tests = tuple((test.is_usual, ids) for test, ids in groups[AnnotationKey])
+        self.keys = tuple(
+            (_PLACES[attribute], known_keys.get(name, ()))
+            for attribute, name in (ANNOTATIONS.items() if self.key_tests else ())
         )
-    )
-)
+        self.annotations = tuple(
+            (Symbol(key), _classes_of_types(test.usual), ids)
+            for test, ids in groups[AnnotationType]
+            for key in test.keys
+        )
+        self.values = tuple(
+            (_PLACES[section], _classes_of_types(test.types), ids)
+            for test, ids in groups[ValueType]
+            for section in test.sections
+        )
+
+    def rules_of(self, sections: Any) -> Collection[str]:
+        """Return the ids of the rules whose suspicion is true for the sections of a message.
+
+        Args:
+            sections: the sections by place; None for a missing one.
+        """
+        suspects: Any = None
+        properties = sections[_PROPERTIES]
+        if properties is not None:
+            for field, is_usual, rules in self.fields:
+                value = getattr(properties, field)
+                if value is not None and not is_usual(value):
+                    suspects = _union(suspects, rules)
+        body = sections[PLACE_BODY]
+        for fields, rules in self.bodies[type(body[0] if type(body) is list else body)]:
+            if not fields or has_field(properties, fields):
+                suspects = _union(suspects, rules)
+        for place, known_keys in self.keys:
+            section = sections[place]
+            if section is not None:
+                for key in section:
+                    is_symbol = type(key) is Symbol
+                    if is_symbol and key.startswith("x-"):
+                        continue
+                    # The reserved keys that profiles define are all symbols.
+                    reserved_keys = known_keys if is_symbol else ()
+                    for is_usual, rules in self.key_tests:
+                        if not is_usual(str(key), reserved_keys):
+                            suspects = _union(suspects, rules)
+        if self.annotations:
+            annotations = sections[_MESSAGE_ANNOTATIONS]
+            # The kernel returns an `AmqpMap` if a dict cannot hold the keys, such as equal keys of
+            # two types.
+            if type(annotations) is AmqpMap:
+                annotations = dict(annotations.pairs)
+            for key, usual, rules in self.annotations if annotations else ():
+                if key in annotations and type(annotations[key]) not in usual:
+                    suspects = _union(suspects, rules)
+        for place, classes, rules in self.values:
+            section = sections[place]
+            if section is not None and not classes.isdisjoint(map(type, section.values())):
+                suspects = _union(suspects, rules)
+        return _NO_RULES if suspects is None else suspects
 
 
-class _Decoded:
-    """A decoded message, without the checks of `Message`."""
-
-    __slots__ = (
-        "_lenient",
-        "_wire",
-        "application_properties",
-        "body",
-        "delivery_annotations",
-        "footer",
-        "header",
-        "message_annotations",
-        "message_format",
-        "properties",
-    )
-    body: Any
+_SUSPICIONS: Final[dict[type, tuple[Suspected, ...]]] = {
+    FieldValue: FIELD_SUSPICIONS,
+    BodyKind: BODY_SUSPICIONS,
+    AnnotationKey: KEY_SUSPICIONS,
+    ValueType: VALUE_SUSPICIONS,
+    AnnotationType: ANNOTATION_TYPE_SUSPICIONS,
+}
 
 
-def suspected(
-    data: bytes, limits: Limits, known_keys: Mapping[str, tuple[str, ...]]
-) -> set[str] | None:
+def _union(suspects: Any, rules: tuple[str, ...]) -> Any:
+    """Add ids to a set, which is created for the first ones: most messages need none."""
+    if suspects is None:
+        return set(rules)
+    suspects.update(rules)
+    return suspects
+
+
+def has_field(properties: Any, fields: tuple[str, ...]) -> bool:
+    """Return whether one of these fields of the properties is set."""
+    if properties is not None:
+        for field in fields:
+            if getattr(properties, field) is not None:
+                return True
+    return False
+
+
+def suspected(data: bytes, limits: Limits, screen: Screen) -> Collection[str] | None:
     """Return the ids of the rules that a message may violate; None if it cannot be decoded.
 
     Rules of `ALWAYS_CHECKED` are not included.
@@ -147,57 +218,57 @@ def suspected(
     Args:
         data: the encoded message, within the size limit.
         limits: the limits of decoding.
-        known_keys: the reserved annotation keys that the profile defines, by section name.
+        screen: the suspicions of the profile.
     """
+    reader = Reader.__new__(Reader)
+    reader.begin(data, 0, limits)
     try:
-        message: Any = kernel.Reader(data, 0, limits).read_message(_Decoded, 0)
-    except kernel.READ_FAULTS:
+        sections = reader.read_message(None, 0)
+    except READ_FAULTS:
         return None
-    return _suspected_rules(message, known_keys)
+    return screen.rules_of(sections)
 
 
-def narrow(view: MessageMap, known_keys: Mapping[str, tuple[str, ...]]) -> None:
+def narrow(view: MessageMap, screen: Screen) -> None:
     """Set `view.doubtful` to the sections of a damaged message that may violate rules.
 
     `view.doubtful` stays None, which means all sections, if that cannot be determined.
 
     Args:
         view: the map of a message that cannot be decoded.
-        known_keys: the reserved annotation keys that the profile defines, by section name.
+        screen: the suspicions of the profile.
     """
     if len(view.sections) > _MAX_NARROWED_SECTIONS:
         return
-    message = _Decoded()
-    for name in _Decoded.__slots__:
-        setattr(message, name, None)
+    sections: list[Any] = [None] * (PLACE_FOOTER + 1)
     body: list[Any] = []
     damaged = set()
     is_body_damaged = False
     # A single reader applies the limits to the sum of all sections.
-    reader = kernel.Reader(view.data, 0, view.limits)
+    reader = Reader(view.data, 0, view.limits)
     for section in view.sections:
-        attribute = section.kind.attribute
+        place = section.kind.order
         reader.pos = section.content
         reader.end = section.end
         reader.depth = view.limits.depth
         try:
             value = reader.section(SPEC_OF[section.kind.code])
-        except kernel.READ_FAULTS:
+        except READ_FAULTS:
             value = None
         if value is None or reader.pos != section.end:
             damaged.add(section.offset)
-            is_body_damaged = is_body_damaged or attribute == "body"
-        elif attribute == "body":
+            is_body_damaged = is_body_damaged or place == PLACE_BODY
+        elif place == PLACE_BODY:
             body.append(value)
-        elif getattr(message, attribute) is None:
-            setattr(message, attribute, value)
+        elif sections[place] is None:
+            sections[place] = value
         else:
             return
     if len(set(map(type, body))) > 1:
         return
-    message.body = body or None
+    sections[PLACE_BODY] = body or None
     # The rule body-missing is checked in any case: it does not read the contents of a section.
-    if _suspected_rules(message, known_keys) <= {"body-missing"}:
+    if set(screen.rules_of(tuple(sections))) <= {"body-missing"}:
         # Some rules about the properties depend on the kind of body, which a damaged body may hide.
         view.doubtful = [
             section
@@ -205,50 +276,3 @@ def narrow(view: MessageMap, known_keys: Mapping[str, tuple[str, ...]]) -> None:
             if section.offset in damaged
             or (is_body_damaged and section.kind.attribute == "properties")
         ]
-
-
-def _suspected_rules(message: Any, known_keys: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """Return the ids of the rules whose suspicion is true for a decoded message."""
-    suspects: set[str] = set()
-    set_fields = []
-    properties = message.properties
-    if properties is not None:
-        for name, tests in _FIELDS:
-            value = getattr(properties, name)
-            if value is not None:
-                set_fields.append(name)
-                for is_usual, rules in tests:
-                    if not is_usual(value):
-                        suspects.update(rules)
-    body = message.body
-    kind = None if body is None else _BODY_NAMES[type(body[0] if type(body) is list else body)]
-    for (usual, fields), rules in _BODY_TESTS:
-        if kind not in usual and (not fields or any(name in set_fields for name in fields)):
-            suspects.update(rules)
-    for attribute, name in ANNOTATIONS.items():
-        for key in getattr(message, attribute) or ():
-            is_symbol = type(key) is Symbol
-            if is_symbol and key.startswith("x-"):
-                continue
-            # The reserved keys that profiles define are all symbols.
-            reserved_keys = known_keys.get(name, ()) if is_symbol else ()
-            for suspicion, rules in KEY_SUSPICIONS:
-                if not suspicion.is_usual(str(key), reserved_keys):
-                    suspects.update(rules)
-    annotations = message.message_annotations
-    if annotations:
-        # The kernel returns an `AmqpMap` if a dict cannot hold the keys, such as equal keys of two
-        # types.
-        if type(annotations) is AmqpMap:
-            annotations = dict(annotations.pairs)
-        for key, usual, rules in _ANNOTATION_CLASSES:
-            if key in annotations and type(annotations[key]) not in usual:
-                suspects.update(rules)
-    for attribute, class_tests in _SUSPECT_CLASSES:
-        section = getattr(message, attribute)
-        if section:
-            types = set(map(type, section.values()))
-            for classes, rules in class_tests:
-                if not classes.isdisjoint(types):
-                    suspects.update(rules)
-    return suspects

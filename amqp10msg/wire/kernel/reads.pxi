@@ -132,9 +132,19 @@ cdef inline int init_attribute(PyObject *layout, made, Py_ssize_t i, value) exce
 
 
 cdef object message_of(PyObject *cls, PyObject **found, message_format, buf):
-    """Create a message from the sections in `found`, whose references it takes over."""
+    """Create a message from the sections in `found`, whose references it takes over.
+
+    If `cls` is None, return a tuple of the sections.
+    """
     cdef PyObject *layout = MESSAGE_LAYOUT
     cdef Py_ssize_t i
+    if cls == <PyObject *>None:
+        sections = PyTuple_New(PARTS)
+        for i in range(PARTS):
+            section = None if found[i] == NULL else <object>found[i]
+            Py_INCREF(section)  # the tuple takes over a reference
+            PyTuple_SET_ITEM(sections, i, section)
+        return sections
     if layout == NULL:
         raise TypeError("no class of messages was declared")
     if (
@@ -227,7 +237,10 @@ cdef class Cursor:
         return octet_value(code, octet)
 
     cpdef object read_message(self, cls, message_format):
-        """Read the sections of a message; return an instance of the class."""
+        """Read the sections of a message; return an instance of the class.
+
+        If the class is None, return the sections as a tuple; None for a missing section.
+        """
         cdef PyObject *found[PARTS]
         cdef Py_ssize_t start
         cdef int index, place, i, last = -1, places = 0, bodies = 0

@@ -138,7 +138,10 @@ class Cursor:
         return OF_OCTET[code - 0x50][octet]
 
     def read_message(self, cls: Any, message_format: int) -> Any:
-        """Read the sections of a message; return an instance of the class."""
+        """Read the sections of a message; return an instance of the class.
+
+        If the class is None, return the sections as a tuple; None for a missing section.
+        """
         buf = self.buf
         # The attributes are the sections by position, then message-format, bytes and leniency.
         attributes: list[Any]
@@ -173,6 +176,8 @@ class Cursor:
             else:
                 attributes[PLACE_BODY] = [attributes[PLACE_BODY], section]
                 several = True
+        if cls is None:
+            return tuple(attributes[: PLACE_FOOTER + 1])
         message = cls.__new__(cls)
         MESSAGE[0].fill(message, attributes)
         return message
