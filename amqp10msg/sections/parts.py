@@ -41,7 +41,7 @@ from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, DecodeError, EncodeError
 from amqp10msg.wire.kernel import FOLLOWERS, key_text
 from amqp10msg.wire.kernel.codes import FIRST_CODE
-from amqp10msg.wire.kernel.walk import end_of, head, type_at
+from amqp10msg.wire.kernel.walk import elements_of, end_of, type_at
 from amqp10msg.wire.limits import UNLIMITED, Limits
 from amqp10msg.wire.primitives import AmqpMap, Described, Symbol, ULong
 from amqp10msg.wire.reprs import html_table
@@ -505,69 +505,52 @@ class Child(NamedTuple):
     end: int
 
 
-@attrs.frozen
-class Section(Part):
+@attrs.define(eq=False)
+class Section:
     """One section of a message, with the positions of its fields or entries.
 
     Attributes:
-        kind: the kind of section.
         offset: offset of the constructor of the section's descriptor.
         content: offset of the constructor of the section's value; the message's length if the
             section has no value.
         end: offset of the first byte after the section; the message's length if the end is unknown.
+        kind: the kind of section.
         data: the whole message.
-        type: the AMQP type of the section's value; empty if it has no value.
     """
 
+    offset: int
+    content: int
+    end: int
     kind: SectionKind
     data: bytes = attrs.field(repr=False)
+    #: The result of `elements_of`, once it is needed.
+    _elements: tuple[int, list[int], bool] | None = attrs.field(
+        default=None, init=False, repr=False
+    )
 
-    @cached_property
+    @property
     def type(self) -> str:
         """The AMQP type of the section's value; an empty string if the section has no value."""
         return type_at(self.data, self.content)
 
-    @cached_property
-    def _compound(self) -> tuple[int, int, int]:
-        """The element count of the section's list or map, and the offsets of its content and end.
-
-        ``(0, content, content)`` if the list or map is invalid.
-        """
-        value = head(self.data, self.content, self.end)
-        is_invalid = not value.is_compound or value.stop > self.end
-        if is_invalid or value.count > value.end - value.content:
-            return 0, self.content, self.content
-        return value.count, value.content, value.end
+    def elements(self) -> tuple[int, list[int], bool]:
+        """Return the positions of the elements of the section's list or map; see `elements_of`."""
+        if self._elements is None:
+            self._elements = elements_of(self.data, self.content, self.end)
+        return self._elements
 
     @property
     def count(self) -> int:
         """The element count of the section's list or map; a map entry counts as two elements."""
-        return self._compound[0]
+        return self.elements()[0]
 
-    @cached_property
-    def _children(self) -> tuple[list[int], bool]:
-        """The offsets of the elements and of their end; and whether the last element is invalid.
-
-        The first element with an invalid size is treated as the last one. It extends to the end.
-        """
-        count, first, stop = self._compound
-        starts = [first]
-        is_last_invalid = False
-        while len(starts) <= count and starts[-1] < stop:
-            end = end_of(self.data, starts[-1], stop)
-            is_last_invalid = end < 0
-            starts.append(stop if is_last_invalid else end)
-        return starts, is_last_invalid
-
-    @cached_property
-    def fields(self) -> dict[str, tuple[Field, int, int]]:
-        """The fields that are not null, by wire name, each with its declaration, offset and end."""
-        starts, _ = self._children
-        return {
-            row.wire_name: (row, start, end)
-            for row, start, end in zip(rows(self.kind.cls), starts, starts[1:], strict=False)
-            if self.data[start] != 0x40
-        }
+    @property
+    def fields(self) -> Iterator[tuple[Field, int, int]]:
+        """The declaration, offset and end of each field that is not null."""
+        _, starts, _ = self.elements()
+        for row, start, end in zip(rows(self.kind.cls), starts, starts[1:], strict=False):
+            if self.data[start] != 0x40:
+                yield row, start, end
 
     def path(self, row: Field) -> str:
         """Return the path of a field, such as ``properties.to``."""
@@ -575,23 +558,23 @@ class Section(Part):
 
     def field(self, name: str) -> Child | None:
         """Return the position of a field; None if it is null, missing, or has an invalid size."""
-        position = self.fields.get(name)
-        if position is None:
+        names = SPEC_OF[self.kind.code].names
+        _, starts, is_last_invalid = self.elements()
+        index = names.index(name) if name in names else len(starts)
+        valid = len(starts) - 1 - is_last_invalid
+        if index >= valid or self.data[starts[index]] == 0x40:
             return None
-        row, start, end = position
-        starts, is_last_invalid = self._children
-        if is_last_invalid and start == starts[-2]:
-            return None
-        return Child(self.path(row), start, start, end)
+        start = starts[index]
+        return Child(f"{self.kind.name}.{name}", start, start, starts[index + 1])
 
     def key_ranges(self) -> Iterator[tuple[int, int]]:
         """Yield the offset and the end of each key of the map, even of a key without a value."""
-        starts, _ = self._children
+        _, starts, _ = self.elements()
         return zip(starts[0:-1:2], starts[1::2], strict=True)
 
     def entries(self) -> Iterator[tuple[int, int, int]]:
         """Yield the offsets of the key, value and end of each map entry whose size is valid."""
-        starts, is_last_invalid = self._children
+        _, starts, is_last_invalid = self.elements()
         if is_last_invalid:
             starts = starts[:-1]
         return zip(starts[0::2], starts[1::2], starts[2::2], strict=False)
@@ -627,7 +610,7 @@ class MessageMap:
     unknown: list[tuple[int, bool]] = attrs.Factory(list)
     faults: list[DecodeError] = attrs.Factory(list)
     complete: bool = True
-    known_annotation_keys: dict[str, tuple[str, ...]] = attrs.Factory(dict)
+    known_annotation_keys: Mapping[str, tuple[str, ...]] = attrs.Factory(dict)
     doubtful: list[Section] | None = None
     decoded: Any = None
     _by_name: dict[str, list[Section]] | None = attrs.field(default=None, init=False, repr=False)
@@ -647,8 +630,12 @@ class MessageMap:
         if self._by_name is None:
             self._by_name = {}
             for section in self.sections if self.doubtful is None else self.doubtful:
-                if section.type == section.kind.source:
-                    self._by_name.setdefault(section.kind.name, []).append(section)
+                kind = section.kind
+                if type_at(section.data, section.content) == kind.source:
+                    if kind.name in self._by_name:
+                        self._by_name[kind.name].append(section)
+                    else:
+                        self._by_name[kind.name] = [section]
         if len(names) == 1:
             return self._by_name.get(names[0], ())
         return [section for name in names for section in self._by_name.get(name, ())]
@@ -656,9 +643,9 @@ class MessageMap:
 
 def map_valid_message(data: bytes, limits: Limits) -> MessageMap:
     """Return the `MessageMap` of a message that was decoded without an error before."""
+    parts = kernel.Reader(data, 0, UNLIMITED).scan()
     sections = [
-        Section(offset, content, end, KIND_OF[code], data)
-        for code, offset, content, end in parts_of(data, lenient=False)
+        Section(start, content, end, KIND_OF[code], data) for code, start, content, end in parts
     ]
     return MessageMap(data, limits, sections)
 

@@ -172,7 +172,7 @@ def too_many_fields(view: MessageMap) -> Iterator[Occurrence]:
 def field_type(view: MessageMap) -> Iterator[Occurrence]:
     """Find fields of a wrong type."""
     for section in view.of("header", "properties"):
-        for row, offset, _ in section.fields.values():
+        for row, offset, _ in section.fields:
             actual = type_at(view.data, offset)
             if actual == row.type or not actual:
                 continue
@@ -214,12 +214,13 @@ _AMQP_ERROR_DESCRIPTORS = (ULong(composite_of(Error).code), Symbol(composite_of(
 
 def field_without_data(view: MessageMap, *, field: str) -> Iterator[Occurrence]:
     """Find a field of the properties that is set although the body is not data."""
-    kinds = [
-        s.kind.name for s in view.sections if s.kind.order == _BODY_ORDER and s.kind.name != "data"
-    ]
-    for child in _field_values(view, field) if kinds else ():
-        text = f"{field} is set, and the body is {kinds[0]}: omit it, or send data"
-        yield Occurrence(child.value, child.path, text)
+    for section in view.sections:
+        kind = section.kind
+        if kind.order == _BODY_ORDER and kind.name != "data":
+            for child in _field_values(view, field):
+                text = f"{field} is set, and the body is {kind.name}: omit it, or send data"
+                yield Occurrence(child.value, child.path, text)
+            return
 
 
 def content_type_not_mime(text: str) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Self
 
 import pytest
@@ -11,6 +15,7 @@ from hypothesis import strategies as st
 
 import amqp10msg.sections.parts
 import amqp10msg.wire.kernel.path
+import amqp10msg.wire.kernel.walk
 from amqp10msg import (
     AmqpMap,
     Array,
@@ -151,6 +156,21 @@ ZEROS = b"\x00\x53\x77" + bytes(1 << 20)
 NESTED = b"\x00\x53\x77" + b"\x00\x44" * (1 << 19)
 
 
+def source_of(module: ModuleType) -> Any:
+    """The Python source of a module, which the compiled one hides: its accesses can be counted."""
+    file = Path(amqp10msg.__file__).parents[1] / f"{module.__name__.replace('.', '/')}.py"
+    spec = importlib.util.spec_from_file_location(f"source_of_{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    source = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = source  # attrs looks up the annotations there
+    spec.loader.exec_module(source)
+    return source
+
+
+SOURCE = source_of(amqp10msg.wire.kernel.walk)
+
+
 class Steps:
     """Counts the values that a walk finds, and bytes that a search for an end looks at."""
 
@@ -163,11 +183,16 @@ class Steps:
                 yield value
 
         def watched(data: bytes, pos: int, limit: int) -> int:
-            return end_of(_Watched(self, data), pos, limit)
+            ends: int = SOURCE.end_of(_Watched(self, data), pos, limit)
+            return ends
+
+        def elements(data: bytes, pos: int, limit: int) -> Any:
+            return SOURCE.elements_of(_Watched(self, data), pos, limit)
 
         monkeypatch.setattr(amqp10msg.wire.kernel.path, "walk", counted)
         monkeypatch.setattr(amqp10msg.wire.kernel.path, "end_of", watched)
         monkeypatch.setattr(amqp10msg.sections.parts, "end_of", watched)
+        monkeypatch.setattr(amqp10msg.sections.parts, "elements_of", elements)
 
 
 class _Watched(bytes):

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False, infer_types=True
 """Walks over encoded values, valid or invalid, and yields the position of each value and its parts.
 
 The walk reads only constructors, sizes and counts (Part 1, 1.2), and raises no exceptions. Each
@@ -32,20 +33,20 @@ TOO_DEEP = "too deep"  # nested more than `MAX_LEVELS` deep
 LEFT_OVER = "left over"  # bytes after the last value of a compound or array
 TOO_SMALL = "size too small"  # the size is less than that of the count
 
+# The content width of bytes that are not format codes.
+_INVALID = 255
+_CODES = FORMAT_CODES.values()
 # By format code, the width in bytes of a fixed-width content, of the size field, and of size and
-# count together. The content width is 0 for other format codes, and -1 for invalid codes.
-_CONTENT_WIDTHS = [-1] * 256
-_SIZE_WIDTHS = [0] * 256
-_HEAD_WIDTHS = [0] * 256
+# count together. The content width is 0 for other format codes, and `_INVALID` for invalid codes.
+_FIXED = {row.code: row.width if row.category == "fixed" else 0 for row in _CODES}
+_SIZED = {row.code: row.width for row in _CODES if row.category != "fixed"}
+_HEADS = {row.code: row.width * (1 + (row.category != "variable")) for row in _CODES}
+_CONTENT_WIDTHS = bytes([_FIXED.get(code, _INVALID) for code in range(256)])
+_SIZE_WIDTHS = bytes([_SIZED.get(code, 0) for code in range(256)])
+_HEAD_WIDTHS = bytes([_HEADS[code] if code in _SIZED else 0 for code in range(256)])
 _TYPES = ["described", *[""] * 255]
-for _row in FORMAT_CODES.values():
-    _CONTENT_WIDTHS[_row.code] = 0
+for _row in _CODES:
     _TYPES[_row.code] = _row.type
-    if _row.category == "fixed":
-        _CONTENT_WIDTHS[_row.code] = _row.width
-    else:
-        _SIZE_WIDTHS[_row.code] = _row.width
-        _HEAD_WIDTHS[_row.code] = _row.width * (1 if _row.category == "variable" else 2)
 
 # The lowest format codes of lists and maps, and of arrays (Part 1, 1.2).
 _FIRST_COMPOUND, _FIRST_ARRAY = 0xC0, 0xE0
@@ -125,35 +126,70 @@ def head(data: bytes, pos: int, limit: int, code: int = _UNREAD) -> Value:
         limit: the end offset of the enclosing value.
         code: for an array element, the shared format code.
     """
+    return Value(pos, *bounds(data, pos, limit, code))
+
+
+def bounds(data: bytes, pos: int, limit: int, code: int) -> tuple[int, int, int, int, str, int]:
+    """Return code, content, end, stop, fault and count of the `Value` at data[pos:limit].
+
+    `code` is the shared format code of an array element, or -1.
+    """
     size_pos = pos
     if code == _UNREAD:
         if pos >= limit:
-            return Value(pos, -1, limit, limit, limit, MISSING)
+            return -1, limit, limit, limit, MISSING, 0
         code = data[pos]
         size_pos += 1
         if code == 0:
-            return Value(pos, 0, size_pos, limit, limit)
-    fixed = _CONTENT_WIDTHS[code]
-    if fixed < 0:
-        return Value(pos, code, limit, limit, limit, UNKNOWN)
+            return 0, size_pos, limit, limit, "", 0
+    if _CONTENT_WIDTHS[code] == _INVALID:
+        return code, limit, limit, limit, UNKNOWN, 0
     width = _SIZE_WIDTHS[code]
     content = size_pos + _HEAD_WIDTHS[code]
     if content > limit:
-        return Value(pos, code, limit, limit, content, CUT_OFF)
-    stop = (
-        size_pos
-        + width
-        + (int.from_bytes(data[size_pos : size_pos + width], "big") if width else fixed)
-    )
+        return code, limit, limit, content, CUT_OFF, 0
+    size = number_at(data, size_pos, size_pos + width) if width else _CONTENT_WIDTHS[code]
+    stop = size_pos + width + size
     if code < _FIRST_COMPOUND:
         if stop > limit:
-            return Value(pos, code, limit, limit, stop, CUT_OFF)
-        return Value(pos, code, content, stop, stop)
+            return code, limit, limit, stop, CUT_OFF, 0
+        return code, content, stop, stop, "", 0
     end = min(stop, limit)
     if stop < content:
-        return Value(pos, code, end, end, stop, TOO_SMALL)
-    count = int.from_bytes(data[size_pos + width : content], "big")
-    return Value(pos, code, content, end, stop, count=count)
+        return code, end, end, stop, TOO_SMALL, 0
+    return code, content, end, stop, "", number_at(data, size_pos + width, content)
+
+
+def number_at(data: bytes, pos: int, end: int) -> int:
+    """Return the unsigned integer in data[pos:end], as of a size or count."""
+    number = 0
+    for i in range(pos, end):
+        number = number << 8 | data[i]
+    return number
+
+
+def elements_of(data: bytes, pos: int, limit: int) -> tuple[int, list[int], bool]:
+    """Return the positions of the elements of the list or map at data[pos:limit].
+
+    The first element with an invalid size is treated as the last one. It extends to the end.
+
+    Returns:
+        The count; the offsets of the elements and of their end; and whether the last element is
+        invalid. If the list or map is invalid, ``(0, [pos], False)``.
+    """
+    code, first, end, stop, fault, count = bounds(data, pos, limit, _UNREAD)
+    if code < _FIRST_COMPOUND or fault or stop > limit or count > end - first:
+        return 0, [pos], False
+    starts = [first]
+    at = first
+    is_last_invalid = False
+    while len(starts) <= count and at < end:
+        at = end_of(data, at, end)
+        if at < 0:
+            is_last_invalid = True
+            at = end
+        starts.append(at)
+    return count, starts, is_last_invalid
 
 
 def end_of(data: bytes, pos: int, limit: int) -> int:
@@ -176,13 +212,13 @@ def end_of(data: bytes, pos: int, limit: int) -> int:
                 return -1
             continue
         size = _CONTENT_WIDTHS[code]
-        if size < 0:
+        if size == _INVALID:
             return -1
         width = _SIZE_WIDTHS[code]
         if width:
-            size = width + int.from_bytes(data[pos : pos + width], "big")
             if pos + width > limit:
                 return -1
+            size = width + number_at(data, pos, pos + width)
         pos += size
         if pos > limit:
             return -1
@@ -265,7 +301,7 @@ def _read_array_part(data: bytes, pos: int, array: Value) -> Value:
         value = Value(pos, -1, array.end, array.end, array.end, MISSING)
         if pos < array.end:
             value.code = data[pos]
-            if value.code and _CONTENT_WIDTHS[value.code] < 0:
+            if value.code and _CONTENT_WIDTHS[value.code] == _INVALID:
                 value.fault = UNKNOWN
             else:
                 value.content = value.end = value.stop = pos + 1
