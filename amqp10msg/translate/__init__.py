@@ -133,13 +133,13 @@ def to_basic(
     """
     circumstances = circumstances or USUAL
     engine = _engine_of(profile)
-    notes = Notes()
     try:
         fast = basic_translation(message, engine, circumstances, _find_losses)
         if fast is not None:
             translation, is_recoverable = fast
             if is_recoverable or not strict:
                 return translation
+        notes = Notes()
         translated = _bridge(profile).to_basic(message, notes, circumstances)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
@@ -273,11 +273,7 @@ def encoded_to_amqp10(
     if fast is not None:
         octets, losses = fast
         if losses:
-
-            def find_losses() -> tuple[Loss, ...]:
-                return to_amqp10(content.decode(), profile, circumstances=circumstances).losses
-
-            return lazy_translation(octets, find_losses)
+            return lazy_translation(octets, (_find_encoded_losses, content, profile, circumstances))
         return Translation(octets)
     translation: Any = to_amqp10(
         content.decode(), profile, strict=strict, circumstances=circumstances
@@ -317,11 +313,10 @@ def encoded_to_basic(
     engine = _engine_of(profile)
     octets = as_bytes(data, "encoded_to_basic")
     translation: Any
-    fast = encoded_basic_translation(octets, engine, circumstances, _find_losses)
+    fast = encoded_basic_translation(octets, engine, circumstances, _find_losses, EncodedBasic)
     if fast is not None:
         translation, is_recoverable = fast
         if is_recoverable or not strict:
-            translation.message = EncodedBasic._make(translation.message)
             return translation  # type: ignore[no-any-return]  # the engine returns Any
     message = Message.decode(octets)
     translation = to_basic(message, profile, strict=strict, circumstances=circumstances)
@@ -334,6 +329,15 @@ def _find_losses(profile: Any, circumstances: Circumstances, wire: bytes) -> tup
     notes = Notes()
     _bridge(profile).to_basic(Message.decode(wire, limits=UNLIMITED), notes, circumstances)
     return tuple(notes.losses)
+
+
+def _find_encoded_losses(
+    content: EncodedBasic,
+    profile: ProfileName | TranslationProfile,
+    circumstances: Circumstances,
+) -> tuple[Loss, ...]:
+    """Return the losses of an encoded 0-9-1 message."""
+    return to_amqp10(content.decode(), profile, circumstances=circumstances).losses
 
 
 def _engine_of(profile: ProfileName | TranslationProfile) -> str:

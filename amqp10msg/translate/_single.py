@@ -6,7 +6,6 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeAlias
 
 from amqp10msg.basic.message import BasicMessage
@@ -27,11 +26,9 @@ _FIRST_HEADER = _REDELIVERED + 1
 _LOSS_RULES = list(TO_AMQP10_LOSSES.values())
 
 
-# An engine must be used by one thread at a time. The GIL ensures this, so all threads have the key
-# 0 and share its engines. Without the GIL, each thread has its own engines. An engine uses about
-# 50 KB.
+# An engine must be used by one thread at a time. The GIL ensures this, so all threads share the
+# engines. Without the GIL, each thread has its own engines. An engine uses about 50 KB.
 _HAS_GIL: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
-_thread_key: Callable[[], int] = int if _HAS_GIL else threading.get_ident
 
 
 @functools.lru_cache(maxsize=32 if _HAS_GIL else 256)
@@ -40,13 +37,21 @@ def _engine(to: str, profile: str, user: str | None, _: int) -> Any:
     return kernel(to, profile, circumstances=Circumstances(user=user))
 
 
+@functools.cache
+def _shared_lossless_engine(to: str) -> Any:
+    """Return the engine of the profile lossless for all threads: quicker than `_engine`."""
+    return _engine(to, "lossless", None, 0)
+
+
 def _engine_for(to: str, profile: str, circumstances: Circumstances) -> Any:
     """Return this thread's engine, or None if no engine supports these circumstances."""
+    if profile == "lossless" and _HAS_GIL:
+        return _shared_lossless_engine(to)
     if profile == "lossless":
-        return _engine(to, profile, None, _thread_key())
+        return _engine(to, profile, None, threading.get_ident())
     if circumstances is not USUAL and not circumstances.is_first_delivery:
         return None
-    return _engine(to, profile, circumstances.user, _thread_key())
+    return _engine(to, profile, circumstances.user, 0 if _HAS_GIL else threading.get_ident())
 
 
 def translate_by_engine(
@@ -72,7 +77,7 @@ def translate_by_engine(
     octets: bytes
     (octets, losses), originals = result
     if losses and notes.enabled:
-        notes.find_losses = partial(_make_losses, losses, *originals)
+        notes.find_losses = _make_losses, losses, *originals
     return octets
 
 
@@ -120,7 +125,7 @@ def basic_translation(
     """
     if type(message) is not Message or message._lenient or message.message_format:
         return None
-    return encoded_basic_translation(message.encode(), profile, circumstances, find_losses, False)
+    return encoded_basic_translation(message.encode(), profile, circumstances, find_losses)
 
 
 def encoded_basic_translation(
@@ -128,7 +133,7 @@ def encoded_basic_translation(
     profile: str,
     circumstances: Circumstances,
     find_losses: FindLosses,
-    is_encoded: bool = True,
+    encoded_class: type[tuple[Any, ...]] | None = None,
 ) -> tuple[Translation[Any], bool] | None:
     """Translate an encoded 1.0 message; None if the engine does not support it.
 
@@ -137,21 +142,20 @@ def encoded_basic_translation(
         profile: a name of `PROFILES`.
         circumstances: further inputs of a broker's translation.
         find_losses: computes the losses when they are first read.
-        is_encoded: return the 0-9-1 message as a tuple of content header, body, exchange, routing
-            key and redelivered flag, instead of a `BasicMessage`.
+        encoded_class: the class of an encoded 0-9-1 message: a tuple of content header, body,
+            exchange, routing key and redelivered flag. None to return a `BasicMessage`.
 
     Returns:
         The translation, and whether all losses are recoverable.
     """
     engine = _engine_for("0-9-1", profile, circumstances)
-    result = None if engine is None else engine.translate_one(wire, is_encoded)
+    result = None if engine is None else engine.translate_one(wire, encoded_class)
     if result is None:
         return None
     message, count, is_recoverable = result
     if count:
-        return lazy_translation(
-            message, partial(find_losses, profile, circumstances, wire)
-        ), is_recoverable
+        losses = find_losses, profile, circumstances, wire
+        return lazy_translation(message, losses), is_recoverable
     return Translation(message), True
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import attrs
@@ -206,7 +205,7 @@ class _Derived:
             basic = self.base.bridge.to_basic(message, notes, circumstances)
         else:
             translation, _ = translated
-            notes.find_losses = partial(getattr, translation, "losses")
+            notes.find_losses = getattr, translation, "losses"
             basic = translation.message
         return self._run("after", basic, BasicMessage)
 

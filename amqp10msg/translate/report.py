@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -86,11 +85,23 @@ class Loss:
         return not self.recoverable and self.owner == "sender"
 
 
-class _LazyLosses:
-    """Base class of `Translation`, with a slot for the function that computes its losses."""
+#: A function that returns all losses of a translation, followed by its arguments: creating a tuple
+#: is faster than creating a closure or a partial, and few callers read the losses.
+LazyLosses: TypeAlias = tuple[Any, ...]
 
-    __slots__ = ("_find_losses",)
-    _find_losses: Callable[[], Any]
+
+def losses_of(lazy: LazyLosses) -> tuple[Loss, ...]:
+    """Compute the losses of a translation."""
+    find_losses, *arguments = lazy
+    losses: tuple[Loss, ...] = find_losses(*arguments)
+    return losses
+
+
+class _LazyLosses:
+    """Base class of `Translation`, with a slot for the computation of its losses."""
+
+    __slots__ = ("_lazy_losses",)
+    _lazy_losses: LazyLosses
 
 
 @with_bounded_repr
@@ -112,7 +123,7 @@ class Translation(_LazyLosses, Generic[M]):
             """Compute `losses` when it is first read: the compiled engine has only counted them."""
             if name != "losses":
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            self.losses = losses = self._find_losses()
+            self.losses = losses = losses_of(self._lazy_losses)
             return losses
 
     def _repr_html_(self) -> str:
@@ -156,11 +167,11 @@ def as_json(value: Any) -> str | None:
     return encodable(text)
 
 
-def lazy_translation(message: M, find_losses: Callable[[], tuple[Loss, ...]]) -> Translation[M]:
-    """Return a translation that calls `find_losses` when its losses are first read."""
+def lazy_translation(message: M, lazy_losses: LazyLosses) -> Translation[M]:
+    """Return a translation that computes its losses when they are first read."""
     translation: Translation[M] = Translation.__new__(Translation)
     translation.message = message
-    translation._find_losses = find_losses
+    translation._lazy_losses = lazy_losses
     return translation
 
 
@@ -169,7 +180,8 @@ class Notes:
 
     Attributes:
         losses: the losses so far.
-        find_losses: computes all losses when they are first read; None if `losses` has them.
+        find_losses: computes all losses when they are first read; None if `losses` has them. A
+            tuple of a function and its arguments.
         enabled: True to collect losses, False to discard them.
     """
 
@@ -178,7 +190,7 @@ class Notes:
     def __init__(self, enabled: bool = True) -> None:
         """Collect losses if `enabled`; otherwise discard them."""
         self.losses: list[Loss] = []
-        self.find_losses: Callable[[], tuple[Loss, ...]] | None = None
+        self.find_losses: LazyLosses | None = None
         self.enabled = enabled
 
     def add(
@@ -217,7 +229,7 @@ class Notes:
         """
         if self.find_losses is not None and not strict:
             return lazy_translation(message, self.find_losses)
-        losses = self.find_losses() if self.find_losses is not None else tuple(self.losses)
+        losses = tuple(self.losses) if self.find_losses is None else losses_of(self.find_losses)
         if strict:
             for loss in losses:
                 if loss.is_permanent:

@@ -119,6 +119,40 @@ cdef inline bytes copy_bytes(Out* o):
     return PyBytes_FromStringAndSize(<char*> o.at, o.size)
 
 
+@cython.final
+cdef class Symbols:
+    """Whether a 1.0 field can hold a content-type or content-encoding exactly; the body is data.
+
+    Remembers the last text of both fields, because most messages of a source have the same.
+
+    Args:
+        can_hold: returns the answer. Its arguments are 0 for a content-type or 1 for a
+            content-encoding, and the text as bytes.
+    """
+
+    cdef object can_hold
+    cdef bytes content_type, content_encoding
+    cdef bint[2] answers
+
+    def __cinit__(self, can_hold):
+        self.can_hold = can_hold
+
+    cdef bint holds(self, int index, cursor p, Py_ssize_t n) except -1:
+        """Return the answer for the n bytes at p."""
+        cdef bytes known = self.content_encoding if index else self.content_type
+        if not 0 <= index <= 1:
+            raise IndexError("there are two fields")
+        if known is not None and equals_bytes(p, n, known):
+            return self.answers[index]
+        known = bytes_at(p, n)
+        self.answers[index] = self.can_hold(index, known)
+        if index:
+            self.content_encoding = known
+        else:
+            self.content_type = known
+        return self.answers[index]
+
+
 # Output columns.
 
 

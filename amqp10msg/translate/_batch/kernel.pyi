@@ -1,12 +1,13 @@
 # The kernel of `amqp10msg.translate.batches`, kernel.pyx.
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.translate.to_amqp10_rules import ToAmqp10Rules
 from amqp10msg.translate.to_basic_rules import PlainValues, ToBasicRules
 
+_EncodedT = TypeVar("_EncodedT", bound=tuple[Any, ...])
 _Symbol: TypeAlias = Callable[[int, bytes], bool]
 # The bytes and the losses.
 _Encoded: TypeAlias = tuple[bytes, list[tuple[int, int, int]]]
@@ -23,12 +24,12 @@ class ToBasic:
     def run(self, rows: int, wire: tuple[Any, ...] | None) -> tuple[list[int], tuple[Any, ...]]: ...
     @overload
     def translate_one(
-        self, wire: bytes, is_encoded: Literal[False] = False
+        self, wire: bytes, encoded_class: None = None
     ) -> tuple[BasicMessage, int, bool] | None: ...
     @overload
     def translate_one(
-        self, wire: bytes, is_encoded: Literal[True]
-    ) -> tuple[tuple[bytes, bytes, str, str, bool], int, bool] | None: ...
+        self, wire: bytes, encoded_class: type[_EncodedT]
+    ) -> tuple[_EncodedT, int, bool] | None: ...
 
 class ToAmqp10:
     def __init__(

@@ -64,6 +64,7 @@ cdef struct Losses:
     Texts path, action, before, after, reason
     Out recoverable, ends
     Py_ssize_t count
+    bint is_counted  # only count the losses, and record which of them are recoverable
 
 # The sizes of the loss columns at the start of a row, to undo an odd row.
 cdef struct Mark:
@@ -107,12 +108,14 @@ cdef Mark mark_of(Losses* to) noexcept:
 cdef void truncate_losses(Losses* to, Mark* mark) noexcept:
     """Remove the losses that were added since a mark."""
     to.count = mark.count
+    to.recoverable.size = mark.count
+    if to.is_counted:
+        return
     truncate_texts(&to.path, mark.count, mark.path)
     truncate_texts(&to.action, mark.count, mark.action)
     truncate_texts(&to.before, mark.count, mark.before)
     truncate_texts(&to.after, mark.count, mark.after)
     truncate_texts(&to.reason, mark.count, mark.reason)
-    to.recoverable.size = mark.count
 
 
 cdef bint are_recoverable(Losses* to, Py_ssize_t first) noexcept:
@@ -149,16 +152,17 @@ cdef int add_text_loss(
 
 cdef int put_loss(Losses* to, LossRule* rule, bint has_before, bint has_after) except -1:
     """Complete a loss of a kind whose path and values were written."""
+    to.count += 1
+    put_byte(&to.recoverable, rule.recoverable)
+    if to.is_counted:
+        return 0
     end_cell(&to.path)
     end_cell(&to.before)
     put_byte(&to.before.there, has_before)
     end_cell(&to.after)
     put_byte(&to.after.there, has_after)
     put_cell(&to.action, rule.action, <Py_ssize_t> strlen(rule.action))
-    put_cell(&to.reason, rule.reason, <Py_ssize_t> strlen(rule.reason))
-    put_byte(&to.recoverable, rule.recoverable)
-    to.count += 1
-    return 0
+    return put_cell(&to.reason, rule.reason, <Py_ssize_t> strlen(rule.reason))
 
 
 cdef tuple losses_of(Losses* to):

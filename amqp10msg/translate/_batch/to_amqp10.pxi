@@ -19,7 +19,8 @@ cdef class ToAmqp10:
             RabbitMQ 3.10.
     """
 
-    cdef object is_symbol, field_json, header_path
+    cdef object field_json, header_path
+    cdef Symbols symbols
     cdef list held  # keeps the bytes alive to which pointers in `rules` point
     cdef list unplaced_names, history
     cdef bytes delivered_header, delivered_annotations
@@ -40,7 +41,7 @@ cdef class ToAmqp10:
         self, rules, bytes user or None, bint strict, is_symbol, field_json, header_path, proofs
     ):
         self.strict = strict
-        self.is_symbol = is_symbol
+        self.symbols = Symbols(is_symbol)
         self.field_json = field_json
         self.header_path = header_path
         self.user = user
@@ -279,6 +280,8 @@ cdef class ToAmqp10:
             return GOOD
         # The reverse translation must equal this message, except for changes by a broker.
         self.lossless.begin()
+        self.lossless.packed = g.residual
+        self.lossless.unpacked.at, self.lossless.unpacked.n = self.unpacked.at, self.unpacked.size
         if (
             self.lossless.translate(p, n, &body) == ODD
             or self.lossless.made.is_delivered != g.is_delivered
@@ -445,7 +448,7 @@ cdef class ToAmqp10:
             return read_digits(v)
         if form == SYMBOL_FORM or form == KNOWN_FORM:
             v.kind = SYMBOL
-            if form == KNOWN_FORM and self.is_allowed_symbol(index, v):
+            if form == KNOWN_FORM and self.symbols.holds(index, v.at, v.n):
                 return GOOD
             self.given.annotated[index] = form == KNOWN_FORM
             return GOOD if is_plain_ascii(v.at, v.n) else ODD
@@ -489,11 +492,6 @@ cdef class ToAmqp10:
         v.kind = ULONG
         v.number = <int64_t> found
         return GOOD
-
-    cdef bint is_allowed_symbol(self, int index, Value* v) except -1:
-        """Whether the 1.0 field can hold this content-type or content-encoding."""
-        cdef bytes text = bytes_at(v.at, v.n)
-        return self.is_symbol(index, text)
 
     cdef int read_table(self, cursor p, cursor stop) except -1:
         """Read the table of headers, of which one may be a residual."""

@@ -135,7 +135,8 @@ cdef class ToBasic:
     """
 
     cdef bint strict
-    cdef object plain, is_symbol, reencode_body
+    cdef object plain, reencode_body
+    cdef Symbols symbols
     cdef bytes user
     cdef list odd_names
     cdef list held  # keeps results of the plain rules alive, to which entries point
@@ -167,11 +168,12 @@ cdef class ToBasic:
     cdef bint is_of_3  # RabbitMQ 3.10 delivered the message, and wrote its header
     cdef bint is_sections  # the residual says that the payload was the encoded body sections
     cdef bint is_busy  # a message is being translated
-    cdef bint is_telling  # whether losses are recorded, instead of only counted
     cdef Out shape, joined  # the heads of the data sections, and their joined contents
     cdef Out decorated  # the header section as RabbitMQ 4 writes it at delivery
     cdef Out anew  # the annotations without RabbitMQ's additions
     cdef Py_ssize_t anew_count
+    # A residual in base64, and its bytes, if the reverse translation probably writes it again.
+    cdef Span packed, unpacked
     # The output of the batch.
     cdef Losses losses
     cdef Texts header, payload, exchange, routing_key
@@ -180,7 +182,7 @@ cdef class ToBasic:
     def __cinit__(self, profile, plain, bytes user or None, bint strict=False):
         self.strict = strict
         self.plain = plain
-        self.is_symbol = plain.is_symbol
+        self.symbols = Symbols(plain.is_symbol)
         self.reencode_body = plain.reencode_body
         self.user = user
         self.odd_names = profile.special_names
@@ -188,6 +190,7 @@ cdef class ToBasic:
         self.way = WAYS.index(profile.way)
         self.durable_by_default = profile.durable_by_default
         self.stream = profile.stream
+        self.losses.is_counted = True  # except in a batch
         self.prefix = profile.ulong_id_prefix
         self.ulong_prefix = PyBytes_AS_STRING(self.prefix)
         self.early_count = self.copy_rows(self.early, profile.rows_before_headers)
@@ -252,7 +255,7 @@ cdef class ToBasic:
         cdef list odd = []
         cdef bint are_all = True
         self.begin()
-        self.is_telling = True
+        self.losses.is_counted = False
         for row in range(rows):
             if not messages.cell(row, &given):
                 are_all = False
@@ -272,16 +275,16 @@ cdef class ToBasic:
         )
         return odd, made
 
-    def translate_one(self, bytes wire not None, bint is_encoded=False):
+    def translate_one(self, bytes wire not None, type encoded_class or None=None):
         """Translate one message; return None if it is odd.
 
         Args:
             wire: the encoded 1.0 message.
-            is_encoded: whether to return an encoded message instead of a `BasicMessage`.
+            encoded_class: the class of an encoded message: a tuple of content header, body,
+                exchange, routing key and redelivered flag. None to return a `BasicMessage`.
 
         Returns:
-            The message, the number of losses, and whether all losses are recoverable. An encoded
-            message is a tuple of content header, body, exchange, routing key and redelivered flag.
+            The message, the number of losses, and whether all losses are recoverable.
         """
         cdef Span body
         cdef BasicReader reader
@@ -289,14 +292,14 @@ cdef class ToBasic:
         if self.is_busy:  # another thread is using the engine
             return None
         self.is_busy = True
-        self.is_telling = False
+        self.losses.is_counted = True
         try:
             if self.translate(
                 <cursor> PyBytes_AS_STRING(wire), PyBytes_GET_SIZE(wire), &body
             ) == ODD:
                 return None
             header = copy_bytes(&self.header.data)
-            if not is_encoded:
+            if encoded_class is None:
                 reader = BasicReader(header, "rabbitmq", UNLIMITED)
                 reader.pos = BEFORE_PROPERTIES
                 header = reader.properties(BASIC_LAYOUT)
@@ -307,7 +310,10 @@ cdef class ToBasic:
                 self.text_of(&made.routing_key),
                 bool(made.redelivered),
             ]
-            basic = tuple(found) if is_encoded else BASIC_MESSAGE.build(found)
+            if encoded_class is None:
+                basic = BASIC_MESSAGE.build(found)
+            else:
+                basic = tuple.__new__(encoded_class, found)
             return basic, self.losses.count, bool(are_recoverable(&self.losses, 0))
         finally:
             if self.header.data.room > MOST_KEPT:
@@ -515,7 +521,7 @@ cdef class ToBasic:
             if not is_short(v.at, v.n):
                 return ODD
             # If the body is not data, the reverse translation does not set the field.
-            if made.is_marked or not made.parts or not self.is_known_symbol(
+            if made.is_marked or not made.parts or not self.symbols.holds(
                 row.target, v.at, v.n
             ):
                 self.keep_inexact(row, v)
@@ -573,12 +579,10 @@ cdef class ToBasic:
         made.given[row.target] = v[0]
         return GOOD
 
-    cdef bint is_known_symbol(self, int target, cursor p, Py_ssize_t n) except -1:
-        """Whether the 1.0 field can hold this content-type or content-encoding exactly."""
-        return self.is_symbol(target, bytes_at(p, n))
-
     cdef int begin_field_loss(self, FieldRow* row, Value* v) except -1:
         """Write the path and original value of a loss of a field."""
+        if self.losses.is_counted:
+            return 0
         put_cstring(&self.losses.path.data, b"properties.")
         put_cstring(&self.losses.path.data, NAMES[row.index])
         return json_value(&self.losses.before.data, v)
@@ -607,6 +611,8 @@ cdef class ToBasic:
 
     cdef int begin_entry_loss(self, Value* key, Value* v) except -1:
         """Write path and original value of a loss of an annotation or application property."""
+        if self.losses.is_counted:
+            return 0
         self.put_key_path(key)
         return json_value(&self.losses.before.data, v)
 
@@ -789,7 +795,10 @@ cdef class ToBasic:
         put_byte(o, c"S")
         start = o.size
         put_number(o, 0, 4)
-        put_base64(o, self.table.at, self.table.size)
+        if is_same(self.table.at, self.table.size, self.unpacked.at, self.unpacked.n):
+            put(o, self.packed.at, self.packed.n)
+        else:
+            put_base64(o, self.table.at, self.table.size)
         return end_table(o, start)
 
     cdef int put_application_properties(self, Out* content) except -1:

@@ -112,7 +112,7 @@ cdef int report_map(ToBasic self, Span* section, const char* path, int loss) exc
         is_usual = is_usual and pair.value.kind != ENCODED and (
             self.way != CONVERTED or begins(pair.key.at, pair.key.n, b"x-")
         )
-    if not is_usual or (self.is_telling and loss >= 0):
+    if not is_usual or (not self.losses.is_counted and loss >= 0):
         if self.size > CERTAIN and not is_usual:
             return ODD
         octets = bytes_at(section.at, section.n)

@@ -641,7 +641,7 @@ cdef int read_property_annotation(ToBasic self, Value* key, Value* v) except -1:
             target = CONTENT_TYPE if n == 12 else CONTENT_ENCODING
             if v.kind == STRING and (scan_bytes(v.at, v.n) or (
                 self.made.parts and not self.made.is_marked
-                and self.is_known_symbol(target, v.at, v.n)
+                and self.symbols.holds(target, v.at, v.n)
             )):
                 return 0
         else:

@@ -60,14 +60,17 @@ cdef inline bint is_same(cursor p, Py_ssize_t n, cursor other, Py_ssize_t size) 
 
 
 cdef inline bint begins(cursor p, Py_ssize_t n, const char* text) noexcept nogil:
-    """Whether bytes begin with a C string."""
-    cdef size_t size = strlen(text)
-    return <size_t> n >= size and memcmp(p, text, size) == 0
+    """Whether bytes begin with a C string, which is not empty."""
+    cdef Py_ssize_t size
+    if n <= 0 or p[0] != <uint8_t> text[0]:  # usually
+        return False
+    size = <Py_ssize_t> strlen(text)
+    return n >= size and memcmp(p, text, <size_t> size) == 0
 
 
 cdef inline bint is_text(cursor p, Py_ssize_t n, const char* text) noexcept nogil:
-    """Whether bytes equal a C string."""
-    return <size_t> n == strlen(text) and begins(p, n, text)
+    """Whether bytes equal a C string, which is not empty."""
+    return begins(p, n, text) and n == <Py_ssize_t> strlen(text)
 
 
 cdef inline bint is_short(cursor p, Py_ssize_t n) noexcept nogil:
