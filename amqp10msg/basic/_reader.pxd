@@ -9,6 +9,7 @@ cdef dict _KNOWN
 cdef bytes _WIDTHS
 cdef bytes _SIGNED
 cdef list _LETTER_OF
+cdef object _TWO_TO_64
 cdef int _ARRAY, _BOOLEAN, _BYTES, _DOUBLE, _FLOAT, _INT, _LONG, _LONG_STRING, _SHORT, _STR16, _STR8
 cdef int _TABLE, _VOID
 
@@ -55,6 +56,7 @@ cdef class BasicReader(Cursor):
     cdef cut(self, subject, Py_ssize_t offset, Py_ssize_t needs, Py_ssize_t end)
     cpdef finish(self)
     cpdef object unsigned(self, int width, subject)
+    cdef object long(self, Py_ssize_t pos, bint signed)
     cpdef object shortstr(self)
     cpdef object longstr(self)
     @cython.locals(flags=int)

@@ -59,6 +59,7 @@ _LONG_STRING, _INT, _BOOLEAN, _LONG, _DOUBLE, _SHORT, _VOID, _BYTES, _FLOAT, _TA
     b"SItldsVxfFA"
 )
 _STR8, _STR16 = b"cC"
+_TWO_TO_64 = 2**64
 #: The letter as a str, by byte.
 _LETTER_OF = [chr(octet) for octet in range(256)]
 
@@ -231,7 +232,14 @@ class BasicReader(Cursor):
             return data[pos]
         if width == 2:
             return data[pos] << 8 | data[pos + 1]
+        if width == 8:
+            return self.long(pos, False)
         return int.from_bytes(data[pos : self.pos], "big")
+
+    def long(self, pos: int, signed: bool) -> int:
+        """Return the integer in the eight bytes at `pos`."""
+        number = self.i64(pos)
+        return number if signed or number >= 0 else number + _TWO_TO_64
 
     def shortstr(self) -> str:
         """Read a short string: one byte of length, then the bytes."""
@@ -322,7 +330,7 @@ class BasicReader(Cursor):
                 after = pos + 1 + data[pos]
                 if after >= stop:
                     raise self.cut("a name and a letter", pos, after - pos + 1, stop)
-                name = data[pos + 1 : after].decode("utf-8", "surrogateescape")
+                name = self.name(pos + 1, after)
                 code = data[after]
                 pos = after + 1
                 if code == _LONG_STRING:
@@ -428,6 +436,8 @@ class BasicReader(Cursor):
         if width:
             self.advance(code, width, stop)
             signed = _SIGNED[code] == 1 and not (self.spec and code == _LONG)
+            if width == 8:
+                return self.long(pos, signed)
             return int.from_bytes(data[pos : pos + width], "big", signed=signed)
         if code == _VOID:
             return None

@@ -232,6 +232,20 @@ cdef class Cursor:
             <const unsigned char *>PyBytes_AS_STRING(self.buf) + start, stop - start
         )
 
+    cdef object name(self, Py_ssize_t start, Py_ssize_t stop):
+        """Decode a name of 0-9-1; bytes that are not UTF-8 become surrogates.
+
+        Short names recur in many messages, so they are cached like keys.
+        """
+        cdef const unsigned char *at
+        if not 0 <= start <= stop <= PyBytes_GET_SIZE(self.buf):
+            raise IndexError("bytes outside the input")
+        at = <const unsigned char *>PyBytes_AS_STRING(self.buf) + start
+        try:
+            return TEXTS.key(at, stop - start)
+        except UnicodeDecodeError:
+            return PyUnicode_DecodeUTF8(<const char *>at, stop - start, b"surrogateescape")
+
     cdef object octet_value(self, int code, int octet):
         """Return the value of a format code from 0x50 to 0x54 and its byte of data."""
         return octet_value(code, octet)

@@ -65,6 +65,7 @@ cdef class Cursor:
     ) except -1
     cdef bint passed(self, Py_ssize_t count) except -1
     cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop)
+    cdef object name(self, Py_ssize_t start, Py_ssize_t stop)
     cdef object octet_value(self, int code, int octet)
     cpdef object read_message(self, cls, message_format)
     cdef int odd_section(self, int last, int positions, Py_ssize_t start) except -2

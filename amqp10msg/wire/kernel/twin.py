@@ -133,6 +133,10 @@ class Cursor:
         """Decode a symbol; raise UnicodeDecodeError if the bytes are not ASCII."""
         return Symbol.__new__(Symbol, self.buf[start:stop].decode("ascii"))
 
+    def name(self, start: int, stop: int) -> str:
+        """Decode a name of 0-9-1; bytes that are not UTF-8 become surrogates."""
+        return self.buf[start:stop].decode("utf-8", "surrogateescape")
+
     def octet_value(self, code: int, octet: int) -> Any:
         """Return the value of a format code from 0x50 to 0x54 and its byte of data."""
         return OF_OCTET[code - 0x50][octet]
