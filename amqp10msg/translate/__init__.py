@@ -356,8 +356,10 @@ def _engine_of(profile: ProfileName | TranslationProfile) -> str:
 
 def _bridge(profile: ProfileName | TranslationProfile) -> Any:
     """Return the `TranslationProfile.bridge` of a profile. Raises like `_engine_of`."""
+    if isinstance(profile, str):
+        return _bridge_by_name(profile)
     _engine_of(profile)
-    return profile.bridge if isinstance(profile, TranslationProfile) else _bridge_by_name(profile)
+    return profile.bridge
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 # Writing and reading residuals (see `translate.residual`).
 
-from binascii import Error as Base64Error, a2b_base64, b2a_base64, crc32
+from binascii import crc32
 
 
 cdef int cbor_head(Out* o, int kind, uint64_t value) except -1:
@@ -39,27 +39,58 @@ cdef int put_residual_envelope(Out* o, int count, Out* content) except -1:
     return cbor_head(o, 0, crc32(bytes_at(o.at + 2, o.size - 2)))
 
 
+# Base64 (RFC 4648, 4): for residuals of a hundred bytes, calls of `binascii` take most of the time.
+
+cdef uint8_t* DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+cdef uint8_t[256] DIGIT_VALUES  # 64 for other characters
+memset(DIGIT_VALUES, 64, 256)
+for _digit in range(64):
+    DIGIT_VALUES[DIGITS[<int> _digit]] = _digit
+
+
 cdef int put_base64(Out* o, cursor p, Py_ssize_t n) except -1:
-    cdef bytes made = b2a_base64(bytes_at(p, n), newline=False)
-    return put_bytes(o, made)
+    """Write bytes in base64."""
+    cdef uint8_t* to
+    cdef uint32_t three
+    cdef Py_ssize_t i
+    reserve(o, (n + 2) // 3 * 4)
+    to = o.at + o.size
+    o.size += (n + 2) // 3 * 4
+    while n > 0:
+        three = <uint32_t> p[0] << 16
+        if n > 1:
+            three |= <uint32_t> p[1] << 8
+        if n > 2:
+            three |= p[2]
+        for i in range(4):
+            to[i] = DIGITS[three >> (18 - 6 * i) & 63] if i <= n else c"="
+        p += 3
+        to += 4
+        n -= 3
+    return 0
 
 
 cdef int read_base64(Out* o, cursor p, Py_ssize_t n) except -1:
     """Decode base64 in the form that `put_base64` writes. Return ODD for any other form."""
-    cdef bytes made
+    cdef uint32_t three
+    cdef uint8_t values = 0
+    cdef Py_ssize_t i, padding = 0
     if n & 3:
         return ODD
-    try:
-        made = a2b_base64(bytes_at(p, n), strict_mode=True)
-    except Base64Error:
-        return ODD
+    if n:
+        padding = 0 if p[n - 1] != c"=" else 1 if p[n - 2] != c"=" else 2
+    reserve(o, n // 4 * 3)
+    while n > 0:
+        three = 0
+        for i in range(4 if n > 4 else 4 - padding):
+            values |= DIGIT_VALUES[p[i]]
+            three |= <uint32_t> DIGIT_VALUES[p[i]] << (18 - 6 * i)
+        write_number(o, three, 3)
+        p += 4
+        n -= 4
+    o.size -= padding
     # Unused bits of the last digit must be zero.
-    if n and p[n - 1] == c"=" and strchr(
-        b"AQgw" if p[n - 2] == c"=" else b"AEIMQUYcgkosw048", p[n - 2 - (p[n - 2] == c"=")]
-    ) == NULL:
-        return ODD
-    put_bytes(o, made)
-    return GOOD
+    return ODD if values & 64 or (padding and three & ((1 << 8 * padding) - 1)) else GOOD
 
 
 cdef int cbor_read(cursor* place, cursor stop, int kind, uint64_t* value) noexcept nogil:
