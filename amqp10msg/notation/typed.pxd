@@ -4,7 +4,7 @@ from amqp10msg.wire.kernel.value_reader cimport ValueReader
 from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
 cdef list _NAMES, _SECTIONS, _SOURCES, _HEADS
-cdef bytes KIND_OF, _BITS
+cdef bytes KIND_OF, _BITS, _SOURCE_KINDS
 cdef dict _IDS, _CODES, _SECTION_INDEXES
 cdef int _FIRST
 cdef int KIND_ARRAY, KIND_BINARY, KIND_BOOLEAN, KIND_CHAR, KIND_DESCRIBED, KIND_LIST, KIND_LONG
@@ -14,11 +14,16 @@ cdef int KIND_MAP, KIND_NULL, KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBY
 @cython.final
 cdef class TypedReader(ValueReader):
     cdef object typed(self)
+    @cython.locals(kind=int)
     cdef object content(self, int code)
+    cdef object bare(self, int code, int kind)
+    @cython.locals(values=list, i=Py_ssize_t, count=Py_ssize_t)
     cdef object typed_list(self, int code)
+    @cython.locals(pairs=list, i=Py_ssize_t, count=Py_ssize_t)
     cdef object typed_map(self, int code)
     cdef object typed_array(self, int code)
     cdef object sections(self)
+    @cython.locals(kind=int)
     cdef object section(self, int index)
 
 

@@ -97,6 +97,8 @@ _FIRST = KINDS[0].code
 # and its encoded descriptor.
 _SECTIONS = [kind.name for kind in KINDS]
 _SOURCES = [kind.source for kind in KINDS]
+# The kind number of the type of a section's value; KIND_NULL for any type.
+_SOURCE_KINDS = bytes([TYPE_IDS.get(source, KIND_NULL) for source in _SOURCES])
 _SECTION_INDEXES = {name: index for index, name in enumerate(_SECTIONS)}
 _HEADS = [b"\x00\x53" + bytes((kind.code,)) for kind in KINDS]
 
@@ -171,13 +173,8 @@ class TypedReader(ValueReader):
         if width:
             pos = self.advance(width)
             return [name, self.buf[pos : self.pos].hex()]
-        if kind == KIND_BINARY:
-            pos = self.span(code)
-            return [name, self.buf[pos : self.pos].hex()]
-        if kind == KIND_LIST:
-            return [name, [] if code == 0x45 else self.typed_list(code)]
-        if kind == KIND_MAP:
-            return [name, self.typed_map(code)]
+        if kind in (KIND_BINARY, KIND_LIST, KIND_MAP):
+            return [name, self.bare(code, kind)]
         if code == 0:
             self.enter(self.pos)
             described = [name, self.typed(), self.typed()]
@@ -187,20 +184,33 @@ class TypedReader(ValueReader):
             return [name, ord(self.read(code))]
         return self.typed_array(code)
 
+    def bare(self, code: int, kind: int) -> Any:
+        """Convert a binary, list or map whose format code was read, without its type's name."""
+        if kind == KIND_LIST:
+            return [] if code == 0x45 else self.typed_list(code)
+        if kind == KIND_MAP:
+            return self.typed_map(code)
+        pos = self.span(code)
+        return self.buf[pos : self.pos].hex()
+
     def typed_list(self, code: int) -> Any:
         """Convert the values of a list."""
         outer = self.descend(code)
-        values = [self.typed() for _ in range(self.count)]
+        count = self.count
+        values: list[Any] = [None] * count
+        for i in range(count):
+            values[i] = self.typed()
         self.ascend(outer)
         return values
 
     def typed_map(self, code: int) -> Any:
         """Convert the pairs of a map."""
         outer = self.descend(code)
-        pairs = []
-        for _ in range(self.count >> 1):
+        count = self.count >> 1
+        pairs: list[Any] = [None] * count
+        for i in range(count):
             key = self.typed()
-            pairs.append([key, self.typed()])
+            pairs[i] = [key, self.typed()]
         self.ascend(outer)
         return pairs
 
@@ -235,8 +245,12 @@ class TypedReader(ValueReader):
 
     def section(self, index: int) -> Any:
         """Convert the value of the section `_SECTIONS[index]`; return ``[name, content]``."""
-        typed: Any = self.typed()
-        return [_SECTIONS[index], typed[1] if typed[0] == _SOURCES[index] else typed]
+        pos = self.pos
+        kind = KIND_OF[self.buf[pos]] if pos < self.end else KIND_NULL
+        if kind != _SOURCE_KINDS[index] or kind == KIND_NULL:
+            return [_SECTIONS[index], self.typed()]
+        self.pos = pos + 1
+        return [_SECTIONS[index], self.bare(self.buf[pos], kind)]
 
     def lenient_sections(self) -> Any:
         """Convert the sections of a message that may violate the specification."""
