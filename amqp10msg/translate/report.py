@@ -171,7 +171,7 @@ def lazy_translation(message: M, lazy_losses: LazyLosses) -> Translation[M]:
     """Return a translation that computes its losses when they are first read."""
     translation: Translation[M] = Translation.__new__(Translation)
     translation.message = message
-    translation._lazy_losses = lazy_losses
+    translation._lazy_losses = lazy_losses  # type: ignore[misc]  # a slot of the base class
     return translation
 
 
